@@ -1,0 +1,304 @@
+/**
+ * One lease: its deadline, its loss, its renewal and release.
+ *
+ * @module
+ */
+import {
+  type Clock,
+  deadlineMs,
+  type Instant,
+  instant,
+  pause,
+  settledWithin,
+  wasSuspended,
+} from "./clock.ts";
+import type { Lease } from "./distributed_lock.ts";
+import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
+import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
+import { checkTtl } from "./validate.ts";
+
+/** What a lease needs of the engine that it belongs to. */
+export interface LeaseHost {
+  readonly clock: Clock;
+  /** Aborts when the engine was closed and nothing may be retried any more. */
+  readonly stopped: AbortSignal;
+  /** The lease wants to be looked at no later than `dueMs`. */
+  due(dueMs: number): void;
+  /** The lease is no longer held: no timers for it from now on. */
+  ended(lease: ManagedLease): void;
+  /** Runs a clean-up. */
+  background(task: () => Promise<unknown>): void;
+}
+
+/** At most this long in ms a renewal is sent early to leave together with others. */
+const BURST_MS = 100;
+
+function clamp(value: number, low: number, high: number): number {
+  return Math.min(Math.max(value, low), high);
+}
+
+/** A {@linkcode Lease} as its strategy sees it. */
+export class ManagedLease implements Lease {
+  readonly name: string;
+  readonly ownerId: string;
+  readonly fencingToken: bigint;
+  readonly #host: LeaseHost;
+  readonly #actions: LeaseActions;
+  readonly #grant: Grant;
+  readonly #maxHoldAtMs: number;
+  #state: "held" | "releasing" | "released" | "lost" = "held";
+  #error: LeaseLostError | null = null;
+  #controller: AbortController | null = null;
+  /** The longest TTL asked for so far: the server's answer is never believed beyond it. */
+  #ttlMs: number;
+  #deadlineMs: number;
+  /** When the last answered proof was sent. */
+  #proof: Instant;
+  #renewAtMs: number;
+  #renewing: Promise<boolean> | null = null;
+  #releasing: Promise<boolean> | null = null;
+  /** Why the last renewal has no answer; `null` if it has one. */
+  #unanswered: { cause: unknown } | null = null;
+
+  constructor(host: LeaseHost, actions: LeaseActions, grant: Grant) {
+    this.#host = host;
+    this.#actions = actions;
+    this.#grant = grant;
+    this.name = grant.name;
+    this.ownerId = grant.ownerId;
+    this.fencingToken = grant.fencingToken;
+    this.#maxHoldAtMs = host.clock.now() + (grant.maxHoldMs ?? Infinity);
+    this.#ttlMs = grant.ttlMs;
+    this.#proof = grant.sent;
+    this.#deadlineMs = deadlineMs(grant.sent.nowMs, grant.ttlMs, grant.validMs);
+    this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
+  }
+
+  /** The moment at which the lease stops being provable, in monotonic ms. */
+  get #endMs(): number {
+    return Math.min(this.#deadlineMs, this.#maxHoldAtMs);
+  }
+
+  get remainingMs(): number {
+    if (this.#state !== "held") return 0;
+    const leftMs = this.#endMs - this.#host.clock.now();
+    if (leftMs <= 0) return 0;
+    return this.#isProven() ? leftMs : 0;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    this.#settle();
+    if (this.#state === "lost") this.#controller.abort(this.#error);
+    return this.#controller.signal;
+  }
+
+  throwIfLost(): void {
+    this.#settle();
+    if (this.#error !== null) throw this.#error;
+    if (this.#state !== "held") throw this.#releasedError("use");
+    if (!this.#isProven()) {
+      const cause = new Error("The process was suspended since the service last answered");
+      throw new LeaseLostError(this.name, "unreachable", { cause });
+    }
+  }
+
+  async renew(ttlMs?: number): Promise<void> {
+    if (ttlMs !== undefined) checkTtl(ttlMs);
+    for (;;) {
+      this.#settle();
+      if (this.#error !== null) throw this.#error;
+      if (this.#state !== "held") throw this.#releasedError("renew");
+      if (this.#actions.renew === undefined) return;
+      if (this.#renewing !== null) await this.#renewing;
+      else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
+      else await pause(this.#host.clock, this.#retryDelayMs(), this.#host.stopped);
+    }
+  }
+
+  release(): Promise<boolean> {
+    this.#settle();
+    if (this.#state !== "held") {
+      return (this.#releasing ?? Promise.resolve()).then(() => false);
+    }
+    this.#state = "releasing";
+    this.#host.ended(this);
+    this.#releasing = this.#release();
+    return this.#releasing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  /** The service proved the lease by other means than a renewal (a session's heartbeat). */
+  extend(sent: Instant, validMs: number): void {
+    if (this.#state === "held") this.#settle();
+    if (this.#state !== "held" && this.#state !== "releasing") return;
+    this.#deadlineMs = Math.max(
+      this.#deadlineMs,
+      deadlineMs(sent.nowMs, this.#ttlMs, validMs),
+    );
+    if (sent.nowMs >= this.#proof.nowMs) this.#proof = sent;
+    this.#unanswered = null;
+    this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
+  }
+
+  /** The service, or a message from it, says that the lease is gone. */
+  lose(reason: LeaseLostReason, cause?: unknown): void {
+    if (this.#state !== "held") return;
+    this.#state = "lost";
+    this.#error = new LeaseLostError(this.name, reason, cause === undefined ? {} : { cause });
+    this.#host.ended(this);
+    this.#controller?.abort(this.#error);
+    // A renewal may be under way that the server still executes: take back what it prolongs.
+    this.#cleanUp();
+  }
+
+  /** Does what is due, and returns when to come back, in monotonic ms. */
+  tick(nowMs: number): number {
+    this.#settle();
+    if (this.#state !== "held") return Infinity;
+    const earlyMs = Math.min(
+      BURST_MS,
+      this.#grant.ttlMs / 10,
+      this.#grant.watchEveryMs ?? BURST_MS,
+    );
+    if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) {
+      this.#startRenewal(this.#grant.ttlMs);
+    }
+    return this.dueMs;
+  }
+
+  /** When something is due, in monotonic ms. */
+  get dueMs(): number {
+    return Math.min(this.#endMs, this.#renewing === null ? this.#renewAtMs : Infinity);
+  }
+
+  /** Loss is known by the clock, whatever timers and replies say. */
+  #settle(): void {
+    if (this.#state !== "held") return;
+    const nowMs = this.#host.clock.now();
+    if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
+    else if (nowMs < this.#deadlineMs) return;
+    else if (this.#unanswered === null) this.lose("expired");
+    else this.lose("unreachable", this.#unanswered.cause);
+  }
+
+  /** Whether the last proof still counts; if not, asks for another one. */
+  #isProven(): boolean {
+    if (!wasSuspended(this.#host.clock, this.#proof, this.#ttlMs)) return true;
+    if (this.#renewing === null && this.#actions.renew !== undefined) {
+      // Without automatic renewal the question must not prolong the lease: 1 ms never does.
+      this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
+    }
+    return false;
+  }
+
+  #nextRenewalMs(sent: Instant, validMs: number): number {
+    if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
+    if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
+    // A third of what was granted, be it a whole TTL or a short claim; later after a longer renewal.
+    return this.#deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
+  }
+
+  /** How long an attempt may stay without an answer before the next one. */
+  get #attemptMs(): number {
+    return clamp(this.#grant.ttlMs / 6, 20, 2_000);
+  }
+
+  #retryDelayMs(): number {
+    return clamp(this.#grant.ttlMs / 20, 5, 500) * (0.5 + Math.random() / 2);
+  }
+
+  /** Sends one renewal; true if it was answered "held" in time. One at a time. */
+  #startRenewal(ttlMs: number): Promise<boolean> {
+    const { clock } = this.#host;
+    const sent = instant(clock);
+    let held = false;
+    this.#unanswered ??= { cause: undefined };
+    const answered = Promise.try(() => this.#actions.renew!(ttlMs)).then(
+      (answer) => held = this.#onAnswer(sent, ttlMs, answer),
+      (cause) => this.#onAnswer(sent, ttlMs, { state: "unknown", cause }),
+    );
+    const renewing = settledWithin(clock, answered, this.#attemptMs).then(() => {
+      this.#renewing = null;
+      if (this.#state !== "held") return held;
+      if (!held && this.#renewAtMs !== Infinity) {
+        this.#renewAtMs = clock.now() + this.#retryDelayMs();
+      }
+      this.#host.due(this.dueMs);
+      return held;
+    });
+    this.#renewing = renewing;
+    return renewing;
+  }
+
+  /** Takes an answer, be it late: it counts from its own sending. Returns whether it proves the lease. */
+  #onAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
+    this.#settle();
+    if (this.#state !== "held") return false;
+    if (answer.state === "lost") this.lose(answer.reason, answer.cause);
+    else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
+    else {
+      this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
+      this.extend(sent, answer.validMs);
+      return true;
+    }
+    return false;
+  }
+
+  async #release(): Promise<boolean> {
+    const { clock, stopped } = this.#host;
+    // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
+    let ours = !wasSuspended(clock, this.#proof, this.#ttlMs);
+    if (this.#renewing !== null) await this.#renewing;
+    for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
+      const answer = await this.#tryRelease(this.#deadlineMs - clock.now());
+      if (answer.state === "released") ours = true;
+      else if (answer.state === "gone") {
+        ours &&= sentBefore;
+        if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
+      }
+      if (answer.state !== "unknown") break;
+      if (clock.now() >= this.#deadlineMs) {
+        this.#cleanUp();
+        break;
+      }
+      await pause(clock, this.#retryDelayMs(), stopped);
+    }
+    this.#state = "released";
+    return ours;
+  }
+
+  /** One attempt, bounded in time. */
+  async #tryRelease(leftMs: number): Promise<ReleaseAnswer> {
+    let answer: ReleaseAnswer = { state: "unknown", cause: undefined };
+    const answered = Promise.try(() => this.#actions.release()).then(
+      (given) => void (answer = given),
+    );
+    await settledWithin(this.#host.clock, answered, clamp(leftMs, 1, this.#attemptMs));
+    return answer;
+  }
+
+  /** Releases in the background until the service has answered, or has surely dropped the lease. */
+  #cleanUp(): void {
+    const { clock, stopped } = this.#host;
+    const untilMs = clock.now() + this.#ttlMs;
+    this.#host.background(async () => {
+      if (this.#renewing !== null) await this.#renewing;
+      while (!stopped.aborted && clock.now() < untilMs) {
+        const answer = await this.#tryRelease(this.#attemptMs);
+        if (answer.state !== "unknown") return;
+        await pause(clock, this.#retryDelayMs(), stopped);
+      }
+    });
+  }
+
+  #releasedError(action: string): LockError {
+    return new LockError(
+      `Cannot ${action} the lease on ${JSON.stringify(this.name)} as it was released`,
+      this.name,
+    );
+  }
+}

@@ -1,0 +1,291 @@
+/**
+ * Locks between the processes of one machine.
+ *
+ * @module
+ */
+import { instant, pause } from "../core/clock.ts";
+import type {
+  AcquireOptions,
+  DistributedLock,
+  Lease,
+  LockCapabilities,
+  LockSnapshot,
+  RequestOptions,
+  TryAcquireOptions,
+} from "../core/distributed_lock.ts";
+import { LockUnavailableError } from "../core/errors.ts";
+import { LeaseEngine } from "../core/lease_engine.ts";
+import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
+import { makeOwnerId } from "../core/owner.ts";
+import { request, type RequestArguments } from "../core/request.ts";
+import { type Turn, Turns, type TurnWaiter } from "../core/turns.ts";
+import { checkAcquireOptions, checkDuration, checkName, checkString } from "../core/validate.ts";
+import { checkPrivate, defaultDir, lockPath, makeDir } from "./directory.ts";
+import { attempt, type HeldFile, isHeld, peek, type Taker } from "./lock_file.ts";
+
+/** Options of {@linkcode FileLock}. */
+export interface FileLockOptions extends StrategyOptions {
+  /**
+   * The directory of the lock files, made if need be. All processes that shall exclude each other
+   * must name the same one, on a local file system (not NFS or SMB). The default is `holdfast` in
+   * `$XDG_RUNTIME_DIR`, else in the temporary directory: services and cron jobs may see another one
+   * than a shell does, so name it when they share a lock. Reading the default takes `--allow-env`.
+   */
+  dir?: string;
+  /**
+   * How often in ms a waiting process looks whether the lock is free.
+   *
+   * @default {10}
+   */
+  pollIntervalMs?: number;
+}
+
+/** Default of {@linkcode FileLockOptions.pollIntervalMs}. */
+export const DEFAULT_POLL_INTERVAL_MS = 10;
+/** How often in ms a holder looks whether its file is still in place. */
+const WATCH_MS = 1_000;
+/** How often `tryAcquire` looks again when the lock was touched just now but nobody holds it. */
+const TOUCHED_TRIES = 20;
+
+const CAPABILITIES: LockCapabilities = {
+  fifo: "process",
+  endsBy: "process-death",
+  steal: false,
+  attach: false,
+  shared: false,
+};
+
+/**
+ * Named locks between processes of one machine, without a server: the embedded default.
+ *
+ * The kernel's lock on a file (`flock`, or `LockFileEx` on Windows) is freed when its process ends,
+ * however it ends, so there is no TTL: `remainingMs` is `Infinity`. Waiters of one process are served
+ * first in, first out; between processes each polls, and one that took eight grants in a row while
+ * another process waits holds back for one poll. A file that is removed or replaced under its holder
+ * ends the lease as "stolen" within a second. Fencing tokens are `max(previous + 1, wall clock in µs)`.
+ *
+ * Needs `--allow-read` and `--allow-write` for the directory. Local file systems only.
+ *
+ * @example Usage
+ * ```ts
+ * import { FileLock } from "@holdfast/lock/file";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const dir = await Deno.makeTempDir();
+ * {
+ *   await using locks = new FileLock({ dir });
+ *   await using lease = await locks.acquire("nightly-report");
+ *   assertEquals(lease.remainingMs, Infinity);
+ * }
+ * await Deno.remove(dir, { recursive: true });
+ * ```
+ */
+export class FileLock implements DistributedLock {
+  readonly #engine = new LeaseEngine();
+  readonly #lifetime: Lifetime;
+  readonly #turns = new Turns();
+  readonly #taker: Taker;
+  /** The one waiter of each name that polls. */
+  readonly #polling = new Map<string, TurnWaiter>();
+  readonly #dir: string | undefined;
+  readonly #pollIntervalMs: number;
+  /** The directory in use, once it was made and checked. */
+  #readyDir: string | null = null;
+
+  /**
+   * Creates a manager of locks. No file is touched before the first lock is asked for.
+   *
+   * @param options Directory, polling, label and disposal.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
+   */
+  constructor(options: FileLockOptions = {}) {
+    const { dir, pollIntervalMs = DEFAULT_POLL_INTERVAL_MS } = options;
+    if (dir !== undefined) checkString("dir", dir);
+    checkDuration("pollIntervalMs", pollIntervalMs);
+    this.#lifetime = new Lifetime(options);
+    this.#dir = dir;
+    this.#pollIntervalMs = pollIntervalMs;
+    this.#taker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
+  }
+
+  /** What this strategy promises. */
+  get capabilities(): LockCapabilities {
+    return CAPABILITIES;
+  }
+
+  /** Waits for the lock. See {@linkcode DistributedLock.acquire}. */
+  async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
+    this.#check(name, options);
+    options.signal?.throwIfAborted();
+    const signal = this.#lifetime.waitSignal(options.signal);
+    const turn = await this.#turns.take(name, { signal, onWait: options.onWait });
+    try {
+      return this.#open(name, turn, await this.#wait(name, signal, options.onWait), options);
+    } catch (error) {
+      turn.done();
+      throw error;
+    }
+  }
+
+  /** Takes the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
+    this.#check(name, options);
+    options.signal?.throwIfAborted();
+    const signal = this.#lifetime.waitSignal(options.signal);
+    const turn = this.#turns.tryTake(name);
+    if (turn === null) return null;
+    try {
+      const file = await this.#tryOnce(name, signal);
+      if (file !== null) return this.#open(name, turn, file, options);
+    } catch (error) {
+      turn.done();
+      throw error;
+    }
+    turn.done();
+    return null;
+  }
+
+  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
+  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options. */
+  request<T>(
+    name: string,
+    options: RequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
+  request<T>(name: string, ...args: RequestArguments<T>): Promise<T> {
+    return request<T>(this, name, args);
+  }
+
+  /** Tells who holds the lock and who waits in this process. See {@linkcode DistributedLock.query}. */
+  // deno-lint-ignore require-await -- bad arguments must reject, not throw
+  async query(name: string): Promise<LockSnapshot> {
+    this.#check(name, {});
+    const path = this.#path(name);
+    const record = this.#guard(() => peek(path));
+    const held = record !== null && record.held && this.#guard(() => isHeld(path));
+    const polling = this.#polling.get(name);
+    const waiters = [...polling ? [polling] : [], ...this.#turns.waiters(name)];
+    const nowMs = performance.now();
+    return {
+      name,
+      held: held
+        ? { ...(record.label ? { label: record.label } : {}), fencingToken: record.token }
+        : null,
+      waiters: waiters.map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs })),
+    };
+  }
+
+  /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lifetime.end(() => this.#engine.close(this.#lifetime.disposeTimeoutMs));
+  }
+
+  #check(name: string, options: AcquireOptions): void {
+    checkName(name);
+    checkAcquireOptions(options);
+    this.#lifetime.throwIfEnded();
+  }
+
+  /** Polls until the file is ours. Only the first in line of this process does. */
+  async #wait(
+    name: string,
+    signal: AbortSignal,
+    onWait: AcquireOptions["onWait"],
+  ): Promise<HeldFile> {
+    try {
+      for (let yielded = false;;) {
+        signal.throwIfAborted();
+        const result = this.#attempt(name, !yielded);
+        if (typeof result === "object") return result;
+        if (!this.#polling.has(name)) {
+          this.#polling.set(name, { sinceMs: performance.now() });
+          onWait?.({});
+        }
+        yielded = result === "yield";
+        await pause(this.#engine.clock, this.#pollMs(), signal);
+      }
+    } finally {
+      this.#polling.delete(name);
+    }
+  }
+
+  /** The file if nobody holds it. A `query()` may have locked it for a moment: then look again. */
+  async #tryOnce(name: string, signal: AbortSignal): Promise<HeldFile | null> {
+    for (let tries = 0;; tries++) {
+      const result = this.#attempt(name, false);
+      if (typeof result === "object") return result;
+      const record = this.#guard(() => peek(this.#path(name)));
+      if (tries === TOUCHED_TRIES || record?.held) return null;
+      await pause(this.#engine.clock, 1, signal);
+      signal.throwIfAborted();
+    }
+  }
+
+  #attempt(name: string, mayYield: boolean): ReturnType<typeof attempt> {
+    const path = this.#path(name);
+    return this.#guard(() => attempt(path, name, this.#taker, mayYield));
+  }
+
+  /** Jitter keeps two processes from polling in step. */
+  #pollMs(): number {
+    return this.#pollIntervalMs * (0.75 + Math.random() / 2);
+  }
+
+  #path(name: string): string {
+    this.#readyDir ??= this.#guard(() => {
+      const dir = this.#dir ?? defaultDir();
+      makeDir(dir);
+      if (this.#dir === undefined) checkPrivate(dir);
+      return dir;
+    });
+    return lockPath(this.#readyDir, name);
+  }
+
+  /** Reports what the file system refuses. */
+  #guard<T>(action: () => T): T {
+    try {
+      return action();
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      this.#readyDir = null; // it may have been removed: make it again next time
+      throw new LockUnavailableError(`Cannot use the lock file: ${why}`, undefined, { cause });
+    }
+  }
+
+  #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
+    return this.#engine.open({
+      name,
+      ownerId: makeOwnerId(this.#taker.label),
+      fencingToken: file.token,
+      sent: instant(this.#engine.clock),
+      ttlMs: Infinity,
+      validMs: Infinity,
+      autoRenew: false,
+      maxHoldMs: options.maxHoldMs,
+      watchEveryMs: WATCH_MS,
+    }, {
+      // deno-lint-ignore require-await -- a failing stat must reject
+      renew: async () =>
+        file.isInPlace()
+          ? { state: "held", validMs: Infinity }
+          : { state: "lost", reason: "stolen" },
+      // deno-lint-ignore require-await -- a failing write must reject
+      release: async () => {
+        const inPlace = isInPlace(file);
+        turn.done();
+        file.release();
+        return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
+      },
+    })!; // Without a TTL no grant comes too late.
+  }
+}
+
+function isInPlace(file: HeldFile): boolean {
+  try {
+    return file.isInPlace();
+  } catch {
+    return false;
+  }
+}

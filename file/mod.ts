@@ -1,0 +1,19 @@
+/**
+ * Locks between the processes of one machine, on files: no server needed.
+ *
+ * @example Usage
+ * ```ts
+ * import { FileLock } from "@holdfast/lock/file";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const dir = await Deno.makeTempDir();
+ * {
+ *   await using locks = new FileLock({ dir });
+ *   assertEquals(await locks.request("backup", () => "done"), "done");
+ * }
+ * await Deno.remove(dir, { recursive: true });
+ * ```
+ *
+ * @module
+ */
+export { DEFAULT_POLL_INTERVAL_MS, FileLock, type FileLockOptions } from "./file_lock.ts";

@@ -1,0 +1,97 @@
+/**
+ * What stands in a lock file: a fixed-width header that one write replaces, then the lock's name.
+ *
+ * @module
+ */
+
+/** The header of a lock file. */
+export interface Record {
+  /** The last fencing token that was granted. */
+  readonly token: bigint;
+  /** Whether it was granted and not given back. A holder that died leaves `true` behind. */
+  readonly held: boolean;
+  /** Whether another process waits: its polls leave a mark here, the next taker wipes it. */
+  readonly wanted: boolean;
+  /** How many grants in a row went to {@linkcode Record.taker}. */
+  readonly streak: number;
+  /** Which instance took the lock last: eight hex digits. */
+  readonly taker: string;
+  /** The label of the last holder. */
+  readonly label: string;
+}
+
+/** The record of a file in which nothing stands yet. */
+export const EMPTY_RECORD: Record = {
+  token: 0n,
+  held: false,
+  wanted: false,
+  streak: 0,
+  taker: "",
+  label: "",
+};
+
+/** Offset of the byte that says `h` (held) or `-`. */
+export const HELD_OFFSET = 21;
+/** Offset of the byte that says `w` (wanted) or `-`. */
+export const WANTED_OFFSET = 23;
+/** Width of the header in bytes: the fields, and a label of up to 100 escaped code units. */
+export const RECORD_BYTES = 40 + 2 + 100 * 6 + 1;
+
+const FIELDS = /^(\d{20}) ([h-]) ([w-]) (\d{2}) ([0-9a-f]{8}) ("[^\n]*")\s*$/;
+const MARK = { held: "h", wanted: "w", not: "-" } as const;
+
+/** The bytes of a mark. */
+export function markBytes(mark: keyof typeof MARK): Uint8Array {
+  return new TextEncoder().encode(MARK[mark]);
+}
+
+/** Text as ASCII, so that its width in bytes is known. */
+function ascii(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** A header, or a header and the name for a file that has none yet. */
+export function encodeRecord(record: Record, name?: string): Uint8Array {
+  const fields = [
+    record.token.toString().padStart(20, "0"),
+    record.held ? MARK.held : MARK.not,
+    record.wanted ? MARK.wanted : MARK.not,
+    Math.min(record.streak, 99).toString().padStart(2, "0"),
+    record.taker,
+    ascii(record.label),
+  ];
+  const header = fields.join(" ").padEnd(RECORD_BYTES - 1) + "\n";
+  return new TextEncoder().encode(name === undefined ? header : `${header}${ascii(name)}\n`);
+}
+
+/** Reads a header. One that is damaged counts as empty: the wall clock keeps tokens growing. */
+export function decodeRecord(bytes: Uint8Array): Record {
+  const fields = FIELDS.exec(new TextDecoder().decode(bytes.subarray(0, RECORD_BYTES)));
+  if (fields === null) return EMPTY_RECORD;
+  const [, token, held, wanted, streak, taker, label] = fields;
+  return {
+    token: BigInt(token!),
+    held: held === MARK.held,
+    wanted: wanted === MARK.wanted,
+    streak: Number(streak),
+    taker: taker!,
+    label: parseLabel(label!),
+  };
+}
+
+function parseLabel(json: string): string {
+  try {
+    return String(JSON.parse(json));
+  } catch {
+    return "";
+  }
+}
+
+/** The token of the next grant: it grows, also if the file was removed since. */
+export function nextToken(previous: bigint, wallMs: number): bigint {
+  const wall = BigInt(Math.floor(wallMs * 1_000));
+  return wall > previous ? wall : previous + 1n;
+}

@@ -1,0 +1,184 @@
+/**
+ * Locks within one process.
+ *
+ * @module
+ */
+import type {
+  AcquireOptions,
+  DistributedLock,
+  Lease,
+  LockCapabilities,
+  LockSnapshot,
+  RequestOptions,
+  TryAcquireOptions,
+} from "../core/distributed_lock.ts";
+import { instant } from "../core/clock.ts";
+import type { ManagedLease } from "../core/lease.ts";
+import { LeaseEngine } from "../core/lease_engine.ts";
+import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
+import { labelOf, makeOwnerId } from "../core/owner.ts";
+import { request, type RequestArguments } from "../core/request.ts";
+import { type Turn, Turns } from "../core/turns.ts";
+import { checkAcquireOptions, checkName } from "../core/validate.ts";
+
+/** Options of {@linkcode MemoryLock}. */
+export type MemoryLockOptions = StrategyOptions;
+
+const CAPABILITIES: LockCapabilities = {
+  fifo: "global",
+  endsBy: "release",
+  steal: true,
+  attach: false,
+  shared: false,
+};
+
+/**
+ * Named locks within one instance: first in, first out, no server, no files, no permissions.
+ *
+ * It excludes only callers of the *same instance*, so it is for tests, examples and programs of one
+ * process. A lease ends by release, by `maxHoldMs`, or when it is stolen. Fencing tokens start anew
+ * with each instance.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * {
+ *   await using lease = await locks.acquire("orders:42");
+ *   assertEquals(lease.fencingToken, 1n);
+ *   assertEquals(await locks.tryAcquire("orders:42"), null);
+ * }
+ * assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * ```
+ */
+export class MemoryLock implements DistributedLock {
+  readonly #engine = new LeaseEngine();
+  readonly #lifetime: Lifetime;
+  readonly #turns = new Turns();
+  readonly #held = new Map<string, ManagedLease>();
+  #lastToken = 0n;
+
+  /**
+   * Creates a manager of locks.
+   *
+   * @param options Label and disposal.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
+   */
+  constructor(options: MemoryLockOptions = {}) {
+    this.#lifetime = new Lifetime(options);
+  }
+
+  /** What this strategy promises. */
+  get capabilities(): LockCapabilities {
+    return CAPABILITIES;
+  }
+
+  /** Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}. */
+  async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
+    this.#check(name, options);
+    const { signal, onWait } = options;
+    signal?.throwIfAborted();
+    const turn = await this.#turns.take(name, { signal, onWait });
+    if (this.#lifetime.ended.aborted) {
+      turn.done();
+      throw this.#lifetime.ended.reason;
+    }
+    return this.#open(name, turn, options);
+  }
+
+  /** Takes the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  // deno-lint-ignore require-await -- bad arguments must reject, not throw
+  async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
+    this.#check(name, options);
+    options.signal?.throwIfAborted();
+    const turn = this.#turns.tryTake(name);
+    return turn === null ? null : this.#open(name, turn, options);
+  }
+
+  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
+  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options. */
+  request<T>(
+    name: string,
+    options: RequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
+  request<T>(name: string, ...args: RequestArguments<T>): Promise<T> {
+    return request<T>(
+      {
+        acquire: (name, options) => this.acquire(name, options),
+        tryAcquire: (name, options) => this.tryAcquire(name, options),
+        steal: (name, options) => this.#steal(name, options),
+      },
+      name,
+      args,
+    );
+  }
+
+  /** Tells who holds the lock and who waits. See {@linkcode DistributedLock.query}. */
+  // deno-lint-ignore require-await -- bad arguments must reject, not throw
+  async query(name: string): Promise<LockSnapshot> {
+    this.#check(name, {});
+    const lease = this.#held.get(name);
+    const label = lease && labelOf(lease.ownerId);
+    const nowMs = performance.now();
+    return {
+      name,
+      held: lease === undefined ? null : {
+        ...(label === undefined ? {} : { label }),
+        fencingToken: lease.fencingToken,
+        remainingMs: lease.remainingMs,
+      },
+      waiters: this.#turns.waiters(name).map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs })),
+    };
+  }
+
+  /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lifetime.end(() => {
+      this.#turns.rejectAll(this.#lifetime.ended.reason);
+      return this.#engine.close(this.#lifetime.disposeTimeoutMs);
+    });
+  }
+
+  #check(name: string, options: AcquireOptions): void {
+    checkName(name);
+    checkAcquireOptions(options);
+    this.#lifetime.throwIfEnded();
+  }
+
+  // deno-lint-ignore require-await -- the same form as acquire
+  async #steal(name: string, options: AcquireOptions): Promise<Lease> {
+    this.#check(name, options);
+    const turn = this.#turns.seize(name);
+    const victim = this.#held.get(name);
+    const lease = this.#open(name, turn, options);
+    victim?.lose("stolen");
+    return lease;
+  }
+
+  #open(name: string, turn: Turn, options: AcquireOptions): Lease {
+    const lease = this.#engine.open({
+      name,
+      ownerId: makeOwnerId(this.#lifetime.label),
+      fencingToken: ++this.#lastToken,
+      sent: instant(this.#engine.clock),
+      ttlMs: Infinity,
+      validMs: Infinity,
+      autoRenew: false,
+      maxHoldMs: options.maxHoldMs,
+    }, {
+      release: () => {
+        if (!turn.isMine) return Promise.resolve({ state: "gone", reason: "stolen" });
+        this.#held.delete(name);
+        turn.done();
+        return Promise.resolve({ state: "released" });
+      },
+    })!; // Without a TTL no grant comes too late.
+    this.#held.set(name, lease);
+    return lease;
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * Distributed locks: one interface, {@linkcode DistributedLock}, over Redis, ZooKeeper, files and
+ * memory. This entry holds the interface, the errors and {@linkcode MemoryLock}; each other strategy
+ * has an entry of its own (`./file`, `./redis`, `./zookeeper`).
+ *
+ * A lease is never believed longer than the server keeps it, and its fencing token lets the resource
+ * refuse a holder that is late all the same.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const result = await locks.request("orders:42", (lease) => {
+ *   lease.throwIfLost();
+ *   return "paid";
+ * });
+ * assertEquals(result, "paid");
+ * ```
+ *
+ * @module
+ */
+export type {
+  AcquireOptions,
+  AttachableAcquireOptions,
+  AttachableLock,
+  DistributedLock,
+  Lease,
+  LeaseOptions,
+  LockCapabilities,
+  LockSnapshot,
+  RequestOptions,
+  TryAcquireOptions,
+  WaitInfo,
+} from "./core/distributed_lock.ts";
+export {
+  LeaseLostError,
+  type LeaseLostReason,
+  LockError,
+  LockUnavailableError,
+  QuorumError,
+} from "./core/errors.ts";
+export type { StrategyOptions } from "./core/lifetime.ts";
+export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";
