@@ -18,12 +18,17 @@ export type ReleaseAnswer =
   | { state: "gone"; reason: LeaseLostReason }
   | { state: "unknown"; cause: unknown };
 
-/** The two things that a strategy can do with a lease of its own. Each call is one attempt. */
+/** What a strategy can do with a lease of its own. Each call is one attempt. */
 export interface LeaseActions {
   /** Prolongs the lease to at least `ttlMs`; never shortens it, never re-creates it. */
   renew?(ttlMs: number): Promise<RenewAnswer>;
   /** Gives the lock back if the lease still has it. */
   release(): Promise<ReleaseAnswer>;
+  /**
+   * Told when the lease has run out by the clock; says what that means where it is more than the end
+   * of this lease (a session's). `"expired"` or `"unreachable"` unless given.
+   */
+  lapsed?(): LeaseLostReason;
 }
 
 /** A lock that the service granted. */

@@ -181,6 +181,7 @@ export class ManagedLease implements Lease {
     const nowMs = this.#host.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
     else if (nowMs < this.#deadlineMs) return;
+    else if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed());
     else if (this.#unanswered === null) this.lose("expired");
     else this.lose("unreachable", this.#unanswered.cause);
   }

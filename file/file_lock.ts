@@ -255,6 +255,10 @@ export class FileLock implements DistributedLock {
   }
 
   #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
+    if (this.#lifetime.ended.aborted) {
+      file.release();
+      throw this.#lifetime.ended.reason;
+    }
     return this.#engine.open({
       name,
       ownerId: makeOwnerId(this.#taker.label),

@@ -75,7 +75,7 @@ function take(
     file.close();
     return "yield";
   }
-  const token = nextToken(last.token, Date.now());
+  const token = nextToken(last.token, Temporal.Now.instant().epochNanoseconds / 1_000n);
   const streak = again && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
   const record = {
     token,

@@ -91,7 +91,6 @@ function parseLabel(json: string): string {
 }
 
 /** The token of the next grant: it grows, also if the file was removed since. */
-export function nextToken(previous: bigint, wallMs: number): bigint {
-  const wall = BigInt(Math.floor(wallMs * 1_000));
-  return wall > previous ? wall : previous + 1n;
+export function nextToken(previous: bigint, wallUs: bigint): bigint {
+  return wallUs > previous ? wallUs : previous + 1n;
 }

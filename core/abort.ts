@@ -1,0 +1,18 @@
+/**
+ * Waiting for a promise only as long as a signal allows.
+ *
+ * @module
+ */
+
+/** The outcome of `promise`, or a rejection with `signal.reason` if that aborts first. */
+export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

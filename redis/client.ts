@@ -1,0 +1,52 @@
+/**
+ * The port: the few client calls that the Redis strategy needs.
+ *
+ * @module
+ */
+
+/**
+ * A Redis client as the strategy sees it. Adapters for well-known clients are in `./node-redis`,
+ * `./ioredis` and `./deno-redis`; another client needs these few lines.
+ *
+ * The client may queue commands while it is disconnected and may replay them after a reconnect: every
+ * command that the strategy sends can be executed twice, late, or not at all.
+ *
+ * @example A client of your own
+ * ```ts ignore
+ * import type { RedisClient } from "@holdfast/lock/redis";
+ *
+ * const client: RedisClient = {
+ *   send: (command, args) => connection.command(command, ...args),
+ *   get epoch() {
+ *     return connection.reconnects;
+ *   },
+ *   cluster: false,
+ * };
+ * ```
+ */
+export interface RedisClient {
+  /**
+   * Sends a command and resolves with its reply: text as a string, integers as a number, nil as
+   * `null`, arrays as arrays of these. Rejects with an error whose message starts with the server's
+   * own words (`NOSCRIPT …`) if the server refused.
+   *
+   * @param command The name of the command.
+   * @param args Its arguments.
+   * @param key The key that decides where a cluster client sends it.
+   */
+  send(command: string, args: string[], key: string): Promise<unknown>;
+  /**
+   * Changes whenever a command connection is lost or made. A reply that arrives in another epoch than
+   * its command was sent in may belong to a copy: the client may have sent it twice.
+   */
+  readonly epoch: number;
+  /** Whether the client talks to Redis Cluster. */
+  readonly cluster: boolean;
+  /**
+   * Called when a command has been without a reply for too long. For clients that run one command at
+   * a time and never time out: they must drop the connection, or it blocks all that follow.
+   */
+  reset?(): void;
+  /** Ends the connections that the adapter itself opened. The next command may open new ones. */
+  close?(): Promise<void>;
+}

@@ -1,0 +1,128 @@
+/**
+ * The scripts as typed commands on one client.
+ *
+ * @module
+ */
+import { type Clock, type Instant, instant } from "../core/clock.ts";
+import type { ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
+import { ACQUIRE, QUERY, RELEASE, RENEW, type Script, STEAL } from "./_scripts.ts";
+import type { RedisClient } from "./client.ts";
+import type { LockKeys } from "./keys.ts";
+import { type Owner, ownerValue } from "./owner_value.ts";
+import {
+  type AskAnswer,
+  decodeAsk,
+  decodeQuery,
+  decodeRelease,
+  decodeRenew,
+  isNoScript,
+  type QueryAnswer,
+} from "./replies.ts";
+
+/** How long in ms an ask may be executed after it was sent. Older copies do nothing. */
+export const ASK_LIFE_MS = 1_000;
+
+/** How an ask wants the lock. */
+export type AskMode =
+  | { readonly kind: "take" }
+  | { readonly kind: "attach" }
+  | { readonly kind: "steal"; readonly victim: string };
+
+/** A request for a lock. */
+export interface Ask {
+  readonly keys: LockKeys;
+  readonly owner: Owner;
+  readonly ttlMs: number;
+  readonly mode: AskMode;
+}
+
+/** An answer, when its request was sent, and whether that request was surely executed once. */
+export interface Asked {
+  readonly answer: AskAnswer;
+  readonly sent: Instant;
+  readonly clean: boolean;
+}
+
+/** Sends scripts and learns the server's clock. Each call is one command (two on NOSCRIPT). */
+export class RedisCommands {
+  readonly #client: RedisClient;
+  readonly #clock: Clock;
+  readonly #commandTimeoutMs: number;
+  /** Server time minus our monotonic time, never more than the truth; `null` before any answer. */
+  #serverOffsetMs: number | null = null;
+
+  constructor(client: RedisClient, clock: Clock, commandTimeoutMs: number) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#commandTimeoutMs = commandTimeoutMs;
+  }
+
+  /** Changes with the connection, as {@linkcode RedisClient.epoch} does. */
+  get epoch(): number {
+    return this.#client.epoch;
+  }
+
+  /** Asks for the lock. `isWanted` tells whether the caller still wants it if it must be sent again. */
+  async ask(ask: Ask, isWanted: () => boolean): Promise<Asked> {
+    const { keys, owner, ttlMs, mode } = ask;
+    const sent = instant(this.#clock);
+    const { epoch } = this.#client;
+    const notAfterMs = this.#serverOffsetMs === null
+      ? 0
+      : Math.round(sent.nowMs + this.#serverOffsetMs + ASK_LIFE_MS);
+    const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
+    const reply = mode.kind === "steal"
+      ? await this.#run(STEAL, keys, [...args, mode.victim], isWanted)
+      : await this.#run(ACQUIRE, keys, [...args, mode.kind], isWanted);
+    const answer = decodeAsk(reply);
+    this.#serverOffsetMs = answer.serverMs - this.#clock.now();
+    return { answer, sent, clean: epoch === this.#client.epoch };
+  }
+
+  /** Prolongs the lock if the owner still has it. */
+  async renew(keys: LockKeys, owner: Owner, ttlMs: number): Promise<RenewAnswer> {
+    return decodeRenew(await this.#run(RENEW, keys, [ownerValue(owner), String(ttlMs)]));
+  }
+
+  /** Gives the lock back if the owner still has it. */
+  async release(keys: LockKeys, owner: Owner): Promise<ReleaseAnswer> {
+    return decodeRelease(await this.#run(RELEASE, keys, [ownerValue(owner)]));
+  }
+
+  /** Tells who holds the lock. */
+  async query(keys: LockKeys): Promise<QueryAnswer> {
+    return decodeQuery(await this.#run(QUERY, keys, []));
+  }
+
+  /** What the server says of its memory. */
+  async memoryInfo(): Promise<string> {
+    return String(await this.#send("INFO", ["memory"], ""));
+  }
+
+  async #run(
+    script: Script,
+    keys: LockKeys,
+    args: string[],
+    isWanted: () => boolean = () => true,
+  ): Promise<unknown> {
+    const rest = ["2", keys.lock, keys.fence, ...args];
+    try {
+      return await this.#send("EVALSHA", [script.sha1, ...rest], keys.lock);
+    } catch (error) {
+      if (!isNoScript(error) || !isWanted()) throw error;
+      return await this.#send("EVAL", [script.source, ...rest], keys.lock);
+    }
+  }
+
+  /** Sends a command; a client that would wait for ever for its reply is told to drop the connection. */
+  async #send(command: string, args: string[], key: string): Promise<unknown> {
+    const client = this.#client;
+    if (client.reset === undefined) return await client.send(command, args, key);
+    const cancel = this.#clock.schedule(() => client.reset?.(), this.#commandTimeoutMs);
+    try {
+      return await client.send(command, args, key);
+    } finally {
+      cancel();
+    }
+  }
+}

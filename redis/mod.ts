@@ -1,0 +1,28 @@
+/**
+ * Locks on Redis and Valkey. The client is your own, in an adapter: `./redis/node-redis`,
+ * `./redis/ioredis`, `./redis/deno-redis`, or any object that has the form of {@linkcode RedisClient}.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createClient } from "redis";
+ *
+ * const client = await createClient().on("error", console.error).connect();
+ * await using locks = new RedisLock(nodeRedis(client));
+ * await locks.request("orders:42", async (lease) => {
+ *   await fetch("https://example.com/pay", { signal: lease.signal });
+ * });
+ * ```
+ *
+ * @module
+ */
+export type { RedisClient } from "./client.ts";
+export { RedisLock } from "./lock.ts";
+export {
+  DEFAULT_COMMAND_TIMEOUT_MS,
+  DEFAULT_KEY_PREFIX,
+  DEFAULT_TTL_MS,
+  DEFAULT_UNAVAILABLE_AFTER_MS,
+  type RedisLockOptions,
+} from "./options.ts";

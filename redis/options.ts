@@ -1,0 +1,71 @@
+/**
+ * The options of the Redis strategy.
+ *
+ * @module
+ */
+import type { StrategyOptions } from "../core/lifetime.ts";
+import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
+
+/** Options of {@linkcode RedisLock}. */
+export interface RedisLockOptions extends StrategyOptions {
+  /**
+   * How long in ms a lease lives without renewal: how long a dead holder blocks the others. 10 ms to
+   * 24 days.
+   *
+   * @default {10000}
+   */
+  ttlMs?: number;
+  /**
+   * What the keys of the locks begin with. May be empty, to share keys with other libraries that use
+   * a plain `SET key token NX PX`: they and we exclude each other.
+   *
+   * @default {"lock:"}
+   */
+  keyPrefix?: string;
+  /**
+   * How long in ms Redis may be out of reach before a call rejects with a `LockUnavailableError`.
+   *
+   * @default {5000}
+   */
+  unavailableAfterMs?: number;
+  /**
+   * How long in ms a command may be without a reply before a client that runs one command at a time
+   * (deno-redis) drops its connection.
+   *
+   * @default {1000}
+   */
+  commandTimeoutMs?: number;
+  /** Gets what users should know but no call can report. Written to the console unless given. */
+  onWarning?: (message: string) => void;
+}
+
+/** Default of {@linkcode RedisLockOptions.ttlMs}. */
+export const DEFAULT_TTL_MS = 10_000;
+/** Default of {@linkcode RedisLockOptions.keyPrefix}. */
+export const DEFAULT_KEY_PREFIX = "lock:";
+/** Default of {@linkcode RedisLockOptions.unavailableAfterMs}. */
+export const DEFAULT_UNAVAILABLE_AFTER_MS = 5_000;
+/** Default of {@linkcode RedisLockOptions.commandTimeoutMs}. */
+export const DEFAULT_COMMAND_TIMEOUT_MS = 1_000;
+
+/** Fills in the defaults of the strategy's own options and checks them. */
+export function readOptions(
+  options: RedisLockOptions,
+): Required<Omit<RedisLockOptions, keyof StrategyOptions>> {
+  const {
+    ttlMs = DEFAULT_TTL_MS,
+    keyPrefix = DEFAULT_KEY_PREFIX,
+    unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
+    commandTimeoutMs = DEFAULT_COMMAND_TIMEOUT_MS,
+    // deno-lint-ignore no-console -- a warning is to be seen
+    onWarning = (message: string) => console.warn(message),
+  } = options;
+  checkTtl(ttlMs);
+  checkString("keyPrefix", keyPrefix);
+  checkDuration("unavailableAfterMs", unavailableAfterMs);
+  checkDuration("commandTimeoutMs", commandTimeoutMs);
+  if (typeof onWarning !== "function") {
+    throw new TypeError("Cannot use 'onWarning' as it is not a function");
+  }
+  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, onWarning };
+}

@@ -1,0 +1,67 @@
+/**
+ * Leases under owner ids of the caller's making: the same id asked twice is one lease.
+ *
+ * @module
+ */
+import { abortable } from "../core/abort.ts";
+import type { ManagedLease } from "../core/lease.ts";
+
+/** A call under an owner id. */
+interface Call {
+  readonly lease: Promise<ManagedLease | null>;
+  /** Resolves when the call was told that somebody else holds the lock. */
+  readonly waits: Promise<void>;
+}
+
+/** How a caller joins. */
+export interface JoinOptions {
+  readonly name: string;
+  readonly ownerId: string;
+  /** Whether to wait for a call that waits. */
+  readonly wait: boolean;
+  readonly signal: AbortSignal;
+  /** Makes the call if there is none to join; tells when it has to wait. */
+  start(onWait: () => void): Promise<ManagedLease | null>;
+}
+
+/** The calls and leases under callers' own ids in one instance. */
+export class OwnedLeases {
+  readonly #calls = new Map<string, Call>();
+
+  /** Joins the call or the lease under this id, or starts a call. */
+  async join({ name, ownerId, wait, signal, start }: JoinOptions): Promise<ManagedLease | null> {
+    const key = keyOf(name, ownerId);
+    for (;;) {
+      const call = this.#calls.get(key);
+      if (call === undefined) return await this.#start(key, start);
+      const lease = call.lease.catch(() => null);
+      const answer = wait ? lease : Promise.race([lease, call.waits]);
+      const joined = await abortable(answer, signal);
+      if (joined === undefined) return null; // that call still waits, and this one must not
+      if (joined !== null && joined.remainingMs > 0) return joined;
+      if (this.#calls.get(key) === call) this.#calls.delete(key);
+    }
+  }
+
+  /** The lease under this id has ended. */
+  forget(name: string, ownerId: string): void {
+    this.#calls.delete(keyOf(name, ownerId));
+  }
+
+  async #start(key: string, start: JoinOptions["start"]): Promise<ManagedLease | null> {
+    const { promise: waits, resolve } = Promise.withResolvers<void>();
+    const call: Call = { lease: start(resolve), waits };
+    this.#calls.set(key, call);
+    let lease: ManagedLease | null = null;
+    try {
+      lease = await call.lease;
+    } finally {
+      if (lease === null && this.#calls.get(key) === call) this.#calls.delete(key);
+    }
+    return lease;
+  }
+}
+
+function keyOf(name: string, ownerId: string): string {
+  return JSON.stringify([name, ownerId]);
+}

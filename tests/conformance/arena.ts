@@ -1,0 +1,45 @@
+/**
+ * An arena from its parts: opens clients, closes them, and looks for what is left.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import type { Lease } from "../../mod.ts";
+import type { Arena, ClientOptions } from "./harness.ts";
+import { type LockSpec, openLock } from "./open_lock.ts";
+import { until } from "./wait.ts";
+
+/** The parts of an arena in which each client is described by a {@linkcode LockSpec}. */
+export interface ArenaParts {
+  spec(options: ClientOptions): LockSpec;
+  lose(lease: Lease): Promise<void>;
+  residue(): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+/** Makes an arena. Its disposal fails if anything is left. */
+export function makeArena(parts: ArenaParts): Arena {
+  const stack = new AsyncDisposableStack();
+  return {
+    async client(options = {}) {
+      const client = stack.use(await openLock(parts.spec(options)));
+      return client.lock;
+    },
+    lose: parts.lose,
+    residue: parts.residue,
+    spec: (options = {}) => parts.spec(options),
+    async [Symbol.asyncDispose]() {
+      await stack[Symbol.asyncDispose]();
+      try {
+        // What a killed process left goes by its TTL.
+        let left: string[] = [];
+        await until("nothing is left behind", async () => {
+          left = await parts.residue();
+          return left.length === 0;
+        }).catch(() => assertEquals(left, []));
+      } finally {
+        await parts.close();
+      }
+    },
+  };
+}

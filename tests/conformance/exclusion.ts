@@ -1,0 +1,141 @@
+/**
+ * One holder at a time.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { type Arena, behaviour, type Harness } from "./harness.ts";
+import { startContender } from "./process.ts";
+import { sleep, within } from "./wait.ts";
+
+/** Names that a careless strategy would mix up, cut short or refuse. */
+const NAMES = [
+  "a",
+  "A",
+  "a ",
+  " a",
+  "a/b",
+  "a/b/",
+  "/",
+  ".",
+  "..",
+  "../a",
+  "a%2Fb",
+  "%",
+  "a#b",
+  "{a}",
+  "{}",
+  "}",
+  "}{",
+  "{",
+  "{a}b}",
+  "-a",
+  "*",
+  "a*",
+  "[a]",
+  "a\nb",
+  "a\0b",
+  "\u007f",
+  "é",
+  "e\u0301",
+  "ß",
+  "日本語",
+  "😀",
+  "\uffff",
+  "\ud83d\ude00\u200d",
+  "zookeeper",
+  "lock-0000000001",
+  "constructor",
+  "__proto__",
+  "x".repeat(1_000),
+  "y".repeat(999) + "é",
+  "y".repeat(999) + "è",
+  "😀".repeat(500),
+  "/".repeat(1_000),
+];
+
+/** Counts who is inside, and remembers the most. */
+function gauge() {
+  let inside = 0;
+  return {
+    most: 0,
+    async visit() {
+      this.most = Math.max(this.most, ++inside);
+      await sleep(0);
+      inside--;
+    },
+  };
+}
+
+async function contend(arena: Arena, clients: number, perClient: number): Promise<number> {
+  const locks = await Promise.all(Array.from({ length: clients }, () => arena.client()));
+  const room = gauge();
+  const visits = locks.flatMap((lock) =>
+    Array.from({ length: perClient }, async () => {
+      await using lease = await lock.acquire("room");
+      lease.throwIfLost();
+      await room.visit();
+    })
+  );
+  await within("all contenders have had the lock", Promise.all(visits), 60_000);
+  return room.most;
+}
+
+/** Registers the behaviours. */
+export function exclusionSuite(harness: Harness): void {
+  behaviour(harness, "a second owner does not get a held lock", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    await using lease = await a.acquire("n");
+    assertEquals(await b.tryAcquire("n"), null);
+    lease.throwIfLost();
+  });
+
+  behaviour(harness, "the capabilities are those promised", async (arena) => {
+    assertEquals((await arena.client()).capabilities, harness.capabilities);
+  });
+
+  behaviour(harness, "the same instance is not re-entrant", async (arena) => {
+    const lock = await arena.client();
+    await using _lease = await lock.acquire("n");
+    assertEquals(await lock.tryAcquire("n"), null);
+  });
+
+  behaviour(harness, "any well-formed Unicode name is a lock of its own", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const leases = [];
+    for (const name of NAMES) {
+      const lease = await a.tryAcquire(name);
+      assert(lease !== null, `${JSON.stringify(name.slice(0, 40))} is taken by another name`);
+      assertEquals(lease.name, name);
+      leases.push(lease);
+    }
+    for (const name of NAMES) assertEquals(await b.tryAcquire(name), null);
+    for (const lease of leases) assertEquals(await lease.release(), true);
+    for (const name of NAMES) assertEquals((await b.query(name)).held, null);
+  });
+
+  behaviour(harness, "100 contenders are never two inside", async (arena) => {
+    assertEquals(await contend(arena, 10, 10), 1);
+  });
+
+  behaviour(harness, "processes never lose an update", async (arena) => {
+    const spec = arena.spec();
+    const file = await Deno.makeTempFile();
+    await Deno.writeTextFile(file, "0");
+    try {
+      const task = { do: "count", name: "n", file, contenders: 5, rounds: 5 } as const;
+      const processes = [1, 2, 3].map(() => startContender(spec, task));
+      try {
+        for (const process of processes) {
+          assertEquals(await within("the process is done", process.line(), 60_000), "done");
+          assertEquals(await process.end(), 0);
+        }
+      } finally {
+        for (const process of processes) await process[Symbol.asyncDispose]();
+      }
+      assertEquals(await Deno.readTextFile(file), "75");
+    } finally {
+      await Deno.remove(file);
+    }
+  }, harness.processes);
+}

@@ -1,0 +1,122 @@
+/**
+ * Leases that are lost.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
+import { LeaseLostError } from "../../mod.ts";
+import { behaviour, type Harness } from "./harness.ts";
+import { aborted, block, isPending, sleep, within } from "./wait.ts";
+
+/** Registers the behaviours. */
+export function lossSuite(harness: Harness): void {
+  const ends = harness.ttlMs !== Infinity;
+
+  behaviour(harness, "a lost lease aborts its signal and cannot be proven", async (arena) => {
+    const lease = await (await arena.client()).acquire("n");
+    const { signal } = lease;
+    await arena.lose(lease);
+    await within("the signal aborts", aborted(signal));
+    assertInstanceOf(signal.reason, LeaseLostError);
+    assertEquals(signal.reason.lockName, "n");
+    assertEquals(lease.remainingMs, 0);
+    assert(assertThrows(() => lease.throwIfLost()) === signal.reason);
+    assert((await lease.renew().then(() => null, (error) => error)) === signal.reason);
+    assertEquals(await lease.release(), false);
+  });
+
+  behaviour(harness, "a signal first read after the loss has aborted", async (arena) => {
+    const lease = await (await arena.client()).acquire("n");
+    const { signal } = lease;
+    await arena.lose(lease);
+    await within("the loss is known", aborted(signal));
+    assert(lease.signal.aborted);
+    assertInstanceOf(lease.signal.reason, LeaseLostError);
+  });
+
+  behaviour(harness, "the signal never aborts by release", async (arena) => {
+    const lease = await (await arena.client()).acquire("n");
+    const { signal } = lease;
+    await lease.release();
+    await sleep(Math.min(harness.ttlMs * 1.2, 300));
+    assert(!signal.aborted);
+    assert(!lease.signal.aborted);
+  });
+
+  behaviour(harness, "maxHoldMs ends a lease and lets the next one in", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const lease = await a.acquire("n", { maxHoldMs: 150 });
+    assert(lease.remainingMs <= 150);
+    const wait = b.acquire("n");
+    await within("the signal aborts", aborted(lease.signal));
+    assertInstanceOf(lease.signal.reason, LeaseLostError);
+    assertEquals(lease.signal.reason.reason, "max-hold");
+    await using next = await within("the next one holds", wait);
+    next.throwIfLost();
+  });
+
+  behaviour(
+    harness,
+    "request() rejects if the lease was lost, but its own error wins",
+    async (arena) => {
+      const lock = await arena.client();
+      const lost = await assertRejects(() =>
+        lock.request("n", async (lease) => {
+          const { signal } = lease;
+          await arena.lose(lease);
+          await within("the signal aborts", aborted(signal));
+        }), LeaseLostError);
+      assertEquals(lost.lockName, "n");
+      const error = new Error("the callback's own");
+      const thrown = await lock.request("n", async (lease) => {
+        const { signal } = lease;
+        await arena.lose(lease);
+        await within("the signal aborts", aborted(signal));
+        throw error;
+      }).then(() => null, (thrown) => thrown);
+      assert(thrown === error);
+    },
+  );
+
+  behaviour(harness, "renewal keeps a lease past three TTLs", async (arena) => {
+    const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
+    await using lease = await a.acquire("n");
+    await sleep(3_200);
+    lease.throwIfLost();
+    assert(lease.remainingMs > 0 && lease.remainingMs < 1_000);
+    assert(!lease.signal.aborted);
+    assertEquals(await b.tryAcquire("n"), null);
+  }, ends);
+
+  behaviour(harness, "a blocked event loop does not hide the loss", async (arena) => {
+    const lock = await arena.client({ ttlMs: 1_000 });
+    const lease = await lock.acquire("n");
+    const { signal } = lease;
+    block(1_500);
+    assertEquals(lease.remainingMs, 0);
+    const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
+    assert(signal.aborted);
+    assert(lease.signal.reason === error);
+  }, ends);
+
+  behaviour(harness, "an explicit renewal is answered", async (arena) => {
+    const lease = await (await arena.client()).acquire("n");
+    await within("the renewal is answered", lease.renew());
+    lease.throwIfLost();
+    await assertRejects(() => lease.renew(-1), RangeError);
+    await assertRejects(() => lease.renew("1" as unknown as number), TypeError);
+    assertEquals(await lease.release(), true);
+  });
+
+  behaviour(harness, "without autoRenew a lease ends by its TTL", async (arena) => {
+    const [a, b] = [await arena.client({ ttlMs: 400 }), await arena.client()];
+    const lease = await a.acquire("n", { autoRenew: false });
+    assert(lease.remainingMs <= 400);
+    const wait = b.acquire("n");
+    assert(await isPending(wait));
+    await within("the signal aborts", aborted(lease.signal));
+    assertEquals(lease.signal.reason.reason, "expired");
+    await using next = await within("the next one holds", wait);
+    next.throwIfLost();
+  }, harness.capabilities.endsBy === "ttl");
+}

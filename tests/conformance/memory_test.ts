@@ -1,0 +1,35 @@
+import { MemoryLock } from "../../memory/memory_lock.ts";
+import type { Harness } from "./harness.ts";
+import { conformance } from "./suite.ts";
+
+const memory: Harness = {
+  name: "memory",
+  capabilities: { fifo: "global", endsBy: "release", steal: true, attach: false, shared: false },
+  processes: false,
+  ttlMs: Infinity,
+  start: () => Promise.resolve(),
+  stop: () => Promise.resolve(),
+  arena() {
+    // Callers of one instance exclude each other, so every client is the same one.
+    const opened: MemoryLock[] = [];
+    return Promise.resolve({
+      client(options = {}) {
+        const { label } = options;
+        opened[0] ??= new MemoryLock(label === undefined ? {} : { label });
+        return Promise.resolve(opened[0]);
+      },
+      async lose(lease) {
+        await opened[0]!.request(lease.name, { steal: true }, () => {});
+      },
+      residue: () => Promise.resolve([]),
+      spec() {
+        throw new Error("Memory is not shared with other processes");
+      },
+      async [Symbol.asyncDispose]() {
+        await opened[0]?.[Symbol.asyncDispose]();
+      },
+    });
+  },
+};
+
+conformance(memory);

@@ -1,0 +1,56 @@
+/**
+ * Opens a client of any strategy from a description that can be handed to another process.
+ *
+ * @module
+ */
+import type { DistributedLock } from "../../mod.ts";
+import { FileLock } from "../../file/mod.ts";
+
+/** The Redis clients under test. */
+export type RedisClientName = "node-redis" | "ioredis" | "deno-redis" | "deno-redis-like";
+
+/** A description of a client. */
+export type LockSpec =
+  & { label?: string | undefined }
+  & (
+    | { strategy: "file"; dir: string }
+    | {
+      strategy: "redis";
+      client: RedisClientName;
+      url: string;
+      keyPrefix: string;
+      ttlMs: number;
+    }
+    | { strategy: "zookeeper"; connectString: string; rootPath: string; sessionTimeoutMs: number }
+  );
+
+/** A client, and how to close it with all its connections. */
+export interface OpenLock extends AsyncDisposable {
+  readonly lock: DistributedLock;
+}
+
+/** Opens a client. */
+export async function openLock(spec: LockSpec): Promise<OpenLock> {
+  const label = spec.label === undefined ? {} : { label: spec.label };
+  if (spec.strategy === "file") return owned(new FileLock({ dir: spec.dir, ...label }));
+  if (spec.strategy === "zookeeper") {
+    const { ZooKeeperLock } = await import("../../zookeeper/mod.ts");
+    const { connectString, rootPath, sessionTimeoutMs } = spec;
+    return owned(new ZooKeeperLock(connectString, { rootPath, sessionTimeoutMs, ...label }));
+  }
+  const { RedisLock } = await import("../../redis/mod.ts");
+  const { openRedisClient } = await import("../redis/clients.ts");
+  const { client, close } = await openRedisClient(spec.client, spec.url);
+  const lock = new RedisLock(client, { keyPrefix: spec.keyPrefix, ttlMs: spec.ttlMs, ...label });
+  return owned(lock, close);
+}
+
+function owned(lock: DistributedLock, close?: () => Promise<void>): OpenLock {
+  return {
+    lock,
+    async [Symbol.asyncDispose]() {
+      await lock[Symbol.asyncDispose]();
+      await close?.();
+    },
+  };
+}

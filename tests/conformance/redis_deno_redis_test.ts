@@ -1,0 +1,5 @@
+import { denoRedisSkip } from "../redis/clients.ts";
+import { redisHarness } from "./redis_harness.ts";
+import { conformance } from "./suite.ts";
+
+conformance(redisHarness("deno-redis", await denoRedisSkip()));

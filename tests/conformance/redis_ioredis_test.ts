@@ -1,0 +1,4 @@
+import { redisHarness } from "./redis_harness.ts";
+import { conformance } from "./suite.ts";
+
+conformance(redisHarness("ioredis"));

@@ -1,0 +1,65 @@
+/**
+ * Giving a lock back.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { LockError } from "../../mod.ts";
+import { behaviour, type Harness } from "./harness.ts";
+import { within } from "./wait.ts";
+
+/** Registers the behaviours. */
+export function releaseSuite(harness: Harness): void {
+  behaviour(harness, "a released lock is free at once", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const lease = await a.acquire("n");
+    assertEquals(await lease.release(), true);
+    await using next = await b.tryAcquire("n");
+    assert(next !== null);
+    assertEquals(lease.remainingMs, 0);
+  });
+
+  behaviour(
+    harness,
+    "a second release is false and leaves the next holder alone",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const lease = await a.acquire("n");
+      assertEquals(await Promise.all([lease.release(), lease.release()]), [true, false]);
+      await using next = await b.acquire("n");
+      assertEquals(await lease.release(), false);
+      await lease[Symbol.asyncDispose]();
+      next.throwIfLost();
+      assertEquals(await a.tryAcquire("n"), null);
+    },
+  );
+
+  behaviour(harness, "a released lease can be neither used nor renewed", async (arena) => {
+    const lease = await (await arena.client()).acquire("n");
+    await lease.release();
+    assertThrows(() => lease.throwIfLost(), LockError, "released");
+    await assertRejects(() => lease.renew(), LockError, "released");
+  });
+
+  behaviour(harness, "leaving the block releases and keeps the block's error", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const error = new Error("the body's own");
+    const thrown = await assertRejects(async () => {
+      await using _lease = await a.acquire("n");
+      throw error;
+    });
+    assert(thrown === error);
+    await using next = await b.tryAcquire("n");
+    assert(next !== null);
+  });
+
+  behaviour(harness, "releasing a lost lease leaves the next holder alone", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const lease = await a.acquire("n");
+    await arena.lose(lease);
+    await using next = await within("the lost lock is free", b.acquire("n"));
+    assertEquals(await lease.release(), false);
+    next.throwIfLost();
+    assertEquals(await (await arena.client()).tryAcquire("n"), null);
+  });
+}

@@ -1,0 +1,108 @@
+/**
+ * `request()` and `query()`, as on `navigator.locks`.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import { type Lease, LeaseLostError } from "../../mod.ts";
+import { behaviour, type Harness } from "./harness.ts";
+import { aborted, until, within } from "./wait.ts";
+
+async function refusal(promise: Promise<unknown>): Promise<string> {
+  return (await assertRejects(() => promise, DOMException)).name;
+}
+
+/** Registers the behaviours. */
+export function requestSuite(harness: Harness): void {
+  behaviour(harness, "request() runs under the lock and returns the result", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const result = await a.request("n", async (lease) => {
+      lease.throwIfLost();
+      assertEquals(await b.tryAcquire("n"), null);
+      return 7;
+    });
+    assertEquals(result, 7);
+    assertEquals(await b.request("n", { ifAvailable: true }, (lease) => lease?.name), "n");
+  });
+
+  behaviour(harness, "request() takes a callback that releases by itself", async (arena) => {
+    const lock = await arena.client();
+    const ours = await lock.request("n", (lease) => lease.release());
+    assertEquals(ours, true);
+  });
+
+  behaviour(harness, "request() with ifAvailable gives null for a held lock", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    await using _lease = await a.acquire("n");
+    assertEquals(await b.request("n", { ifAvailable: true }, (lease) => lease), null);
+  });
+
+  behaviour(harness, "request() steals, or says that it cannot", async (arena) => {
+    const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
+    const victim = await a.acquire("n");
+    const { signal } = victim;
+    if (!harness.capabilities.steal) {
+      assertEquals(await refusal(b.request("n", { steal: true }, () => {})), "NotSupportedError");
+      assertEquals(await victim.release(), true);
+      return;
+    }
+    await b.request("n", { steal: true }, async (lease) => {
+      assert(lease !== null && lease.fencingToken > victim.fencingToken);
+      await within("the victim learns of it", aborted(signal));
+      assertInstanceOf(signal.reason, LeaseLostError);
+      assertEquals(signal.reason.reason, "stolen");
+      assertEquals(await victim.release(), false);
+      lease.throwIfLost();
+    });
+    assertEquals((await a.query("n")).held, null);
+    // Nobody to steal from.
+    assertEquals(await b.request("n", { steal: true }, (lease) => lease?.name), "n");
+  });
+
+  behaviour(harness, "request() refuses what the Web Locks API refuses", async (arena) => {
+    const lock = await arena.client();
+    const { signal } = new AbortController();
+    for (
+      const options of [
+        { steal: true, ifAvailable: true },
+        { steal: true, signal },
+        { mode: "shared" },
+      ] as const
+    ) {
+      assertEquals(await refusal(lock.request("n", options, () => {})), "NotSupportedError");
+    }
+    const bad = { mode: "both" } as unknown as { mode: "shared" };
+    await assertRejects(() => lock.request("n", bad, () => {}), TypeError);
+    const noCallback = undefined as unknown as () => void;
+    await assertRejects(() => lock.request("n", {}, noCallback), TypeError);
+    await assertRejects(() => lock.request("n", noCallback), TypeError);
+    assertEquals((await lock.query("n")).held, null);
+  });
+
+  behaviour(harness, "query() tells the holder and touches nothing", async (arena) => {
+    const [a, b] = [await arena.client({ label: "holder" }), await arena.client()];
+    assertEquals(await b.query("n"), { name: "n", held: null, waiters: [] });
+    const lease = await a.acquire("n");
+    const { held } = await b.query("n");
+    assert(held !== null);
+    if (held.label !== undefined) assertEquals(held.label, "holder");
+    if (held.fencingToken !== undefined) assertEquals(held.fencingToken, lease.fencingToken);
+    if (held.remainingMs !== undefined) assert(held.remainingMs > 0);
+    lease.throwIfLost();
+    assertEquals(await lease.release(), true);
+    assertEquals((await b.query("n")).held, null);
+  });
+
+  behaviour(harness, "query() shows the waiters of this instance at least", async (arena) => {
+    const lock = await arena.client();
+    const first = await lock.acquire("n");
+    const waits: Promise<Lease>[] = [];
+    for (let i = 1; i <= 3; i++) {
+      waits.push(lock.acquire("n"));
+      await until("one more waits", async () => (await lock.query("n")).waiters.length === i);
+    }
+    await first.release();
+    for (const wait of waits) await (await within("the waiter is granted", wait)).release();
+    assertEquals((await lock.query("n")).waiters, []);
+  }, harness.capabilities.fifo !== "none");
+}

@@ -1,0 +1,33 @@
+/**
+ * One set of behaviours for every strategy and client.
+ *
+ * @module
+ */
+import { argumentsSuite } from "./arguments.ts";
+import { crashSuite } from "./crash.ts";
+import { exclusionSuite } from "./exclusion.ts";
+import { fencingSuite } from "./fencing.ts";
+import type { Harness } from "./harness.ts";
+import { lossSuite } from "./loss.ts";
+import { releaseSuite } from "./release.ts";
+import { requestSuite } from "./request.ts";
+import { waitingSuite } from "./waiting.ts";
+
+/** Registers all behaviours for a strategy under test. */
+export function conformance(harness: Harness): void {
+  if (harness.skip !== undefined) {
+    const name = `${harness.name}: the whole suite [skipped: ${harness.skip}]`;
+    Deno.test({ name, ignore: true, fn: () => {} });
+    return;
+  }
+  Deno.test.beforeAll(() => harness.start());
+  Deno.test.afterAll(() => harness.stop());
+  exclusionSuite(harness);
+  releaseSuite(harness);
+  waitingSuite(harness);
+  lossSuite(harness);
+  fencingSuite(harness);
+  requestSuite(harness);
+  crashSuite(harness);
+  argumentsSuite(harness);
+}

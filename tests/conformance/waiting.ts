@@ -1,0 +1,158 @@
+/**
+ * Waiting for a lock, and giving up.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { DistributedLock, Lease } from "../../mod.ts";
+import { behaviour, type Harness } from "./harness.ts";
+import { isPending, until, within } from "./wait.ts";
+
+/** Starts to wait, and resolves when the strategy says that it waits. */
+async function queue(
+  lock: DistributedLock,
+  name: string,
+  signal?: AbortSignal,
+): Promise<{ lease: Promise<Lease> }> {
+  let waits = false;
+  const lease = lock.acquire(name, {
+    onWait: () => void (waits = true),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  lease.catch(() => {});
+  await until("the waiter waits", () => waits);
+  return { lease };
+}
+
+/** Registers the behaviours. */
+export function waitingSuite(harness: Harness): void {
+  behaviour(harness, "a waiter gets the lock after its release", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const first = await a.acquire("n");
+    const second = await queue(b, "n");
+    assert(await isPending(second.lease));
+    assertEquals(await first.release(), true);
+    await using lease = await within("the waiter is granted", second.lease);
+    lease.throwIfLost();
+  });
+
+  behaviour(harness, "waiters are served first in, first out, as promised", async (arena) => {
+    const locks = await Promise.all(Array.from({ length: 3 }, () => arena.client()));
+    const { fifo } = harness.capabilities;
+    const first = await locks[0]!.acquire("n");
+    const order: number[] = [];
+    const served: Promise<void>[] = [];
+    for (let i = 0; i < 12; i++) {
+      const lock = locks[fifo === "global" ? i % locks.length : 0]!;
+      const { lease } = await queue(lock, "n");
+      served.push(lease.then(async (lease) => {
+        order.push(i);
+        await lease.release();
+      }));
+    }
+    await first.release();
+    await within("all are served", Promise.all(served));
+    assertEquals(order, Array.from({ length: 12 }, (_, i) => i));
+  }, harness.capabilities.fifo !== "none");
+
+  behaviour(
+    harness,
+    "an aborted waiter rejects with the reason and blocks nobody",
+    async (arena) => {
+      const [a, b, c] = [await arena.client(), await arena.client(), await arena.client()];
+      const first = await a.acquire("n");
+      const abort = new AbortController();
+      const second = await queue(b, "n", abort.signal);
+      const third = await queue(c, "n");
+      const reason = { why: "changed my mind" };
+      abort.abort(reason);
+      const thrown = await second.lease.then(() => null, (error) => error);
+      assert(thrown === reason);
+      await first.release();
+      await using lease = await within("the next waiter is granted", third.lease);
+      lease.throwIfLost();
+    },
+  );
+
+  behaviour(harness, "a timed-out wait rejects with a TimeoutError", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    await using _lease = await a.acquire("n");
+    const thrown = await assertRejects(
+      () => b.acquire("n", { signal: AbortSignal.timeout(100) }),
+      DOMException,
+    );
+    assertEquals(thrown.name, "TimeoutError");
+  });
+
+  behaviour(harness, "a signal that is aborted already rejects at once", async (arena) => {
+    const lock = await arena.client();
+    const reason = new Error("too late");
+    const signal = AbortSignal.abort(reason);
+    for (
+      const take of [
+        () => lock.acquire("n", { signal }),
+        () => lock.tryAcquire("n", { signal }),
+        () => lock.request("n", { signal }, () => {}),
+      ]
+    ) {
+      assert((await take().then(() => null, (error) => error)) === reason);
+    }
+    assertEquals((await lock.query("n")).held, null);
+  });
+
+  behaviour(harness, "an abort after the grant does not end the lease", async (arena) => {
+    const abort = new AbortController();
+    await using lease = await (await arena.client()).acquire("n", { signal: abort.signal });
+    abort.abort();
+    lease.throwIfLost();
+    assert(!lease.signal.aborted);
+  });
+
+  behaviour(harness, "what onWait throws ends the wait", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const first = await a.acquire("n");
+    const error = new Error("from onWait");
+    const onWait = () => {
+      throw error;
+    };
+    assert((await b.acquire("n", { onWait }).then(() => null, (thrown) => thrown)) === error);
+    await first.release();
+    await using next = await within("the lock is free", a.acquire("n"));
+    next.throwIfLost();
+  });
+
+  behaviour(harness, "waiters that abort at random leave nothing behind", async (arena) => {
+    const locks = [await arena.client(), await arena.client()];
+    const first = await locks[0]!.acquire("n");
+    const aborts: AbortController[] = [];
+    const waits = Array.from({ length: 20 }, (_, i) => {
+      const abort = new AbortController();
+      aborts.push(abort);
+      return locks[i % 2]!.acquire("n", { signal: abort.signal })
+        .then((lease) => lease.release(), () => false);
+    });
+    for (const [i, abort] of aborts.entries()) if (i % 3 !== 0) abort.abort();
+    await first.release();
+    await within("all waits have ended", Promise.all(waits));
+    await using last = await within("the lock is free", locks[1]!.acquire("n"));
+    last.throwIfLost();
+  });
+
+  behaviour(harness, "disposal ends waits, releases leases and refuses calls", async (arena) => {
+    const [a, b] = [await arena.client(), await arena.client()];
+    const lease = await a.acquire("n");
+    const wait = await queue(a, "n");
+    await within("disposal", a[Symbol.asyncDispose]());
+    const thrown = await assertRejects(() => wait.lease, DOMException);
+    assertEquals(thrown.name, "AbortError");
+    assertEquals(lease.remainingMs, 0);
+    assertEquals(lease.signal.aborted, false);
+    for (const call of [() => a.acquire("n"), () => a.tryAcquire("n"), () => a.query("n")]) {
+      assertEquals((await assertRejects(call, DOMException)).name, "InvalidStateError");
+    }
+    await a[Symbol.asyncDispose]();
+    if (a === b) return;
+    await using next = await b.tryAcquire("n");
+    assert(next !== null);
+  });
+}

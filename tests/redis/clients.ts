@@ -1,0 +1,60 @@
+/**
+ * The Redis clients under test, on their default settings.
+ *
+ * @module
+ */
+import { Redis } from "ioredis";
+import { createClient } from "redis";
+import type { RedisClient } from "../../redis/mod.ts";
+import { denoRedis } from "../../redis/clients/deno_redis.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
+import { nodeRedis } from "../../redis/clients/node_redis.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { connectLike } from "./deno_redis_like.ts";
+
+/** Not a literal: processes that use another client need not look for it. */
+const DENO_REDIS: string = "@db/redis";
+
+/** A client, and how to close it. */
+export interface OpenClient {
+  readonly client: RedisClient;
+  close(): Promise<void>;
+}
+
+/** Why the real deno-redis cannot be tested here; `undefined` where it can. */
+export async function denoRedisSkip(): Promise<string | undefined> {
+  const loaded = await import(DENO_REDIS).then(() => true, () => false);
+  return loaded ? undefined : "jsr:@db/redis cannot be loaded: JSR is out of reach";
+}
+
+/** Connects a client. */
+export async function openRedisClient(name: RedisClientName, url: string): Promise<OpenClient> {
+  switch (name) {
+    case "node-redis": {
+      const client = createClient({ url }).on("error", () => {});
+      await client.connect();
+      return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
+    }
+    case "ioredis": {
+      const client = new Redis(url).on("error", () => {});
+      return { client: ioredis(client), close: () => endIoredis(client) };
+    }
+    case "deno-redis": {
+      const { connect } = await import(DENO_REDIS);
+      const { hostname, port } = new URL(url);
+      const client = denoRedis(() => connect({ hostname, port: Number(port || 6379) }));
+      return { client, close: () => client.close!() };
+    }
+    case "deno-redis-like": {
+      const client = denoRedis(() => connectLike(url));
+      return { client, close: () => client.close!() };
+    }
+  }
+}
+
+/** `disconnect()` comes to its end later; a test must not go on before. */
+export async function endIoredis(client: Redis): Promise<void> {
+  const ended = new Promise((resolve) => client.once("end", resolve));
+  client.disconnect();
+  if (client.status !== "end") await ended;
+}
