@@ -1,0 +1,74 @@
+/**
+ * Time that a test moves by hand.
+ *
+ * @module
+ */
+import type { Clock } from "../../core/clock.ts";
+
+interface Timer {
+  readonly atMs: number;
+  readonly callback: () => void;
+}
+
+/** A clock whose monotonic and wall time move only when told to. */
+export class FakeClock implements Clock {
+  #nowMs = 1_000;
+  #wallMs = 1_000_000;
+  readonly #timers = new Set<Timer>();
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  wall(): number {
+    return this.#wallMs;
+  }
+
+  schedule(callback: () => void, delayMs: number): () => void {
+    const timer = { atMs: this.#nowMs + Math.max(0, delayMs), callback };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  /** How many timers are armed. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  /** Lets time pass: runs timers in their order, and what they cause. */
+  async pass(durationMs: number): Promise<void> {
+    const endMs = this.#nowMs + durationMs;
+    await settle();
+    for (;;) {
+      const due = [...this.#timers].filter(({ atMs }) => atMs <= endMs)
+        .sort((a, b) => a.atMs - b.atMs)[0];
+      if (due === undefined) break;
+      this.#timers.delete(due);
+      this.#set(Math.max(due.atMs, this.#nowMs));
+      due.callback();
+      await settle();
+    }
+    this.#set(endMs);
+    await settle();
+  }
+
+  /** Lets time pass without running any timer, as a blocked event loop does. */
+  block(durationMs: number): void {
+    this.#set(this.#nowMs + durationMs);
+  }
+
+  /** Steps wall time alone: a clock that was set, or a machine that slept. */
+  stepWall(durationMs: number): void {
+    this.#wallMs += durationMs;
+  }
+
+  #set(nowMs: number): void {
+    this.#wallMs += nowMs - this.#nowMs;
+    this.#nowMs = nowMs;
+  }
+}
+
+/** Lets all promise reactions run that are due. */
+export async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+}

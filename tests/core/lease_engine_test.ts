@@ -1,0 +1,75 @@
+import { assert, assertEquals } from "@std/assert";
+import { instant } from "../../core/clock.ts";
+import { LeaseEngine } from "../../core/lease_engine.ts";
+import { FakeClock } from "./fake_clock.ts";
+
+/** Opens leases that start `staggerMs` apart, and tells when each was renewed. */
+async function openStaggered(count: number, staggerMs: number) {
+  const clock = new FakeClock();
+  const engine = new LeaseEngine(clock);
+  const renewedAtMs: number[] = [];
+  for (let i = 0; i < count; i++) {
+    engine.open({
+      name: `n${i}`,
+      ownerId: `me${i}`,
+      fencingToken: BigInt(i),
+      sent: instant(clock),
+      ttlMs: 9_000,
+      validMs: 9_000,
+      autoRenew: true,
+    }, {
+      renew: () => {
+        renewedAtMs.push(clock.now());
+        return Promise.resolve({ state: "held", validMs: 9_000 });
+      },
+      release: () => Promise.resolve({ state: "released" }),
+    });
+    await clock.pass(staggerMs);
+  }
+  return { clock, engine, renewedAtMs };
+}
+
+Deno.test("LeaseEngine keeps one timer for all leases and none for no lease", async () => {
+  const { clock, engine } = await openStaggered(50, 1);
+  assertEquals(clock.timers, 1);
+  await Promise.all(Array.from(engine.leases, (lease) => lease.release()));
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("LeaseEngine renews in one burst what is due within 100 ms", async () => {
+  const { clock, renewedAtMs, engine } = await openStaggered(10, 9);
+  await clock.pass(3_000);
+  assertEquals(renewedAtMs.length, 10);
+  assertEquals(new Set(renewedAtMs).size, 1);
+  await engine.close(1_000);
+});
+
+Deno.test("LeaseEngine renews forever without drifting into a hot loop", async () => {
+  const { clock, renewedAtMs, engine } = await openStaggered(2, 50);
+  await clock.pass(90_000);
+  assert(renewedAtMs.length >= 2 * 29 && renewedAtMs.length <= 2 * 34, `${renewedAtMs.length}`);
+  await engine.close(1_000);
+});
+
+Deno.test("LeaseEngine.close() releases, waits for clean-ups, and stops at its bound", async () => {
+  const { clock, engine } = await openStaggered(3, 1);
+  let cleaned = false;
+  engine.background(() =>
+    new Promise<void>((resolve) => clock.schedule(() => (cleaned = true, resolve()), 500))
+  );
+  let closed = false;
+  const closing = engine.close(1_000).then(() => closed = true);
+  await clock.pass(499);
+  assert(!closed);
+  await clock.pass(1);
+  assert(closed && cleaned);
+  await closing;
+  assertEquals([...engine.leases].length, 0);
+
+  const stuck = await openStaggered(1, 1);
+  stuck.engine.background(() => new Promise(() => {}));
+  const stopped = stuck.engine.close(1_000);
+  await stuck.clock.pass(1_000);
+  await stopped;
+  assert(stuck.engine.stopped.aborted);
+});

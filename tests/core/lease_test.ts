@@ -1,0 +1,276 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { LeaseLostError, LockError } from "../../mod.ts";
+import { instant } from "../../core/clock.ts";
+import { settle } from "./fake_clock.ts";
+import { type FakeService, openLease, PROVABLE_MS } from "./fake_service.ts";
+
+function lossOf({ lease }: FakeService): LeaseLostError {
+  return assertThrows(() => lease.throwIfLost(), LeaseLostError);
+}
+
+Deno.test("Lease counts from the moment the request was sent", async () => {
+  const service = openLease();
+  assertEquals(service.lease.remainingMs, PROVABLE_MS);
+  await service.clock.pass(500);
+  assertEquals(service.lease.remainingMs, PROVABLE_MS - 500);
+});
+
+Deno.test("Lease believes the server's PTTL where it is shorter, never where it is longer", () => {
+  assertEquals(openLease({ validMs: 1_000 }).lease.remainingMs, 1_000 - 32);
+  assertEquals(openLease({ validMs: 9_000 }).lease.remainingMs, PROVABLE_MS);
+});
+
+Deno.test("LeaseEngine.open() makes no lease of a grant that is known too late", () => {
+  const { engine, clock } = openLease();
+  const sent = instant(clock);
+  clock.block(PROVABLE_MS);
+  const late = engine.open(
+    {
+      name: "n",
+      ownerId: "me",
+      fencingToken: 1n,
+      sent,
+      ttlMs: 3_000,
+      validMs: 3_000,
+      autoRenew: true,
+    },
+    { release: () => Promise.resolve({ state: "released" }) },
+  );
+  assertEquals(late, null);
+});
+
+Deno.test("Lease aborts its signal at the deadline while a renewal hangs", async () => {
+  const service = openLease();
+  const { signal } = service.lease;
+  await service.clock.pass(PROVABLE_MS - 1);
+  assert(!signal.aborted);
+  assert(service.renewals.length >= 3);
+  await service.clock.pass(1);
+  assert(signal.aborted);
+  assertEquals((signal.reason as LeaseLostError).reason, "unreachable");
+});
+
+Deno.test("Lease without autoRenew expires and sends nothing", async () => {
+  const service = openLease({ autoRenew: false });
+  await service.clock.pass(PROVABLE_MS);
+  assertEquals(service.renewals.length, 0);
+  assertEquals(lossOf(service).reason, "expired");
+});
+
+Deno.test("Lease knows its loss by the clock before any timer has run", () => {
+  const service = openLease();
+  const { signal } = service.lease;
+  service.clock.block(PROVABLE_MS);
+  assertEquals(service.lease.remainingMs, 0);
+  assert(!signal.aborted);
+  const error = lossOf(service);
+  assert(signal.aborted && signal.reason === error);
+});
+
+Deno.test("Lease.signal looks at the clock when it is read", () => {
+  const { lease, clock } = openLease();
+  clock.block(PROVABLE_MS);
+  assert(lease.signal.aborted);
+});
+
+Deno.test("Lease starts to renew at a third of the TTL and counts from the sending", async () => {
+  const { lease, clock, renewals } = openLease();
+  await clock.pass(990);
+  assertEquals(renewals.length, 1);
+  assertEquals(renewals[0]!.ttlMs, 3_000);
+  assert(Math.abs(renewals[0]!.sentMs - 2_000) < 100, `sent at ${renewals[0]!.sentMs}`);
+  await clock.pass(200);
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(lease.remainingMs, renewals[0]!.sentMs + PROVABLE_MS - clock.now());
+});
+
+Deno.test("Lease renews again while time remains, and a late answer still counts", async () => {
+  const { lease, clock, renewals } = openLease();
+  await clock.pass(990);
+  renewals[0]!.fail(new Error("connection lost"));
+  await clock.pass(1_000);
+  assert(renewals.length >= 3, `${renewals.length} attempts`);
+  renewals[1]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(lease.remainingMs, renewals[1]!.sentMs + PROVABLE_MS - clock.now());
+});
+
+Deno.test("Lease never comes back after its deadline, whatever an answer says", async () => {
+  const service = openLease();
+  await service.clock.pass(990);
+  service.clock.block(PROVABLE_MS);
+  service.renewals[0]!.answer({ state: "held", validMs: 60_000 });
+  await settle();
+  assertEquals(service.lease.remainingMs, 0);
+  lossOf(service);
+});
+
+Deno.test("Lease is lost at once when the server says so", async () => {
+  for (const reason of ["expired", "stolen"] as const) {
+    const service = openLease();
+    const { signal } = service.lease;
+    await service.clock.pass(990);
+    service.renewals[0]!.answer({ state: "lost", reason });
+    await settle();
+    assert(signal.aborted);
+    assertEquals(lossOf(service).reason, reason);
+  }
+});
+
+Deno.test("Lease.renew() waits for an answer and never shortens", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  const renewed = lease.renew(60_000);
+  await settle();
+  renewals[0]!.answer({ state: "held", validMs: 60_000 });
+  await renewed;
+  assertEquals(lease.remainingMs, 60_000 - 602);
+  const again = lease.renew(100);
+  await settle();
+  assertEquals(renewals[1]!.ttlMs, 100);
+  renewals[1]!.answer({ state: "held", validMs: 60_000 });
+  await again;
+  assert(lease.remainingMs >= 60_000 - 602);
+  await clock.pass(0);
+});
+
+Deno.test("Lease.renew() rejects when the lease runs out before an answer", async () => {
+  const { lease, clock } = openLease({ autoRenew: false });
+  const renewed = lease.renew();
+  renewed.catch(() => {});
+  await clock.pass(PROVABLE_MS + 1_000);
+  await assertRejects(() => renewed, LeaseLostError);
+});
+
+Deno.test("Lease serialises renewal and release, and ignores a reply after the release", async () => {
+  const { lease, clock, renewals, releases } = openLease();
+  await clock.pass(990);
+  const released = lease.release();
+  await settle();
+  assertEquals(releases.length, 0, "the release waits for the renewal under way");
+  await clock.pass(500);
+  assertEquals(releases.length, 1, "but no longer than the attempt may take");
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  releases[0]!.answer({ state: "released" });
+  await settle();
+  assertEquals(await released, true);
+  assertEquals(lease.remainingMs, 0);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease.release() is tried again, and gone after silence counts as released", async () => {
+  const { lease, clock, releases } = openLease();
+  const { signal } = lease;
+  const released = lease.release();
+  await settle();
+  releases[0]!.fail(new Error("connection lost"));
+  await clock.pass(300);
+  releases[1]!.answer({ state: "gone", reason: "expired" });
+  await settle();
+  assertEquals(await released, true);
+  assert(!signal.aborted);
+});
+
+Deno.test("Lease.release() is false when the lock was gone at the first answer", async () => {
+  const service = openLease();
+  const released = service.lease.release();
+  await settle();
+  service.releases[0]!.answer({ state: "gone", reason: "stolen" });
+  assertEquals(await released, false);
+  assertEquals(lossOf(service).reason, "stolen");
+  assert(!service.lease.signal.aborted);
+});
+
+Deno.test("Lease.release() resolves at the deadline at the latest and goes on behind", async () => {
+  const { lease, clock, releases, engine } = openLease();
+  const released = lease.release();
+  await clock.pass(PROVABLE_MS + 600);
+  assertEquals(await released, true);
+  const before = releases.length;
+  await clock.pass(1_000);
+  assert(releases.length > before, "the clean-up goes on");
+  await clock.pass(10_000);
+  const last = releases.length;
+  await clock.pass(10_000);
+  assertEquals(releases.length, last, "the clean-up ends when the server has surely let go");
+  await engine.close(1_000);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease.release() is idempotent and disposal never rejects", async () => {
+  const { lease, releases } = openLease();
+  const first = lease.release();
+  const second = lease.release();
+  await settle();
+  releases[0]!.answer({ state: "released" });
+  assertEquals(await Promise.all([first, second]), [true, false]);
+  assertEquals(await lease.release(), false);
+  await lease[Symbol.asyncDispose]();
+  assertEquals(releases.length, 1);
+  assertThrows(() => lease.throwIfLost(), LockError, "released");
+});
+
+Deno.test("Lease cleans up behind a loss with a renewal unanswered", async () => {
+  const { clock, releases } = openLease();
+  await clock.pass(PROVABLE_MS);
+  await clock.pass(600);
+  assert(releases.length >= 1);
+  releases.at(-1)!.answer({ state: "gone", reason: "expired" });
+  await clock.pass(20_000);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease is lost after maxHoldMs, renewed or not, and released", async () => {
+  const service = openLease({ maxHoldMs: 1_500 });
+  assertEquals(service.lease.remainingMs, 1_500);
+  await service.clock.pass(990);
+  service.renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await service.clock.pass(510);
+  assertEquals(lossOf(service).reason, "max-hold");
+  await service.clock.pass(500);
+  assertEquals(service.releases.length, 1);
+});
+
+Deno.test("Lease of a suspended process is unproven until a later renewal is answered", async () => {
+  const { lease, clock, renewals } = openLease();
+  const { signal } = lease;
+  clock.stepWall(60_000);
+  assertEquals(lease.remainingMs, 0);
+  const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
+  assertEquals(error.reason, "unreachable");
+  assert(!signal.aborted, "a clock step alone ends nothing");
+  await settle();
+  assertEquals(renewals.length, 1, "one round trip asks");
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(lease.remainingMs, PROVABLE_MS);
+  lease.throwIfLost();
+});
+
+Deno.test("Lease without autoRenew asks for a proof that prolongs nothing", async () => {
+  const { lease, clock, renewals } = openLease({ autoRenew: false });
+  clock.stepWall(60_000);
+  assertEquals(lease.remainingMs, 0);
+  await clock.pass(10);
+  assertEquals(renewals[0]!.ttlMs, 1);
+  renewals[0]!.answer({ state: "held", validMs: 2_990 });
+  await settle();
+  assert(lease.remainingMs > 0 && lease.remainingMs <= PROVABLE_MS);
+});
+
+Deno.test("Lease is not moved by a wall clock that is set back", () => {
+  const { lease, clock } = openLease();
+  clock.stepWall(-3_600_000);
+  assertEquals(lease.remainingMs, PROVABLE_MS);
+});
+
+Deno.test("Lease.extend() moves the deadline of a lease and of a release under way", async () => {
+  const { lease, clock } = openLease({ autoRenew: false });
+  await clock.pass(1_000);
+  lease.extend(instant(clock), 3_000);
+  assertEquals(lease.remainingMs, PROVABLE_MS);
+  await clock.pass(PROVABLE_MS);
+  assertThrows(() => lease.throwIfLost(), LeaseLostError);
+  lease.extend(instant(clock), 3_000);
+  assertEquals(lease.remainingMs, 0);
+});

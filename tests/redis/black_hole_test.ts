@@ -1,0 +1,51 @@
+/**
+ * A network that swallows everything while a lease is held.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { LeaseLostError } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { sleep, until } from "../conformance/wait.ts";
+import { startProxy } from "../servers/proxy.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { openRedisClient } from "./clients.ts";
+
+/** The soak runs the full figure. */
+const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 3;
+const TTL_MS = 1_000;
+
+async function run(server: RedisServer, clientName: RedisClientName): Promise<void> {
+  await using proxy = startProxy(server);
+  const url = `redis://${proxy.hostname}:${proxy.port}`;
+  const { client, close } = await openRedisClient(clientName, url);
+  const name = crypto.randomUUID();
+  try {
+    await using lock = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: 50 });
+    const lease = await lock.acquire(name);
+    const { signal } = lease;
+    await sleep(Math.random() * 500);
+    const { epoch } = client;
+    proxy.blackHole("both");
+    await until("the key is gone", async () => {
+      return await server.command("EXISTS", `lock:${name}`) === 0;
+    });
+    assertEquals(lease.remainingMs, 0);
+    await sleep(0); // the event loop's own lag
+    assert(signal.aborted);
+    assert(signal.reason instanceof LeaseLostError);
+    assertEquals(signal.reason.reason, "unreachable");
+    if (clientName !== "deno-redis-like") {
+      assertEquals(client.epoch, epoch, "the client package still believes in its connection");
+    }
+  } finally {
+    proxy.cutAll();
+    await close();
+  }
+}
+
+for (const client of ["node-redis", "ioredis", "deno-redis-like"] as const) {
+  Deno.test(`RedisLock × ${client}: a black hole never hides the end of a lease`, async () => {
+    await using server = await startRedis();
+    await Promise.all(Array.from({ length: RUNS }, () => run(server, client)));
+  });
+}

@@ -1,0 +1,126 @@
+/**
+ * Replies that are lost, late or cut off, for every command in turn and every client.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { type Lease, LeaseLostError } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { sleep, until, within } from "../conformance/wait.ts";
+import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { openRedisClient } from "./clients.ts";
+import { Ledger } from "./ledger.ts";
+
+const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
+/** The commands of the job below, in their order. */
+const COMMANDS = ["acquire", "renew", "query", "release"];
+
+interface Fault {
+  readonly name: string;
+  readonly ttlMs: number;
+  /** Whether the lease must survive it. */
+  readonly survivable: boolean;
+  strike(proxy: FaultProxy): Verdict;
+}
+
+const FAULTS: Fault[] = [
+  {
+    name: "the reply is lost, and the connection with it after a while",
+    ttlMs: 30_000,
+    survivable: true,
+    strike(proxy) {
+      setTimeout(() => proxy.cutAll(), 200);
+      return "drop";
+    },
+  },
+  { name: "the connection is cut", ttlMs: 30_000, survivable: true, strike: () => "cut" },
+  {
+    name: "the reply comes after the TTL",
+    ttlMs: 400,
+    survivable: false,
+    strike: () => ({ delayMs: 700 }),
+  },
+];
+
+/** Acquires, renews, asks and releases; the reply of one command is struck. */
+async function job(lock: RedisLock, ledger: Ledger, survivable: boolean): Promise<void> {
+  const lease = await within("the lock is acquired well before a TTL", lock.acquire("n"), 10_000);
+  ledger.granted(lease);
+  const renewed = await lease.renew().then(() => true, (error) => {
+    assert(error instanceof LeaseLostError, String(error));
+    return false;
+  });
+  const { held } = await lock.query("n");
+  if (survivable) {
+    assert(renewed && held !== null);
+    lease.throwIfLost();
+    assertEquals(await lease.release(), true);
+  } else await lease.release();
+}
+
+async function strikeOne(
+  server: RedisServer,
+  clientName: RedisClientName,
+  fault: Fault,
+  index: number,
+): Promise<void> {
+  await using proxy = startProxy(server);
+  const url = `redis://${proxy.hostname}:${proxy.port}`;
+  const { client, close } = await openRedisClient(clientName, url);
+  const keyPrefix = `${crypto.randomUUID()}:`;
+  const direct = await openRedisClient("node-redis", server.url);
+  try {
+    await using lock = new RedisLock(client, { ttlMs: fault.ttlMs, keyPrefix });
+    await using rival = new RedisLock(direct.client, { ttlMs: fault.ttlMs, keyPrefix });
+    // The connection, the scripts and the server's clock are known, as in a service that runs.
+    await (await lock.acquire("warm-up")).release();
+    await until("the warm-up is over", () => proxy.connections === 1);
+    await sleep(20);
+    let replies = 0;
+    proxy.onReply = () => replies++ === index ? fault.strike(proxy) : "pass";
+
+    const ledger = new Ledger();
+    let done = false;
+    const contending = contend(rival, ledger, () => done);
+    try {
+      await job(lock, ledger, fault.survivable);
+    } finally {
+      done = true;
+      await contending;
+    }
+    assert(replies > index, "the fault never struck");
+    const left = await within(
+      "no key is left",
+      until("no key", async () => await server.command("EXISTS", `${keyPrefix}n`) === 0),
+      5_000,
+    );
+    assertEquals(left, undefined);
+  } finally {
+    await close();
+    await direct.close();
+  }
+}
+
+/** Another process that wants the lock all the time. */
+async function contend(rival: RedisLock, ledger: Ledger, isDone: () => boolean): Promise<void> {
+  while (!isDone()) {
+    const lease: Lease | null = await rival.tryAcquire("n");
+    if (lease !== null) {
+      ledger.granted(lease);
+      await sleep(5);
+      await lease.release();
+    }
+    await sleep(5);
+  }
+}
+
+for (const client of CLIENTS) {
+  for (const fault of FAULTS) {
+    Deno.test(`RedisLock × ${client}: ${fault.name}, for each command in turn`, async () => {
+      await using server = await startRedis();
+      await Promise.all(COMMANDS.map((_, index) => strikeOne(server, client, fault, index)));
+      const keys = await server.command("KEYS", "*") as string[];
+      assertEquals(keys.filter((key) => !key.startsWith("holdfast:")), []);
+    });
+  }
+}

@@ -1,0 +1,284 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { LeaseLostError, LockUnavailableError } from "../../mod.ts";
+import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { aborted, sleep, until, within } from "../conformance/wait.ts";
+import { startProxy } from "../servers/proxy.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { openRedisClient } from "./clients.ts";
+
+/** A server, and locks on it that are closed with it. */
+async function open(options: { args?: string[] } = {}) {
+  const stack = new AsyncDisposableStack();
+  const server = stack.use(await startRedis(options));
+  const lock = async (lockOptions: RedisLockOptions = {}, url = server.url) => {
+    const { client, close } = await openRedisClient("node-redis", url);
+    stack.defer(close);
+    return stack.use(new RedisLock(client, lockOptions));
+  };
+  /** A lock behind a proxy that outlives it. */
+  const proxied = async (lockOptions: RedisLockOptions = {}) => {
+    const proxy = stack.use(startProxy(server));
+    return { proxy, lock: await lock(lockOptions, `redis://${proxy.hostname}:${proxy.port}`) };
+  };
+  return { server, lock, proxied, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
+async function calls(server: RedisServer, command: string): Promise<number> {
+  const info = String(await server.command("INFO", "commandstats"));
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(info)?.[1] ?? 0);
+}
+
+Deno.test("RedisLock takes two commands and two round trips for acquire and release", async () => {
+  await using redis = await open();
+  const { proxy, lock } = await redis.proxied();
+  await (await lock.acquire("n")).release();
+  await until("the preflight is over", async () => await calls(redis.server, "info") >= 1);
+  await sleep(20);
+  await redis.server.command("CONFIG", "RESETSTAT");
+  const order: string[] = [];
+  proxy.onRequest = () => (order.push("request"), "pass");
+  proxy.onReply = () => (order.push("reply"), "pass");
+  await (await lock.acquire("n")).release();
+  assertEquals(order, ["request", "reply", "request", "reply"]);
+  assertEquals(await calls(redis.server, "evalsha"), 2);
+  assertEquals(await calls(redis.server, "eval"), 0);
+});
+
+Deno.test("RedisLock loads its scripts again after SCRIPT FLUSH", async () => {
+  await using redis = await open();
+  const lock = await redis.lock();
+  for (let i = 0; i < 3; i++) {
+    await redis.server.command("SCRIPT", "FLUSH");
+    const lease = await lock.acquire("n");
+    await redis.server.command("SCRIPT", "FLUSH");
+    await lease.renew();
+    await redis.server.command("SCRIPT", "FLUSH");
+    assertEquals(await lease.release(), true);
+  }
+});
+
+Deno.test("RedisLock and a plain SET NX PX exclude each other", async () => {
+  await using redis = await open();
+  const lock = await redis.lock({ keyPrefix: "" });
+  const lease = await lock.acquire("n");
+  assertEquals(await redis.server.command("SET", "n", "foreign", "NX", "PX", 1_000), null);
+  await lease.release();
+  // Without an expiry: never waited for as if it had one, and never forever once it is gone.
+  assertEquals(await redis.server.command("SET", "n", "foreign", "NX"), "OK");
+  assertEquals(await lock.tryAcquire("n"), null);
+  assertEquals(await lock.query("n"), { name: "n", held: {}, waiters: [] });
+  const wait = lock.acquire("n");
+  await sleep(100);
+  await redis.server.command("DEL", "n");
+  await using next = await within("the foreign lock is gone", wait);
+  assert(next.fencingToken > lease.fencingToken);
+});
+
+Deno.test("RedisLock attaches to a lease by its owner id, and the earlier one is lost", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock({ ttlMs: 1_500 }), await redis.lock({ ttlMs: 1_500 })];
+  assertEquals(await b.attach("n", "job-7"), null);
+  const first = await a.acquire("n", { ownerId: "job-7" });
+  const { signal } = first;
+  assertEquals(first.ownerId, "job-7");
+  assertEquals(await b.attach("n", "job-8"), null);
+  assertEquals(await b.attach("n", "job-"), null);
+  assertEquals(await b.attach("n", "job-7#0123456789abcdef"), null);
+  const second = await b.attach("n", "job-7");
+  assert(second !== null && second.fencingToken > first.fencingToken);
+  await within("the earlier lease learns of it", aborted(signal));
+  assertEquals((signal.reason as LeaseLostError).reason, "stolen");
+  assertEquals(await first.release(), false);
+  second.throwIfLost();
+  assertEquals(await second.release(), true);
+});
+
+Deno.test("RedisLock gives the lock to the same owner id again after a restart", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
+  const lost = await a.acquire("n", { ownerId: "job-7", autoRenew: false });
+  await using again = await b.acquire("n", { ownerId: "job-7" });
+  again.throwIfLost();
+  assertEquals(await lost.release(), false);
+  again.throwIfLost();
+});
+
+Deno.test("RedisLock takes the same owner id in one instance for one lease", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock(), await redis.lock()];
+  const [one, two] = await Promise.all([
+    a.acquire("n", { ownerId: "job-7" }),
+    a.acquire("n", { ownerId: "job-7" }),
+  ]);
+  assert(one === two);
+  assert(await a.attach("n", "job-7") === one);
+  await one.release();
+  const held = await b.acquire("n");
+  const waiting = a.acquire("n", { ownerId: "job-7" });
+  await sleep(100);
+  assertEquals(await a.tryAcquire("n", { ownerId: "job-7" }), null);
+  const joined = a.acquire("n", { ownerId: "job-7", signal: AbortSignal.timeout(50) });
+  await assertRejects(() => joined, DOMException);
+  await held.release();
+  await using next = await within("the first call goes on", waiting);
+  assert(next !== one);
+});
+
+Deno.test("RedisLock keeps tokens growing when the server has lost them", async () => {
+  await using redis = await open();
+  const lock = await redis.lock({ ttlMs: 600 });
+  const lost = await lock.acquire("n");
+  await redis.server.command("FLUSHALL");
+  await using next = await lock.acquire("n");
+  assert(next.fencingToken > lost.fencingToken);
+  await within("the loss is seen", aborted(lost.signal));
+});
+
+Deno.test("RedisLock waits through a short outage and keeps its lease", async () => {
+  await using redis = await open({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
+  const [a, b] = [await redis.lock({ ttlMs: 20_000 }), await redis.lock({ ttlMs: 20_000 })];
+  const lease = await a.acquire("n");
+  const wait = b.acquire("n");
+  await redis.server.kill("SIGKILL");
+  await redis.server.restart();
+  await lease.renew();
+  assertEquals(await lease.release(), true);
+  await using next = await within("the waiter is granted", wait);
+  assert(next.fencingToken > lease.fencingToken);
+});
+
+Deno.test("RedisLock reports a server that is down, and never as held", async () => {
+  await using redis = await open();
+  const lock = await redis.lock({ unavailableAfterMs: 300 });
+  await redis.server.kill("SIGKILL");
+  for (const call of [() => lock.acquire("n"), () => lock.tryAcquire("n"), () => lock.query("n")]) {
+    const error = await assertRejects(call, LockUnavailableError);
+    assertEquals(error.lockName, "n");
+  }
+  await redis.server.restart(); // else the client package leaves its reconnecting timer behind
+  await using lease = await lock.acquire("n");
+  lease.throwIfLost();
+});
+
+Deno.test("RedisLock reports what the server refuses", async () => {
+  await using redis = await open();
+  const lock = await redis.lock({ unavailableAfterMs: 300 });
+  await redis.server.command("RPUSH", "lock:list", "x");
+  const wrong = await assertRejects(() => lock.acquire("list"), LockUnavailableError, "WRONGTYPE");
+  assert(wrong.cause instanceof Error);
+  await (await lock.acquire("n")).release();
+  await redis.server.command("CONFIG", "SET", "maxmemory", 1);
+  await assertRejects(() => lock.tryAcquire("full"), LockUnavailableError, "OOM");
+  assertEquals(await redis.server.command("EXISTS", "lock:full"), 0);
+  await redis.server.command("CONFIG", "SET", "maxmemory", 0);
+  await using lease = await lock.acquire("full");
+  lease.throwIfLost();
+});
+
+Deno.test("RedisLock releases and renews while memory is full", async () => {
+  await using redis = await open();
+  const lock = await redis.lock();
+  const lease = await lock.acquire("n");
+  await redis.server.command("CONFIG", "SET", "maxmemory", 1);
+  await lease.renew();
+  assertEquals(await lease.release(), true);
+});
+
+Deno.test("RedisLock cleans up behind an abort in the middle of a request", async () => {
+  await using redis = await open();
+  const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
+  await (await lock.acquire("warm-up")).release();
+  await sleep(20);
+  let taken = false;
+  proxy.onReply = () => (taken = true, { delayMs: 300 });
+  const abort = new AbortController();
+  const wait = lock.acquire("n", { signal: abort.signal });
+  wait.catch(() => {});
+  await until("the server has executed it", () => taken);
+  assertEquals(await redis.server.command("EXISTS", "lock:n"), 1);
+  abort.abort("enough");
+  assertEquals(await wait.then(() => null, (reason) => reason), "enough");
+  await until("the clean-up is done", async () => {
+    return await redis.server.command("EXISTS", "lock:n") === 0;
+  }, 5_000);
+});
+
+Deno.test("RedisLock cleans up behind a disposal in the middle of a request", async () => {
+  await using redis = await open();
+  const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
+  await (await lock.acquire("warm-up")).release();
+  await sleep(20);
+  let taken = false;
+  proxy.onReply = () => (taken = true, { delayMs: 200 });
+  const wait = lock.acquire("n");
+  wait.catch(() => {});
+  await until("the server has executed it", () => taken);
+  await lock[Symbol.asyncDispose]();
+  assertEquals((await assertRejects(() => wait, DOMException)).name, "AbortError");
+  assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
+});
+
+Deno.test("RedisLock never steals from another holder than the one it saw", async () => {
+  await using redis = await open();
+  const locks = await Promise.all([1, 2, 3, 4].map(() => redis.lock()));
+  const first = await locks[0]!.acquire("n");
+  const tokens: bigint[] = [first.fencingToken];
+  await Promise.all(locks.map((lock) =>
+    lock.request("n", { steal: true }, (lease) => {
+      tokens.push(lease!.fencingToken);
+    }).catch((error) => assert(error instanceof LeaseLostError, String(error)))
+  ));
+  assertEquals(new Set(tokens).size, 5);
+  assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
+});
+
+Deno.test("RedisLock warns once of a server that may evict locks", async () => {
+  await using redis = await open({ args: ["--maxmemory", "100mb"] });
+  const warnings: string[] = [];
+  const onWarning = (message: string) => warnings.push(message);
+  const quiet = await redis.lock({ onWarning });
+  await (await quiet.acquire("n")).release();
+  await quiet.query("n");
+  assertEquals(warnings, []);
+  await redis.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+  const warned = await redis.lock({ onWarning });
+  for (let i = 0; i < 3; i++) await (await warned.acquire("n")).release();
+  await until("the warning has come", () => warnings.length > 0);
+  assertEquals(warnings.length, 1);
+  assert(warnings[0]!.includes("allkeys-lru"));
+});
+
+Deno.test("RedisLock leaves no connection of its own behind", async () => {
+  await using server = await startRedis();
+  const count = async () =>
+    String(await server.command("CLIENT", "LIST")).trim().split("\n").length;
+  const before = await count();
+  const { client } = await openRedisClient("deno-redis-like", server.url);
+  {
+    await using lock = new RedisLock(client);
+    await using _lease = await lock.acquire("n");
+    assert(await count() > before);
+  }
+  await until("the connection is closed", async () => await count() === before);
+});
+
+Deno.test("RedisLock refuses bad options at once", () => {
+  const client = { send: () => Promise.resolve(null), epoch: 0, cluster: false };
+  const bad: [unknown, typeof TypeError | typeof RangeError][] = [
+    [{ ttlMs: 9 }, RangeError],
+    [{ ttlMs: "10" }, TypeError],
+    [{ ttlMs: 1.5e12 }, RangeError],
+    [{ keyPrefix: 7 }, TypeError],
+    [{ keyPrefix: "\ud800" }, TypeError],
+    [{ unavailableAfterMs: 0 }, RangeError],
+    [{ commandTimeoutMs: NaN }, RangeError],
+    [{ onWarning: "no" }, TypeError],
+    [{ label: "" }, RangeError],
+    [{ label: "a\nb" }, RangeError],
+    [{ disposeTimeoutMs: -1 }, RangeError],
+  ];
+  for (const [options, type] of bad) {
+    assertThrows(() => new RedisLock(client, options as RedisLockOptions), type);
+  }
+  assertThrows(() => new RedisLock({} as typeof client), TypeError, "nodeRedis");
+});
