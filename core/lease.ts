@@ -112,7 +112,9 @@ export class ManagedLease implements Lease {
       if (this.#actions.renew === undefined) return;
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
-      else await pause(this.#host.clock, this.#retryDelayMs(), this.#host.stopped);
+      else if (this.#error === null) {
+        await pause(this.#host.clock, this.#retryDelayMs(), this.#host.stopped);
+      }
     }
   }
 

@@ -162,16 +162,18 @@ export class FileLock implements DistributedLock {
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const path = this.#path(name);
-    const record = this.#guard(() => peek(path));
-    const held = record !== null && record.held && this.#guard(() => isHeld(path));
+    const [record, held] = this.#guard(() => {
+      const path = this.#path(name);
+      const record = peek(path);
+      return [record, record !== null && record.held && isHeld(path)] as const;
+    });
     const polling = this.#polling.get(name);
     const waiters = [...polling ? [polling] : [], ...this.#turns.waiters(name)];
     const nowMs = performance.now();
     return {
       name,
       held: held
-        ? { ...(record.label ? { label: record.label } : {}), fencingToken: record.token }
+        ? { ...(record!.label ? { label: record!.label } : {}), fencingToken: record!.token }
         : null,
       waiters: waiters.map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs })),
     };
@@ -224,8 +226,7 @@ export class FileLock implements DistributedLock {
   }
 
   #attempt(name: string, mayYield: boolean): ReturnType<typeof attempt> {
-    const path = this.#path(name);
-    return this.#guard(() => attempt(path, name, this.#taker, mayYield));
+    return this.#guard(() => attempt(this.#path(name), name, this.#taker, mayYield));
   }
 
   /** Jitter keeps two processes from polling in step. */
@@ -234,22 +235,25 @@ export class FileLock implements DistributedLock {
   }
 
   #path(name: string): string {
-    this.#readyDir ??= this.#guard(() => {
+    if (this.#readyDir === null) {
       const dir = this.#dir ?? defaultDir();
       makeDir(dir);
       if (this.#dir === undefined) checkPrivate(dir);
-      return dir;
-    });
+      this.#readyDir = dir;
+    }
     return lockPath(this.#readyDir, name);
   }
 
-  /** Reports what the file system refuses. */
+  /** Reports what the file system refuses. A directory that was removed is made again. */
   #guard<T>(action: () => T): T {
     try {
       return action();
     } catch (cause) {
+      if (this.#readyDir !== null && cause instanceof Deno.errors.NotFound) {
+        this.#readyDir = null;
+        return this.#guard(action);
+      }
       const why = cause instanceof Error ? cause.message : String(cause);
-      this.#readyDir = null; // it may have been removed: make it again next time
       throw new LockUnavailableError(`Cannot use the lock file: ${why}`, undefined, { cause });
     }
   }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+// deno-lint-ignore-file no-console -- this is a command
 import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
 

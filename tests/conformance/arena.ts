@@ -7,7 +7,7 @@ import { assertEquals } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import type { Arena, ClientOptions } from "./harness.ts";
 import { type LockSpec, openLock } from "./open_lock.ts";
-import { until } from "./wait.ts";
+import { waitUntil } from "../servers/wait.ts";
 
 /** The parts of an arena in which each client is described by a {@linkcode LockSpec}. */
 export interface ArenaParts {
@@ -33,7 +33,7 @@ export function makeArena(parts: ArenaParts): Arena {
       try {
         // What a killed process left goes by its TTL.
         let left: string[] = [];
-        await until("nothing is left behind", async () => {
+        await waitUntil("nothing is left behind", async () => {
           left = await parts.residue();
           return left.length === 0;
         }).catch(() => assertEquals(left, []));

@@ -6,7 +6,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
-import { sleep, within } from "./wait.ts";
+import { within } from "./wait.ts";
+import { pause } from "../servers/wait.ts";
 
 /** Names that a careless strategy would mix up, cut short or refuse. */
 const NAMES = [
@@ -61,7 +62,7 @@ function gauge() {
     most: 0,
     async visit() {
       this.most = Math.max(this.most, ++inside);
-      await sleep(0);
+      await pause(0);
       inside--;
     },
   };

@@ -6,7 +6,8 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { aborted, block, isPending, sleep, within } from "./wait.ts";
+import { aborted, block, isPending, within } from "./wait.ts";
+import { pause } from "../servers/wait.ts";
 
 /** Registers the behaviours. */
 export function lossSuite(harness: Harness): void {
@@ -38,7 +39,7 @@ export function lossSuite(harness: Harness): void {
     const lease = await (await arena.client()).acquire("n");
     const { signal } = lease;
     await lease.release();
-    await sleep(Math.min(harness.ttlMs * 1.2, 300));
+    await pause(Math.min(harness.ttlMs * 1.2, 300));
     assert(!signal.aborted);
     assert(!lease.signal.aborted);
   });
@@ -81,7 +82,7 @@ export function lossSuite(harness: Harness): void {
   behaviour(harness, "renewal keeps a lease past three TTLs", async (arena) => {
     const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
     await using lease = await a.acquire("n");
-    await sleep(3_200);
+    await pause(3_200);
     lease.throwIfLost();
     assert(lease.remainingMs > 0 && lease.remainingMs < 1_000);
     assert(!lease.signal.aborted);

@@ -6,7 +6,8 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { aborted, until, within } from "./wait.ts";
+import { aborted, within } from "./wait.ts";
+import { waitUntil } from "../servers/wait.ts";
 
 async function refusal(promise: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => promise, DOMException)).name;
@@ -99,7 +100,7 @@ export function requestSuite(harness: Harness): void {
     const waits: Promise<Lease>[] = [];
     for (let i = 1; i <= 3; i++) {
       waits.push(lock.acquire("n"));
-      await until("one more waits", async () => (await lock.query("n")).waiters.length === i);
+      await waitUntil("one more waits", async () => (await lock.query("n")).waiters.length === i);
     }
     await first.release();
     for (const wait of waits) await (await within("the waiter is granted", wait)).release();

@@ -3,22 +3,10 @@
  *
  * @module
  */
+import { pause } from "../servers/wait.ts";
 
 /** How long a test waits for what must happen soon. A busy machine must not fail it. */
-export const SOON_MS = 20_000;
-
-/** Waits until `condition` holds. */
-export async function until(
-  what: string,
-  condition: () => boolean | Promise<boolean>,
-  boundMs: number = SOON_MS,
-): Promise<void> {
-  const endMs = performance.now() + boundMs;
-  while (!(await condition())) {
-    if (performance.now() > endMs) throw new Error(`Waited ${boundMs} ms in vain: ${what}`);
-    await sleep(5);
-  }
-}
+const SOON_MS = 20_000;
 
 /** Waits for a promise, but not for ever. */
 export async function within<T>(
@@ -37,11 +25,6 @@ export async function within<T>(
   }
 }
 
-/** Lets time pass. */
-export function sleep(delayMs: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, delayMs));
-}
-
 /** Blocks the event loop. */
 export function block(durationMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
@@ -58,5 +41,5 @@ export function aborted(signal: AbortSignal): Promise<void> {
 /** Whether a promise is still pending after all that is due now has run. */
 export async function isPending(promise: Promise<unknown>, afterMs = 50): Promise<boolean> {
   const settled = promise.then(() => true, () => true);
-  return !(await Promise.race([settled, sleep(afterMs).then(() => false)]));
+  return !(await Promise.race([settled, pause(afterMs).then(() => false)]));
 }

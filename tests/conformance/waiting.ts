@@ -6,7 +6,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { DistributedLock, Lease } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { isPending, until, within } from "./wait.ts";
+import { isPending, within } from "./wait.ts";
+import { waitUntil } from "../servers/wait.ts";
 
 /** Starts to wait, and resolves when the strategy says that it waits. */
 async function queue(
@@ -20,7 +21,7 @@ async function queue(
     ...(signal === undefined ? {} : { signal }),
   });
   lease.catch(() => {});
-  await until("the waiter waits", () => waits);
+  await waitUntil("the waiter waits", () => waits);
   return { lease };
 }
 

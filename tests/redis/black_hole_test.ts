@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
-import { sleep, until } from "../conformance/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { openRedisClient } from "./clients.ts";
@@ -23,14 +23,14 @@ async function run(server: RedisServer, clientName: RedisClientName): Promise<vo
     await using lock = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: 50 });
     const lease = await lock.acquire(name);
     const { signal } = lease;
-    await sleep(Math.random() * 500);
+    await pause(Math.random() * 500);
     const { epoch } = client;
     proxy.blackHole("both");
-    await until("the key is gone", async () => {
+    await waitUntil("the key is gone", async () => {
       return await server.command("EXISTS", `lock:${name}`) === 0;
     });
     assertEquals(lease.remainingMs, 0);
-    await sleep(0); // the event loop's own lag
+    await pause(0); // the event loop's own lag
     assert(signal.aborted);
     assert(signal.reason instanceof LeaseLostError);
     assertEquals(signal.reason.reason, "unreachable");

@@ -5,7 +5,8 @@ import { assert, assertEquals } from "@std/assert";
 import { type Lease, LeaseLostError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
-import { sleep, until, within } from "../conformance/wait.ts";
+import { within } from "../conformance/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { openRedisClient } from "./clients.ts";
@@ -74,8 +75,8 @@ async function strikeOne(
     await using rival = new RedisLock(direct.client, { ttlMs: fault.ttlMs, keyPrefix });
     // The connection, the scripts and the server's clock are known, as in a service that runs.
     await (await lock.acquire("warm-up")).release();
-    await until("the warm-up is over", () => proxy.connections === 1);
-    await sleep(20);
+    await waitUntil("the warm-up is over", () => proxy.connections === 1);
+    await pause(20);
     let replies = 0;
     proxy.onReply = () => replies++ === index ? fault.strike(proxy) : "pass";
 
@@ -91,7 +92,7 @@ async function strikeOne(
     assert(replies > index, "the fault never struck");
     const left = await within(
       "no key is left",
-      until("no key", async () => await server.command("EXISTS", `${keyPrefix}n`) === 0),
+      waitUntil("no key", async () => await server.command("EXISTS", `${keyPrefix}n`) === 0),
       5_000,
     );
     assertEquals(left, undefined);
@@ -107,10 +108,10 @@ async function contend(rival: RedisLock, ledger: Ledger, isDone: () => boolean):
     const lease: Lease | null = await rival.tryAcquire("n");
     if (lease !== null) {
       ledger.granted(lease);
-      await sleep(5);
+      await pause(5);
       await lease.release();
     }
-    await sleep(5);
+    await pause(5);
   }
 }
 

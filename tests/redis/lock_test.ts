@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
-import { aborted, sleep, until, within } from "../conformance/wait.ts";
+import { aborted, within } from "../conformance/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { openRedisClient } from "./clients.ts";
@@ -32,8 +33,8 @@ Deno.test("RedisLock takes two commands and two round trips for acquire and rele
   await using redis = await open();
   const { proxy, lock } = await redis.proxied();
   await (await lock.acquire("n")).release();
-  await until("the preflight is over", async () => await calls(redis.server, "info") >= 1);
-  await sleep(20);
+  await waitUntil("the preflight is over", async () => await calls(redis.server, "info") >= 1);
+  await pause(20);
   await redis.server.command("CONFIG", "RESETSTAT");
   const order: string[] = [];
   proxy.onRequest = () => (order.push("request"), "pass");
@@ -68,7 +69,7 @@ Deno.test("RedisLock and a plain SET NX PX exclude each other", async () => {
   assertEquals(await lock.tryAcquire("n"), null);
   assertEquals(await lock.query("n"), { name: "n", held: {}, waiters: [] });
   const wait = lock.acquire("n");
-  await sleep(100);
+  await pause(100);
   await redis.server.command("DEL", "n");
   await using next = await within("the foreign lock is gone", wait);
   assert(next.fencingToken > lease.fencingToken);
@@ -115,7 +116,7 @@ Deno.test("RedisLock takes the same owner id in one instance for one lease", asy
   await one.release();
   const held = await b.acquire("n");
   const waiting = a.acquire("n", { ownerId: "job-7" });
-  await sleep(100);
+  await pause(100);
   assertEquals(await a.tryAcquire("n", { ownerId: "job-7" }), null);
   const joined = a.acquire("n", { ownerId: "job-7", signal: AbortSignal.timeout(50) });
   await assertRejects(() => joined, DOMException);
@@ -156,8 +157,7 @@ Deno.test("RedisLock reports a server that is down, and never as held", async ()
     assertEquals(error.lockName, "n");
   }
   await redis.server.restart(); // else the client package leaves its reconnecting timer behind
-  await using lease = await lock.acquire("n");
-  lease.throwIfLost();
+  await waitUntil("the client is back", () => lock.query("n").then(() => true, () => false));
 });
 
 Deno.test("RedisLock reports what the server refuses", async () => {
@@ -188,17 +188,17 @@ Deno.test("RedisLock cleans up behind an abort in the middle of a request", asyn
   await using redis = await open();
   const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
   await (await lock.acquire("warm-up")).release();
-  await sleep(20);
+  await pause(20);
   let taken = false;
   proxy.onReply = () => (taken = true, { delayMs: 300 });
   const abort = new AbortController();
   const wait = lock.acquire("n", { signal: abort.signal });
   wait.catch(() => {});
-  await until("the server has executed it", () => taken);
+  await waitUntil("the server has executed it", () => taken);
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 1);
   abort.abort("enough");
   assertEquals(await wait.then(() => null, (reason) => reason), "enough");
-  await until("the clean-up is done", async () => {
+  await waitUntil("the clean-up is done", async () => {
     return await redis.server.command("EXISTS", "lock:n") === 0;
   }, 5_000);
 });
@@ -207,12 +207,12 @@ Deno.test("RedisLock cleans up behind a disposal in the middle of a request", as
   await using redis = await open();
   const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
   await (await lock.acquire("warm-up")).release();
-  await sleep(20);
+  await pause(20);
   let taken = false;
   proxy.onReply = () => (taken = true, { delayMs: 200 });
   const wait = lock.acquire("n");
   wait.catch(() => {});
-  await until("the server has executed it", () => taken);
+  await waitUntil("the server has executed it", () => taken);
   await lock[Symbol.asyncDispose]();
   assertEquals((await assertRejects(() => wait, DOMException)).name, "AbortError");
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
@@ -243,7 +243,7 @@ Deno.test("RedisLock warns once of a server that may evict locks", async () => {
   await redis.server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
   const warned = await redis.lock({ onWarning });
   for (let i = 0; i < 3; i++) await (await warned.acquire("n")).release();
-  await until("the warning has come", () => warnings.length > 0);
+  await waitUntil("the warning has come", () => warnings.length > 0);
   assertEquals(warnings.length, 1);
   assert(warnings[0]!.includes("allkeys-lru"));
 });
@@ -259,7 +259,7 @@ Deno.test("RedisLock leaves no connection of its own behind", async () => {
     await using _lease = await lock.acquire("n");
     assert(await count() > before);
   }
-  await until("the connection is closed", async () => await count() === before);
+  await waitUntil("the connection is closed", async () => await count() === before);
 });
 
 Deno.test("RedisLock refuses bad options at once", () => {

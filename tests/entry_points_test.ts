@@ -1,0 +1,107 @@
+/**
+ * Every entry point as a Deno script would import it: by URL, without a configuration file.
+ */
+import { assert, assertEquals } from "@std/assert";
+
+const ROOT = new URL("../", import.meta.url);
+
+/** What each entry must export, at least. */
+const EXPORTS: Record<string, string[]> = {
+  ".": ["MemoryLock", "LockError", "LeaseLostError", "LockUnavailableError", "QuorumError"],
+  "./file": ["FileLock"],
+  "./redis": ["RedisLock"],
+  "./redis/node-redis": ["nodeRedis"],
+  "./redis/ioredis": ["ioredis"],
+  "./redis/deno-redis": ["denoRedis"],
+  "./zookeeper": ["ZooKeeperLock"],
+};
+
+interface Configuration {
+  exports: Record<string, string>;
+  publish: { include: string[] };
+}
+
+function configuration(): Configuration {
+  return JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT)));
+}
+
+/** Serves the files that are published, and no other. */
+function serve(included: string[]): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const path = new URL(request.url).pathname.slice(1);
+    if (!included.some((prefix) => path.startsWith(prefix))) {
+      return new Response("not published", { status: 404 });
+    }
+    const text = await Deno.readTextFile(new URL(path, ROOT));
+    return new Response(text, { headers: { "content-type": "application/typescript" } });
+  });
+}
+
+async function run(args: string[], code: string, cwd: string): Promise<string> {
+  const script = `${cwd}/script.ts`;
+  await Deno.writeTextFile(script, code);
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--no-lock", "--check", ...args, script],
+    cwd,
+    env: { NO_COLOR: "1" },
+  }).output();
+  assert(success, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout).trim();
+}
+
+Deno.test("every entry point can be imported by URL, without a configuration", async () => {
+  const { exports, publish } = configuration();
+  assertEquals(Object.keys(exports), Object.keys(EXPORTS));
+  const server = serve(publish.include);
+  const cwd = await Deno.makeTempDir();
+  try {
+    const base = `http://127.0.0.1:${server.addr.port}/`;
+    for (const [entry, names] of Object.entries(EXPORTS)) {
+      const url = new URL(exports[entry]!, base).href;
+      const code = `import { ${names.join(", ")} } from "${url}";
+        console.log([${names.join(", ")}].map((value) => typeof value).join());`;
+      const printed = await run([`--allow-import=127.0.0.1:${server.addr.port}`], code, cwd);
+      assertEquals(printed, names.map(() => "function").join());
+    }
+    const url = new URL(exports["."]!, base).href;
+    const code = `import { MemoryLock } from "${url}";
+      await using locks = new MemoryLock();
+      console.log(await locks.request("n", (lease) => lease.name));`;
+    const allowed = `--allow-import=127.0.0.1:${server.addr.port}`;
+    assertEquals(await run([allowed], code, cwd), "n");
+  } finally {
+    await server.shutdown();
+    await Deno.remove(cwd, { recursive: true });
+  }
+});
+
+Deno.test("published code imports relative paths, node: and one npm: package only", () => {
+  const specifiers = new Set<string>();
+  for (const path of published("")) {
+    const text = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*\*.*$/gm, "");
+    for (const [, specifier] of text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)) {
+      if (specifier !== undefined && !specifier.startsWith(".")) specifiers.add(specifier);
+    }
+  }
+  const foreign = [...specifiers].filter((specifier) => !specifier.startsWith("node:"));
+  assertEquals(foreign, ["npm:node-zookeeper-client@1.1.3"]);
+});
+
+Deno.test("only the file strategy touches Deno.*, and the core does no I/O", () => {
+  for (const path of published("")) {
+    if (path.startsWith("file/")) continue;
+    const code = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*(\*|\/\/|\/\*).*$/gm, "");
+    assert(!/\bDeno\./.test(code), `${path} uses Deno.*`);
+    if (path.startsWith("core/")) assert(!/from "(node|npm):/.test(code), `${path} does I/O`);
+  }
+});
+
+/** The TypeScript files that are published. */
+function published(folder: string): string[] {
+  const { publish } = configuration();
+  return [...Deno.readDirSync(new URL(folder || ".", ROOT))].flatMap(({ name, isDirectory }) => {
+    const path = folder + name + (isDirectory ? "/" : "");
+    if (!publish.include.some((prefix) => path.startsWith(prefix))) return [];
+    return isDirectory ? published(path) : path.endsWith(".ts") ? [path] : [];
+  });
+}

@@ -1,0 +1,49 @@
+import { assert, assertEquals } from "@std/assert";
+import {
+  decodeRecord,
+  EMPTY_RECORD,
+  encodeRecord,
+  HELD_OFFSET,
+  markBytes,
+  nextToken,
+  RECORD_BYTES,
+  WANTED_OFFSET,
+} from "../../file/record.ts";
+
+const RECORD = {
+  token: 1_795_216_967_916_034n,
+  held: true,
+  wanted: false,
+  streak: 3,
+  taker: "0123abcd",
+  label: "billing-1",
+};
+
+Deno.test("a record survives encoding, at a fixed width", () => {
+  const labels = ["", "billing-1", '"\\', "日本語", "é".repeat(100), "😀".repeat(50), "\u2028"];
+  for (const label of labels) {
+    const bytes = encodeRecord({ ...RECORD, label });
+    assertEquals(bytes.length, RECORD_BYTES);
+    assertEquals(decodeRecord(bytes), { ...RECORD, label });
+    assertEquals(decodeRecord(encodeRecord({ ...RECORD, label }, "a name\n")).label, label);
+  }
+});
+
+Deno.test("the marks of a record can be changed one byte at a time", () => {
+  const bytes = encodeRecord(RECORD);
+  bytes.set(markBytes("not"), HELD_OFFSET);
+  bytes.set(markBytes("wanted"), WANTED_OFFSET);
+  assertEquals(decodeRecord(bytes), { ...RECORD, held: false, wanted: true });
+});
+
+Deno.test("a damaged record counts as empty", () => {
+  assertEquals(decodeRecord(new Uint8Array()), EMPTY_RECORD);
+  assertEquals(decodeRecord(new TextEncoder().encode("not a record")), EMPTY_RECORD);
+  assertEquals(decodeRecord(encodeRecord(RECORD).subarray(0, 30)), EMPTY_RECORD);
+});
+
+Deno.test("nextToken() grows, whatever the wall clock does", () => {
+  assertEquals(nextToken(0n, 5n), 5n);
+  assertEquals(nextToken(9n, 5n), 10n);
+  assert(nextToken(5n, 5n) > 5n);
+});

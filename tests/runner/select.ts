@@ -1,0 +1,46 @@
+/**
+ * Which test files belong to which strategy.
+ *
+ * @module
+ */
+
+/** The strategies that a run can be limited to. */
+export const STRATEGIES = ["memory", "file", "redis", "zookeeper"] as const;
+
+/** One of the strategies. */
+export type Strategy = typeof STRATEGIES[number];
+
+/** True for the name of a strategy. */
+export function isStrategy(name: string): name is Strategy {
+  return (STRATEGIES as readonly string[]).includes(name);
+}
+
+/**
+ * The strategy that a test file is about: as its folder in `tests/` says, or the start of its name,
+ * as in `tests/conformance/redis_ioredis_test.ts`. Undefined for files that are about none.
+ */
+export function strategyOf(path: string): Strategy | undefined {
+  const [folder = "", ...rest] = path.replace(/^.*\btests\//, "").split("/");
+  if (folder === "core") return undefined;
+  const name = rest.at(-1) ?? folder;
+  return [folder, name.split("_")[0] ?? ""].find(isStrategy);
+}
+
+/** The files to run: those about the wanted strategies, and those about none. */
+export function selectFiles(paths: readonly string[], wanted: readonly Strategy[]): string[] {
+  return paths.filter((path) => {
+    const strategy = strategyOf(path);
+    return strategy === undefined || wanted.includes(strategy);
+  });
+}
+
+/** All test files in a folder and its folders, sorted; or the path itself if it is a file. */
+export async function testFilesIn(path: string): Promise<string[]> {
+  if ((await Deno.stat(path)).isFile) return [path];
+  const files: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(path)) {
+    if (isDirectory) files.push(...await testFilesIn(`${path}/${name}`));
+    else if (name.endsWith("_test.ts")) files.push(`${path}/${name}`);
+  }
+  return files.sort();
+}

@@ -1,0 +1,38 @@
+/**
+ * Reads counts from what `deno test` prints.
+ *
+ * @module
+ */
+
+/** How many tests ended how. */
+export interface Summary {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  /** The names of the skipped tests and steps, in the order of the run. */
+  readonly skippedNames: readonly string[];
+}
+
+// deno-lint-ignore no-control-regex -- the escape character is what colours begin with
+const COLOURS = /\x1b\[[\d;]*m/g;
+const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$/gm;
+const IGNORED_LINE = /^\s*(.+) \.\.\. ignored(?: \(.*\))?$/gm;
+
+/** Reads the last summary line; undefined if there is none, as after a type error. */
+export function readSummary(output: string): Summary | undefined {
+  const text = output.replaceAll(COLOURS, "").replaceAll("\r\n", "\n");
+  const last = [...text.matchAll(SUMMARY_LINE)].at(-1);
+  if (last === undefined) return undefined;
+  const [, passed, failed, rest = ""] = last;
+  return {
+    passed: Number(passed),
+    failed: Number(failed),
+    skipped: Number(/ \| (\d+) ignored\b/.exec(rest)?.[1] ?? 0),
+    skippedNames: [...text.matchAll(IGNORED_LINE)].map(([, name = ""]) => name),
+  };
+}
+
+/** The line that a run ends with. */
+export function closingLine({ passed, failed, skipped }: Summary): string {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+}

@@ -1,0 +1,88 @@
+/**
+ * Server programs installed on this machine.
+ *
+ * @module
+ */
+
+import { runCommand } from "./command.ts";
+
+const VERSION_BOUND_MS = 20_000;
+const DEBIAN_JAR = "/usr/share/java/zookeeper.jar";
+const DEBIAN_LOGGER = "/usr/share/java/slf4j-nop.jar";
+
+/** A program and the arguments that every start needs. */
+export interface LocalProgram {
+  readonly command: readonly string[];
+  /** The program's path and version. */
+  readonly description: string;
+}
+
+/** Finds `redis-server`. */
+export async function findLocalRedis(): Promise<LocalProgram | undefined> {
+  for (const program of programPaths("redis-server")) {
+    const { success, output } = await runCommand([program, "--version"], VERSION_BOUND_MS);
+    const version = /\bv=(\S+)/.exec(output)?.[1];
+    if (success && version) return { command: [program], description: `${program} ${version}` };
+  }
+  return undefined;
+}
+
+/** Finds Java together with ZooKeeper's classes. */
+export async function findLocalZooKeeper(): Promise<LocalProgram | undefined> {
+  const javaHome = Deno.env.get("JAVA_HOME");
+  const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
+  for (const java of javas.filter(isFile)) {
+    for (const classPath of zooKeeperClassPaths()) {
+      const run = [java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+      const main = "org.apache.zookeeper.version.VersionInfoMain";
+      const { output } = await runCommand([...run, "-cp", classPath, main], VERSION_BOUND_MS);
+      const version = /version ([\d.]+)/.exec(output)?.[1];
+      if (version === undefined) continue;
+      const server = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+      return {
+        command: [...run, "-cp", classPath, server],
+        description: `${classPath.split(":")[0]} ${version} with ${java}`,
+      };
+    }
+  }
+  return undefined;
+}
+
+function zooKeeperClassPaths(): string[] {
+  const home = Deno.env.get("ZOOKEEPER_HOME");
+  const homes = [
+    ...home ? [home] : [],
+    "/opt/zookeeper",
+    "/usr/local/zookeeper",
+    "/usr/share/zookeeper",
+    "/usr/local/opt/zookeeper/libexec",
+    "/opt/homebrew/opt/zookeeper/libexec",
+  ];
+  const unpacked = homes.filter((path) => hasJar(`${path}/lib`)).map((path) => `${path}/lib/*`);
+  const logger = isFile(DEBIAN_LOGGER) ? `:${DEBIAN_LOGGER}` : "";
+  const debian = isFile(DEBIAN_JAR) ? [DEBIAN_JAR + logger] : [];
+  return home ? [...unpacked, ...debian] : [...debian, ...unpacked];
+}
+
+function programPaths(name: string): string[] {
+  const directories = (Deno.env.get("PATH") ?? "").split(":");
+  directories.push("/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin");
+  const paths = directories.filter((path) => path !== "").map((path) => `${path}/${name}`);
+  return [...new Set(paths)].filter(isFile);
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+function hasJar(directory: string): boolean {
+  try {
+    return [...Deno.readDirSync(directory)].some(({ name }) => /^zookeeper-\d.*\.jar$/.test(name));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * Throw-away servers: the life of a local process or a Docker container on a free port.
+ *
+ * @module
+ */
+
+import { runCommand } from "./command.ts";
+import type { OwnSource } from "./find.ts";
+import { type GuardedProcess, startGuarded } from "./guarded_process.ts";
+import { freePort } from "./ports.ts";
+import { waitUntil } from "./wait.ts";
+
+const DOCKER_BOUND_MS = 30_000;
+const READY_BOUND_MS = 60_000;
+const START_ATTEMPTS = 4;
+
+/** What differs between the kinds of servers. */
+export interface OwnServerSpec {
+  readonly title: string;
+  readonly source: OwnSource;
+  /** Where the temporary directory is made; the system's place by default. */
+  readonly baseDirectory?: string;
+  /** The local program's arguments; may write a configuration into the directory. */
+  localArguments(place: ServerPlace): string[] | Promise<string[]>;
+  /** `docker run`'s options, such as `-e`. */
+  readonly containerOptions: readonly string[];
+  /** What follows the image's name. */
+  readonly containerArguments: readonly string[];
+  readonly containerPort: number;
+  /**
+   * True if this very server serves, and no other one that got the port; must have a bound of its
+   * own. The process id is undefined for a container.
+   */
+  isServing(place: ServerPlace, pid: number | undefined): Promise<boolean>;
+}
+
+/** Where one server listens and keeps its files. */
+export interface ServerPlace {
+  readonly port: number;
+  readonly directory: string;
+}
+
+/** A server of the test's own, which the test may treat badly. */
+export interface OwnServer extends AsyncDisposable {
+  readonly hostname: string;
+  readonly port: number;
+  /** The process id of the server, or for a container that of the Docker client. */
+  readonly pid: number;
+  /** Sends a signal, SIGKILL by default, and resolves when the server has ended. */
+  kill(signal?: Deno.Signal): Promise<void>;
+  /** Stops the server's execution; connections stay open. */
+  pause(): Promise<void>;
+  /** Undoes `pause()`. */
+  resume(): Promise<void>;
+  /** Kills the server if it runs, and starts it on the same port with the same files. */
+  restart(): Promise<void>;
+}
+
+/** Starts a server and waits until it serves; takes another port if that one got taken. */
+export async function startOwnServer(spec: OwnServerSpec): Promise<OwnServer> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await startOnce(spec);
+    } catch (error) {
+      if (attempt === START_ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function startOnce(spec: OwnServerSpec): Promise<OwnServer> {
+  const directory = await Deno.makeTempDir({
+    prefix: "holdfast-",
+    ...spec.baseDirectory !== undefined && { dir: spec.baseDirectory },
+  });
+  const place = { port: freePort(), directory };
+  const logFile = `${directory}/output.log`;
+  const launch = await plan(spec, place);
+  const process = await startGuarded({ ...launch, remove: directory, logFile });
+  const ready = () =>
+    waitUntil(`${spec.title} serves`, async () => {
+      if (!process.isRunning) throw await startError(spec.title, logFile);
+      return await spec.isServing(place, launch.container === undefined ? process.pid : undefined);
+    }, READY_BOUND_MS);
+  try {
+    await ready();
+  } catch (error) {
+    await process[Symbol.asyncDispose]();
+    throw error;
+  }
+  return control(place.port, process, launch, ready);
+}
+
+interface LaunchPlan {
+  readonly command: readonly string[];
+  /** Replaces the command when the server is started again. */
+  readonly again?: readonly string[];
+  readonly stop?: readonly string[];
+  readonly container?: string;
+}
+
+async function plan(spec: OwnServerSpec, place: ServerPlace): Promise<LaunchPlan> {
+  const { source } = spec;
+  if (source.kind === "local") {
+    return { command: [...source.command, ...await spec.localArguments(place)] };
+  }
+  const container = `holdfast-${crypto.randomUUID()}`;
+  const publish = `127.0.0.1:${place.port}:${spec.containerPort}`;
+  const run = ["docker", "run", "--name", container, "-p", publish, ...spec.containerOptions];
+  return {
+    container,
+    command: [...run, source.image, ...spec.containerArguments],
+    again: ["docker", "start", "-a", container],
+    stop: ["docker", "rm", "-f", "-v", container],
+  };
+}
+
+async function startError(title: string, logFile: string): Promise<Error> {
+  const log = await Deno.readTextFile(logFile).catch(() => "");
+  return new Error(`${title} ended before it served; its output: ${log.slice(-2_000)}`);
+}
+
+function control(
+  port: number,
+  process: GuardedProcess,
+  { container, again }: LaunchPlan,
+  ready: () => Promise<void>,
+): OwnServer {
+  const send = async (signal: Deno.Signal) => {
+    if (container === undefined) return process.kill(signal);
+    if (!process.isRunning) return;
+    const command = ["docker", "kill", "--signal", signal, container];
+    const { success, output } = await runCommand(command, DOCKER_BOUND_MS);
+    if (!success) throw new Error(`Cannot send ${signal} to the container: ${output}`);
+  };
+  const kill = async (signal: Deno.Signal = "SIGKILL") => {
+    await send(signal);
+    await process.exited;
+  };
+  return {
+    hostname: "127.0.0.1",
+    port,
+    get pid() {
+      return process.pid;
+    },
+    kill,
+    pause: () => send("SIGSTOP"),
+    resume: () => send("SIGCONT"),
+    async restart() {
+      await kill();
+      await process.restart(again);
+      await ready();
+    },
+    [Symbol.asyncDispose]: () => process[Symbol.asyncDispose](),
+  };
+}

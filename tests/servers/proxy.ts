@@ -1,0 +1,235 @@
+/**
+ * A TCP proxy that breaks connections in the ways networks do.
+ *
+ * @module
+ */
+
+import { listenOnFreePort } from "./ports.ts";
+import { closer, writeAll } from "./sockets.ts";
+import { pause } from "./wait.ts";
+
+/** Which way bytes travel. */
+export type Direction = "to-server" | "to-client";
+
+/** What becomes of a chunk of bytes. */
+export type Verdict = "pass" | "drop" | "cut" | { readonly delayMs: number };
+
+/** One connection through the proxy, as the hooks see it. */
+export interface ProxyConnection {
+  /** Counts from 1. */
+  readonly id: number;
+  /** Closes both ends now. */
+  cut(): void;
+}
+
+/**
+ * Judges a chunk before it travels on. `"drop"` swallows it and all that follows it in this
+ * direction of the connection, `"cut"` closes the connection without delivering it, and a delay
+ * holds up what follows, too. What a hook throws closes the connection, and the proxy's disposal
+ * rejects with it.
+ */
+export type ChunkHook = (chunk: Uint8Array, connection: ProxyConnection) => Verdict;
+
+/** A proxy whose faults can be switched while connections are open. */
+export interface FaultProxy extends AsyncDisposable {
+  readonly hostname: string;
+  readonly port: number;
+  /** How many connections are open. */
+  readonly connections: number;
+  onRequest: ChunkHook | undefined;
+  onReply: ChunkHook | undefined;
+  /** Swallows bytes and ends of streams; connections stay open, new ones are accepted. */
+  blackHole(direction: "both" | Direction): void;
+  /** Ends the black hole: closes the connections that were in it, new ones work. */
+  heal(): void;
+  /** Closes all connections now; new ones work. */
+  cutAll(): void;
+  /** While on, nobody listens on the port: new connections are refused, open ones live on. */
+  refuse(on: boolean): Promise<void>;
+}
+
+/** Where the proxy forwards to. */
+export interface ProxyTarget {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+type Hooks = Pick<FaultProxy, "onRequest" | "onReply">;
+
+/** What all connections share. */
+interface ProxyState {
+  readonly target: ProxyTarget;
+  hooks: Hooks;
+  readonly hole: Set<Direction>;
+  readonly open: Set<ProxyConnection>;
+  /** The connections that are still at work. */
+  readonly running: Set<Promise<void>>;
+  /** What hooks have thrown. */
+  readonly hookErrors: unknown[];
+}
+
+/** Starts a proxy on a free port of 127.0.0.1. */
+export function startProxy(target: ProxyTarget): FaultProxy {
+  const state = newState(target);
+  const { hostname, port, refuse } = openGate(state);
+  const cutAll = () => state.open.forEach((connection) => connection.cut());
+  const proxy: FaultProxy = {
+    ...state.hooks,
+    hostname,
+    port,
+    get connections() {
+      return state.open.size;
+    },
+    blackHole(direction) {
+      if (direction !== "to-client") state.hole.add("to-server");
+      if (direction !== "to-server") state.hole.add("to-client");
+    },
+    heal() {
+      // Every open connection has lost bytes, or may have.
+      if (state.hole.size > 0) cutAll();
+      state.hole.clear();
+    },
+    cutAll,
+    refuse,
+    async [Symbol.asyncDispose]() {
+      await refuse(true);
+      cutAll();
+      await Promise.all(state.running);
+      if (state.hookErrors.length > 0) throw state.hookErrors[0];
+    },
+  };
+  // The hooks are read where tests set them.
+  state.hooks = proxy;
+  return proxy;
+}
+
+function newState(target: ProxyTarget): ProxyState {
+  return {
+    target,
+    hooks: { onRequest: undefined, onReply: undefined },
+    hole: new Set(),
+    open: new Set(),
+    running: new Set(),
+    hookErrors: [],
+  };
+}
+
+/** Accepts connections on a free port, unless it is to refuse them. */
+function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "refuse"> {
+  let lastId = 0;
+  const accept = async (listener: Deno.TcpListener) => {
+    for await (const client of listener) {
+      const serving = serve(state, client, ++lastId)
+        .catch((error) => void state.hookErrors.push(error))
+        .finally(() => state.running.delete(serving));
+      state.running.add(serving);
+    }
+  };
+  let listener: Deno.TcpListener | undefined = listenOnFreePort();
+  let accepting = accept(listener);
+  const { hostname, port } = listener.addr;
+  return {
+    hostname,
+    port,
+    async refuse(on) {
+      if (on) {
+        listener?.close();
+        listener = undefined;
+        // Not before that does the system stop to accept connections.
+        await accepting;
+      } else if (listener === undefined) {
+        listener = Deno.listen({ hostname, port });
+        accepting = accept(listener);
+      }
+    },
+  };
+}
+
+async function serve(state: ProxyState, client: Deno.TcpConn, id: number): Promise<void> {
+  const controller = new AbortController();
+  const { signal } = controller;
+  using _closing = closer(client, signal);
+  const connection: ProxyConnection = {
+    id,
+    cut() {
+      state.open.delete(connection);
+      controller.abort();
+    },
+  };
+  state.open.add(connection);
+  try {
+    // A black hole that lets nothing through needs no other end.
+    if (state.hole.size === 2) return await swallow(client);
+    const server = await Deno.connect({ ...state.target, signal }).catch(() => undefined);
+    if (server === undefined) return;
+    using _closingToo = closer(server, signal);
+    client.setNoDelay();
+    server.setNoDelay();
+    const common = { state, connection, signal };
+    await Promise.all([
+      pump({ ...common, from: client, to: server, way: "to-server", back: "to-client" }),
+      pump({ ...common, from: server, to: client, way: "to-client", back: "to-server" }),
+    ]);
+  } finally {
+    connection.cut();
+  }
+}
+
+interface PumpOptions {
+  readonly state: ProxyState;
+  readonly connection: ProxyConnection;
+  readonly signal: AbortSignal;
+  readonly from: Deno.TcpConn;
+  readonly to: Deno.TcpConn;
+  readonly way: Direction;
+  readonly back: Direction;
+}
+
+/** Forwards bytes one way. That an end is gone is news, which a black hole swallows as well. */
+async function pump(options: PumpOptions): Promise<void> {
+  const { state: { hole }, connection, from, to, way, back } = options;
+  for (;;) {
+    const chunk = await readChunk(from);
+    if (hole.has(way)) {
+      if (!chunk) return;
+    } else if (!chunk) {
+      if (chunk === undefined || !await isDone(to.closeWrite())) connection.cut();
+      return;
+    } else if (!await isLetThrough(chunk, options)) {
+      return await swallow(from);
+    } else if (!hole.has(way) && !await isDone(writeAll(to, chunk))) {
+      if (!hole.has(back)) connection.cut();
+      return await swallow(from);
+    }
+  }
+}
+
+/** Null at the end of the stream, undefined if it was reset. */
+async function readChunk(from: Deno.Conn): Promise<Uint8Array | null | undefined> {
+  const buffer = new Uint8Array(65_536);
+  try {
+    const count = await from.read(buffer);
+    return count === null ? null : buffer.subarray(0, count);
+  } catch {
+    return undefined;
+  }
+}
+
+async function swallow(from: Deno.Conn): Promise<void> {
+  while (await readChunk(from));
+}
+
+function isDone(work: Promise<void>): Promise<boolean> {
+  return work.then(() => true, () => false);
+}
+
+/** Asks the hook; false if the chunk and all after it are swallowed. */
+async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<boolean> {
+  const { state, connection, signal, way } = options;
+  const { onRequest, onReply } = state.hooks;
+  const hook = way === "to-server" ? onRequest : onReply;
+  const verdict = hook?.(chunk, connection) ?? "pass";
+  if (verdict === "cut") connection.cut();
+  if (typeof verdict === "object") await pause(verdict.delayMs, signal);
+  return verdict !== "drop" && !signal.aborted;
+}

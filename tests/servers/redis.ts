@@ -1,0 +1,153 @@
+/**
+ * Redis servers for tests.
+ *
+ * @module
+ */
+
+import { ownSource, serverSource } from "./find.ts";
+import { type OwnServer, type OwnServerSpec, startOwnServer } from "./own_server.ts";
+import { connectResp, redisAddress, type RespConnection } from "./resp.ts";
+import { bounded } from "./wait.ts";
+
+const PROBE_BOUND_MS = 1_000;
+const NO_FILES = ["--save", "", "--appendonly", "no"];
+
+/** An observer's commands, on a connection of its own that is kept open. */
+export type RedisCommand = (...args: (string | number)[]) => Promise<unknown>;
+
+/** A Redis server of the test's own. */
+export interface RedisServer extends OwnServer {
+  readonly url: string;
+  /** Sends one command at a time; rejects with the server's error. */
+  readonly command: RedisCommand;
+}
+
+/** A Redis server for the conformance suite, perhaps used by others too. */
+export interface ConformanceRedis extends AsyncDisposable {
+  readonly url: string;
+  readonly hostname: string;
+  readonly port: number;
+  /** Random; every key of the test must contain it. */
+  readonly keyPrefix: string;
+  /** Sends one command at a time; rejects with the server's error. */
+  readonly command: RedisCommand;
+}
+
+/** Starts a throw-away Redis server with the given arguments besides the usual ones. */
+export async function startRedis(
+  options: { readonly args?: readonly string[] } = {},
+): Promise<RedisServer> {
+  const server = await startOwnServer(await specOf(options.args ?? []));
+  const url = urlOf(server.port);
+  const observer = observe(url);
+  // At once: a test must not be the one to open what outlives it.
+  await observer.command("PING");
+  const { kill, restart, [Symbol.asyncDispose]: dispose } = server;
+  // Not a copy: `pid` changes with a restart.
+  return Object.assign(server, {
+    url,
+    command: observer.command,
+    kill(signal?: Deno.Signal) {
+      observer[Symbol.dispose]();
+      return kill(signal);
+    },
+    async restart() {
+      observer[Symbol.dispose]();
+      await restart();
+      await observer.command("PING");
+    },
+    [Symbol.asyncDispose]() {
+      observer[Symbol.dispose]();
+      return dispose();
+    },
+  });
+}
+
+async function specOf(extraArgs: readonly string[]): Promise<OwnServerSpec> {
+  const args = [...NO_FILES, ...extraArgs];
+  return {
+    title: "Redis",
+    source: await ownSource("redis"),
+    localArguments: ({ port, directory }) => [
+      ...["--port", String(port), "--bind", "127.0.0.1", "--dir", directory],
+      ...args,
+    ],
+    containerOptions: [],
+    containerArguments: ["redis-server", ...args],
+    containerPort: 6379,
+    isServing: ({ port }, pid) => isServing(urlOf(port), pid),
+  };
+}
+
+/** The server given by `REDIS_URL`, or one of the suite's own. */
+export async function conformanceRedis(): Promise<ConformanceRedis> {
+  const { shared } = await serverSource("redis");
+  if (shared === undefined) return Object.assign(await startRedis(), { keyPrefix: randomPrefix() });
+  const redis = sharedRedis(shared);
+  await redis.command("PING");
+  return redis;
+}
+
+/** A server that others use too; in the end only the keys that contain the prefix are removed. */
+export function sharedRedis(url: string): ConformanceRedis {
+  const keyPrefix = randomPrefix();
+  const observer = observe(url);
+  return {
+    url,
+    ...redisAddress(url),
+    keyPrefix,
+    command: observer.command,
+    async [Symbol.asyncDispose]() {
+      try {
+        await removeKeys(keyPrefix, observer.command);
+      } finally {
+        observer[Symbol.dispose]();
+      }
+    },
+  };
+}
+
+function randomPrefix(): string {
+  return `holdfast-test-${crypto.randomUUID()}:`;
+}
+
+/** Removes the keys that contain the prefix: auxiliary keys have something else before it. */
+async function removeKeys(keyPrefix: string, command: RedisCommand): Promise<void> {
+  let cursor = "0";
+  do {
+    const reply = await command("SCAN", cursor, "MATCH", `*${keyPrefix}*`, "COUNT", 1000);
+    const [next, keys] = reply as [string, string[]];
+    if (keys.length > 0) await command("DEL", ...keys);
+    cursor = next;
+  } while (cursor !== "0");
+}
+
+function observe(url: string): Disposable & { command: RedisCommand } {
+  let connecting: Promise<RespConnection> | undefined;
+  let open: RespConnection | undefined;
+  return {
+    async command(...args) {
+      if (open?.isOpen) return await open.command(...args);
+      connecting ??= connectResp(url).finally(() => connecting = undefined);
+      open = await connecting;
+      return await open.command(...args);
+    },
+    [Symbol.dispose]: () => open?.[Symbol.dispose](),
+  };
+}
+
+async function isServing(url: string, pid: number | undefined): Promise<boolean> {
+  try {
+    return await bounded("The probe", PROBE_BOUND_MS, async (signal) => {
+      using connection = await connectResp(url, signal);
+      const info = String(await connection.command("INFO", "server"));
+      return pid === undefined || info.includes(`\r\nprocess_id:${pid}\r\n`);
+    });
+  } catch {
+    return false;
+  }
+}
+
+function urlOf(port: number): string {
+  return `redis://127.0.0.1:${port}`;
+}

@@ -1,0 +1,143 @@
+/**
+ * A tiny Redis connection for observers in tests: RESP2, one command at a time, no reconnecting.
+ *
+ * @module
+ */
+
+import { closer, writeAll } from "./sockets.ts";
+
+/** One connection to a Redis server. */
+export interface RespConnection extends Disposable {
+  /** False once the connection has failed or was closed. */
+  readonly isOpen: boolean;
+  /** Sends a command and resolves with its reply; rejects with the server's error. */
+  command(...args: (string | number)[]): Promise<unknown>;
+}
+
+/** Connects, authenticates and selects the database as the URL says. */
+export async function connectResp(url: string, signal?: AbortSignal): Promise<RespConnection> {
+  const { protocol, username, password, pathname } = new URL(url);
+  const socket = protocol === "rediss:"
+    ? await Deno.connectTls(redisAddress(url))
+    : await Deno.connect({ ...redisAddress(url), ...signal && { signal } });
+  const connection = respConnection(socket, signal);
+  try {
+    if (password !== "") {
+      const user = username === "" ? [] : [decodeURIComponent(username)];
+      await connection.command("AUTH", ...user, decodeURIComponent(password));
+    }
+    const database = pathname.slice(1);
+    if (database !== "") await connection.command("SELECT", database);
+  } catch (error) {
+    connection[Symbol.dispose]();
+    throw error;
+  }
+  return connection;
+}
+
+/** The address in a Redis URL. */
+export function redisAddress(url: string): { hostname: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 6379) };
+}
+
+function respConnection(socket: Deno.TcpConn | Deno.TlsConn, signal?: AbortSignal): RespConnection {
+  const readReply = replyReader(socket);
+  const closing = closer(socket, signal);
+  let last: Promise<unknown> = Promise.resolve();
+  const exchange = async (args: (string | number)[]) => {
+    if (!closing.isOpen) throw new Error("The connection is closed");
+    try {
+      await writeAll(socket, encodeCommand(args));
+      return await readReply();
+    } catch (error) {
+      closing[Symbol.dispose]();
+      throw error;
+    }
+  };
+  return {
+    get isOpen() {
+      return closing.isOpen;
+    },
+    async command(...args) {
+      const turn = last.then(() => exchange(args));
+      last = turn.catch(() => {});
+      const reply = await turn;
+      if (reply instanceof Error) throw reply;
+      return reply;
+    },
+    [Symbol.dispose]: () => closing[Symbol.dispose](),
+  };
+}
+
+function encodeCommand(args: (string | number)[]): Uint8Array {
+  const encoder = new TextEncoder();
+  const parts = args.map((arg) => {
+    const text = String(arg);
+    return `$${encoder.encode(text).length}\r\n${text}\r\n`;
+  });
+  return encoder.encode(`*${args.length}\r\n${parts.join("")}`);
+}
+
+/** Reads one reply after the other; error replies are returned, for they may be array items. */
+function replyReader(socket: Deno.Conn): () => Promise<unknown> {
+  const source = byteReader(socket);
+  const readReply = async (): Promise<unknown> => {
+    const line = await source.readLine();
+    const rest = line.slice(1);
+    switch (line[0]) {
+      case "+":
+        return rest;
+      case "-":
+        return new Error(rest);
+      case ":":
+        return Number(rest);
+      case "$":
+        return rest === "-1" ? null : await source.readText(Number(rest));
+      case "*": {
+        if (rest === "-1") return null;
+        const items: unknown[] = [];
+        for (let left = Number(rest); left > 0; left--) items.push(await readReply());
+        return items;
+      }
+      default:
+        throw new Error(`Unexpected reply of the Redis server: ${line}`);
+    }
+  };
+  return readReply;
+}
+
+interface ByteReader {
+  readLine(): Promise<string>;
+  /** Reads this many bytes and the line end after them. */
+  readText(length: number): Promise<string>;
+}
+
+function byteReader(socket: Deno.Conn): ByteReader {
+  const chunk = new Uint8Array(16_384);
+  let bytes = new Uint8Array(0);
+  const fill = async () => {
+    const count = await socket.read(chunk);
+    if (count === null) throw new Error("The Redis server closed the connection");
+    const joined = new Uint8Array(bytes.length + count);
+    joined.set(bytes);
+    joined.set(chunk.subarray(0, count), bytes.length);
+    bytes = joined;
+  };
+  const take = (length: number) => {
+    const text = new TextDecoder().decode(bytes.subarray(0, length));
+    bytes = bytes.slice(length + 2);
+    return text;
+  };
+  return {
+    async readLine() {
+      let end: number;
+      while ((end = bytes.indexOf(0x0d)) === -1 || end + 1 >= bytes.length) await fill();
+      return take(end);
+    },
+    async readText(length) {
+      while (bytes.length < length + 2) await fill();
+      return take(length);
+    },
+  };
+}

@@ -1,0 +1,33 @@
+/**
+ * What every use of raw sockets needs.
+ *
+ * @module
+ */
+
+/** Closes a socket when it is disposed of, or when a signal aborts. */
+export interface Closer extends Disposable {
+  readonly isOpen: boolean;
+}
+
+/** Takes over the closing of a socket; a second close does nothing. */
+export function closer(socket: Disposable, signal?: AbortSignal): Closer {
+  let isOpen = true;
+  const close = () => {
+    if (isOpen) socket[Symbol.dispose]();
+    isOpen = false;
+    signal?.removeEventListener("abort", close);
+  };
+  if (signal?.aborted) close();
+  else signal?.addEventListener("abort", close);
+  return {
+    get isOpen() {
+      return isOpen;
+    },
+    [Symbol.dispose]: close,
+  };
+}
+
+/** Writes all bytes, for one call may write only some of them. */
+export async function writeAll(socket: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let sent = 0; sent < bytes.length;) sent += await socket.write(bytes.subarray(sent));
+}

@@ -1,0 +1,160 @@
+/**
+ * ZooKeeper servers for tests.
+ *
+ * @module
+ */
+
+import { ownSource, serverSource } from "./find.ts";
+import { type OwnServer, type ServerPlace, startOwnServer } from "./own_server.ts";
+import { closer } from "./sockets.ts";
+import { bounded } from "./wait.ts";
+import { removeTree } from "./zookeeper_cleanup.ts";
+
+const WORD_BOUND_MS = 300;
+const WORD_ATTEMPTS = 3;
+const SHARED_MEMORY = "/dev/shm";
+
+/** Settings of an own ZooKeeper server. */
+export interface ZooKeeperOptions {
+  /** 100 by default. */
+  readonly tickTimeMs?: number;
+  /** 200 by default. */
+  readonly minSessionTimeoutMs?: number;
+  /** 60,000 by default. */
+  readonly maxSessionTimeoutMs?: number;
+}
+
+/** A standalone ZooKeeper server of the test's own. */
+export interface ZooKeeperServer extends OwnServer {
+  readonly connectString: string;
+  /** Sends an administrator's word such as `srvr`, `cons`, `dump` or `wchp`. */
+  fourLetterWord(word: string): Promise<string>;
+}
+
+/** A ZooKeeper server for the conformance suite, perhaps used by others too. */
+export interface ConformanceZooKeeper extends AsyncDisposable {
+  readonly connectString: string;
+  /** Random; every znode of the test must be below it. */
+  readonly rootPath: string;
+}
+
+/** Starts a throw-away ZooKeeper server. */
+export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<ZooKeeperServer> {
+  const settings = {
+    tickTime: options.tickTimeMs ?? 100,
+    minSessionTimeout: options.minSessionTimeoutMs ?? 200,
+    maxSessionTimeout: options.maxSessionTimeoutMs ?? 60_000,
+  };
+  const server = await startOwnServer({
+    title: "ZooKeeper",
+    source: await ownSource("zookeeper"),
+    ...await isDirectory(SHARED_MEMORY) && { baseDirectory: SHARED_MEMORY },
+    localArguments: async (place) => [await writeConfiguration(place, settings)],
+    containerOptions: containerOptions(settings),
+    containerArguments: [],
+    containerPort: 2181,
+    isServing,
+  });
+  const connectString = `127.0.0.1:${server.port}`;
+  // Not a copy: `pid` changes with a restart.
+  return Object.assign(server, {
+    connectString,
+    fourLetterWord: (word: string) => fourLetterWord(server.port, word),
+  });
+}
+
+/** The server given by `ZOOKEEPER_CONNECT`, or one of the suite's own. */
+export async function conformanceZooKeeper(): Promise<ConformanceZooKeeper> {
+  const { shared } = await serverSource("zookeeper");
+  if (shared !== undefined) return sharedZooKeeper(shared);
+  return Object.assign(await startZooKeeper(), { rootPath: randomPath() });
+}
+
+/** A server that others use too; in the end only the root path is removed. */
+export function sharedZooKeeper(connectString: string): ConformanceZooKeeper {
+  const rootPath = randomPath();
+  return {
+    connectString,
+    rootPath,
+    [Symbol.asyncDispose]: () => removeTree(connectString, rootPath),
+  };
+}
+
+function randomPath(): string {
+  return `/holdfast-test-${crypto.randomUUID()}`;
+}
+
+type Settings = Readonly<Record<string, number>>;
+
+async function writeConfiguration(
+  { port, directory }: ServerPlace,
+  settings: Settings,
+): Promise<string> {
+  const lines = [
+    `dataDir=${directory}/data`,
+    `clientPort=${port}`,
+    "clientPortAddress=127.0.0.1",
+    "maxClientCnxns=0",
+    "admin.enableServer=false",
+    "4lw.commands.whitelist=*",
+    ...settingLines(settings),
+  ];
+  const file = `${directory}/zoo.cfg`;
+  await Deno.writeTextFile(file, `${lines.join("\n")}\n`);
+  return file;
+}
+
+function containerOptions({ tickTime, ...others }: Settings): string[] {
+  const variables = [
+    `ZOO_TICK_TIME=${tickTime}`,
+    "ZOO_MAX_CLIENT_CNXNS=0",
+    "ZOO_ADMINSERVER_ENABLED=false",
+    "ZOO_4LW_COMMANDS_WHITELIST=*",
+    `ZOO_CFG_EXTRA=${settingLines(others as Settings).join(" ")}`,
+  ];
+  return variables.flatMap((variable) => ["-e", variable]);
+}
+
+function settingLines(settings: Settings): string[] {
+  return Object.entries(settings).map(([name, value]) => `${name}=${value}`);
+}
+
+/** `ruok` would say yes too early, and no word tells the process id, but `conf` the directory. */
+async function isServing({ port, directory }: ServerPlace, pid: number | undefined) {
+  try {
+    if (!(await askOnce(port, "srvr")).includes("Mode:")) return false;
+    return pid === undefined || (await askOnce(port, "conf")).includes(directory);
+  } catch {
+    return false;
+  }
+}
+
+async function fourLetterWord(port: number, word: string): Promise<string> {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await askOnce(port, word);
+    } catch (error) {
+      if (attempt === WORD_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** Bounded, for a server that is just starting may never answer. */
+function askOnce(port: number, word: string): Promise<string> {
+  return bounded(`The answer to ${word}`, WORD_BOUND_MS, async (signal) => {
+    const socket = await Deno.connect({ hostname: "127.0.0.1", port, signal });
+    using _closing = closer(socket, signal);
+    await socket.write(new TextEncoder().encode(word));
+    const decoder = new TextDecoder();
+    const chunk = new Uint8Array(16_384);
+    let text = "";
+    for (let count; (count = await socket.read(chunk)) !== null;) {
+      text += decoder.decode(chunk.subarray(0, count), { stream: true });
+    }
+    return text;
+  });
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return await Deno.stat(path).then((info) => info.isDirectory, () => false);
+}

@@ -1,0 +1,86 @@
+/**
+ * Leaves a ZooKeeper server that others use as it was.
+ *
+ * @module
+ */
+
+import { bounded } from "./wait.ts";
+
+const BOUND_MS = 30_000;
+const CLOSE_BOUND_MS = 5_000;
+const ATTEMPTS = 10;
+
+type Callback<T = void> = (error: unknown, result?: T) => void;
+
+/** The few calls of the client package that are needed here. */
+export interface CleanupClient {
+  exists(path: string, callback: Callback<unknown>): void;
+  mkdirp(path: string, callback: Callback<string>): void;
+  getChildren(path: string, callback: Callback<string[]>): void;
+  remove(path: string, callback: Callback): void;
+}
+
+interface Connecting {
+  connect(): void;
+  close(): void;
+  once(event: "connected" | "disconnected", listener: () => void): void;
+}
+
+/** Removes a znode with everything below it. */
+export function removeTree(connectString: string, path: string): Promise<void> {
+  return withClient(connectString, async (client) => {
+    const stat = () => called<unknown>(`Looking for ${path}`, (done) => client.exists(path, done));
+    for (let attempt = 1; await stat(); attempt++) {
+      try {
+        await removeBelow(client, path);
+      } catch (error) {
+        // Somebody else's node came or went meanwhile.
+        if (attempt === ATTEMPTS) throw error;
+      }
+    }
+  });
+}
+
+/** The package's own `removeRecursive()` does not look below the first level. */
+async function removeBelow(client: CleanupClient, path: string): Promise<void> {
+  const list = (done: Callback<string[]>) => client.getChildren(path, done);
+  for (const name of await called(`Listing ${path}`, list) ?? []) {
+    await removeBelow(client, `${path}/${name}`);
+  }
+  await called(`Removing ${path}`, (done) => client.remove(path, done));
+}
+
+/** Connects, does the work and disconnects. */
+export async function withClient<T>(
+  connectString: string,
+  work: (client: CleanupClient) => Promise<T>,
+): Promise<T> {
+  // Loaded only where it is needed.
+  const { default: zooKeeper } = await import("node-zookeeper-client");
+  const client = zooKeeper.createClient(connectString) as unknown as CleanupClient & Connecting;
+  try {
+    await called(`Connecting to ${connectString}`, (done) => {
+      client.once("connected", () => done(null));
+      client.connect();
+    });
+    return await work(client);
+  } finally {
+    await called("Disconnecting", (done) => {
+      client.once("disconnected", () => done(null));
+      client.close();
+    }, CLOSE_BOUND_MS);
+  }
+}
+
+/** Settles as the callback says; rejects after the bound. */
+export function called<T>(
+  what: string,
+  start: (done: Callback<T>) => void,
+  boundMs = BOUND_MS,
+): Promise<T | undefined> {
+  return bounded(what, boundMs, (signal) =>
+    new Promise((resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+      start((error, result) => error ? reject(error) : resolve(result));
+    }));
+}

@@ -1,0 +1,79 @@
+/**
+ * The gate: all that must hold before a commit and needs no server. `deno task ok`.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { fileURLToPath } from "node:url";
+import { importMapArgs, removeImportMaps } from "./import_map.ts";
+
+const ROOT = fileURLToPath(new URL("../", import.meta.url));
+const SERVERLESS_TESTS = [
+  "tests/core",
+  "tests/memory",
+  "tests/file",
+  "tests/offline",
+  "tests/conformance/memory_test.ts",
+  "tests/conformance/file_test.ts",
+];
+/** Folders whose documentation examples run without a server. */
+const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file"];
+
+interface Step {
+  readonly name: string;
+  readonly args: readonly string[];
+}
+
+function steps(imports: readonly string[], entries: readonly string[]): Step[] {
+  return [
+    { name: "fmt", args: ["fmt", "--check", "-q"] },
+    { name: "lint", args: ["lint", "-q"] },
+    { name: "scripts are fresh", args: ["run", "-A", "tools/embed_lua.ts", "--check"] },
+    { name: "check", args: ["run", "-A", "tools/check.ts"] },
+    { name: "doc --lint", args: ["doc", "--lint", ...entries] },
+    { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
+    { name: "examples in the documentation", args: examples(imports) },
+    { name: "tests without servers", args: ["test", "-A", "-q", ...imports, ...SERVERLESS_TESTS] },
+  ];
+}
+
+function examples(imports: readonly string[]): string[] {
+  return ["test", "--doc", "-A", "-q", ...imports, ...RUN_EXAMPLES];
+}
+
+/** Runs one step and tells how it went; its output is shown only if it failed. */
+async function run({ name, args }: Step): Promise<boolean> {
+  const startMs = performance.now();
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: ROOT,
+    env: { NO_COLOR: "1" },
+  }).output();
+  const seconds = ((performance.now() - startMs) / 1_000).toFixed(1);
+  console.log(`${success ? "ok    " : "FAILED"} ${name} (${seconds} s)`);
+  if (!success) {
+    await Deno.stdout.write(stdout);
+    await Deno.stderr.write(stderr);
+  }
+  return success;
+}
+
+/** Runs all steps, two at a time, and returns the exit code. */
+async function main(): Promise<number> {
+  const { exports } = JSON.parse(Deno.readTextFileSync(`${ROOT}deno.json`));
+  try {
+    const queue = steps(await importMapArgs(), Object.values<string>(exports));
+    let failures = 0;
+    const worker = async () => {
+      for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
+        if (!await run(step)) failures++;
+      }
+    };
+    await Promise.all([worker(), worker()]);
+    return failures === 0 ? 0 : 1;
+  } finally {
+    await removeImportMaps();
+  }
+}
+
+if (import.meta.main) Deno.exit(await main());
