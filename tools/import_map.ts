@@ -12,6 +12,9 @@ const PROBED = "@std/assert";
 const STAND_INS: Readonly<Record<string, string>> = {
   "@std/assert": "./tests/offline/assert.ts",
   "@std/async": "./tests/offline/async.ts",
+  // For the snippets of the README; "@db/redis" itself stays out, so that its tests are skipped.
+  "jsr:@db/redis": "./tests/offline/deno_redis.ts",
+  "https://deno.land/x/redis/mod.ts": "./tests/offline/deno_redis.ts",
 };
 
 interface Configuration {
