@@ -1,0 +1,22 @@
+import { assertEquals } from "@std/assert";
+import { startRedis } from "../servers/redis.ts";
+
+Deno.test("RedisLock with deno-redis needs --allow-net for the server, and nothing else", async () => {
+  await using server = await startRedis();
+  const dir = await Deno.makeTempDir();
+  const url = (path: string) => JSON.stringify(new URL(path, import.meta.url).href);
+  await Deno.writeTextFile(
+    `${dir}/script.ts`,
+    `import { RedisLock } from ${url("../../redis/mod.ts")};
+     import { denoRedis } from ${url("../../redis/clients/deno_redis.ts")};
+     import { connectLike } from ${url("./deno_redis_like.ts")};
+     const client = denoRedis(() => connectLike(${JSON.stringify(server.url)}));
+     await using locks = new RedisLock(client, { ttlMs: 1_000 });
+     console.log(await locks.request("n", (lease) => lease.renew().then(() => "done")));`,
+  );
+  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", `--allow-net=127.0.0.1:${server.port}`, `${dir}/script.ts`],
+  }).output();
+  await Deno.remove(dir, { recursive: true });
+  assertEquals(new TextDecoder().decode(stdout).trim(), "done", new TextDecoder().decode(stderr));
+});
