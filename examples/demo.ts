@@ -1,0 +1,86 @@
+/**
+ * Shows what a lock is for: workers update one account, under a lock and without.
+ *
+ * @module
+ */
+
+// deno-lint-ignore-file no-console -- this is a command
+
+import { type DemoOptions, readArguments, USAGE } from "./demo/arguments.ts";
+import { check } from "./demo/checks.ts";
+import { openInterruption, unlessAborted } from "./demo/interruption.ts";
+import type { Screen } from "./demo/progress.ts";
+import { report } from "./demo/report.ts";
+import { runLocked, runUnlocked } from "./demo/runs.ts";
+import { counted } from "./demo/words.ts";
+import type { Backend } from "./open_lock.ts";
+
+/** Not a literal in `import()`: who uses files need not download what servers take. */
+const SERVER_MODULE: string = "./demo/server.ts";
+
+const SCREEN: Screen = {
+  isTerminal: Deno.stdout.isTerminal(),
+  write: (text) => void Deno.stdout.writeSync(new TextEncoder().encode(text)),
+};
+
+if (import.meta.main) Deno.exit(await main());
+
+async function main(): Promise<number> {
+  let options: DemoOptions | null;
+  try {
+    options = readArguments(Deno.args);
+  } catch (error) {
+    console.error(`${(error as Error).message}\nRun it with --help to see what it takes`);
+    return 2;
+  }
+  if (options === null) {
+    console.log(USAGE);
+    return 0;
+  }
+  using interruption = openInterruption();
+  try {
+    return await show(options, interruption.signal) ? 0 : 1;
+  } catch (error) {
+    if (interruption.signal.aborted) return interruption.exitCode;
+    console.error((error as Error).message);
+    return 1;
+  }
+}
+
+/** Runs the demo in a place of its own; resolves with whether the lock has held. */
+async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean> {
+  await using resources = new AsyncDisposableStack();
+  const dir = await Deno.makeTempDir({ prefix: "holdfast-demo-" });
+  resources.defer(() => Deno.remove(dir, { recursive: true }));
+  console.log(intention(options));
+  const backend = await openBackend(options, dir, resources, signal);
+  const setting = { options, dir, backend, screen: SCREEN, signal };
+  const run = await runLocked(setting);
+  const contrast = await runUnlocked(setting);
+  const findings = check(run, contrast);
+  for (const line of report(options.backend, { run, contrast, findings })) console.log(line);
+  return findings.every(({ isGood }) => isGood);
+}
+
+function intention({ backend, workers, rounds }: DemoOptions): string {
+  const what = `${backend} lock, ${counted(workers, "worker")} × ${counted(rounds, "round")}`;
+  const who = backend === "memory"
+    ? "Memory locks live in one process, so the workers are tasks of this one"
+    : "Each worker is a process";
+  return `Holdfast demo: ${what}\n${who}`;
+}
+
+/** `null` for memory locks, which have no place outside their process. */
+async function openBackend(
+  { backend, url }: DemoOptions,
+  dir: string,
+  resources: AsyncDisposableStack,
+  signal: AbortSignal,
+): Promise<Backend | null> {
+  if (backend === "memory") return null;
+  if (backend === "file") return { kind: "file", dir: `${dir}/locks` };
+  // A start that is given up leaves nothing behind: a server that we start ends with this process.
+  const { openServer }: typeof import("./demo/server.ts") = await import(SERVER_MODULE);
+  const opening = openServer(backend, url, (line) => console.log(line));
+  return resources.use(await unlessAborted(opening, signal)).backend;
+}

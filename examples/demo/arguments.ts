@@ -1,0 +1,95 @@
+/**
+ * The demo's command line.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+
+/** The strategies that can be shown. */
+export const BACKENDS = ["file", "redis", "zookeeper", "memory"] as const;
+
+/** One of the strategies. */
+export type BackendName = typeof BACKENDS[number];
+
+/** What to show. */
+export interface DemoOptions {
+  readonly backend: BackendName;
+  readonly workers: number;
+  readonly rounds: number;
+  /** A server of the user's own. */
+  readonly url: string | null;
+  /** Whether a worker is killed while it holds the lock. */
+  readonly kill: boolean;
+}
+
+/** How the demo is used. */
+export const USAGE = `Usage: deno task demo [options]
+
+Workers add 1 to one account by reading it, working for a moment and writing it, all under
+one lock. Then the demo shows whether the lock has held, and what happens without one.
+
+  --backend NAME  file (default), redis, zookeeper or memory
+  --workers N     how many workers there are, 1 to 64 (4 by default)
+  --rounds N      how often each adds 1, 1 to 10000 (50 by default)
+  --url URL       a server of your own: redis://host:port, or a ZooKeeper connect string
+                  such as host1:2181,host2:2181. By default REDIS_URL or ZOOKEEPER_CONNECT if
+                  set, else a throw-away server in Docker or of a program installed here
+  --kill          kill one worker with SIGKILL while it holds the lock
+  --help          print this
+
+Ends with 0 if the lock has held, 1 if not, 2 if the arguments are wrong.`;
+
+/**
+ * Reads the command line.
+ *
+ * @returns What to show; `null` if help is asked for.
+ * @throws {Error} If an argument is wrong.
+ */
+export function readArguments(args: readonly string[]): DemoOptions | null {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      backend: { type: "string", default: "file" },
+      workers: { type: "string", default: "4" },
+      rounds: { type: "string", default: "50" },
+      url: { type: "string" },
+      kill: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) return null;
+  const backend = BACKENDS.find((name) => name === values.backend);
+  if (backend === undefined) {
+    throw new Error(`Cannot use --backend "${values.backend}": name one of ${BACKENDS.join(", ")}`);
+  }
+  const workers = wholeNumber("workers", values.workers, 64);
+  const rounds = wholeNumber("rounds", values.rounds, 10_000);
+  const { kill, url = null } = values;
+  if (url !== null) checkUrl(backend, url);
+  if (kill && backend === "memory") {
+    throw new Error("Cannot use --kill with memory locks, which live in one process: leave it out");
+  }
+  if (kill && workers === 1) {
+    throw new Error("Cannot use --kill with one worker: give it others with --workers");
+  }
+  return { backend, workers, rounds, url, kill };
+}
+
+function wholeNumber(option: string, text: string, max: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : 0;
+  if (value >= 1 && value <= max) return value;
+  throw new Error(`Cannot use --${option} "${text}": give a whole number from 1 to ${max}`);
+}
+
+/** The URL is not repeated in errors: it may hold a password. */
+function checkUrl(backend: BackendName, url: string): void {
+  if (backend === "redis") {
+    if (/^rediss?:\/\/[^/]/.test(url) && URL.canParse(url)) return;
+    throw new Error("Cannot use --url: give a Redis URL such as redis://127.0.0.1:6379");
+  }
+  if (backend === "zookeeper") {
+    if (/^[^\s,/:]+(:\d+)?(,[^\s,/:]+(:\d+)?)*(\/\S*)?$/.test(url)) return;
+    throw new Error("Cannot use --url: give a ZooKeeper connect string such as 127.0.0.1:2181");
+  }
+  throw new Error(`Cannot use --url with ${backend} locks, which need no server: leave it out`);
+}

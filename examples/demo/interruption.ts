@@ -1,0 +1,53 @@
+/**
+ * Ctrl-C, and what else ends a command from outside.
+ *
+ * @module
+ */
+const EXIT_CODES = Deno.build.os === "windows"
+  ? { SIGINT: 130 } as const
+  : { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+/** Listens for signals until it is disposed of. */
+export interface Interruption extends Disposable {
+  /** Aborts at the first signal. */
+  readonly signal: AbortSignal;
+  /** What to end with after it. */
+  readonly exitCode: number;
+}
+
+/** Starts to listen. A second signal ends the process at once. */
+export function openInterruption(): Interruption {
+  const controller = new AbortController();
+  let exitCode = 0;
+  const listeners = Object.entries(EXIT_CODES).map(([name, code]) => {
+    const listener = () => {
+      if (controller.signal.aborted) Deno.exit(code);
+      exitCode = code;
+      controller.abort(new Error(`Ended by ${name}`));
+    };
+    return [name as Deno.Signal, listener] as const;
+  });
+  for (const [name, listener] of listeners) Deno.addSignalListener(name, listener);
+  return {
+    signal: controller.signal,
+    get exitCode() {
+      return exitCode;
+    },
+    [Symbol.dispose]() {
+      for (const [name, listener] of listeners) Deno.removeSignalListener(name, listener);
+    },
+  };
+}
+
+/** The promise, given up when the signal aborts. */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort);
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The two runs of the demo: under the lock, and without.
+ *
+ * @module
+ */
+import { MemoryLock } from "@holdfast/lock";
+import { createAccount, readAccount } from "../account.ts";
+import type { Backend } from "../open_lock.ts";
+import type { DemoOptions } from "./arguments.ts";
+import type { Contrast, Run } from "./checks.ts";
+import type { Event } from "./history.ts";
+import type { Job, Slow } from "./job.ts";
+import { runProcesses } from "./processes.ts";
+import { type Screen, showProgress } from "./progress.ts";
+import { runTasks } from "./tasks.ts";
+
+/** More rounds would not make the contrast any clearer. */
+const MAX_CONTRAST_ROUNDS = 50;
+
+/** Where and how the runs take place. */
+export interface Setting {
+  readonly options: DemoOptions;
+  /** Where the account is kept. */
+  readonly dir: string;
+  /** `null` for memory locks: the workers are tasks then. */
+  readonly backend: Backend | null;
+  readonly screen: Screen;
+  readonly signal: AbortSignal;
+}
+
+/** Runs the workers under the lock. */
+export async function runLocked(setting: Setting): Promise<Run> {
+  const { workers, rounds, kill } = setting.options;
+  const accountFile = `${setting.dir}/account.json`;
+  await createAccount(accountFile, workers);
+  const slow = kill ? await planKill(setting) : undefined;
+  const jobs = makeJobs(workers, rounds, accountFile, slow);
+  const events: Event[] = [];
+  const failures = await runJobs("Under the lock", jobs, events, setting, true);
+  return { workers, rounds, kill, events, failures, account: await readAccount(accountFile) };
+}
+
+/** At that balance nobody has finished all rounds: the others are going to want the lock. */
+async function planKill({ dir, options }: Setting): Promise<Slow> {
+  const file = `${dir}/slow`;
+  await Deno.writeTextFile(file, "");
+  return { atBalance: options.rounds - 1, file };
+}
+
+/** Runs the same workers without a lock. */
+export async function runUnlocked(setting: Setting): Promise<Contrast> {
+  const rounds = Math.min(setting.options.rounds, MAX_CONTRAST_ROUNDS);
+  const { workers } = setting.options;
+  const accountFile = `${setting.dir}/unguarded.json`;
+  await createAccount(accountFile, workers);
+  const jobs = makeJobs(workers, rounds, accountFile);
+  const failures = await runJobs("Without a lock", jobs, [], setting, false);
+  return { rounds, failures, account: await readAccount(accountFile) };
+}
+
+function makeJobs(workers: number, rounds: number, accountFile: string, slow?: Slow): Job[] {
+  const common = { rounds, accountFile, ...slow && { slow } };
+  return Array.from({ length: workers }, (_, index) => ({ worker: index + 1, ...common }));
+}
+
+/** Runs jobs to their end, collects what happens and shows it; resolves with what went wrong. */
+async function runJobs(
+  title: string,
+  jobs: readonly Job[],
+  events: Event[],
+  { backend, screen, signal }: Setting,
+  isLocked: boolean,
+): Promise<string[]> {
+  const total = jobs.reduce((sum, { rounds }) => sum + rounds, 0);
+  using progress = showProgress(title, total, screen);
+  const onEvent = (event: Event) => {
+    events.push(event);
+    if (event.event === "finished") progress.step();
+    if (event.event === "killed") {
+      progress.note(`worker ${event.worker} killed while it held the lock`);
+    }
+  };
+  if (backend === null) {
+    await using locks = new MemoryLock();
+    return await runTasks(jobs, isLocked ? locks : null, { onEvent, signal });
+  }
+  const tasks = jobs.map((job) => ({ job, backend: isLocked ? backend : null }));
+  return await runProcesses(tasks, { onEvent, signal, slow: jobs[0]!.slow });
+}

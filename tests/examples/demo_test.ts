@@ -1,0 +1,108 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { isAlive } from "../servers/process_checks.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { filesIn, runDemo, startDemo } from "./run_demo.ts";
+
+for (const backend of ["file", "memory"]) {
+  Deno.test(`the demo shows that the ${backend} lock holds`, async () => {
+    const { code, out, errors } = await runDemo("--backend", backend, "--rounds", "10");
+    assertEquals([code, errors], [0, ""]);
+    assertMatch(out, /under the lock +40 +40 +nothing lost/);
+    assertMatch(out, /without a lock +40 +\d+ +\d+ updates? lost/);
+    assertMatch(out, /^ {2}all +40( +[\d.]+ ms){3}$/m);
+    assertStringIncludes(out, "ok      no two of 40 holds overlap\n");
+    assertStringIncludes(out, "ok      each grant has a greater fencing token\n");
+    for (const worker of [1, 2, 3, 4]) {
+      assertMatch(out, RegExp(`^  worker ${worker} │.*[█▓].*│$`, "m"));
+    }
+    const widest = Math.max(...out.split("\n").map((line) => line.length));
+    assert(widest <= 100, `a line of ${widest} characters`);
+  });
+}
+
+Deno.test("the demo takes the file lock by default", async () => {
+  const { code, out } = await runDemo("--workers", "2", "--rounds", "1");
+  assertEquals(code, 0);
+  assertStringIncludes(out, "file lock, 2 workers × 1 round\n");
+});
+
+Deno.test("the demo survives the kill of a worker that holds the file lock", async () => {
+  const { code, out, errors } = await runDemo("--kill", "--workers", "3", "--rounds", "12");
+  assertEquals([code, errors], [0, ""]);
+  assertMatch(out, /worker \d got SIGKILL in its round \d+, while it held the lock\n/);
+  assertMatch(out, /under the lock +(\d+) +\1 +nothing lost/);
+  assertMatch(out, /The next grant came [\d.]+ ms later; the system frees the lock/);
+  assertMatch(out, /ok {6}worker \d was killed and the others went on\n/);
+});
+
+Deno.test("the demo fails if a worker fails", async () => {
+  await using demo = await startDemo("--workers", "2", "--rounds", "60");
+  const [first] = await demo.workers(2);
+  Deno.kill(first!, "SIGKILL");
+  const { code, out } = await demo.result;
+  assertEquals(code, 1);
+  assertMatch(out, /FAILED {2}the balance is \d+, but should be 120\n/);
+  assertMatch(out, /FAILED {2}worker [12] ended with SIGKILL/);
+  assertEquals(filesIn(demo.dir), []);
+});
+
+for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+  Deno.test(`the demo leaves nothing behind at ${signal}`, async () => {
+    await using demo = await startDemo("--workers", "2", "--rounds", "10000");
+    const workers = await demo.workers(2);
+    demo.kill(signal);
+    const { code, errors } = await demo.result;
+    assertEquals([code, errors], [exitCode, ""]);
+    for (const pid of workers) assert(!await isAlive(pid));
+    assertEquals(filesIn(demo.dir), []);
+  });
+}
+
+Deno.test("workers do not outlive a demo that is killed", async () => {
+  await using demo = await startDemo("--workers", "2", "--rounds", "10000");
+  const workers = await demo.workers(2);
+  demo.kill("SIGKILL");
+  await demo.result;
+  for (const pid of workers) {
+    await waitUntil("the worker has ended", async () => !await isAlive(pid));
+  }
+});
+
+const BAD_ARGUMENTS: [args: string[], message: string][] = [
+  [
+    ["--backend", "etcd"],
+    'Cannot use --backend "etcd": name one of file, redis, zookeeper, memory',
+  ],
+  [["--workers", "0"], 'Cannot use --workers "0": give a whole number from 1 to 64'],
+  [["--workers", "65"], 'Cannot use --workers "65": give a whole number from 1 to 64'],
+  [["--workers", "1.5"], 'Cannot use --workers "1.5": give a whole number from 1 to 64'],
+  [["--rounds", "many"], 'Cannot use --rounds "many": give a whole number from 1 to 10000'],
+  [["--rounds", "10001"], 'Cannot use --rounds "10001": give a whole number from 1 to 10000'],
+  [["--url", "redis://h"], "Cannot use --url with file locks, which need no server: leave it out"],
+  [["--backend", "redis", "--url", "h:1"], "Cannot use --url: give a Redis URL such as redis://"],
+  [
+    ["--backend", "zookeeper", "--url", "redis://h:1"],
+    "Cannot use --url: give a ZooKeeper connect string such as 127.0.0.1:2181",
+  ],
+  [["--backend", "memory", "--kill"], "Cannot use --kill with memory locks"],
+  [["--kill", "--workers", "1"], "Cannot use --kill with one worker"],
+  [["--worker", "3"], "Unknown option '--worker'"],
+  [["redis"], "Unexpected argument 'redis'"],
+];
+
+Deno.test("the demo refuses bad arguments", async () => {
+  for (const [args, message] of BAD_ARGUMENTS) {
+    const { code, out, errors } = await runDemo(...args);
+    assertEquals([code, out], [2, ""], args.join(" "));
+    assertStringIncludes(errors, message);
+    assertStringIncludes(errors, "--help");
+  }
+});
+
+Deno.test("the demo explains itself", async () => {
+  const { code, out } = await runDemo("--help");
+  assertEquals(code, 0);
+  for (const option of ["backend", "workers", "rounds", "url", "kill"]) {
+    assertStringIncludes(out, `--${option}`);
+  }
+});

@@ -1,0 +1,40 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { freePort } from "../servers/ports.ts";
+import { startRedis } from "../servers/redis.ts";
+import { runDemo } from "./run_demo.ts";
+
+Deno.test("the demo shows that the Redis lock holds", async () => {
+  const { code, out, errors } = await runDemo("--backend", "redis", "--rounds", "10");
+  assertEquals([code, errors], [0, ""]);
+  assertMatch(out, /under the lock +40 +40 +nothing lost/);
+  assertStringIncludes(out, "ok      each grant has a greater fencing token\n");
+});
+
+Deno.test("the demo survives the kill of a worker that holds the Redis lock", async () => {
+  const args = ["--backend", "redis", "--kill", "--rounds", "12"];
+  const { code, out, errors } = await runDemo(...args);
+  assertEquals([code, errors], [0, ""]);
+  assertMatch(out, /under the lock +(\d+) +\1 +nothing lost/);
+  assertMatch(out, /ok {6}worker \d was killed and the others went on\n/);
+  assertMatch(out, /The next grant came \d+ ms later; the dead holder's lease had to run out/);
+});
+
+Deno.test("the demo leaves nothing behind on a given Redis", async () => {
+  await using server = await startRedis();
+  await server.command("CONFIG", "SET", "requirepass", "sesame"); // our connection stays open
+  const url = server.url.replace("://", "://:sesame@");
+  const args = ["--backend", "redis", "--workers", "2", "--rounds", "5", "--url", url];
+  const { code, out, errors } = await runDemo(...args);
+  assertEquals([code, errors], [0, ""]);
+  assertStringIncludes(out, "Redis: the server given by --url, under a random name");
+  assertEquals(out.includes("sesame"), false);
+  assertEquals(await server.command("DBSIZE"), 0);
+});
+
+Deno.test("the demo says that no Redis answers, without the password", async () => {
+  const url = `redis://:sesame@127.0.0.1:${freePort()}`;
+  const { code, out, errors } = await runDemo("--backend", "redis", "--url", url);
+  assertEquals(code, 1);
+  assertStringIncludes(errors, "Cannot use the Redis at the address given by --url: start it");
+  assertEquals((out + errors).includes("sesame"), false);
+});

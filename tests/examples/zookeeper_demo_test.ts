@@ -1,0 +1,42 @@
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { freePort } from "../servers/ports.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
+import { called, withClient } from "../servers/zookeeper_cleanup.ts";
+import { runDemo } from "./run_demo.ts";
+
+Deno.test("the demo shows that the ZooKeeper lock holds", async () => {
+  const { code, out, errors } = await runDemo("--backend", "zookeeper", "--rounds", "10");
+  assertEquals([code, errors], [0, ""]);
+  assertMatch(out, /under the lock +40 +40 +nothing lost/);
+  assertStringIncludes(out, "ok      each grant has a greater fencing token\n");
+});
+
+Deno.test("the demo survives the kill of a worker that holds the ZooKeeper lock", async () => {
+  const args = ["--backend", "zookeeper", "--kill", "--rounds", "12"];
+  const { code, out, errors } = await runDemo(...args);
+  assertEquals([code, errors], [0, ""]);
+  assertMatch(out, /under the lock +(\d+) +\1 +nothing lost/);
+  assertMatch(out, /ok {6}worker \d was killed and the others went on\n/);
+  assertMatch(out, /The next grant came \d+ ms later; the dead holder's session had to expire/);
+});
+
+Deno.test("the demo leaves nothing behind on a given ZooKeeper", async () => {
+  await using server = await startZooKeeper();
+  const url = server.connectString;
+  const args = ["--backend", "zookeeper", "--workers", "2", "--rounds", "5", "--url", url];
+  const { code, out, errors } = await runDemo(...args);
+  assertEquals([code, errors], [0, ""]);
+  assertStringIncludes(out, "ZooKeeper: the server given by --url, under a random name");
+  const children = await withClient(
+    url,
+    (client) => called<string[]>("Listing /", (done) => client.getChildren("/", done)),
+  );
+  assertEquals(children, ["zookeeper"]);
+});
+
+Deno.test("the demo says that no ZooKeeper answers", async () => {
+  const url = `127.0.0.1:${freePort()}`;
+  const { code, errors } = await runDemo("--backend", "zookeeper", "--url", url);
+  assertEquals(code, 1);
+  assertStringIncludes(errors, "Cannot use the ZooKeeper at the address given by --url: start it");
+});
