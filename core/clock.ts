@@ -59,7 +59,8 @@ export function driftMs(ttlMs: number): number {
  * @param validMs What the server says remains.
  */
 export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): number {
-  return sentMs + Math.min(ttlMs, validMs) - driftMs(ttlMs);
+  const provableMs = Math.min(ttlMs, validMs);
+  return sentMs + provableMs - driftMs(provableMs);
 }
 
 /**

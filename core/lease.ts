@@ -13,7 +13,13 @@ import {
   wasSuspended,
 } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
-import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
+import {
+  type Grant,
+  grantDeadlineMs,
+  type LeaseActions,
+  type ReleaseAnswer,
+  type RenewAnswer,
+} from "./grant.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
 import { checkTtl } from "./validate.ts";
 
@@ -70,7 +76,7 @@ export class ManagedLease implements Lease {
     this.#maxHoldAtMs = host.clock.now() + (grant.maxHoldMs ?? Infinity);
     this.#ttlMs = grant.ttlMs;
     this.#proof = grant.sent;
-    this.#deadlineMs = deadlineMs(grant.sent.nowMs, grant.ttlMs, grant.validMs);
+    this.#deadlineMs = grantDeadlineMs(grant);
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 

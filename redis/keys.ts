@@ -14,6 +14,10 @@ const SLOTS = 16_384;
 export interface LockKeys {
   /** The lock itself: a string that holds its owner. */
   readonly lock: string;
+  /** Those who wait, by ticket: a sorted set. */
+  readonly waiting: string;
+  /** Their details, the ticket counter and tombstones: a hash. */
+  readonly details: string;
   /** The last fencing token. */
   readonly fence: string;
 }
@@ -30,7 +34,8 @@ export function lockKeys(keyPrefix: string, name: string): LockKeys {
       `Cannot use a key that begins with "${AUX_PREFIX}": choose another prefix`,
     );
   }
-  return { lock, fence: `${AUX_PREFIX}{${slotTag(lock)}}:f:${lock}` };
+  const aux = (kind: string) => `${AUX_PREFIX}{${slotTag(lock)}}:${kind}:${lock}`;
+  return { lock, waiting: aux("q"), details: aux("w"), fence: aux("f") };
 }
 
 /** A hash tag that puts a key into the slot of `key`. */

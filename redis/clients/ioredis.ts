@@ -4,6 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../client.ts";
+import { keepSubscribed, type Subscribed } from "./_keep_subscribed.ts";
 
 /** What the adapter needs of an ioredis client. */
 export interface IoredisClient {
@@ -11,8 +12,26 @@ export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string, listener: () => void): unknown;
+  /** Makes another client with the same settings but for these. */
+  duplicate(options: { lazyConnect: boolean; retryStrategy: () => null }): IoredisSubscriber;
   /** The options that it was made with. */
   readonly options: { readonly keyPrefix?: string | undefined };
+}
+
+/** What the adapter needs of an ioredis client that subscribes. */
+export interface IoredisSubscriber {
+  /** Connects. */
+  connect(): Promise<unknown>;
+  /** Subscribes to a channel. */
+  subscribe(channel: string): Promise<unknown>;
+  /** Listens for messages. */
+  on(event: "message", listener: (channel: string, message: string) => void): unknown;
+  /** Listens for events of the connection. */
+  on(event: "error" | "end", listener: () => void): unknown;
+  /** Closes the connection. */
+  disconnect(): void;
+  /** The state of the connection. */
+  readonly status: string;
 }
 
 /** One adapter per client, so that its listeners are added once. */
@@ -56,6 +75,8 @@ export function ioredis(client: IoredisClient): RedisClient {
   for (const event of ["connect", "close", "end"]) client.on(event, () => epoch++);
   const adapter: RedisClient = {
     send: (command, args) => client.call(command, ...args),
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {
       return epoch;
     },
@@ -63,4 +84,25 @@ export function ioredis(client: IoredisClient): RedisClient {
   };
   adapters.set(client, adapter);
   return adapter;
+}
+
+/** Connects and subscribes once. */
+async function subscribe(
+  client: IoredisClient,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscribed> {
+  // Its own reconnecting would not tell when it has subscribed again.
+  const subscriber = client.duplicate({ lazyConnect: true, retryStrategy: () => null });
+  const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
+  subscriber.on("error", () => {}); // what matters is that it ends
+  subscriber.on("message", (_channel, message) => onMessage(message));
+  await subscriber.connect();
+  try {
+    await subscriber.subscribe(channel);
+  } catch (error) {
+    if (subscriber.status !== "end") subscriber.disconnect();
+    throw error;
+  }
+  return { ended, close: () => subscriber.status !== "end" && subscriber.disconnect() };
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../client.ts";
+import { keepSubscribed, type Subscribed } from "./_keep_subscribed.ts";
 
 /** What the adapter needs of a node-redis client. */
 export interface NodeRedisClient {
@@ -11,6 +12,24 @@ export interface NodeRedisClient {
   sendCommand(args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string, listener: () => void): unknown;
+  /** Makes another client with the same settings but for these. */
+  duplicate(options: { socket: object }): NodeRedisSubscriber;
+  /** The options that it was made with. */
+  readonly options?: { readonly socket?: object };
+}
+
+/** What the adapter needs of a node-redis client that subscribes. */
+export interface NodeRedisSubscriber {
+  /** Connects. */
+  connect(): Promise<unknown>;
+  /** Subscribes to a channel, also after each reconnect. */
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+  /** Listens for events of the connection. */
+  on(event: string, listener: () => void): unknown;
+  /** Closes the connection at once. */
+  destroy(): void;
+  /** Whether it is connected, or means to be. */
+  readonly isOpen: boolean;
 }
 
 /** One adapter per client, so that its listeners are added once. */
@@ -49,6 +68,8 @@ export function nodeRedis(client: NodeRedisClient): RedisClient {
   for (const event of ["ready", "reconnecting", "end"]) client.on(event, () => epoch++);
   const adapter: RedisClient = {
     send: (command, args) => client.sendCommand([command, ...args]),
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {
       return epoch;
     },
@@ -56,4 +77,33 @@ export function nodeRedis(client: NodeRedisClient): RedisClient {
   };
   adapters.set(client, adapter);
   return adapter;
+}
+
+/** Connects and subscribes once. */
+async function subscribe(
+  client: NodeRedisClient,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscribed> {
+  // Its own reconnecting could not be stopped while it connects for the first time.
+  const socket = { ...client.options?.socket, reconnectStrategy: false };
+  const subscriber = client.duplicate({ socket });
+  const ended = new Promise<void>((resolve) => {
+    for (const event of ["error", "end"]) {
+      subscriber.on(event, () => subscriber.isOpen || resolve());
+    }
+  });
+  const closed = Promise.withResolvers<void>();
+  const close = () => {
+    if (subscriber.isOpen) subscriber.destroy();
+    closed.resolve(); // it may go without a word
+  };
+  await subscriber.connect();
+  try {
+    await subscriber.subscribe(channel, onMessage);
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { ended: Promise.race([ended, closed.promise]), close };
 }

@@ -14,7 +14,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
   let server: ConformanceRedis | undefined;
   return {
     name: `redis × ${client}`,
-    capabilities: { fifo: "none", endsBy: "ttl", steal: true, attach: true, shared: false },
+    capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
     processes: true,
     ttlMs: 3_000,
     skip,
@@ -47,7 +47,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
   };
 }
 
-/** The keys of an arena, but for the last fencing tokens. */
+/** The keys of an arena, but for the last fencing tokens, and tombstones while they last. */
 async function keysOf(command: ConformanceRedis["command"], prefix: string): Promise<string[]> {
   const keys: string[] = [];
   let cursor = "0";
@@ -57,5 +57,12 @@ async function keysOf(command: ConformanceRedis["command"], prefix: string): Pro
     keys.push(...found);
     cursor = next;
   } while (cursor !== "0");
-  return keys.filter((key) => !/^holdfast:\{.*\}:f:/s.test(key));
+  const left: string[] = [];
+  for (const key of keys) {
+    if (/^holdfast:\{.*\}:f:/s.test(key)) continue;
+    const isTombstones = /^holdfast:\{.*\}:w:/s.test(key) &&
+      (await command("HKEYS", key) as string[]).every((field) => /^[nt]/.test(field));
+    if (!isTombstones) left.push(key);
+  }
+  return left;
 }

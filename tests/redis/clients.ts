@@ -56,5 +56,5 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
 export async function endIoredis(client: Redis): Promise<void> {
   const ended = new Promise((resolve) => client.once("end", resolve));
   client.disconnect();
-  if (client.status !== "end") await ended;
+  if (!["end", "reconnecting"].includes(client.status)) await ended;
 }

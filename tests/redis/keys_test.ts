@@ -25,10 +25,12 @@ const KEYS = [
 Deno.test("lockKeys() puts all keys of a lock into one slot, as the server sees it", async () => {
   await using server = await startRedis({ args: ["--cluster-enabled", "yes"] });
   for (const key of KEYS) {
-    const { lock, fence } = lockKeys("", key);
+    const { lock, ...aux } = lockKeys("", key);
     const slot = await server.command("CLUSTER", "KEYSLOT", lock);
     assertEquals(slotOf(lock), slot, lock.slice(0, 20));
-    assertEquals(await server.command("CLUSTER", "KEYSLOT", fence), slot, fence.slice(0, 40));
+    for (const other of Object.values(aux)) {
+      assertEquals(await server.command("CLUSTER", "KEYSLOT", other), slot, other.slice(0, 40));
+    }
   }
 });
 
