@@ -1,0 +1,57 @@
+import { znodeName } from "../../zookeeper/paths.ts";
+import { type ConformanceZooKeeper, conformanceZooKeeper } from "../servers/zookeeper.ts";
+import { observing } from "../zookeeper/observer.ts";
+import { makeArena } from "./arena.ts";
+import type { Harness } from "./harness.ts";
+import { conformance } from "./suite.ts";
+
+let server: ConformanceZooKeeper | undefined;
+
+const zookeeper: Harness = {
+  name: "zookeeper",
+  capabilities: {
+    fifo: "global",
+    endsBy: "session",
+    steal: false,
+    attach: false,
+    shared: false,
+  },
+  processes: true,
+  ttlMs: 3_000,
+  async start() {
+    server = await conformanceZooKeeper();
+  },
+  async stop() {
+    await server?.[Symbol.asyncDispose]();
+  },
+  arena() {
+    const { connectString, rootPath: root } = server!;
+    const rootPath = `${root}/${crypto.randomUUID()}`;
+    return Promise.resolve(makeArena({
+      spec: ({ ttlMs = 3_000, label }) => ({
+        strategy: "zookeeper",
+        connectString,
+        rootPath,
+        sessionTimeoutMs: ttlMs,
+        label,
+      }),
+      lose: (lease) =>
+        // As an administrator would: the holder's znode is the first one.
+        observing(connectString, async (observer) => {
+          const path = `${rootPath}/${znodeName(lease.name)}`;
+          const [first] = await observer.children(path);
+          await observer.remove(`${path}/${first}`);
+        }),
+      // The parents of locks stay for a while; what is in them must not.
+      residue: () =>
+        observing(connectString, async (observer) => {
+          const parents = await observer.children(rootPath);
+          const below = parents.map((parent) => observer.children(`${rootPath}/${parent}`));
+          return (await Promise.all(below)).flat();
+        }),
+      close: () => Promise.resolve(),
+    }));
+  },
+};
+
+conformance(zookeeper);

@@ -1,0 +1,245 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { observing } from "./observer.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot, waiter } from "./waiter.ts";
+import { operations } from "./wire.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+Deno.test("an uncontended acquire is one round trip, and a release another", async () => {
+  await using proxy = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot() });
+  await (await locks.acquire("n")).release();
+  const seen: string[] = [];
+  proxy.onRequest = operations((operation) => void seen.push(operation));
+  proxy.onReply = () => {
+    seen.push("reply");
+    // A second request that waited for the first answer would come after this.
+    return { delayMs: 100 };
+  };
+  const lease = await locks.acquire("n");
+  assertEquals([...new Set(seen)], ["create", "getChildren", "reply"]);
+  assertEquals(seen.slice(0, 2), ["create", "getChildren"]);
+  seen.length = 0;
+  assertEquals(await lease.release(), true);
+  assertEquals(seen, ["delete", "reply"]);
+});
+
+Deno.test("a handoff wakes one waiter, which asks for nothing but its heartbeat", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  await using holder = new ZooKeeperLock(server.connectString, { rootPath });
+  await using next = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });
+  await using last = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });
+  const lease = await holder.acquire("n");
+  const waits = [await waiter(next, "n"), await waiter(last, "n")];
+  // Each watches its own znode and the one before.
+  await waitUntil("both watch", async () => {
+    return (await server.fourLetterWord("wchs")).includes("Total watches:4");
+  });
+  const seen = new Map<number, string[]>();
+  proxy.onRequest = operations((operation, id) => {
+    seen.set(id, [...seen.get(id) ?? [], operation]);
+  });
+  await lease.release();
+  await using _granted = await waits[0]!.lease;
+  assertEquals([...seen.values()].flat().filter((operation) => operation !== "setData"), []);
+  assert(seen.size <= 1, "the last waiter woke as well");
+});
+
+Deno.test("the root path, the chroot and the lock's znode are made if they are missing", async () => {
+  const chroot = newRoot();
+  await using locks = new ZooKeeperLock(`${server.connectString}${chroot}/app`, {
+    rootPath: "/x/y",
+  });
+  await using _lease = await locks.acquire("a/b");
+  await observing(server.connectString, async (observer) => {
+    assertEquals(await observer.children(`${chroot}/app/x/y`), ["a%2Fb"]);
+  });
+});
+
+Deno.test("20 waiters of 4 sessions are served in the order of their arrival", async () => {
+  const rootPath = newRoot();
+  const random = randomFrom("arrival");
+  const locks = Array.from(
+    { length: 4 },
+    () => new ZooKeeperLock(server.connectString, { rootPath }),
+  );
+  const first = await locks[0]!.acquire("n");
+  const served: number[] = [];
+  const done: Promise<void>[] = [];
+  for (let i = 0; i < 20; i++) {
+    const { lease } = await waiter(locks[Math.floor(random() * 4)]!, "n");
+    done.push(lease.then(async (lease) => {
+      served.push(i);
+      await lease.release();
+    }));
+  }
+  await first.release();
+  await Promise.all(done);
+  assertEquals(served, Array.from({ length: 20 }, (_, i) => i));
+  for (const lock of locks) await lock[Symbol.asyncDispose]();
+});
+
+Deno.test("onWait tells the place in the queue, and each new one", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  const first = await locks.acquire("n");
+  const second = await waiter(locks, "n");
+  const told: unknown[] = [];
+  const third = locks.acquire("n", { onWait: (info) => void told.push(info) });
+  await waitUntil("it waits", () => told.length > 0);
+  second.abort();
+  await waitUntil("it moves up", () => told.length > 1);
+  assertEquals(told, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
+  await first.release();
+  await (await third).release();
+});
+
+Deno.test("aborted waiters leave no znode, whenever they are aborted", async () => {
+  const rootPath = newRoot();
+  const random = randomFrom("aborts");
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await using _lease = await locks.acquire("n");
+  const waits = Array.from({ length: 60 }, async () => {
+    const abort = new AbortController();
+    const timer = setTimeout(() => abort.abort(new Error("enough")), random() * 20);
+    const error = await assertRejects(() => locks.acquire("n", { signal: abort.signal }));
+    clearTimeout(timer);
+    assertEquals((error as Error).message, "enough");
+  });
+  await Promise.all(waits);
+  await observing(server.connectString, async (observer) => {
+    const queue = () => observer.children(`${rootPath}/n`);
+    await waitUntil("only the holder is left", async () => (await queue()).length === 1);
+  });
+});
+
+Deno.test("a refused tryAcquire leaves no znode", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await using _lease = await locks.acquire("n");
+  assertEquals(await locks.tryAcquire("n"), null);
+  await observing(server.connectString, async (observer) => {
+    assertEquals((await observer.children(`${rootPath}/n`)).length, 1);
+  });
+});
+
+Deno.test("tokens grow with every grant, also when the lock's znode is made anew", async () => {
+  const rootPath = newRoot();
+  const options = { rootPath };
+  const locks = [1, 2].map(() => new ZooKeeperLock(server.connectString, options));
+  const tokens: bigint[] = [];
+  const note = async (lease: Lease) => {
+    tokens.push(lease.fencingToken);
+    await lease.release();
+  };
+  await observing(server.connectString, async (observer) => {
+    for (let round = 0; round < 5; round++) {
+      for (let i = 0; i < 4; i++) await note(await locks[i % 2]!.acquire("n"));
+      const contended = [0, 1, 0, 1].map((i) => locks[i]!.acquire("n").then(note));
+      await Promise.all(contended);
+      await observer.remove(`${rootPath}/n`);
+    }
+  });
+  assertEquals(tokens.length, 40);
+  for (let i = 1; i < tokens.length; i++) assert(tokens[i]! > tokens[i - 1]!, tokens.join());
+  for (const lock of locks) await lock[Symbol.asyncDispose]();
+});
+
+Deno.test("query() tells holder and waiters in order, and touches nothing", async () => {
+  const rootPath = newRoot();
+  const open = (label: string) => new ZooKeeperLock(server.connectString, { rootPath, label });
+  await using a = open("Älter");
+  await using b = open("b");
+  await using c = open("c");
+  assertEquals(await c.query("n"), { name: "n", held: null, waiters: [] });
+  await observing(server.connectString, async (observer) => {
+    assertEquals(await observer.exists(rootPath), false);
+  });
+  const lease = await a.acquire("n");
+  const waits = [await waiter(b, "n"), await waiter(c, "n")];
+  assertEquals(await c.query("n"), {
+    name: "n",
+    held: { label: "Älter", fencingToken: lease.fencingToken },
+    waiters: [{ label: "b" }, { label: "c" }],
+  });
+  await lease.release();
+  const second = await waits[0]!.lease;
+  assertEquals((await a.query("n")).held, { label: "b", fencingToken: second.fencingToken });
+  await second.release();
+  await (await waits[1]!.lease).release();
+});
+
+Deno.test("znodes of kazoo and of Curator are contenders as well", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await observing(server.connectString, async (observer) => {
+    await observer.make(`${rootPath}/n`);
+    for (
+      const prefix of [
+        "9f6b2a1c0d3e4f5a8b7c6d5e4f3a2b1c__lock__",
+        `_c_${crypto.randomUUID()}-lock-`,
+      ]
+    ) {
+      const path = await observer.makeSequential(`${rootPath}/n/${prefix}`);
+      assertEquals(await locks.tryAcquire("n"), null);
+      const { lease } = await waiter(locks, "n");
+      await observer.remove(path);
+      await (await lease).release();
+    }
+  });
+});
+
+Deno.test("idle locks' znodes are deleted at disposal, unless somebody uses them", async () => {
+  const rootPath = newRoot();
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  await using _lease = await others.acquire("used");
+  {
+    await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+    for (const name of ["a", "b", "c"]) await (await locks.acquire(name)).release();
+    assertEquals(await locks.tryAcquire("used"), null);
+    await using _held = await locks.acquire("d");
+  }
+  await observing(server.connectString, async (observer) => {
+    assertEquals(await observer.children(rootPath), ["used"]);
+  });
+});
+
+Deno.test("heartbeats are shared by all leases, and not sent where other writes prove enough", async () => {
+  await using proxy = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: 3_000,
+  });
+  const leases: Lease[] = [];
+  for (let i = 0; i < 8; i++) {
+    leases.push(await locks.acquire(`n${i}`));
+    await pause(50);
+  }
+  let beats = 0;
+  proxy.onRequest = operations((operation) => {
+    if (operation === "setData") beats++;
+  });
+  await pause(2_000); // Four sixths of the timeout.
+  assert(beats >= 2 && beats <= 8, `${beats} heartbeats`);
+  beats = 0;
+  const endMs = performance.now() + 1_000;
+  while (performance.now() < endMs) await (await locks.acquire("busy")).release();
+  assert(beats <= 1, `${beats} heartbeats besides the other writes`);
+  for (const lease of leases) {
+    lease.throwIfLost();
+    assert(lease.remainingMs > 1_500, "the other writes did not prove it");
+  }
+});

@@ -1,0 +1,132 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { newRoot, waiter } from "./waiter.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeEach(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterEach(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+/** What the server knows of clients: sessions, ephemeral znodes, connections and watches. */
+async function clientsOf(server: ZooKeeperServer): Promise<string> {
+  const [dump, connections, watches] = [
+    await server.fourLetterWord("dump"),
+    await server.fourLetterWord("cons"),
+    await server.fourLetterWord("wchs"),
+  ];
+  const sessions = dump.match(/^\t0x[0-9a-f]+$/gm)?.length ?? 0;
+  const znodes = dump.match(/^\t\/.*$/gm)?.length ?? 0;
+  const open = connections.match(/sid=0x/g)?.length ?? 0;
+  return `${sessions} sessions, ${znodes} znodes, ${open} connections, ` +
+    watches.trim().split("\n").at(-1);
+}
+
+const NOTHING = "0 sessions, 0 znodes, 0 connections, Total watches:0";
+
+function through(proxy: FaultProxy, disposeTimeoutMs = 2_000): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath: newRoot(),
+    disposeTimeoutMs,
+    sessionTimeoutMs: 4_000,
+  });
+}
+
+Deno.test("disposal leaves no session, znode, connection or watch", async () => {
+  const locks = new ZooKeeperLock(server.connectString, { sessionTimeoutMs: 600 });
+  const leases = await Promise.all(["a", "b", "c"].map((name) => locks.acquire(name)));
+  const waits = await Promise.all(["a", "a", "b"].map((name) => waiter(locks, name)));
+  await pause(300); // The holders watch their znodes, and a heartbeat was sent.
+  assert(/^1 sessions, 7 znodes, 1 connections/.test(await clientsOf(server)));
+  await locks[Symbol.asyncDispose]();
+  assertEquals(await clientsOf(server), NOTHING);
+  for (const { lease } of waits) {
+    assertEquals((await assertRejects(() => lease, DOMException)).name, "AbortError");
+  }
+  for (const lease of leases) {
+    assertEquals(lease.remainingMs, 0);
+    assert(!lease.signal.aborted, "it was released, not lost");
+  }
+});
+
+Deno.test("many acquisitions leave no watches behind", async () => {
+  const rootPath = newRoot();
+  await using a = new ZooKeeperLock(server.connectString, { rootPath });
+  await using b = new ZooKeeperLock(server.connectString, { rootPath });
+  for (let round = 0; round < 10; round++) {
+    await Promise.all(
+      [a, b, a, b, a, b].map((locks) => locks.acquire("n").then((lease) => lease.release())),
+    );
+  }
+  const holder = await a.acquire("n");
+  for (let round = 0; round < 30; round++) (await waiter(b, "n")).abort();
+  // One watch of a connection on one znode is one, however often it is set.
+  await waitUntil("the watches are gone but for the one on the holder", async () => {
+    return (await clientsOf(server)).endsWith("Total watches:1");
+  });
+  await holder.release();
+  await waitUntil("that one is gone, too", async () => {
+    return (await clientsOf(server)).endsWith("Total watches:0");
+  });
+});
+
+Deno.test("disposal while connecting, in an outage and in a black hole ends in time", async () => {
+  for (const fault of ["connecting", "outage", "black hole"] as const) {
+    await using proxy = startProxy(server);
+    const locks = through(proxy, 800);
+    const waits: Promise<unknown>[] = [];
+    if (fault === "connecting") proxy.blackHole("both");
+    else {
+      await locks.acquire("n");
+      waits.push((await waiter(locks, "n")).lease);
+    }
+    if (fault === "black hole") proxy.blackHole("both");
+    if (fault === "outage") {
+      await proxy.refuse(true);
+      proxy.cutAll();
+    }
+    const another = locks.acquire("m");
+    another.catch(() => {});
+    await pause(100);
+    const startMs = performance.now();
+    await locks[Symbol.asyncDispose]();
+    assert(performance.now() - startMs < 2_000, `${fault}: ${performance.now() - startMs} ms`);
+    for (const wait of [...waits, another]) await assertRejects(() => wait, DOMException);
+    // The server learns of it by the end of the session at the latest.
+    if (fault === "black hole") proxy.heal();
+    await waitUntil(`nothing is left (${fault})`, async () => await clientsOf(server) === NOTHING);
+  }
+});
+
+Deno.test("disposal during requests leaves nothing", async () => {
+  for (let i = 0; i < 20; i++) {
+    const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
+    const calls = Array.from({ length: 10 }, (_, n) => locks.acquire(`n${n % 3}`));
+    for (const call of calls) call.catch(() => {});
+    await pause(i * 2);
+    await locks[Symbol.asyncDispose]();
+    for (const call of calls) {
+      const error = await call.then((lease) => lease.signal.reason ?? null, (error) => error);
+      assert(error === null || error.name === "AbortError", String(error));
+    }
+    assertEquals(await clientsOf(server), NOTHING);
+  }
+});
+
+Deno.test("await using does not reject, and keeps the block's error", async () => {
+  const error = new Error("the block's own");
+  const thrown = await assertRejects(async () => {
+    await using proxy = startProxy(server);
+    await using locks = through(proxy, 300);
+    await using _lease = await locks.acquire("n");
+    proxy.blackHole("both");
+    throw error;
+  });
+  assert(thrown === error);
+});

@@ -1,0 +1,282 @@
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import { listenOnFreePort } from "../servers/ports.ts";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { LockUnavailableError } from "../../core/errors.ts";
+import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport.ts";
+import { observing } from "./observer.ts";
+import { newRoot, waiter } from "./waiter.ts";
+import { operations, refuseAll } from "./wire.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+function through(proxy: FaultProxy, options: ZooKeeperLockOptions): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, options);
+}
+
+async function unavailable(promise: Promise<unknown>): Promise<ZooKeeperErrorCode> {
+  const error = await assertRejects(() => promise, LockUnavailableError);
+  assertInstanceOf(error.cause, ZooKeeperError);
+  return error.cause.code;
+}
+
+/** Loses the answer to the next create, and all that follows it on that connection. */
+function loseNextCreate(proxy: FaultProxy, verdict: "cut" | "drop"): void {
+  let isLost = false;
+  proxy.onRequest = operations((operation) => {
+    if (operation === "create") isLost = true;
+  });
+  proxy.onReply = () => {
+    if (!isLost) return "pass";
+    proxy.onRequest = proxy.onReply = undefined;
+    return verdict;
+  };
+}
+
+for (const verdict of ["cut", "drop"] as const) {
+  Deno.test(`a create whose answer is lost (${verdict}) leaves no orphan`, async () => {
+    const rootPath = newRoot();
+    await using proxy = startProxy(server);
+    await using locks = through(proxy, { rootPath, requestTimeoutMs: 300 });
+    await (await locks.acquire("n")).release();
+    await observing(server.connectString, async (observer) => {
+      const queue = () => observer.children(`${rootPath}/n`);
+      for (let i = 0; i < 5; i++) {
+        loseNextCreate(proxy, verdict);
+        const lease = await locks.acquire("n");
+        assertEquals((await queue()).length, 1);
+        assertEquals(await lease.release(), true);
+        assertEquals(await queue(), []);
+      }
+      // Who has given up meanwhile leaves none either.
+      for (let i = 0; i < 5; i++) {
+        loseNextCreate(proxy, verdict);
+        const signal = AbortSignal.timeout(20 * i);
+        await locks.acquire("n", { signal }).then((lease) => lease.release(), () => {});
+        await waitUntil("nothing is left", async () => (await queue()).length === 0);
+      }
+      // And who waits has one place.
+      const first = await locks.acquire("n");
+      loseNextCreate(proxy, verdict);
+      const { lease } = await waiter(locks, "n");
+      assertEquals((await queue()).length, 2);
+      await first.release();
+      await (await lease).release();
+    });
+  });
+}
+
+Deno.test("a release whose answer is lost is one", async () => {
+  await using proxy = startProxy(server);
+  await using locks = through(proxy, { rootPath: newRoot(), requestTimeoutMs: 300 });
+  const lease = await locks.acquire("n");
+  proxy.onReply = () => {
+    proxy.onReply = undefined;
+    return "cut";
+  };
+  assertEquals(await lease.release(), true);
+  await (await locks.acquire("n")).release();
+});
+
+Deno.test("a connection that is cut in the middle of a reply is replaced", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  await observing(server.connectString, async (observer) => {
+    await observer.make(`${rootPath}/n`);
+    const filler = "x".repeat(200);
+    const made = Array.from(
+      { length: 1_500 },
+      () => observer.makeSequential(`${rootPath}/n/${filler}`),
+    );
+    await Promise.all(made);
+  });
+  await using locks = through(proxy, { rootPath, requestTimeoutMs: 1_000 });
+  for (let i = 0; i < 8; i++) {
+    let bytes = 0;
+    proxy.onReply = (chunk) => {
+      bytes += chunk.length;
+      // The listing has 320 kB, and comes in many chunks.
+      if (bytes < 100_000 + 20_000 * i) return "pass";
+      proxy.onReply = undefined;
+      return "cut";
+    };
+    await using lease = await locks.acquire("n");
+    assertEquals(proxy.onReply, undefined);
+    lease.throwIfLost();
+  }
+});
+
+Deno.test("an error code that the package does not know is a refusal, and no crash", async () => {
+  using listener = listenOnFreePort();
+  const serving = (async () => {
+    for await (const connection of listener) {
+      await refuseAll(connection, -125);
+      connection.close();
+    }
+  })();
+  await using locks = new ZooKeeperLock(`127.0.0.1:${listener.addr.port}`);
+  for (let i = 0; i < 3; i++) assertEquals(await unavailable(locks.acquire("n")), "REFUSED");
+  assertEquals(await unavailable(locks.query("n")), "REFUSED");
+  await locks[Symbol.asyncDispose]();
+  listener.close();
+  await serving;
+});
+
+Deno.test("a host that is dead, or accepts and says nothing, is passed over", async () => {
+  using mute = listenOnFreePort();
+  const muted: Deno.Conn[] = [];
+  const accepting = (async () => {
+    for await (const connection of mute) muted.push(connection);
+  })();
+  const hosts = [`127.0.0.1:${mute.addr.port}`, "127.0.0.1:1", server.connectString];
+  // The order is of chance.
+  for (let i = 0; i < 5; i++) {
+    await using locks = new ZooKeeperLock(hosts.join(), { sessionTimeoutMs: 1_000 });
+    await (await locks.acquire("n")).release();
+  }
+  mute.close();
+  await accepting;
+  for (const connection of muted) connection.close();
+});
+
+Deno.test("an IPv6 address can be given", async () => {
+  using listener = Deno.listen({ hostname: "::1", port: 0 });
+  const forwarding = (async () => {
+    for await (const client of listener) {
+      const upstream = await Deno.connect(server);
+      await Promise.allSettled([
+        client.readable.pipeTo(upstream.writable),
+        upstream.readable.pipeTo(client.writable),
+      ]);
+    }
+  })();
+  {
+    await using locks = new ZooKeeperLock(`[::1]:${listener.addr.port}`, { rootPath: newRoot() });
+    await (await locks.acquire("n")).release();
+  }
+  listener.close();
+  await forwarding;
+});
+
+Deno.test("out of reach is an error in time, and says why", async () => {
+  const lock = (port: number) =>
+    new ZooKeeperLock(`127.0.0.1:${port}`, { unavailableAfterMs: 500 });
+  const startMs = performance.now();
+  await using refused = lock(1);
+  const error = await assertRejects(() => refused.acquire("n"), LockUnavailableError);
+  assert(performance.now() - startMs < 5_000);
+  assertEquals(error.lockName, "n");
+  assert(String(((error.cause as Error).cause as Error).message).includes("ECONNREFUSED"));
+  await using proxy = startProxy(server);
+  proxy.blackHole("both");
+  await using unanswered = lock(proxy.port);
+  for (const call of ["acquire", "tryAcquire", "query"] as const) {
+    assertEquals(await unavailable(unanswered[call]("n")), "TIMEOUT");
+  }
+});
+
+Deno.test("short outages are borne, long ones are an error; held is never confused with it", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  await using locks = through(proxy, { rootPath, unavailableAfterMs: 2_000 });
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  const first = await others.acquire("n");
+  const second = await waiter(locks, "n");
+  await proxy.refuse(true);
+  proxy.cutAll();
+  await pause(500);
+  await proxy.refuse(false);
+  await first.release();
+  const lease = await second.lease;
+  const third = await waiter(locks, "n");
+  await proxy.refuse(true);
+  proxy.cutAll();
+  assertEquals(await unavailable(third.lease), "NOT_CONNECTED");
+  await proxy.refuse(false);
+  lease.throwIfLost(); // Ten seconds have not passed.
+  await waitUntil("the znode of who gave up is deleted", async () => {
+    return (await others.query("n")).waiters.length === 0;
+  });
+  assertEquals(await lease.release(), true);
+});
+
+/** Two ways to the server. The one that the locks have taken comes first. */
+function waysOf(a: FaultProxy, b: FaultProxy): [used: FaultProxy, spare: FaultProxy] {
+  const ways: [FaultProxy, FaultProxy] = a.connections > 0 ? [a, b] : [b, a];
+  assertEquals(ways.map(({ connections }) => connections), [1, 0]);
+  return ways;
+}
+
+Deno.test("where answers stop, a holder's session goes on at another host", async () => {
+  await using a = startProxy(server);
+  await using b = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${a.port},127.0.0.1:${b.port}`, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: 6_000,
+  });
+  const lease = await locks.acquire("n");
+  const [used, spare] = waysOf(a, b);
+  used.blackHole("both");
+  await waitUntil("it has moved", () => spare.connections > 0);
+  await lease.renew();
+  lease.throwIfLost();
+  assertEquals(await locks.tryAcquire("n"), null);
+  assertEquals(await lease.release(), true);
+});
+
+Deno.test("where answers stop, a waiter keeps its place at another host", async () => {
+  const rootPath = newRoot();
+  await using a = startProxy(server);
+  await using b = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${a.port},127.0.0.1:${b.port}`, {
+    rootPath,
+    sessionTimeoutMs: 6_000,
+  });
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  const first = await others.acquire("n");
+  const second = await waiter(locks, "n");
+  const third = await waiter(others, "n");
+  const [used, spare] = waysOf(a, b);
+  used.blackHole("both");
+  await waitUntil("it has moved", () => spare.connections > 0);
+  await first.release();
+  const lease = await second.lease;
+  assertEquals(await others.tryAcquire("n"), null);
+  assertEquals(await lease.release(), true);
+  await (await third.lease).release();
+});
+
+Deno.test("with credentials the locks belong to their owner", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  const auth = { scheme: "digest", credentials: "holdfast:secret" };
+  await using locks = through(proxy, { rootPath, auth });
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  const lease = await locks.acquire("n");
+  assertEquals(await unavailable(others.acquire("n")), "NO_AUTH");
+  assertEquals(await unavailable(others.query("n")), "NO_AUTH");
+  // They are given anew on each connection, before anything is asked.
+  for (let i = 0; i < 5; i++) {
+    proxy.cutAll();
+    assertEquals(await locks.tryAcquire("n"), null);
+  }
+  assertEquals(await lease.release(), true);
+});
+
+Deno.test("refused credentials are an error at once, without the secret", async () => {
+  await using locks = new ZooKeeperLock(server.connectString, {
+    auth: { scheme: "nosuch", credentials: "hunter2" },
+  });
+  const error = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
+  assertEquals((error.cause as ZooKeeperError).code, "AUTH_FAILED");
+  assert(!Deno.inspect(error).includes("hunter2"));
+});

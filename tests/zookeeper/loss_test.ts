@@ -1,0 +1,263 @@
+import { assert, assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { LeaseLostError } from "../../core/errors.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { observing } from "./observer.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot, waiter } from "./waiter.ts";
+import { endSession, type SessionKey, sessionKeys } from "./wire.ts";
+
+/** How often a black hole is tried. */
+const HOLES = Deno.env.get("HOLDFAST_SOAK") ? 20 : 3;
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+function through(proxy: FaultProxy, rootPath: string, sessionTimeoutMs = 10_000): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath, sessionTimeoutMs });
+}
+
+/** Resolves when the lease is lost; returns how. */
+async function lossOf({ signal }: Lease): Promise<string> {
+  await waitUntil("the lease is lost", () => signal.aborted);
+  assertInstanceOf(signal.reason, LeaseLostError);
+  return signal.reason.reason;
+}
+
+/** Ends the session of the one client behind the proxy. */
+async function expire(proxy: FaultProxy, key: SessionKey): Promise<void> {
+  await proxy.refuse(true);
+  proxy.cutAll();
+  await endSession(server.port, key);
+  await proxy.refuse(false);
+}
+
+Deno.test("a holder whose znode is deleted is told that it was stolen", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 2_000,
+  });
+  await observing(server.connectString, async (observer) => {
+    const deleteHolder = async () => {
+      const [holder] = await observer.children(`${rootPath}/n`);
+      await observer.remove(`${rootPath}/n/${holder}`);
+    };
+    // Before it watches its znode, while it does, and after somebody wrote to the znode.
+    for (const heldMs of [0, 500]) {
+      const lease = await locks.acquire("n");
+      await pause(heldMs);
+      await deleteHolder();
+      assertEquals(await lossOf(lease), "stolen");
+      assertEquals(await lease.release(), false);
+    }
+    const lease = await locks.acquire("n");
+    await pause(500);
+    const [holder] = await observer.children(`${rootPath}/n`);
+    for (let i = 0; i < 3; i++) await observer.write(`${rootPath}/n/${holder}`);
+    await pause(100);
+    lease.throwIfLost();
+    await deleteHolder();
+    assertEquals(await lossOf(lease), "stolen");
+    // A waiter that became the holder has watched it from the start.
+    const first = await locks.acquire("n");
+    const { lease: next } = await waiter(locks, "n");
+    await first.release();
+    const second = await next;
+    await deleteHolder();
+    assertEquals(await lossOf(second), "stolen");
+  });
+});
+
+Deno.test("a holder watches its znode after a tenth of the session timeout", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 20_000,
+  });
+  const lease = await locks.acquire("n");
+  const startMs = performance.now();
+  await observing(server.connectString, async (observer) => {
+    const [holder] = await observer.children(`${rootPath}/n`);
+    await observer.remove(`${rootPath}/n/${holder}`);
+  });
+  assertEquals(await lossOf(lease), "stolen");
+  assert(performance.now() - startMs < 3_000, "no heartbeat was needed for that");
+});
+
+Deno.test("a waiter whose znode is deleted queues again, behind the others", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  const first = await locks.acquire("n");
+  const served: string[] = [];
+  const note = (who: string) => (lease: Lease) => {
+    served.push(who);
+    return lease.release();
+  };
+  const b = (await waiter(locks, "n")).lease.then(note("b"));
+  const c = (await waiter(locks, "n")).lease.then(note("c"));
+  await observing(server.connectString, async (observer) => {
+    const before = await observer.children(`${rootPath}/n`);
+    await observer.remove(`${rootPath}/n/${before[1]}`);
+    await waitUntil("it queues again", async () => {
+      const names = await observer.children(`${rootPath}/n`);
+      return names.length === 3 && names[1] === before[2];
+    });
+  });
+  await first.release();
+  await Promise.all([b, c]);
+  assertEquals(served, ["c", "b"]);
+});
+
+Deno.test("when all is deleted there is one holder again, and never two", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 2_000,
+  });
+  const first = await locks.acquire("n");
+  let inside = 0;
+  const waits = await Promise.all(Array.from({ length: 5 }, () => waiter(locks, "n")));
+  const done = waits.map(async ({ lease }) => {
+    const held = await lease;
+    assertEquals(++inside, 1);
+    await pause(5);
+    inside--;
+    await held.release();
+  });
+  await observing(server.connectString, async (observer) => {
+    for (const name of (await observer.children(`${rootPath}/n`)).reverse()) {
+      await observer.remove(`${rootPath}/n/${name}`);
+    }
+    await observer.remove(`${rootPath}/n`).catch(() => {}); // if nobody was faster
+  });
+  assertEquals(await lossOf(first), "stolen");
+  await Promise.all(done);
+});
+
+Deno.test("a session that expires takes its leases along, and the next one works", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  const keys: SessionKey[] = [];
+  proxy.onReply = sessionKeys((key) => void keys.push(key));
+  await using locks = through(proxy, rootPath);
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  const leases = [await locks.acquire("a"), await locks.acquire("b")];
+  const mine = await waiter(locks, "a");
+  const theirs = await waiter(others, "a");
+  await expire(proxy, keys[0]!);
+  for (const lease of leases) {
+    assertEquals(await lossOf(lease), "session-expired");
+    assertEquals(lease.remainingMs, 0);
+    assertEquals(await lease.release(), false);
+  }
+  // Ours lost its place with the session, and queues again.
+  const next = await theirs.lease;
+  assert(next.fencingToken > leases[0]!.fencingToken);
+  await next.release();
+  const again = await mine.lease;
+  assert(again.fencingToken > next.fencingToken);
+  await again.release();
+  await (await locks.acquire("b")).release();
+  assert(keys.at(-1)!.id !== keys[0]!.id);
+});
+
+Deno.test("a server that restarts within the session timeout costs no lease and no place", async () => {
+  const rootPath = newRoot();
+  await using server = await startZooKeeper();
+  await using locks = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 30_000,
+    unavailableAfterMs: 20_000,
+  });
+  const lease = await locks.acquire("n");
+  const next = await waiter(locks, "n");
+  await server.restart();
+  await lease.renew();
+  lease.throwIfLost();
+  assertEquals(await lease.release(), true);
+  assertEquals(await (await next.lease).release(), true);
+});
+
+/** Holds a lock behind a black hole, until an observer sees the znode gone. */
+async function blackHoleRun(proxy: FaultProxy, beforeMs: number): Promise<void> {
+  const rootPath = newRoot();
+  const locks = through(proxy, rootPath, 1_000);
+  await observing(server.connectString, async (observer) => {
+    const lease = await locks.acquire("n");
+    const { signal } = lease;
+    await pause(beforeMs);
+    lease.throwIfLost();
+    const [znode] = await observer.children(`${rootPath}/n`);
+    proxy.blackHole("both");
+    while (await observer.exists(`${rootPath}/n/${znode}`)) await pause(1);
+    assertEquals(lease.remainingMs, 0);
+    assert(signal.aborted, "the holder has not been told");
+    assertEquals(signal.reason.reason, "session-expired");
+    assertThrows(() => lease.throwIfLost(), LeaseLostError);
+  });
+  proxy.heal();
+  await (await locks.acquire("n")).release();
+  await locks[Symbol.asyncDispose]();
+}
+
+Deno.test("in a black hole the holder gives up before the server does", async () => {
+  const random = randomFrom("black holes");
+  await using proxy = startProxy(server);
+  for (let i = 0; i < HOLES; i++) await blackHoleRun(proxy, random() * 700);
+});
+
+Deno.test("a server that stands still costs the lease in time, and can be used afterwards", async () => {
+  await using server = await startZooKeeper();
+  await using locks = new ZooKeeperLock(server.connectString, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: 1_000,
+  });
+  const lease = await locks.acquire("n");
+  const { signal } = lease;
+  await server.pause();
+  const startMs = performance.now();
+  await waitUntil("the holder gives up", () => signal.aborted);
+  assert(
+    performance.now() - startMs < 900,
+    "three quarters of a second, and the lag of a busy machine",
+  );
+  assertEquals(signal.reason.reason, "session-expired");
+  await server.resume();
+  await (await locks.acquire("n")).release();
+});
+
+Deno.test("a process that stood still loses its leases, and others need not wait for its session", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 4_000,
+  });
+  await using others = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 30_000,
+  });
+  await (await others.acquire("other")).release();
+  const lease = await locks.acquire("n");
+  block(3_200);
+  const startMs = performance.now();
+  assertEquals(lease.remainingMs, 0);
+  assertThrows(() => lease.throwIfLost(), LeaseLostError, "its session expired");
+  await (await others.acquire("n")).release();
+  assert(performance.now() - startMs < 700, "the znode was there until the session's end");
+  assertEquals(await lease.release(), false);
+  await (await locks.acquire("n")).release();
+});
+
+/** Blocks the event loop. */
+function block(durationMs: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
+}

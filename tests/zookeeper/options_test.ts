@@ -1,0 +1,69 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  DEFAULT_ROOT_PATH,
+  DEFAULT_SESSION_TIMEOUT_MS,
+  DEFAULT_UNAVAILABLE_AFTER_MS,
+  ZooKeeperLock,
+  type ZooKeeperLockOptions,
+} from "../../zookeeper/mod.ts";
+import { readSettings } from "../../zookeeper/options.ts";
+
+const BAD: [unknown, typeof TypeError | typeof RangeError][] = [
+  [{ rootPath: 1 }, TypeError],
+  [{ rootPath: "locks" }, RangeError],
+  [{ rootPath: "/" }, RangeError],
+  [{ sessionTimeoutMs: "1" }, TypeError],
+  [{ sessionTimeoutMs: 99 }, RangeError],
+  [{ sessionTimeoutMs: 1000.5 }, RangeError],
+  [{ unavailableAfterMs: 0 }, RangeError],
+  [{ requestTimeoutMs: null }, TypeError],
+  [{ requestTimeoutMs: Infinity }, RangeError],
+  [{ label: "a\nb" }, RangeError],
+  [{ disposeTimeoutMs: -1 }, RangeError],
+  [{ auth: null }, TypeError],
+  [{ auth: { scheme: "digest" } }, TypeError],
+  [{ auth: { scheme: "", credentials: "a:b" } }, RangeError],
+];
+
+Deno.test("bad options are refused at construction", () => {
+  for (const [bad, type] of BAD) {
+    assertThrows(() => new ZooKeeperLock("127.0.0.1", bad as ZooKeeperLockOptions), type);
+  }
+  assertThrows(() => new ZooKeeperLock("", {}), RangeError);
+  assertThrows(() => new ZooKeeperLock(undefined as unknown as string), TypeError);
+});
+
+Deno.test("an error about credentials does not show them", () => {
+  const auth = { scheme: "digest", credentials: "" };
+  for (const secret of ["hunter2"]) {
+    const bad = { ...auth, scheme: 1 as unknown as string, credentials: secret };
+    const error = assertThrows(() => new ZooKeeperLock("a", { auth: bad }), TypeError);
+    assert(!error.message.includes(secret));
+  }
+});
+
+Deno.test("the defaults are those documented", async () => {
+  const settings = readSettings("a:1/app", {});
+  assertEquals(settings.rootPath, `/app${DEFAULT_ROOT_PATH}`);
+  assertEquals(settings.sessionTimeoutMs, DEFAULT_SESSION_TIMEOUT_MS);
+  assertEquals(settings.unavailableAfterMs, DEFAULT_UNAVAILABLE_AFTER_MS);
+  assertEquals(settings.requestTimeoutMs(4_000), 1_000);
+  assertEquals(settings.requestTimeoutMs(60_000), 2_500);
+  assertEquals(readSettings("a", { requestTimeoutMs: 77 }).requestTimeoutMs(4_000), 77);
+  const source = await Deno.readTextFile(new URL("../../zookeeper/options.ts", import.meta.url));
+  for (
+    const value of [
+      JSON.stringify(DEFAULT_ROOT_PATH),
+      DEFAULT_SESSION_TIMEOUT_MS,
+      DEFAULT_UNAVAILABLE_AFTER_MS,
+    ]
+  ) assert(source.includes(`@default {${value}}`));
+});
+
+Deno.test("nothing is connected before a lock is asked for, and disposal is at once", async () => {
+  const locks = new ZooKeeperLock("127.0.0.1:1");
+  assertEquals(locks.capabilities.fifo, "global");
+  await locks[Symbol.asyncDispose]();
+  const error = await assertRejects(() => locks.acquire("n"), DOMException);
+  assertEquals(error.name, "InvalidStateError");
+});

@@ -1,0 +1,109 @@
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import {
+  checkPath,
+  MAX_ZNODE_NAME_LENGTH,
+  parseConnectString,
+  sessionZnodeName,
+  znodeName,
+} from "../../zookeeper/paths.ts";
+import { randomFrom } from "./random.ts";
+
+Deno.test("a name that needs no encoding is its own znode name", () => {
+  for (
+    const name of ["orders:42", "a b", "日本語", "é", "zookeeper", "_c_x-lock-0000000001", "..."]
+  ) {
+    assertEquals(znodeName(name), name);
+  }
+});
+
+Deno.test("what ZooKeeper refuses is encoded", () => {
+  assertEquals(znodeName("a/b"), "a%2Fb");
+  assertEquals(znodeName("100%"), "100%25");
+  assertEquals(znodeName("."), "%2E");
+  assertEquals(znodeName(".."), "%2E%2E");
+  assertEquals(znodeName("a\0\n\x7f\x85"), "a%00%0A%7F%C2%85");
+  assertEquals(znodeName("😀"), "%F0%9F%98%80");
+  assertEquals(znodeName("\ue000\uf8ff\ufff0\uffff"), "%EE%80%80%EF%A3%BF%EF%BF%B0%EF%BF%BF");
+});
+
+Deno.test("what gets too long is hashed", () => {
+  const long = "/".repeat(1_000);
+  assertMatch(znodeName(long), /^%sha256-[0-9a-f]{64}$/);
+  assert(znodeName(long) !== znodeName("/".repeat(999)));
+  const longest = "x".repeat(MAX_ZNODE_NAME_LENGTH);
+  assertEquals(znodeName(longest), longest);
+});
+
+/** As ZooKeeper's PathUtils.validatePath() does, by UTF-16 code units. */
+function isAccepted(name: string): boolean {
+  if (name === "" || name === "." || name === ".." || name.includes("/")) return false;
+  return [...Array(name.length).keys()].every((i) => {
+    const unit = name.charCodeAt(i);
+    return unit > 0x1f && !(unit >= 0x7f && unit <= 0x9f) && !(unit >= 0xd800 && unit <= 0xf8ff) &&
+      unit < 0xfff0;
+  });
+}
+
+Deno.test("every code point gives a znode name that ZooKeeper accepts, and none is given twice", () => {
+  const seen = new Set<string>();
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (code >= 0xd800 && code <= 0xdfff) continue;
+    const encoded = znodeName(String.fromCodePoint(code));
+    assert(isAccepted(encoded), `U+${code.toString(16)} gives ${encoded}`);
+    assert(!seen.has(encoded));
+    seen.add(encoded);
+  }
+});
+
+Deno.test("no two names share a znode name", () => {
+  const random = randomFrom("names");
+  const parts = [".", "/", "%", "2", "F", "E", "5", "%2E", "%2F", "a", "\0", "😀", "%sha256-", "s"];
+  const names = new Set<string>();
+  for (let i = 0; i < 50_000; i++) {
+    const length = 1 + Math.floor(random() * 5);
+    names.add(
+      Array.from({ length }, () => parts[Math.floor(random() * parts.length)]).join(""),
+    );
+  }
+  const encoded = new Set(Array.from(names, znodeName));
+  assertEquals(encoded.size, names.size);
+  for (const name of encoded) assert(isAccepted(name));
+});
+
+Deno.test("no lock has the znode name of a session", () => {
+  const guid = crypto.randomUUID();
+  const name = sessionZnodeName(guid);
+  assert(isAccepted(name));
+  assertEquals(znodeName(name), `%25session-${guid}`);
+});
+
+Deno.test("a connect string names servers and perhaps a chroot", () => {
+  assertEquals(parseConnectString("a"), { servers: [{ host: "a", port: 2181 }], chroot: "" });
+  assertEquals(parseConnectString("a:1, b:2/x/y"), {
+    servers: [{ host: "a", port: 1 }, { host: "b", port: 2 }],
+    chroot: "/x/y",
+  });
+  assertEquals(parseConnectString("[::1]:2182,[fe80::1]/"), {
+    servers: [{ host: "::1", port: 2182 }, { host: "fe80::1", port: 2181 }],
+    chroot: "",
+  });
+});
+
+Deno.test("bad connect strings are refused", () => {
+  for (const bad of [undefined, null, 42, {}]) {
+    assertThrows(() => parseConnectString(bad), TypeError);
+  }
+  for (
+    const bad of ["", ",", "a,,b", "a:0", "a:65536", "a:x", "::1:2181", "/x", "a//x", "a/x/../y"]
+  ) {
+    assertThrows(() => parseConnectString(bad), RangeError);
+  }
+});
+
+Deno.test("bad paths are refused", () => {
+  for (const good of ["/a", "/a/b.c", "/holdfast/locks", "/50%"]) checkPath("it", good);
+  assertThrows(() => checkPath("it", 1), TypeError);
+  for (const bad of ["", "/", "a", "/a/", "//a", "/a/./b", "/..", "/\0", "/\ud800", "/😀"]) {
+    assertThrows(() => checkPath("it", bad), RangeError);
+  }
+});

@@ -1,0 +1,36 @@
+/**
+ * Locks on ZooKeeper, first in, first out over all processes. The client is
+ * `npm:node-zookeeper-client`, loaded by this entry only; the one permission needed is `--allow-net`.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { ZooKeeperLock } from "@holdfast/lock/zookeeper";
+ *
+ * await using locks = new ZooKeeperLock("zk1:2181,zk2:2181,zk3:2181", { label: "billing-1" });
+ * await locks.request("orders:42", async (lease) => {
+ *   await fetch("https://example.com/pay", { signal: lease.signal });
+ * });
+ * ```
+ *
+ * @module
+ */
+export type {
+  AcquireOptions,
+  DistributedLock,
+  Lease,
+  LeaseOptions,
+  LockCapabilities,
+  LockSnapshot,
+  RequestOptions,
+  TryAcquireOptions,
+  WaitInfo,
+} from "../core/distributed_lock.ts";
+export type { StrategyOptions } from "../core/lifetime.ts";
+export { ZooKeeperLock } from "./lock.ts";
+export {
+  DEFAULT_ROOT_PATH,
+  DEFAULT_SESSION_TIMEOUT_MS,
+  DEFAULT_UNAVAILABLE_AFTER_MS,
+  type ZooKeeperLockOptions,
+} from "./options.ts";
+export type { ZooKeeperAuth } from "./transport.ts";
