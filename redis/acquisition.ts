@@ -80,8 +80,8 @@ export class Acquisition implements Waiter {
   /** The connection on which it all began, and when. */
   readonly #epoch: number;
   readonly #firstSent: Instant;
-  /** Whether its first ask can be executed at any time, for want of the server's clock. */
-  readonly #isTimeless: boolean;
+  /** Whether an ask without an answer may be executed at any time, for want of the server's clock. */
+  #isTimeless = false;
   #ticket = 0;
   /** Whether the server may know us: as the owner or in the queue. */
   #mayHold = false;
@@ -102,7 +102,6 @@ export class Acquisition implements Waiter {
     this.#value = ownerValue(request.owner);
     this.#epoch = host.commands.epoch;
     this.#firstSent = instant(host.engine.clock);
-    this.#isTimeless = !host.commands.knowsServerTime;
   }
 
   get ticket(): number {
@@ -199,12 +198,15 @@ export class Acquisition implements Waiter {
     const { epoch } = commands;
     const place = { inbox: inbox.id, listens: inbox.listens, ticket: this.#ticket };
     const isWanted = () => !signal.aborted && this.#lease === null;
+    const isTimeless = !commands.knowsServerTime;
+    this.#isTimeless ||= isTimeless;
     this.#unanswered++;
     return commands.ask({ keys, owner, ttlMs, mode, ...place }, isWanted).then((asked) => {
       this.#unanswered--;
       const { state } = asked.answer;
       if (state === "granted" || state === "queued") this.#mayHold = true;
       if (!asked.clean) this.#isUnclean = true;
+      else if (isTimeless) this.#isTimeless = false;
       return asked;
     }, (error) => {
       this.#unanswered--;

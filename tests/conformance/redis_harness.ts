@@ -5,6 +5,7 @@
  */
 import { lockKeys } from "../../redis/keys.ts";
 import { type ConformanceRedis, conformanceRedis } from "../servers/redis.ts";
+import { keysLeft } from "../redis/residue.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
 import type { RedisClientName } from "./open_lock.ts";
@@ -40,29 +41,9 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
         async lose(lease) {
           await command("DEL", lockKeys(keyPrefix, lease.name).lock);
         },
-        residue: () => keysOf(command, keyPrefix),
+        residue: () => keysLeft(command, keyPrefix),
         close: () => Promise.resolve(),
       }));
     },
   };
-}
-
-/** The keys of an arena, but for the last fencing tokens, and tombstones while they last. */
-async function keysOf(command: ConformanceRedis["command"], prefix: string): Promise<string[]> {
-  const keys: string[] = [];
-  let cursor = "0";
-  do {
-    const reply = await command("SCAN", cursor, "MATCH", `*${prefix}*`, "COUNT", 1_000);
-    const [next, found] = reply as [string, string[]];
-    keys.push(...found);
-    cursor = next;
-  } while (cursor !== "0");
-  const left: string[] = [];
-  for (const key of keys) {
-    if (/^holdfast:\{.*\}:f:/s.test(key)) continue;
-    const isTombstones = /^holdfast:\{.*\}:w:/s.test(key) &&
-      (await command("HKEYS", key) as string[]).every((field) => /^[nt]/.test(field));
-    if (!isTombstones) left.push(key);
-  }
-  return left;
 }

@@ -1,0 +1,71 @@
+/**
+ * A process with many waiters for one lock, for {@linkcode startWorkers}.
+ *
+ * @module
+ */
+import { openLock } from "../conformance/open_lock.ts";
+import type { DistributedLock } from "../../mod.ts";
+import type { Grant, WorkerOptions } from "./workers.ts";
+
+/** Wall time in µs: all processes of a machine share it. */
+function nowUs(): number {
+  return Number(Temporal.Now.instant().epochNanoseconds / 1_000n);
+}
+
+/** A small generator of random numbers, so that a run can be repeated. */
+function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+async function waiter(
+  lock: DistributedLock,
+  { name, aborts }: WorkerOptions,
+  random: () => number,
+  isDone: () => boolean,
+  report: (grant: Grant) => void,
+): Promise<void> {
+  while (!isDone()) {
+    const calledUs = nowUs();
+    let queuedUs = Infinity;
+    const signal = aborts && random() < 0.2 ? AbortSignal.timeout(random() * 30) : undefined;
+    const onWait = () => void (queuedUs = Math.min(queuedUs, nowUs()));
+    try {
+      const lease = await lock.acquire(name, { onWait, ...(signal ? { signal } : {}) });
+      lease.throwIfLost();
+      report({ token: String(lease.fencingToken), calledUs, queuedUs });
+      await lease.release();
+    } catch (error) {
+      if (signal?.aborted !== true || error !== signal.reason) throw error;
+    }
+  }
+}
+
+async function main(options: WorkerOptions): Promise<void> {
+  await using client = await openLock(options.spec);
+  let done = false;
+  const input = (async () => {
+    for await (const _ of Deno.stdin.readable);
+    done = true;
+  })();
+  let lines: string[] = [];
+  const flush = () => {
+    if (lines.length > 0) Deno.stdout.writeSync(new TextEncoder().encode(lines.join("")));
+    lines = [];
+  };
+  const report = (grant: Grant) => {
+    if (lines.push(`${JSON.stringify(grant)}\n`) >= 20) flush();
+  };
+  const random = randomOf(options.seed);
+  const waiters = Array.from(
+    { length: options.waiters },
+    () => waiter(client.lock, options, random, () => done, report),
+  );
+  await Promise.all([input, ...waiters]);
+  flush();
+}
+
+if (import.meta.main) await main(JSON.parse(Deno.args[0]!));
