@@ -32,7 +32,7 @@ const CAPABILITIES: LockCapabilities = {
 };
 
 /**
- * Named locks on a ZooKeeper (3.5 or later) ensemble: first in, first out over all processes.
+ * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
  * Each contender is an ephemeral sequential znode; the lowest number holds the lock, and everybody else
  * watches the one before. The layout is Curator's, so Curator's `InterProcessMutex` on
