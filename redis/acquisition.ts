@@ -56,7 +56,7 @@ export interface AcquisitionRequest {
   readonly signal: AbortSignal;
   readonly onWait: (info: WaitInfo) => void;
   /** Called when the lease is given back or lost. */
-  readonly onEnd: () => void;
+  readonly onEnd: (() => void) | undefined;
 }
 
 /** How one step of an acquisition ended. */
@@ -110,9 +110,10 @@ export class Acquisition implements Waiter {
 
   /** Runs to the end. Whatever way it ends without a lease, nothing of it stays on the server. */
   async run(): Promise<ManagedLease | null> {
-    const { rooms, receivers } = this.#host;
+    const { engine, rooms, receivers } = this.#host;
     const { keys } = this.#request;
     receivers.set(this.#value, this);
+    engine.enter();
     try {
       return this.#lease = await this.#loop();
     } catch (error) {
@@ -121,6 +122,7 @@ export class Acquisition implements Waiter {
     } finally {
       rooms.leave(keys, this);
       if (this.#lease === null) this.#giveUp();
+      engine.exit(); // disposal has waited for this
     }
   }
 
@@ -179,10 +181,7 @@ export class Acquisition implements Waiter {
     this.#mustAsk = false;
     let asked: Asked | void;
     try {
-      const overtaken = new Promise<void>((resolve) => {
-        this.#wake = () => this.#grant !== null && resolve();
-      });
-      asked = await patience.settle(Promise.race([this.#send(), overtaken]));
+      asked = await patience.settle(this.#host.inbox.listens ? this.#sendOrGrant() : this.#send());
     } catch (error) {
       await patience.bear(error);
       return AGAIN;
@@ -190,6 +189,14 @@ export class Acquisition implements Waiter {
     signal.throwIfAborted();
     patience.answered();
     return asked ? this.#read(asked) : AGAIN;
+  }
+
+  /** An ask, or a grant that comes by message before its answer. */
+  #sendOrGrant(): Promise<Asked | void> {
+    const granted = new Promise<void>((resolve) => {
+      this.#wake = () => this.#grant !== null && resolve();
+    });
+    return Promise.race([this.#send(), granted]);
   }
 
   #send(): Promise<Asked> {
@@ -259,7 +266,7 @@ export class Acquisition implements Waiter {
       {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: async () => {
-          onEnd();
+          onEnd?.();
           return (await this.#leave()).answer;
         },
       },

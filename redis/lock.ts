@@ -217,6 +217,7 @@ export class RedisLock implements AttachableLock {
     const keys = this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
+    const isOwned = options.ownerId !== undefined;
     const ownerId = options.ownerId ?? makeOwnerId(this.#lifetime.label);
     const start = (onWait?: () => void) => {
       const call = new Acquisition(this.#host, {
@@ -230,16 +231,14 @@ export class RedisLock implements AttachableLock {
         patience: this.#patience(name, signal),
         signal,
         onWait: (info) => (onWait?.(), options.onWait?.(info)),
-        onEnd: () => this.#owned.forget(name, ownerId),
+        onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
       }).run();
-      this.#engine.background(() => call); // disposal waits for it
-      call.then(() => this.#checkMemory(), () => {});
+      if (!this.#memoryChecked) call.then(() => this.#checkMemory(), () => {});
       return call;
     };
+    if (!isOwned) return await start();
     const wait = mode.kind === "wait";
-    return options.ownerId === undefined
-      ? await start()
-      : await this.#owned.join({ name, ownerId, wait, signal, start });
+    return await this.#owned.join({ name, ownerId, wait, signal, start });
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {

