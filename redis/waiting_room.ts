@@ -56,7 +56,8 @@ export class WaitingRoom {
     }
     this.#disarm();
     this.#arm(nextAskMs(answer, this.#mode(), Math.random()));
-    this.#shortfalls = answer.known < this.#waiters.size ? this.#shortfalls + 1 : 0;
+    const isShort = answer.known >= 0 && answer.known < this.#waiters.size;
+    this.#shortfalls = isShort ? this.#shortfalls + 1 : 0;
     // Once may be a grant whose message is under way.
     if (this.#shortfalls >= 2) this.askAll();
   }

@@ -9,9 +9,8 @@ local function give(value, life)
 end
 -- The first waiter that lives, for a lock that is free, and its details. Passes over those whose inbox
 -- has no lease or no listener. An inbox that let a claim run out unconfirmed is parked whole.
-local function nextWaiter(me, mine, holder)
-  local claimant = holder and string.match(holder, '^u(.-) ')
-  if holder then redis.call('HDEL', KEYS[3], 'h') end
+local function nextWaiter(me, mine, lapsed)
+  local claimant = lapsed and string.match(lapsed, '^u(.-) ')
   if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end
   while true do
     local value = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
@@ -21,9 +20,9 @@ local function nextWaiter(me, mine, holder)
     if not inbox then
       redis.call('ZREM', KEYS[2], value)
     elseif (tonumber(found[1]) or 0) <= now then
-      drop(value, inbox)
+      drop(value)
     elseif found[2] and listens(inbox) == false then
-      park(value, inbox)
+      redis.call('ZREM', KEYS[2], value)
     else
       return value, claim, inbox
     end
@@ -31,7 +30,7 @@ local function nextWaiter(me, mine, holder)
 end
 -- Hands the lock over to a waiter and tells its inbox alone; 0 if that was refused.
 local function handOver(value, claim, inbox)
-  drop(value, inbox)
+  drop(value)
   local token = give(value, tonumber(claim))
   redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)
   return tell(inbox, 'g', value, token, now, claim)

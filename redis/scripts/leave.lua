@@ -18,16 +18,15 @@ if not seen[1] and ARGV[2] == '0' then
 end
 time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
-local _, _, _, inbox = parse(seen[3])
-if inbox then drop(ARGV[1], inbox) end
+if seen[3] then drop(ARGV[1]) end
 local first, claim, other
 if mine or not value then
-  if mine and seen[2] then redis.call('HDEL', KEYS[3], 'h') end
   first, claim, other = nextWaiter(nil, nil, not mine and seen[2])
   if first and ARGV[3] == '1' then
     told = handOver(first, claim, other)
   else
     if mine then redis.call('DEL', KEYS[1]) end
+    if seen[2] then redis.call('HDEL', KEYS[3], 'h') end
     if first then told = tell(other, 'r', first) end
   end
 end
