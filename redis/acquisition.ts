@@ -149,9 +149,10 @@ export class Acquisition implements Waiter {
   }
 
   async #loop(): Promise<ManagedLease | null> {
-    const { keys, patience, onWait } = this.#request;
+    const { keys, patience, signal, onWait } = this.#request;
     const { inbox, rooms } = this.#host;
     for (;;) {
+      signal.throwIfAborted();
       const outcome = this.#grant === null ? await this.#askOnce() : this.#accept();
       if (outcome.kind === "lease") return outcome.lease;
       if (outcome.kind === "held") return null;

@@ -274,3 +274,15 @@ Deno.test("Lease.extend() moves the deadline of a lease and of a release under w
   lease.extend(instant(clock), 3_000);
   assertEquals(lease.remainingMs, 0);
 });
+
+Deno.test("Lease on a short claim takes a short suspension for one", () => {
+  const { lease, clock } = openLease({ ttlMs: 60_000, validMs: 3_000 });
+  assert(lease.remainingMs > 2_900);
+  clock.stepWall(100); // less than the drift of the TTL, more than that of the claim
+  assertEquals(lease.remainingMs, 0);
+});
+
+Deno.test("Lease counts from the start of a grant that came by message", () => {
+  const { lease } = openLease({ startMs: 900 });
+  assertEquals(lease.remainingMs, PROVABLE_MS - 100);
+});
