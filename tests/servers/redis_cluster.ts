@@ -22,8 +22,12 @@ export interface RedisCluster extends AsyncDisposable {
   readonly url: string;
   /** The master that keeps a key, as far as the others know. */
   masterOf(key: string): Promise<RedisServer>;
-  /** Moves the slot of a key to another master, with all that is in it. */
-  moveSlot(key: string, target: RedisServer): Promise<void>;
+  /**
+   * Moves the slot of a key to another master, with all that is in it.
+   *
+   * @param meanwhile Called when the move has begun and nothing is moved yet.
+   */
+  moveSlot(key: string, target: RedisServer, meanwhile?: () => Promise<void>): Promise<void>;
   /** Resolves when all masters say that the cluster works. */
   ready(): Promise<void>;
 }
@@ -83,27 +87,34 @@ async function join(masters: readonly RedisServer[]): Promise<void> {
 
 function control(masters: readonly RedisServer[], stack: AsyncDisposableStack): RedisCluster {
   const masterOf = async (key: string) => {
-    const slots = await masters[0]!.command("CLUSTER", "SLOTS") as [
-      number,
-      number,
-      [string, number],
-    ][];
     const slot = slotOf(key);
-    const range = slots.find(([from, to]) => from <= slot && slot <= to);
+    const range = (await slotsOf(masters)).find(([from, to]) => from <= slot && slot <= to);
     return masters.find(({ port }) => port === range?.[2][1])!;
   };
   return {
     masters,
     url: masters[0]!.url,
     masterOf,
-    async moveSlot(key, target) {
-      await moveSlot(slotOf(key), masters, await masterOf(key), target);
+    async moveSlot(key, target, meanwhile) {
+      await moveSlot(slotOf(key), masters, await masterOf(key), target, meanwhile);
     },
     async ready() {
       for (const master of masters) await waitUntil("the cluster works", () => isReady(master));
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
+}
+
+/** A range of slots and the address of its master. */
+type SlotRange = [from: number, to: number, master: [hostname: string, port: number]];
+
+/** Who keeps what, as any master that runs sees it. */
+async function slotsOf(masters: readonly RedisServer[]): Promise<SlotRange[]> {
+  for (const { command } of masters) {
+    const slots = await command("CLUSTER", "SLOTS").catch(() => null);
+    if (slots !== null) return slots as SlotRange[];
+  }
+  throw new Error("No master of the cluster runs");
 }
 
 async function isReady({ command }: RedisServer): Promise<boolean> {
@@ -118,10 +129,12 @@ async function moveSlot(
   masters: readonly RedisServer[],
   source: RedisServer,
   target: RedisServer,
+  meanwhile?: () => Promise<void>,
 ): Promise<void> {
   const [sourceId, targetId] = [await idOf(source), await idOf(target)];
   await target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", sourceId);
   await source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", targetId);
+  await meanwhile?.();
   for (;;) {
     const keys = await source.command("CLUSTER", "GETKEYSINSLOT", slot, 1_000) as string[];
     if (keys.length === 0) break;
