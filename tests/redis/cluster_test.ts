@@ -1,9 +1,11 @@
 /**
  * Redis Cluster: nodes that are lost, slots that move, and what the adapters tell of it.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { Cluster } from "ioredis";
 import type { Lease } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
 import { within } from "../conformance/wait.ts";
 import {
@@ -193,6 +195,13 @@ behaviour("a lock leaves no subscription behind", async (name) => {
   await (await within("the waiter is granted", wait.lease)).release();
   await b[Symbol.asyncDispose]();
   await waitUntil("nobody listens", async () => await subscribers(redis.cluster) === 0);
+});
+
+Deno.test("ioredis() refuses a cluster client that has a 'keyPrefix'", () => {
+  for (const options of [{ keyPrefix: "x:" }, { redisOptions: { keyPrefix: "x:" } }]) {
+    const client = new Cluster(["redis://127.0.0.1:1"], { ...options, lazyConnect: true });
+    assertThrows(() => ioredis(client), TypeError, "keyPrefix");
+  }
 });
 
 /** A name whose lock another master keeps. */
