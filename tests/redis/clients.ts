@@ -45,7 +45,8 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       return { client: ioredis(client), close: () => endIoredis(client) };
     }
     case "ioredis-cluster": {
-      const client = new Cluster([url]).on("error", () => {});
+      const client = new Cluster([url], { lazyConnect: true }).on("error", () => {});
+      await client.connect(); // closed while it connects, it leaves a timer behind and never ends
       return { client: ioredis(client), close: () => endIoredis(client) };
     }
     case "deno-redis": {
