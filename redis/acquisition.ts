@@ -204,9 +204,9 @@ export class Acquisition implements Waiter {
     const { commands, inbox } = this.#host;
     const { keys, owner, ttlMs, mode, signal } = this.#request;
     const { epoch } = commands;
-    const place = { inbox: inbox.id, listens: inbox.listens, ticket: this.#ticket };
+    const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
     const isWanted = () => !signal.aborted && this.#lease === null;
-    const isTimeless = !commands.knowsServerTime;
+    const isTimeless = !commands.knowsServerTime(keys);
     this.#isTimeless ||= isTimeless;
     this.#unanswered++;
     return commands.ask({ keys, owner, ttlMs, mode, ...place }, isWanted).then((asked) => {
@@ -252,7 +252,8 @@ export class Acquisition implements Waiter {
     const { message: { serverMs, claimMs, fencingToken }, received } = this.#grant!;
     this.#grant = null;
     this.#mayHold = true;
-    const mapping = rooms.get(keys)?.mapping(commands.epoch) ?? null;
+    // In a cluster the lock may have moved since, to a node with another clock.
+    const mapping = commands.cluster ? null : rooms.get(keys)?.mapping(commands.epoch) ?? null;
     const startMs = claimStartMs(mapping, this.#firstSent.nowMs, serverMs, received.nowMs);
     const grant = { sent: mapping?.sent ?? this.#firstSent, startMs, validMs: claimMs };
     const leftMs = grantDeadlineMs({ ...grant, ttlMs: claimMs }) - engine.clock.now();

@@ -2,7 +2,7 @@
 -- KEYS[1] lock   KEYS[2] waiting   KEYS[3] their details   KEYS[4] last fencing token
 -- ARGV[1] owner id   ARGV[2] nonce of the call   ARGV[3] ttl (ms)   ARGV[4] not after (ms, server
 -- time; 0: at any time)   ARGV[5] 'wait', 'try' or 'attach' (only if the owner id has it)
--- ARGV[6] claim (ms)   ARGV[7] inbox   ARGV[8] '1' if it listens   ARGV[9] ticket of an earlier answer
+-- ARGV[6] claim (ms)   ARGV[7] inbox   ARGV[8] '1' if countable   ARGV[9] ticket of an earlier answer
 -- Returns { 1 granted, time, left, token }, { 0 held or not yours, time, left },
 -- { 2 queued, time, left, ticket, position, waiters, known of this inbox (-1 at the first ask), 1 if
 -- the holder is ours },
