@@ -140,6 +140,7 @@ async function isServing(url: string, pid: number | undefined): Promise<boolean>
   try {
     return await bounded("The probe", PROBE_BOUND_MS, async (signal) => {
       using connection = await connectResp(url, signal);
+      await connection.command("PING"); // refused while it loads its data
       const info = String(await connection.command("INFO", "server"));
       return pid === undefined || info.includes(`\r\nprocess_id:${pid}\r\n`);
     });
