@@ -11,6 +11,7 @@ import { within } from "../conformance/wait.ts";
 import { startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { endIoredis } from "./clients.ts";
+import { say } from "./figures.ts";
 import { nothingLeft } from "./traces.ts";
 
 /** The soak runs the full figure. */
@@ -94,7 +95,7 @@ Deno.test("RedisLock shares a key with redlock, redis-semaphore and a plain SET 
       raw: rawTake(d),
     };
     const counts = await within("enough are done", compete(takers), 300_000);
-    console.log([...counts].map(([kind, count]) => `${kind} ${count}`).join(", "));
+    say([...counts].map(([kind, count]) => `${kind} ${count}`).join(", "));
     for (const [kind, count] of counts) assertGreaterOrEqual(count, SECTIONS / 100, kind);
     assert(counts.size === 4);
   }

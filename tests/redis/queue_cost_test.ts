@@ -7,6 +7,7 @@ import { RedisLock } from "../../redis/mod.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
+import { say } from "./figures.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 import { startWorker, type Worker } from "./workers.ts";
 
@@ -62,7 +63,7 @@ Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a sec
     await pause(IDLE_MS); // what is measured
     const count = await commands(server) - before;
     const perSecond = count / ((performance.now() - sinceMs) / 1_000);
-    console.log(`1,000 waiters: ${perSecond.toFixed(2)} commands a second`);
+    say(`1,000 waiters: ${perSecond.toFixed(2)} commands a second`);
     assertLessOrEqual(perSecond, 5);
     assert(count > 0, "they wait");
     await held.release();
@@ -89,7 +90,7 @@ Deno.test("RedisLock sends two commands per cycle while others wait", async () =
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
   const perCycle = await commands(server) / grants();
-  console.log(`${grants()} grants, ${perCycle.toFixed(4)} commands each`);
+  say(`${grants()} grants, ${perCycle.toFixed(4)} commands each`);
   assertLessOrEqual(perCycle, 2.05);
   await nothingLeft(server);
 });

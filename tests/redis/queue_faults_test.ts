@@ -10,15 +10,16 @@ import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
+import { median, say } from "./figures.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { randomOf, seedOf } from "./random.ts";
-import { median, nothingLeft, provenInboxes } from "./traces.ts";
+import { nothingLeft, provenInboxes } from "./traces.ts";
 import { inversions } from "./workers.ts";
 
 /** The soak runs the full figure. */
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 /** How long each kind of fault goes on, in ms. */
-const FAULTY_MS = SOAK ? 60_000 : 3_000;
+const FAULTY_MS = SOAK ? 60_000 : 2_000;
 const CLAIM_MS = 3_000;
 const WAITERS = 50;
 const NAME = "n";
@@ -86,7 +87,7 @@ for (
     await using server = await startRedis();
     const rounds = Array.from({ length: SOAK ? 20 : 5 }, () => loseGrant(server, verdict));
     const waitedMs = await Promise.all(rounds);
-    console.log(`message ${verdict}: release to grant, median ${median(waitedMs)} ms`);
+    say(`message ${verdict}: release to grant, median ${median(waitedMs)} ms`);
     assertLess(Math.max(...waitedMs), CLAIM_MS / 2);
     await nothingLeft(server);
   });
@@ -110,7 +111,7 @@ Deno.test("RedisLock serves everybody while grants get lost at random", async ()
       await waitUntil("time is up", () => performance.now() > untilMs, 2 * FAULTY_MS);
       for (const proxy of proxies) proxy.onReply = undefined;
     });
-    console.log(`seed ${seed}: ${fleet.grants.length} grants`);
+    say(`seed ${seed}: ${fleet.grants.length} grants`);
   }
   await nothingLeft(server);
 });
@@ -126,9 +127,9 @@ Deno.test("RedisLock serves everybody while subscribers are killed twice a secon
         await pause(500);
       }
     });
-    assert(kills > 4);
+    assert(kills >= 4);
     const { grants } = fleet;
-    console.log(`${kills} kills, ${grants.length} grants, ${inversions(grants)} out of order`);
+    say(`${kills} kills, ${grants.length} grants, ${inversions(grants)} out of order`);
   }
   await nothingLeft(server);
 });
@@ -146,7 +147,7 @@ Deno.test("RedisLock keeps the order while scripts are flushed at random", async
       }
     });
     const times = await refused(server, "NOSCRIPT");
-    console.log(`seed ${seed}: ${fleet.grants.length} grants, ${times} times NOSCRIPT`);
+    say(`seed ${seed}: ${fleet.grants.length} grants, ${times} times NOSCRIPT`);
     assert(times > 0);
     assertEquals(inversions(fleet.grants), 0);
   }
@@ -168,7 +169,7 @@ Deno.test("RedisLock keeps the order while memory is full at random", async () =
       }
     });
     const times = await refused(server, "OOM");
-    console.log(`seed ${seed}: ${fleet.grants.length} grants, ${times} times OOM`);
+    say(`seed ${seed}: ${fleet.grants.length} grants, ${times} times OOM`);
     assert(times > 0);
     assertEquals(inversions(fleet.grants), 0);
   }

@@ -8,6 +8,7 @@ import { within } from "../conformance/wait.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
+import { say } from "./figures.ts";
 import { startFleet } from "./fleet.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 import { inversions } from "./workers.ts";
@@ -45,7 +46,7 @@ for (
       await within("everybody is served", fleet.finish());
       assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
       assertEquals(inversions(fleet.grants), 0);
-      console.log(`without ${title}: ${fleet.grants.length} grants`);
+      say(`without ${title}: ${fleet.grants.length} grants`);
     }
     const told = warnings.filter((warning) => warning.includes("subscription"));
     assertEquals(told.length, title === "PUBSUB" ? 0 : 2, "once by each instance");

@@ -29,9 +29,10 @@ async function waiter(
     try {
       const lease = await lock.acquire(name, { onWait, ...(signal ? { signal } : {}) });
       const startUs = nowUs();
-      lease.throwIfLost();
-      if (holdMs !== undefined) await pause(holdMs);
-      const endUs = lease.remainingMs > 0 ? nowUs() : startUs;
+      if (holdMs === undefined) lease.throwIfLost();
+      else await pause(holdMs);
+      const nearEndUs = nowUs(); // before the proof: the process may be frozen in between
+      const endUs = lease.remainingMs > 0 ? nearEndUs : startUs;
       const token = String(lease.fencingToken);
       report({ token, calledUs, queuedUs, held: [startUs, endUs] });
       await lease.release();

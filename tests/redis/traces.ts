@@ -58,9 +58,3 @@ export async function listeners(command: RedisServer["command"], inbox: string):
   ];
   return count;
 }
-
-/** The middle one, to be quoted; rounded to tenths. */
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return Math.round(sorted[Math.floor(sorted.length / 2)]! * 10) / 10;
-}
