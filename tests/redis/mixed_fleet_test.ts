@@ -59,7 +59,7 @@ function ourTake(lock: RedisLock): Take {
   };
 }
 
-/** Two of each kind work until there were enough critical sections; counts them by kind. */
+/** Four of each kind, so that one of ours always waits, work until there were enough critical sections; counts them by kind. */
 async function compete(takers: Record<string, Take>): Promise<Map<string, number>> {
   const counts = new Map(Object.keys(takers).map((kind) => [kind, 0]));
   let inside = 0;
@@ -77,7 +77,8 @@ async function compete(takers: Record<string, Take>): Promise<Map<string, number
     }
   };
   const kinds = Object.entries(takers);
-  await Promise.all([...kinds, ...kinds].map(([kind, take]) => work(kind, take)));
+  const all = [...kinds, ...kinds, ...kinds, ...kinds];
+  await Promise.all(all.map(([kind, take]) => work(kind, take)));
   return counts;
 }
 
