@@ -179,6 +179,7 @@ export class Acquisition implements Waiter {
   /** Sends one ask and waits for its answer, or for a grant that overtakes it. */
   async #askOnce(): Promise<Outcome> {
     const { patience, signal } = this.#request;
+    signal.throwIfAborted();
     this.#mustAsk = false;
     let asked: Asked | void;
     try {

@@ -10,6 +10,10 @@ const AUX_PREFIX = "holdfast:";
 /** How many slots a cluster has. */
 const SLOTS = 16_384;
 
+/** The smallest number in each slot, as far as the search has come: it takes ms. */
+const tags = new Map<number, string>();
+let nextCandidate = 0;
+
 /** The keys of one lock. */
 export interface LockKeys {
   /** The lock itself: a string that holds its owner. */
@@ -45,9 +49,12 @@ export function slotTag(key: string): string {
   if (!key.includes("}")) return key;
   // No text with a brace in it can be a tag of its own: look for one that falls into the same slot.
   const slot = crc16(key) % SLOTS;
-  let candidate = 0;
-  while (crc16(String(candidate)) % SLOTS !== slot) candidate++;
-  return String(candidate);
+  while (!tags.has(slot)) {
+    const candidate = String(nextCandidate++);
+    const found = crc16(candidate) % SLOTS;
+    if (!tags.has(found)) tags.set(found, candidate);
+  }
+  return tags.get(slot)!;
 }
 
 /** The slot of a key. */

@@ -5,6 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { say } from "./figures.ts";
 import { keysLeft } from "./residue.ts";
 import { type Grant, inversions, startWorker, type Worker } from "./workers.ts";
 
@@ -56,7 +57,7 @@ Deno.test("RedisLock serves waiters of several processes in order", async () => 
 });
 
 Deno.test("RedisLock keeps the order when waiters time out and processes are killed", async () => {
-  console.log(`seed ${SEED}`);
+  say(`seed ${SEED}`);
   await using server = await startRedis();
   const workers = start(server, true);
   try {

@@ -41,6 +41,14 @@ Deno.test("slotTag() keeps a hash tag, uses the key itself, or searches", () => 
   assert(/^\d+$/.test(slotTag("a}b")));
 });
 
+Deno.test("slotTag() finds the smallest number, whatever was looked for before", () => {
+  // The number is part of the keys: another process must find the same one.
+  const smallest = (key: string) => {
+    for (let i = 0;; i++) if (slotOf(String(i)) === slotOf(key)) return String(i);
+  };
+  for (const key of ["}", "{}", "a}b", "}"]) assertEquals(slotTag(key), smallest(key));
+});
+
 Deno.test("lockKeys() gives each lock keys of its own", () => {
   const names = ["a", "b", "a:b", "f:a", "{a}", "{a}:f:{a}"];
   const fences = names.map((name) => lockKeys("lock:", name).fence);

@@ -5,6 +5,8 @@
  */
 import { openLock } from "../conformance/open_lock.ts";
 import type { DistributedLock } from "../../mod.ts";
+import { pause } from "../servers/wait.ts";
+import { randomOf } from "./random.ts";
 import type { Grant, WorkerOptions } from "./workers.ts";
 
 /** Wall time in µs: all processes of a machine share it. */
@@ -12,18 +14,9 @@ function nowUs(): number {
   return Number(Temporal.Now.instant().epochNanoseconds / 1_000n);
 }
 
-/** A small generator of random numbers, so that a run can be repeated. */
-function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 async function waiter(
   lock: DistributedLock,
-  { name, aborts }: WorkerOptions,
+  { name, aborts, holdMs }: WorkerOptions,
   random: () => number,
   isDone: () => boolean,
   report: (grant: Grant) => void,
@@ -35,8 +28,13 @@ async function waiter(
     const onWait = () => void (queuedUs = Math.min(queuedUs, nowUs()));
     try {
       const lease = await lock.acquire(name, { onWait, ...(signal ? { signal } : {}) });
-      lease.throwIfLost();
-      report({ token: String(lease.fencingToken), calledUs, queuedUs });
+      const startUs = nowUs();
+      if (holdMs === undefined) lease.throwIfLost();
+      else await pause(holdMs);
+      const nearEndUs = nowUs(); // before the proof: the process may be frozen in between
+      const endUs = lease.remainingMs > 0 ? nearEndUs : startUs;
+      const token = String(lease.fencingToken);
+      report({ token, calledUs, queuedUs, held: [startUs, endUs] });
       await lease.release();
     } catch (error) {
       if (signal?.aborted !== true || error !== signal.reason) throw error;
@@ -57,7 +55,7 @@ async function main(options: WorkerOptions): Promise<void> {
     lines = [];
   };
   const report = (grant: Grant) => {
-    if (lines.push(`${JSON.stringify(grant)}\n`) >= 20) flush();
+    if (lines.push(`${JSON.stringify(grant)}\n`) >= 20 || options.holdMs !== undefined) flush();
   };
   const random = randomOf(options.seed);
   const waiters = Array.from(

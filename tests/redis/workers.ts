@@ -13,6 +13,8 @@ export interface WorkerOptions {
   /** Whether some waits end by a time-out. */
   readonly aborts: boolean;
   readonly seed: number;
+  /** How long in ms each holds the lock. */
+  readonly holdMs?: number;
 }
 
 /** One grant; times on the wall clock in µs. */
@@ -22,6 +24,8 @@ export interface Grant {
   readonly calledUs: number;
   /** When it was told that it waits; `Infinity` (in JSON: null) if it did not have to. */
   readonly queuedUs: number | null;
+  /** When acquire returned, and until when the lease was used; the same if it was lost. */
+  readonly held?: readonly [startUs: number, endUs: number];
 }
 
 /** A running process. */
@@ -76,6 +80,19 @@ export function startWorker(options: WorkerOptions): Worker {
       await reading;
     },
   };
+}
+
+/** How often a holder was still at work, under a lease that it could prove, when the next one began. */
+export function overlaps(grants: readonly Grant[]): number {
+  const spans = grants.flatMap(({ token, held }) => held ? [{ token: BigInt(token), held }] : []);
+  spans.sort((a, b) => a.token < b.token ? -1 : 1);
+  let latestEndUs = -Infinity;
+  let count = 0;
+  for (const { held: [startUs, endUs] } of spans) {
+    if (startUs < latestEndUs) count++;
+    latestEndUs = Math.max(latestEndUs, endUs);
+  }
+  return count;
 }
 
 /**
