@@ -1,7 +1,6 @@
 /**
  * First come, first served, across processes.
  */
-// deno-lint-ignore-file no-console -- a seed is to be seen
 import { assert, assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
