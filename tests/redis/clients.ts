@@ -10,6 +10,7 @@ import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
+import { pause } from "../servers/wait.ts";
 import { connectLike } from "./deno_redis_like.ts";
 
 /** Not a literal: processes that use another client need not look for it. */
@@ -45,9 +46,11 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       return { client: ioredis(client), close: () => endIoredis(client) };
     }
     case "ioredis-cluster": {
-      const client = new Cluster([url], { lazyConnect: true }).on("error", () => {});
-      await client.connect(); // closed while it connects, it leaves a timer behind and never ends
-      return { client: ioredis(client), close: () => endIoredis(client) };
+      const redisOptions = { disconnectTimeout: 1 };
+      const client = new Cluster([url], { lazyConnect: true, redisOptions });
+      client.on("error", () => {});
+      await client.connect(); // closed while it connects it might never end
+      return { client: ioredis(client), close: () => endIoredisCluster(client) };
     }
     case "deno-redis": {
       const { connect } = await import(DENO_REDIS);
@@ -63,8 +66,24 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
 }
 
 /** `disconnect()` comes to its end later; a test must not go on before. */
-export async function endIoredis(client: Redis | Cluster): Promise<void> {
-  const ended = new Promise((resolve) => client.once("end", resolve));
+export async function endIoredis(client: Redis): Promise<void> {
+  const ended = endOf(client);
   client.disconnect();
   if (!["end", "reconnecting"].includes(client.status)) await ended;
+}
+
+/**
+ * The same for a cluster client, whose nodes may end after it. The connections by which it looked for
+ * nodes tell nobody that they end, but they do so within their `disconnectTimeout`.
+ */
+async function endIoredisCluster(client: Cluster): Promise<void> {
+  const nodes = client.nodes().filter(({ status }) => status !== "wait" && status !== "end");
+  const ended = Promise.all([client, ...nodes].map(endOf));
+  client.disconnect();
+  await ended;
+  await pause(5);
+}
+
+function endOf(client: Redis | Cluster): Promise<void> {
+  return new Promise((resolve) => client.once("end", () => resolve()));
 }
