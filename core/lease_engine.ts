@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Alarms } from "./alarms.ts";
 import { Background } from "./background.ts";
 import { type Clock, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
 import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
@@ -10,7 +11,9 @@ import { type LeaseHost, ManagedLease } from "./lease.ts";
 
 /** Owns deadlines, timers and clean-ups; knows no server. */
 export class LeaseEngine {
+  /** The time; its timers are shared and end with the engine. */
   readonly clock: Clock;
+  readonly #alarms: Alarms;
   readonly #background = new Background();
   readonly #leases = new Set<ManagedLease>();
   readonly #stop = new AbortController();
@@ -19,9 +22,10 @@ export class LeaseEngine {
   #timerMs = Infinity;
 
   constructor(clock: Clock = SYSTEM_CLOCK) {
-    this.clock = clock;
+    this.#alarms = new Alarms(clock);
+    this.clock = this.#alarms;
     this.#host = {
-      clock,
+      clock: this.#alarms,
       stopped: this.#stop.signal,
       due: (dueMs) => this.#arm(dueMs),
       ended: (lease) => this.#forget(lease),
@@ -44,6 +48,16 @@ export class LeaseEngine {
     this.#background.run(task);
   }
 
+  /** A call begins that {@linkcode LeaseEngine.close} waits for; `exit()` must follow. */
+  enter(): void {
+    this.#background.enter();
+  }
+
+  /** The call has ended. */
+  exit(): void {
+    this.#background.exit();
+  }
+
   /**
    * Makes a lease of a grant, or returns `null` if the grant is known too late: a reply that arrives
    * after its own deadline is not a lease.
@@ -62,6 +76,7 @@ export class LeaseEngine {
     const done = released.then(() => this.#background.idle());
     await settledWithin(this.clock, done, timeoutMs);
     this.#stop.abort();
+    this.#alarms.close();
   }
 
   #forget(lease: ManagedLease): void {

@@ -56,7 +56,7 @@ export interface AcquisitionRequest {
   readonly signal: AbortSignal;
   readonly onWait: (info: WaitInfo) => void;
   /** Called when the lease is given back or lost. */
-  readonly onEnd: () => void;
+  readonly onEnd: (() => void) | undefined;
 }
 
 /** How one step of an acquisition ended. */
@@ -110,9 +110,10 @@ export class Acquisition implements Waiter {
 
   /** Runs to the end. Whatever way it ends without a lease, nothing of it stays on the server. */
   async run(): Promise<ManagedLease | null> {
-    const { rooms, receivers } = this.#host;
+    const { engine, rooms, receivers } = this.#host;
     const { keys } = this.#request;
     receivers.set(this.#value, this);
+    engine.enter();
     try {
       return this.#lease = await this.#loop();
     } catch (error) {
@@ -121,6 +122,7 @@ export class Acquisition implements Waiter {
     } finally {
       rooms.leave(keys, this);
       if (this.#lease === null) this.#giveUp();
+      engine.exit(); // disposal has waited for this
     }
   }
 
@@ -147,9 +149,10 @@ export class Acquisition implements Waiter {
   }
 
   async #loop(): Promise<ManagedLease | null> {
-    const { keys, patience, onWait } = this.#request;
+    const { keys, patience, signal, onWait } = this.#request;
     const { inbox, rooms } = this.#host;
     for (;;) {
+      signal.throwIfAborted();
       const outcome = this.#grant === null ? await this.#askOnce() : this.#accept();
       if (outcome.kind === "lease") return outcome.lease;
       if (outcome.kind === "held") return null;
@@ -180,10 +183,7 @@ export class Acquisition implements Waiter {
     this.#mustAsk = false;
     let asked: Asked | void;
     try {
-      const overtaken = new Promise<void>((resolve) => {
-        this.#wake = () => this.#grant !== null && resolve();
-      });
-      asked = await patience.settle(Promise.race([this.#send(), overtaken]));
+      asked = await patience.settle(this.#host.inbox.listens ? this.#sendOrGrant() : this.#send());
     } catch (error) {
       await patience.bear(error);
       return AGAIN;
@@ -193,13 +193,21 @@ export class Acquisition implements Waiter {
     return asked ? this.#read(asked) : AGAIN;
   }
 
+  /** An ask, or a grant that comes by message before its answer. */
+  #sendOrGrant(): Promise<Asked | void> {
+    const granted = new Promise<void>((resolve) => {
+      this.#wake = () => this.#grant !== null && resolve();
+    });
+    return Promise.race([this.#send(), granted]);
+  }
+
   #send(): Promise<Asked> {
     const { commands, inbox } = this.#host;
     const { keys, owner, ttlMs, mode, signal } = this.#request;
     const { epoch } = commands;
-    const place = { inbox: inbox.id, listens: inbox.listens, ticket: this.#ticket };
+    const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
     const isWanted = () => !signal.aborted && this.#lease === null;
-    const isTimeless = !commands.knowsServerTime;
+    const isTimeless = !commands.knowsServerTime(keys);
     this.#isTimeless ||= isTimeless;
     this.#unanswered++;
     return commands.ask({ keys, owner, ttlMs, mode, ...place }, isWanted).then((asked) => {
@@ -245,7 +253,8 @@ export class Acquisition implements Waiter {
     const { message: { serverMs, claimMs, fencingToken }, received } = this.#grant!;
     this.#grant = null;
     this.#mayHold = true;
-    const mapping = rooms.get(keys)?.mapping(commands.epoch) ?? null;
+    // In a cluster the lock may have moved since, to a node with another clock.
+    const mapping = commands.cluster ? null : rooms.get(keys)?.mapping(commands.epoch) ?? null;
     const startMs = claimStartMs(mapping, this.#firstSent.nowMs, serverMs, received.nowMs);
     const grant = { sent: mapping?.sent ?? this.#firstSent, startMs, validMs: claimMs };
     const leftMs = grantDeadlineMs({ ...grant, ttlMs: claimMs }) - engine.clock.now();
@@ -260,7 +269,7 @@ export class Acquisition implements Waiter {
       {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: async () => {
-          onEnd();
+          onEnd?.();
           return (await this.#leave()).answer;
         },
       },

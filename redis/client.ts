@@ -54,7 +54,10 @@ export interface RedisClient {
    * its command was sent in may belong to a copy: the client may have sent it twice.
    */
   readonly epoch: number;
-  /** Whether the client talks to Redis Cluster. */
+  /**
+   * Whether the client talks to Redis Cluster, whose nodes have clocks and subscribers of their own.
+   * It must follow redirections (`MOVED`, `ASK`), and `epoch` must count the connections to all nodes.
+   */
   readonly cluster: boolean;
   /**
    * Called when a command has been without a reply for too long. For clients that run one command at

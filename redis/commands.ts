@@ -9,6 +9,7 @@ import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./_scripts.ts";
 import type { RedisClient } from "./client.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
+import { ServerClocks } from "./server_clocks.ts";
 import {
   type AskAnswer,
   decodeAsk,
@@ -38,7 +39,8 @@ export interface Ask {
   readonly mode: AskMode;
   /** Where a grant shall be told. */
   readonly inbox: string;
-  readonly listens: boolean;
+  /** Whether `PUBSUB NUMSUB` tells there whether the inbox listens. */
+  readonly isCountable: boolean;
   /** The ticket of an earlier answer, 0 before any. */
   readonly ticket: number;
 }
@@ -57,13 +59,13 @@ export class RedisCommands {
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #commandTimeoutMs: number;
-  /** Server time minus our monotonic time, never more than the truth; `null` before any answer. */
-  #serverOffsetMs: number | null = null;
+  readonly #clocks: ServerClocks;
 
   constructor(client: RedisClient, clock: Clock, commandTimeoutMs: number) {
     this.#client = client;
     this.#clock = clock;
     this.#commandTimeoutMs = commandTimeoutMs;
+    this.#clocks = new ServerClocks(client.cluster);
   }
 
   /** Changes with the connection, as {@linkcode RedisClient.epoch} does. */
@@ -71,19 +73,23 @@ export class RedisCommands {
     return this.#client.epoch;
   }
 
+  /** Whether the client talks to Redis Cluster. */
+  get cluster(): boolean {
+    return this.#client.cluster;
+  }
+
   /** Whether asks that are sent now carry the time after which they do nothing. */
-  get knowsServerTime(): boolean {
-    return this.#serverOffsetMs !== null;
+  knowsServerTime({ lock }: LockKeys): boolean {
+    return this.#clocks.offsetMs(lock) !== null;
   }
 
   /** Asks for the lock. `isWanted` tells whether the caller still wants it if it must be sent again. */
   async ask(ask: Ask, isWanted: () => boolean): Promise<Asked> {
-    const { keys, owner, ttlMs, mode, inbox, listens, ticket } = ask;
+    const { keys, owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
     const sent = instant(this.#clock);
     const { epoch } = this.#client;
-    const notAfterMs = this.#serverOffsetMs === null
-      ? 0
-      : Math.round(sent.nowMs + this.#serverOffsetMs + ASK_LIFE_MS);
+    const offsetMs = this.#clocks.offsetMs(keys.lock);
+    const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
     const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
     const claimMs = String(Math.min(ttlMs, MAX_CLAIM_MS));
     const reply = mode.kind === "steal"
@@ -91,11 +97,11 @@ export class RedisCommands {
       : await this.#run(
         ASK,
         keys,
-        [...args, mode.kind, claimMs, inbox, listens ? "1" : "0", String(ticket)],
+        [...args, mode.kind, claimMs, inbox, isCountable ? "1" : "0", String(ticket)],
         isWanted,
       );
     const answer = decodeAsk(reply);
-    this.#serverOffsetMs = answer.serverMs - this.#clock.now();
+    this.#clocks.learn(keys.lock, answer.serverMs - this.#clock.now());
     return { answer, sent, epoch, clean: epoch === this.#client.epoch };
   }
 

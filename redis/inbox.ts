@@ -46,6 +46,14 @@ export class Inbox {
     return this.#subscription !== null;
   }
 
+  /**
+   * Whether the server of a lock can count who listens. In a cluster each node knows only those who
+   * subscribed there, while messages come from all nodes.
+   */
+  get isCountable(): boolean {
+    return this.listens && !this.#client.cluster;
+  }
+
   /** Opens the inbox if it is not open, in the background. */
   open(): void {
     if (!this.#isMute) this.#opening ??= this.#open();

@@ -1,5 +1,5 @@
 /**
- * Locks on one Redis server.
+ * Locks on one Redis server or a Redis Cluster.
  *
  * @module
  */
@@ -45,7 +45,7 @@ const CAPABILITIES: LockCapabilities = {
 };
 
 /**
- * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server.
+ * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server, or on a cluster of them.
  *
  * A lock is a key that is set if it is free and expires by its TTL; Lua scripts make acquire, renewal
  * and release atomic and safe to be executed twice, late or not at all. An uncontended acquire is one
@@ -57,6 +57,9 @@ const CAPABILITIES: LockCapabilities = {
  * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
  * clock in µs)`, lets the resource refuse the earlier holder. A waiter that the server lost sight of
  * (its process was frozen, its subscription broken) is passed over, and comes back to its old place.
+ *
+ * In Redis Cluster all keys of a lock are in one slot. No node can tell whether a waiter still listens,
+ * so one that died gets the lock for up to three seconds when its turn comes.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  *
@@ -217,6 +220,7 @@ export class RedisLock implements AttachableLock {
     const keys = this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
+    const isOwned = options.ownerId !== undefined;
     const ownerId = options.ownerId ?? makeOwnerId(this.#lifetime.label);
     const start = (onWait?: () => void) => {
       const call = new Acquisition(this.#host, {
@@ -230,16 +234,14 @@ export class RedisLock implements AttachableLock {
         patience: this.#patience(name, signal),
         signal,
         onWait: (info) => (onWait?.(), options.onWait?.(info)),
-        onEnd: () => this.#owned.forget(name, ownerId),
+        onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
       }).run();
-      this.#engine.background(() => call); // disposal waits for it
-      call.then(() => this.#checkMemory(), () => {});
+      if (!this.#memoryChecked) call.then(() => this.#checkMemory(), () => {});
       return call;
     };
+    if (!isOwned) return await start();
     const wait = mode.kind === "wait";
-    return options.ownerId === undefined
-      ? await start()
-      : await this.#owned.join({ name, ownerId, wait, signal, start });
+    return await this.#owned.join({ name, ownerId, wait, signal, start });
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {

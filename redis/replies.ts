@@ -72,7 +72,7 @@ export interface Queued {
   /** 1 for the first in line. */
   readonly position: number;
   readonly waiters: number;
-  /** How many waiters of this inbox the server knows. */
+  /** How many waiters of this inbox the server knows; -1 if it did not count. */
   readonly known: number;
   /** Whether the holder will hand over, as we do. */
   readonly holderIsOurs: boolean;

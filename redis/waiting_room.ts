@@ -56,7 +56,8 @@ export class WaitingRoom {
     }
     this.#disarm();
     this.#arm(nextAskMs(answer, this.#mode(), Math.random()));
-    this.#shortfalls = answer.known < this.#waiters.size ? this.#shortfalls + 1 : 0;
+    const isShort = answer.known >= 0 && answer.known < this.#waiters.size;
+    this.#shortfalls = isShort ? this.#shortfalls + 1 : 0;
     // Once may be a grant whose message is under way.
     if (this.#shortfalls >= 2) this.askAll();
   }
@@ -82,12 +83,9 @@ export class WaitingRoom {
     for (const waiter of [...this.#waiters]) waiter.fail(error);
   }
 
+  /** They came in the order of their tickets, but for rare cases in which any of them will do. */
   #foremost(): Waiter | undefined {
-    let foremost: Waiter | undefined;
-    for (const waiter of this.#waiters) {
-      if (foremost === undefined || waiter.ticket < foremost.ticket) foremost = waiter;
-    }
-    return foremost;
+    return this.#waiters.values().next().value;
   }
 
   #arm(delayMs: number): void {

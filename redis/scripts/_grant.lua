@@ -7,32 +7,31 @@ local function give(value, life)
   redis.call('SET', KEYS[1], value, 'PX', life)
   return token
 end
--- The first waiter that lives, for a lock that is free. Passes over those whose inbox has no lease or
--- no listener. An inbox that let a claim run out unconfirmed is parked whole.
-local function nextWaiter(me, mine)
-  local claimant = string.match(redis.call('HGET', KEYS[3], 'h') or '', '^u(.-) ')
-  redis.call('HDEL', KEYS[3], 'h')
+-- The first waiter that lives, for a lock that is free, and its details. Passes over those whose inbox
+-- has no lease or no listener. An inbox that let a claim run out unconfirmed is parked whole.
+local function nextWaiter(me, mine, lapsed)
+  local claimant = lapsed and string.match(lapsed, '^u(.-) ')
   if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end
   while true do
     local value = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
     if not value or value == me then return value end
-    local _, _, _, inbox = details(value)
-    local lease = inbox and tonumber(redis.call('HGET', KEYS[3], 'i' .. inbox) or '0')
-    if not lease or lease <= now then
+    local _, _, claim, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))
+    local found = redis.call('HMGET', KEYS[3], 'i' .. (inbox or ''), 'p' .. (inbox or ''))
+    if not inbox then
+      redis.call('ZREM', KEYS[2], value)
+    elseif (tonumber(found[1]) or 0) <= now then
       drop(value)
-    elseif redis.call('HEXISTS', KEYS[3], 'p' .. inbox) == 1 and listens(inbox) == false then
-      park(value, inbox)
+    elseif found[2] and listens(inbox) == false then
+      redis.call('ZREM', KEYS[2], value)
     else
-      return value
+      return value, claim, inbox
     end
   end
 end
 -- Hands the lock over to a waiter and tells its inbox alone; 0 if that was refused.
-local function handOver(value)
-  local _, _, claim, inbox = details(value)
+local function handOver(value, claim, inbox)
   drop(value)
   local token = give(value, tonumber(claim))
   redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)
-  redis.call('PEXPIRE', KEYS[3], 30000)
   return tell(inbox, 'g', value, token, now, claim)
 end

@@ -1,25 +1,15 @@
 -- The queue. KEYS[2] holds waiting values by ticket. KEYS[3] holds, by a letter and a name: 'n' the last
--- ticket; 'd'value 'ticket since claim inbox'; 'i'inbox end of its lease; 'p'inbox '1' if it has proved
--- that it listens; 'c'inbox how many of its waiters are queued; 't'value end of a tombstone; 'h' the
--- holder that came from the queue, 'u' (claim unconfirmed) or 'c' and 'inbox value'.
-local function details(value)
-  local text = redis.call('HGET', KEYS[3], 'd' .. value)
-  if not text then return nil end
-  return string.match(text, '^(%d+) (%d+) (%d+) (.*)$')
+-- ticket, there as long as anybody waits; 'd'value 'ticket since claim inbox'; 'i'inbox end of its
+-- lease; 'p'inbox '1' if it has proved that it listens; 't'value end of a tombstone; 'h' the holder that
+-- came from the queue, 'u' (claim unconfirmed) or 'c' and 'inbox value'.
+local function parse(entry)
+  if not entry then return nil end
+  return string.match(entry, '^(%d+) (%d+) (%d+) (.*)$')
 end
--- Out of the queue, the ticket kept for the next ask.
-local function park(value, inbox)
-  if redis.call('ZREM', KEYS[2], value) == 1 then redis.call('HINCRBY', KEYS[3], 'c' .. inbox, -1) end
-end
--- Out of the queue for good.
+-- Out of the queue for good. Without the second line it is parked: its ticket waits for its next ask.
 local function drop(value)
-  local _, _, _, inbox = details(value)
-  if not inbox then return redis.call('ZREM', KEYS[2], value) end
-  park(value, inbox)
+  redis.call('ZREM', KEYS[2], value)
   redis.call('HDEL', KEYS[3], 'd' .. value)
-  if tonumber(redis.call('HGET', KEYS[3], 'c' .. inbox) or '0') <= 0 then
-    redis.call('HDEL', KEYS[3], 'c' .. inbox, 'i' .. inbox, 'p' .. inbox)
-  end
 end
 -- Whether somebody listens to an inbox; nil if the user may not ask.
 local function listens(inbox)
@@ -27,9 +17,11 @@ local function listens(inbox)
   if reply.err then return nil end
   return reply[2] > 0
 end
--- Forgets the place that nobody needs any more, and with it the last ticket.
+-- Forgets the queue when nobody is in it, parked, or kept out by a tombstone.
 local function tidy()
-  if redis.call('HLEN', KEYS[3]) == 1 and redis.call('HEXISTS', KEYS[3], 'n') == 1 then
-    redis.call('DEL', KEYS[3])
+  if redis.call('EXISTS', KEYS[2]) == 1 then return end
+  for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do
+    if string.find(field, '^[dt]') then return end
   end
+  redis.call('DEL', KEYS[3])
 end

@@ -6,7 +6,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 --#include "_queue.lua"
 local waiters = {}
 for _, value in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-  local _, since, _, inbox = details(value)
+  local _, since, _, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))
   local lease = inbox and tonumber(redis.call('HGET', KEYS[3], 'i' .. inbox) or '0')
   if lease and lease > now then
     waiters[#waiters + 1] = value

@@ -12,5 +12,5 @@ if left < tonumber(ARGV[2]) then
   left = tonumber(ARGV[2])
 end
 if redis.call('PTTL', KEYS[4]) < left + 60000 then redis.call('PEXPIRE', KEYS[4], left + 60000) end
-confirm()
+confirm(redis.call('HGET', KEYS[3], 'h'))
 return { 1, left }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { Redis } from "ioredis";
-import { createClient } from "redis";
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster } from "redis";
 import type { RedisClient } from "../../redis/mod.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
@@ -27,7 +27,7 @@ export async function denoRedisSkip(): Promise<string | undefined> {
   return loaded ? undefined : "jsr:@db/redis cannot be loaded: JSR is out of reach";
 }
 
-/** Connects a client. */
+/** Connects a client; one of a cluster finds all nodes through the one of the URL. */
 export async function openRedisClient(name: RedisClientName, url: string): Promise<OpenClient> {
   switch (name) {
     case "node-redis": {
@@ -35,8 +35,18 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       await client.connect();
       return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
     }
+    case "node-redis-cluster": {
+      const client = createCluster({ rootNodes: [{ url }] }).on("error", () => {});
+      await client.connect();
+      return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
+    }
     case "ioredis": {
       const client = new Redis(url).on("error", () => {});
+      return { client: ioredis(client), close: () => endIoredis(client) };
+    }
+    case "ioredis-cluster": {
+      const client = new Cluster([url], { lazyConnect: true }).on("error", () => {});
+      await client.connect(); // closed while it connects, it leaves a timer behind and never ends
       return { client: ioredis(client), close: () => endIoredis(client) };
     }
     case "deno-redis": {
@@ -53,7 +63,7 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
 }
 
 /** `disconnect()` comes to its end later; a test must not go on before. */
-export async function endIoredis(client: Redis): Promise<void> {
+export async function endIoredis(client: Redis | Cluster): Promise<void> {
   const ended = new Promise((resolve) => client.once("end", resolve));
   client.disconnect();
   if (!["end", "reconnecting"].includes(client.status)) await ended;

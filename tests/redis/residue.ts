@@ -5,13 +5,13 @@
  */
 import type { RedisCommand } from "../servers/redis.ts";
 
-/** The keys whose names contain `part`, but for last fencing tokens, and tombstones while they last. */
+/** The keys whose names contain `part`, but for last fencing tokens, and tombstones while they last (with their hash). */
 export async function keysLeft(command: RedisCommand, part = ""): Promise<string[]> {
   const left: string[] = [];
   for (const key of await keysWith(command, part)) {
     if (/^holdfast:\{.*\}:f:/s.test(key)) continue;
     const isTombstones = /^holdfast:\{.*\}:w:/s.test(key) &&
-      (await command("HKEYS", key) as string[]).every((field) => /^[nt]/.test(field));
+      (await command("HKEYS", key) as string[]).every((field) => /^[ntip]/.test(field));
     if (!isTombstones) left.push(key);
   }
   return left;

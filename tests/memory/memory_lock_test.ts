@@ -1,0 +1,59 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { type LeaseLostError, MemoryLock, type MemoryLockOptions } from "../../mod.ts";
+
+Deno.test("MemoryLock counts its tokens from 1, over all names", async () => {
+  await using locks = new MemoryLock();
+  await using a = await locks.acquire("a");
+  await using b = await locks.acquire("b");
+  assertEquals([a.fencingToken, b.fencingToken], [1n, 2n]);
+  assertEquals(a.remainingMs, Infinity);
+});
+
+Deno.test("MemoryLock lets a thief in ahead of those who wait, and keeps their order", async () => {
+  await using locks = new MemoryLock();
+  const victim = await locks.acquire("n");
+  const order: string[] = [];
+  const waits = ["first", "second"].map(async (name) => {
+    await using _lease = await locks.acquire("n");
+    order.push(name);
+  });
+  await locks.request("n", { steal: true }, async (lease) => {
+    lease!.throwIfLost();
+    assertEquals((victim.signal.reason as LeaseLostError).reason, "stolen");
+    assertEquals(await victim.release(), false);
+    assertEquals((await locks.query("n")).waiters.length, 2);
+    order.push("thief");
+  });
+  await Promise.all(waits);
+  assertEquals(order, ["thief", "first", "second"]);
+});
+
+Deno.test("MemoryLock tells a waiter its place", async () => {
+  await using locks = new MemoryLock();
+  const first = await locks.acquire("n");
+  const places: unknown[] = [];
+  const waits = [1, 2, 3].map(() => locks.acquire("n", { onWait: (info) => places.push(info) }));
+  await first.release();
+  for (const wait of waits) await (await wait).release();
+  assertEquals(places, [1, 2, 3].map((position) => ({ position, waiters: position })));
+});
+
+Deno.test("MemoryLock instances know nothing of each other", async () => {
+  await using one = new MemoryLock();
+  await using other = new MemoryLock();
+  await using _lease = await one.acquire("n");
+  await using lease = await other.tryAcquire("n");
+  assert(lease !== null);
+});
+
+Deno.test("MemoryLock refuses bad options at once", () => {
+  const bad: [unknown, typeof TypeError | typeof RangeError][] = [
+    [{ label: 7 }, TypeError],
+    [{ label: "x".repeat(101) }, RangeError],
+    [{ disposeTimeoutMs: 0 }, RangeError],
+    [{ disposeTimeoutMs: "1" }, TypeError],
+  ];
+  for (const [options, type] of bad) {
+    assertThrows(() => new MemoryLock(options as MemoryLockOptions), type);
+  }
+});
