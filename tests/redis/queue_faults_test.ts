@@ -203,6 +203,27 @@ Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async (
   await nothingLeft(server);
 });
 
+Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 wait", async () => {
+  await using server = await startRedis();
+  const holder = await openRedisClient("node-redis", server.url);
+  {
+    await using lock = new RedisLock(holder.client);
+    const held = await lock.acquire(NAME);
+    await using fleet = await fleetOn(fourOf(server.url), 1);
+    const { waiting } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await server.command("ZCARD", waiting) === WAITERS);
+    await server.restart();
+    // The lease is lost with the server's data; what it guards is for the fencing token to guard.
+    await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
+    assert(fleet.grants.every(({ token }) => BigInt(token) > held.fencingToken));
+    await held.release();
+  }
+  await holder.close();
+  await nothingLeft(server);
+});
+
 /** How often the server refused for a reason. */
 async function refused(server: RedisServer, code: string): Promise<number> {
   const info = String(await server.command("INFO", "errorstats"));
