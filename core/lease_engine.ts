@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { Alarms } from "./alarms.ts";
 import { Background } from "./background.ts";
 import { type Clock, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
 import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
@@ -11,9 +10,7 @@ import { type LeaseHost, ManagedLease } from "./lease.ts";
 
 /** Owns deadlines, timers and clean-ups; knows no server. */
 export class LeaseEngine {
-  /** The time; its timers are shared and end with the engine. */
   readonly clock: Clock;
-  readonly #alarms: Alarms;
   readonly #background = new Background();
   readonly #leases = new Set<ManagedLease>();
   readonly #stop = new AbortController();
@@ -22,10 +19,9 @@ export class LeaseEngine {
   #timerMs = Infinity;
 
   constructor(clock: Clock = SYSTEM_CLOCK) {
-    this.#alarms = new Alarms(clock);
-    this.clock = this.#alarms;
+    this.clock = clock;
     this.#host = {
-      clock: this.#alarms,
+      clock,
       stopped: this.#stop.signal,
       due: (dueMs) => this.#arm(dueMs),
       ended: (lease) => this.#forget(lease),
@@ -76,7 +72,6 @@ export class LeaseEngine {
     const done = released.then(() => this.#background.idle());
     await settledWithin(this.clock, done, timeoutMs);
     this.#stop.abort();
-    this.#alarms.close();
   }
 
   #forget(lease: ManagedLease): void {
