@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "1913330a5694d6feb781183105c1f3eb26fdaf47",
+  sha1: "20169d72cbe1e88d266793c712ec51a68f4b23f1",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -107,7 +107,7 @@ export const ASK: Script = {
     "end",
     "entry = table.concat({ ticket, since or string.format('%.0f', now), ARGV[6], inbox }, ' ')",
     "redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)",
-    "local proves = ARGV[8] == '1' and (proved or listens(inbox))",
+    "local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))",
     "if proves and not proved then redis.call('HSET', KEYS[3], 'p' .. inbox, '1') end",
     "if proved and not proves then redis.call('HDEL', KEYS[3], 'p' .. inbox) end",
     "redis.call('ZADD', KEYS[2], ticket, me)",

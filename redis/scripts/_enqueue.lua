@@ -29,7 +29,8 @@ local function enqueue(me, entry, last, proved)
   end
   entry = table.concat({ ticket, since or string.format('%.0f', now), ARGV[6], inbox }, ' ')
   redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)
-  local proves = ARGV[8] == '1' and (proved or listens(inbox))
+  -- One that asks again may have lost its subscription for good: it must not be passed over for ever.
+  local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))
   if proves and not proved then redis.call('HSET', KEYS[3], 'p' .. inbox, '1') end
   if proved and not proves then redis.call('HDEL', KEYS[3], 'p' .. inbox) end
   redis.call('ZADD', KEYS[2], ticket, me)

@@ -90,6 +90,30 @@ Deno.test("RedisLock warns once of a release that may not tell, and the next one
   await nothingLeft(server);
 });
 
+Deno.test("RedisLock serves one that cannot subscribe again, among others that go on", async () => {
+  await using server = await startRedis();
+  const url = await urlOfUser(server, "+@all", "allchannels");
+  const client = await openRedisClient("node-redis", url);
+  {
+    await using lock = new RedisLock(client.client);
+    await using fleet = await startFleet({ urls: [server.url], name: "n", waiters: 4, holdMs: 1 });
+    await (await lock.acquire("n")).release();
+    const { details } = lockKeys("lock:", "n");
+    await waitUntil("both inboxes are proven", async () => {
+      return (await provenInboxes(server.command, details)).length === 2;
+    });
+    // Ends its subscription, and refuses the next one.
+    await server.command("ACL", "SETUSER", "u", "resetchannels");
+    const soFar = fleet.grants.length;
+    await (await within("it is served, too", lock.acquire("n"), 4 * CLAIM_MS)).release();
+    assert(fleet.grants.length > soFar, "the others go on");
+    await within("everybody is served", fleet.finish());
+    assertEquals(fleet.overlaps, 0);
+  }
+  await client.close();
+  await nothingLeft(server);
+});
+
 Deno.test("RedisLock hands over locks with braces in their names", async () => {
   await using server = await startRedis();
   for (const name of ["a}b", "{}", "{", "}", "}{", "a{}b", "{x}y", "{{x}}", "ü}\n 😀", "\0}"]) {
