@@ -17,7 +17,7 @@ export interface Summary {
 const COLOURS = /\x1b\[[\d;]*m/g;
 const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$/gm;
 // Where files run side by side, each line begins with its file.
-const IGNORED_LINE = /^\s*(?:\.\/\S+ => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
+const IGNORED_LINE = /^\s*(?:\S+\.ts => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
 
 /** Reads the last summary line; undefined if there is none, as after a type error. */
 export function readSummary(output: string): Summary | undefined {
