@@ -6,7 +6,10 @@
 
 /** The outcome of `promise`, or a rejection with `signal.reason` if that aborts first. */
 export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
+  if (signal.aborted) {
+    promise.then(undefined, () => {}); // nobody else hears it
+    throw signal.reason;
+  }
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal.reason);
   signal.addEventListener("abort", abort);

@@ -19,7 +19,14 @@ export interface Clock {
   /** Wall time in ms since the epoch. */
   wall(): number;
   /** Calls back once after `delayMs`; the returned function calls it off. */
-  schedule(callback: () => void, delayMs: number): () => void;
+  schedule(callback: () => void, delayMs: number): Cancel;
+}
+
+/** Calls off a timer. */
+export interface Cancel {
+  (): void;
+  /** Whether the timer keeps the process alive, as it does at first; where the runtime can tell. */
+  hold?(isHeld: boolean): void;
 }
 
 /** Longest delay that a timer takes, in ms. */
@@ -31,7 +38,11 @@ export const SYSTEM_CLOCK: Clock = {
   wall: () => Date.now(),
   schedule(callback, delayMs) {
     const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(delayMs)), MAX_DELAY_MS));
-    return () => clearTimeout(timer);
+    // An object in Deno and Node, a number in browsers.
+    const { ref, unref } = timer as { ref?: () => void; unref?: () => void };
+    return Object.assign(() => clearTimeout(timer), {
+      hold: (isHeld: boolean) => (isHeld ? ref : unref)?.call(timer),
+    });
   },
 };
 
@@ -59,7 +70,8 @@ export function driftMs(ttlMs: number): number {
  * @param validMs What the server says remains.
  */
 export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): number {
-  return sentMs + Math.min(ttlMs, validMs) - driftMs(ttlMs);
+  const provableMs = Math.min(ttlMs, validMs);
+  return sentMs + provableMs - driftMs(provableMs);
 }
 
 /**
@@ -86,16 +98,17 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
 }
 
 /** Waits for `promise`, but no longer than `timeoutMs`; tells whether it settled. Never rejects. */
-export async function settledWithin(
+export function settledWithin(
   clock: Clock,
   promise: Promise<unknown>,
   timeoutMs: number,
 ): Promise<boolean> {
-  const { promise: timeout, resolve } = Promise.withResolvers<boolean>();
-  const cancel = clock.schedule(() => resolve(false), timeoutMs);
-  try {
-    return await Promise.race([promise.then(() => true, () => true), timeout]);
-  } finally {
-    cancel();
-  }
+  return new Promise((resolve) => {
+    const cancel = clock.schedule(() => resolve(false), timeoutMs);
+    const settled = () => {
+      cancel();
+      resolve(true);
+    };
+    promise.then(settled, settled);
+  });
 }

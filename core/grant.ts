@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Instant } from "./clock.ts";
+import { deadlineMs, type Instant } from "./clock.ts";
 import type { LeaseLostReason } from "./errors.ts";
 
 /** What the service says of a renewal. `validMs` is what remains on the server after it. */
@@ -36,8 +36,10 @@ export interface Grant {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
-  /** When the request that was granted went out. */
+  /** When the request that was granted went out: the last proof that the process was not suspended. */
   readonly sent: Instant;
+  /** From when `validMs` counts, in monotonic ms, if not from `sent`: a grant that came by message. */
+  readonly startMs?: number;
   /** The TTL that was asked for in ms; `Infinity` where only release ends a lease. */
   readonly ttlMs: number;
   /** What remained on the server after the request, in ms. */
@@ -46,4 +48,11 @@ export interface Grant {
   readonly maxHoldMs?: number | undefined;
   /** Renew (look after) the lease at this interval in ms, whatever `autoRenew` says. */
   readonly watchEveryMs?: number;
+}
+
+/** Until when a grant is provable, in monotonic ms. */
+export function grantDeadlineMs(
+  { sent, startMs, ttlMs, validMs }: Pick<Grant, "sent" | "startMs" | "ttlMs" | "validMs">,
+): number {
+  return deadlineMs(startMs ?? sent.nowMs, ttlMs, validMs);
 }

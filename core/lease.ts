@@ -13,7 +13,13 @@ import {
   wasSuspended,
 } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
-import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
+import {
+  type Grant,
+  grantDeadlineMs,
+  type LeaseActions,
+  type ReleaseAnswer,
+  type RenewAnswer,
+} from "./grant.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
 import { checkTtl } from "./validate.ts";
 
@@ -52,6 +58,8 @@ export class ManagedLease implements Lease {
   /** The longest TTL asked for so far: the server's answer is never believed beyond it. */
   #ttlMs: number;
   #deadlineMs: number;
+  /** What the last proof was worth: its drift is what the clocks may differ by. */
+  #provenMs: number;
   /** When the last answered proof was sent. */
   #proof: Instant;
   #renewAtMs: number;
@@ -70,7 +78,8 @@ export class ManagedLease implements Lease {
     this.#maxHoldAtMs = host.clock.now() + (grant.maxHoldMs ?? Infinity);
     this.#ttlMs = grant.ttlMs;
     this.#proof = grant.sent;
-    this.#deadlineMs = deadlineMs(grant.sent.nowMs, grant.ttlMs, grant.validMs);
+    this.#provenMs = Math.min(grant.ttlMs, grant.validMs);
+    this.#deadlineMs = grantDeadlineMs(grant);
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
@@ -141,7 +150,10 @@ export class ManagedLease implements Lease {
       this.#deadlineMs,
       deadlineMs(sent.nowMs, this.#ttlMs, validMs),
     );
-    if (sent.nowMs >= this.#proof.nowMs) this.#proof = sent;
+    if (sent.nowMs >= this.#proof.nowMs) {
+      this.#proof = sent;
+      this.#provenMs = Math.min(this.#ttlMs, validMs);
+    }
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }
@@ -190,7 +202,7 @@ export class ManagedLease implements Lease {
 
   /** Whether the last proof still counts; if not, asks for another one. */
   #isProven(): boolean {
-    if (!wasSuspended(this.#host.clock, this.#proof, this.#ttlMs)) return true;
+    if (!wasSuspended(this.#host.clock, this.#proof, this.#provenMs)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
       // Without automatic renewal the question must not prolong the lease: 1 ms never does.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
@@ -254,7 +266,7 @@ export class ManagedLease implements Lease {
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#host;
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
-    let ours = !wasSuspended(clock, this.#proof, this.#ttlMs);
+    let ours = !wasSuspended(clock, this.#proof, this.#provenMs);
     if (this.#renewing !== null) await this.#renewing;
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
       const answer = await this.#tryRelease(this.#deadlineMs - clock.now());

@@ -4,8 +4,8 @@
  * @module
  */
 import { Background } from "./background.ts";
-import { type Clock, deadlineMs, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
-import type { Grant, LeaseActions } from "./grant.ts";
+import { type Clock, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
+import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
 import { type LeaseHost, ManagedLease } from "./lease.ts";
 
 /** Owns deadlines, timers and clean-ups; knows no server. */
@@ -44,12 +44,22 @@ export class LeaseEngine {
     this.#background.run(task);
   }
 
+  /** A call begins that {@linkcode LeaseEngine.close} waits for; `exit()` must follow. */
+  enter(): void {
+    this.#background.enter();
+  }
+
+  /** The call has ended. */
+  exit(): void {
+    this.#background.exit();
+  }
+
   /**
    * Makes a lease of a grant, or returns `null` if the grant is known too late: a reply that arrives
    * after its own deadline is not a lease.
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
-    if (deadlineMs(grant.sent.nowMs, grant.ttlMs, grant.validMs) <= this.clock.now()) return null;
+    if (grantDeadlineMs(grant) <= this.clock.now()) return null;
     const lease = new ManagedLease(this.#host, actions, grant);
     this.#leases.add(lease);
     this.#arm(lease.dueMs);

@@ -3,123 +3,303 @@
  *
  * @module
  */
-import { pause } from "../core/clock.ts";
+import { abortable } from "../core/abort.ts";
+import { type Instant, instant, pause } from "../core/clock.ts";
 import type { WaitInfo } from "../core/distributed_lock.ts";
+import { LockError, LockUnavailableError } from "../core/errors.ts";
+import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
-import { type Ask, ASK_LIFE_MS, type Asked, type RedisCommands } from "./commands.ts";
+import { ASK_LIFE_MS, type Asked, type AskMode, type RedisCommands } from "./commands.ts";
+import type { Inbox } from "./inbox.ts";
+import type { LockKeys } from "./keys.ts";
+import { type Owner, ownerValue } from "./owner_value.ts";
 import { type Patience, RETRY_MS } from "./patience.ts";
-import { refusalOf } from "./replies.ts";
-import { pollDelayMs } from "./waiting.ts";
+import {
+  type GrantMessage,
+  type InboxMessage,
+  type Left,
+  type Queued,
+  refusalOf,
+} from "./replies.ts";
+import { claimStartMs } from "./waiting.ts";
+import type { Waiter, WaitingRooms } from "./waiting_room.ts";
 
-/** What an acquisition works with. */
-export interface AcquisitionOptions {
+/** How long asks are refused that were sent before the server's clock was known, in ms. */
+const LONG_TOMBSTONE_MS = 30_000;
+/** How long all others are refused: none is executed later than this. */
+const TOMBSTONE_MS = 2 * ASK_LIFE_MS;
+
+/** What the acquisitions of one instance share. */
+export interface AcquisitionHost {
   readonly engine: LeaseEngine;
   readonly commands: RedisCommands;
+  readonly inbox: Inbox;
+  readonly rooms: WaitingRooms;
+  /** Who gets the messages for an owner value. */
+  readonly receivers: Map<string, Acquisition>;
+  /** Gives the lock back or leaves the queue, as the options say. */
+  leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left>;
+}
+
+/** What the caller wants. */
+export interface AcquisitionRequest {
+  readonly name: string;
+  readonly keys: LockKeys;
+  readonly owner: Owner;
+  readonly ttlMs: number;
+  readonly mode: AskMode;
+  readonly autoRenew: boolean;
+  readonly maxHoldMs: number | undefined;
   readonly patience: Patience;
-  /** Whether to wait for a holder. */
-  readonly wait: boolean;
   /** The caller's own signal and disposal. */
   readonly signal: AbortSignal;
   readonly onWait: (info: WaitInfo) => void;
-  /** Makes the lease of a grant; `null` if the grant is known too late. */
-  open(asked: Asked): ManagedLease | null;
+  /** Called when the lease is given back or lost. */
+  readonly onEnd: (() => void) | undefined;
 }
 
-/**
- * Asks until the lock is ours, or somebody else's and `wait` is false. At most one ask is without an
- * answer at any time, so that a client's offline queue cannot grow.
- */
-export class Acquisition {
-  readonly #ask: Ask;
-  readonly #options: AcquisitionOptions;
-  /** The connection on which it all began. */
-  readonly #epoch: number;
-  /** Whether a request may have taken the lock, or may still take it, without our holding a lease. */
-  #mayHold = false;
-  /** Until when, in monotonic ms, a copy of our last ask may be executed. */
-  #asksEndMs = 0;
+/** How one step of an acquisition ended. */
+type Outcome =
+  | { kind: "lease"; lease: ManagedLease }
+  | { kind: "queued"; answer: Queued; asked: Asked }
+  | { kind: "held" }
+  | { kind: "again" };
 
-  constructor(ask: Ask, options: AcquisitionOptions) {
-    this.#ask = ask;
-    this.#options = options;
-    this.#epoch = options.commands.epoch;
+const AGAIN: Outcome = { kind: "again" };
+
+/**
+ * Asks until the lock is ours, or somebody else's and the caller does not want to wait; in between
+ * waits in the queue for a grant. At most one ask is without an answer at any time, so that a client's
+ * offline queue cannot grow.
+ */
+export class Acquisition implements Waiter {
+  readonly #host: AcquisitionHost;
+  readonly #request: AcquisitionRequest;
+  readonly #value: string;
+  /** The connection on which it all began, and when. */
+  readonly #epoch: number;
+  readonly #firstSent: Instant;
+  /** Whether an ask without an answer may be executed at any time, for want of the server's clock. */
+  #isTimeless = false;
+  #ticket = 0;
+  /** Whether the server may know us: as the owner or in the queue. */
+  #mayHold = false;
+  /** Whether a copy of an ask may be executed later. */
+  #isUnclean = false;
+  /** How many asks are without an answer. */
+  #unanswered = 0;
+  #lease: ManagedLease | null = null;
+  #grant: { message: GrantMessage; received: Instant } | null = null;
+  #mustAsk = false;
+  #failure: { error: unknown } | null = null;
+  /** Ends the wait for an answer or a message. */
+  #wake: () => void = () => {};
+
+  constructor(host: AcquisitionHost, request: AcquisitionRequest) {
+    this.#host = host;
+    this.#request = request;
+    this.#value = ownerValue(request.owner);
+    this.#epoch = host.commands.epoch;
+    this.#firstSent = instant(host.engine.clock);
+  }
+
+  get ticket(): number {
+    return this.#ticket;
   }
 
   /** Runs to the end. Whatever way it ends without a lease, nothing of it stays on the server. */
   async run(): Promise<ManagedLease | null> {
-    let lease: ManagedLease | null = null;
+    const { engine, rooms, receivers } = this.#host;
+    const { keys } = this.#request;
+    receivers.set(this.#value, this);
+    engine.enter();
     try {
-      lease = await this.#loop();
+      return this.#lease = await this.#loop();
+    } catch (error) {
+      if (error instanceof LockUnavailableError) rooms.get(keys)?.failAll(error);
+      throw error;
     } finally {
-      if (lease === null && this.#mayHold) this.#cleanUp();
+      rooms.leave(keys, this);
+      if (this.#lease === null) this.#giveUp();
+      engine.exit(); // disposal has waited for this
     }
-    return lease;
+  }
+
+  ask(): void {
+    this.#mustAsk = true;
+    this.#wake();
+  }
+
+  fail(error: unknown): void {
+    this.#failure = { error };
+    this.#wake();
+  }
+
+  /** A message for this owner. A grant to one that holds already is a duplicate. */
+  receive(message: InboxMessage): void {
+    const { kind } = message;
+    if (kind === "stolen") this.#lease?.lose("stolen");
+    else if (this.#lease !== null) return;
+    else if (message.kind !== "grant") this.ask();
+    else {
+      this.#grant = { message, received: instant(this.#host.engine.clock) };
+      this.#wake();
+    }
   }
 
   async #loop(): Promise<ManagedLease | null> {
-    const { engine, patience, wait, signal, onWait, open } = this.#options;
-    for (let told = false;;) {
-      const asked = await this.#askOnce();
+    const { keys, patience, signal, onWait } = this.#request;
+    const { inbox, rooms } = this.#host;
+    for (;;) {
       signal.throwIfAborted();
-      if (asked === null) continue;
-      const { answer } = asked;
-      if (answer.state === "granted") {
-        const lease = open(asked);
-        if (lease !== null) return lease;
-        patience.check(); // known too late: ask again under the same owner
-        continue;
-      }
-      patience.answered();
-      if (answer.state === "late") continue; // now the server's clock is known
-      if (!wait) return null;
-      if (!told) onWait({});
-      told = true;
-      await pause(engine.clock, pollDelayMs(answer.leftMs, Math.random()), signal);
+      const outcome = this.#grant === null ? await this.#askOnce() : this.#accept();
+      if (outcome.kind === "lease") return outcome.lease;
+      if (outcome.kind === "held") return null;
+      if (outcome.kind === "again") continue;
+      const { answer, asked } = outcome;
+      this.#ticket ||= answer.ticket;
+      onWait({ position: answer.position, waiters: answer.waiters });
+      rooms.of(keys).queue(this, answer, asked);
+      inbox.open();
+      await this.#sleep();
+      patience.answered(); // it starts anew with each ask
     }
   }
 
-  /** One ask. `null` if it failed in a way that may pass. */
-  async #askOnce(): Promise<Asked | null> {
-    const { commands, engine, patience, signal } = this.#options;
-    const before = this.#mayHold;
-    this.#mayHold = true;
-    this.#asksEndMs = engine.clock.now() + ASK_LIFE_MS;
+  /** Waits in the queue for a grant, or until it is time to ask again. */
+  async #sleep(): Promise<void> {
+    const { signal } = this.#request;
+    while (this.#grant === null && !this.#mustAsk) {
+      if (this.#failure !== null) throw this.#failure.error;
+      await abortable(new Promise<void>((resolve) => this.#wake = resolve), signal);
+    }
+  }
+
+  /** Sends one ask and waits for its answer, or for a grant that overtakes it. */
+  async #askOnce(): Promise<Outcome> {
+    const { patience, signal } = this.#request;
+    signal.throwIfAborted();
+    this.#mustAsk = false;
+    let asked: Asked | void;
     try {
-      const asked = await patience.settle(commands.ask(this.#ask, () => !signal.aborted));
-      // No earlier copy of ours is about, and this one was executed once and did nothing.
-      if (asked.answer.state !== "granted" && asked.clean) this.#mayHold = before;
-      return asked;
+      asked = await patience.settle(this.#host.inbox.listens ? this.#sendOrGrant() : this.#send());
     } catch (error) {
-      if (refusalOf(error) !== null) this.#mayHold = before;
       await patience.bear(error);
-      return null;
+      return AGAIN;
+    }
+    signal.throwIfAborted();
+    patience.answered();
+    return asked ? this.#read(asked) : AGAIN;
+  }
+
+  /** An ask, or a grant that comes by message before its answer. */
+  #sendOrGrant(): Promise<Asked | void> {
+    const granted = new Promise<void>((resolve) => {
+      this.#wake = () => this.#grant !== null && resolve();
+    });
+    return Promise.race([this.#send(), granted]);
+  }
+
+  #send(): Promise<Asked> {
+    const { commands, inbox } = this.#host;
+    const { keys, owner, ttlMs, mode, signal } = this.#request;
+    const { epoch } = commands;
+    const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
+    const isWanted = () => !signal.aborted && this.#lease === null;
+    const isTimeless = !commands.knowsServerTime(keys);
+    this.#isTimeless ||= isTimeless;
+    this.#unanswered++;
+    return commands.ask({ keys, owner, ttlMs, mode, ...place }, isWanted).then((asked) => {
+      this.#unanswered--;
+      const { state } = asked.answer;
+      if (state === "granted" || state === "queued") this.#mayHold = true;
+      if (!asked.clean) this.#isUnclean = true;
+      else if (isTimeless) this.#isTimeless = false;
+      return asked;
+    }, (error) => {
+      this.#unanswered--;
+      if (refusalOf(error) === null || epoch !== commands.epoch) this.#isUnclean = true;
+      throw error;
+    });
+  }
+
+  #read(asked: Asked): Outcome {
+    const { answer, sent } = asked;
+    switch (answer.state) {
+      case "granted":
+        return this.#open({ sent, ...answer });
+      case "queued":
+        return { kind: "queued", answer, asked };
+      case "held":
+        return { kind: "held" };
+      case "late":
+        return AGAIN; // now the server's clock is known
+      case "ended":
+        throw new LockError(
+          "Cannot ask for a lock under an owner that has left",
+          this.#request.name,
+        );
     }
   }
 
   /**
-   * Releases in the background what we may hold: at once, which is enough on a connection that never
-   * broke, for it keeps the order. Else again when no copy of an ask can be executed any more: a copy
-   * that runs after the first release would take the lock for nobody. Ends when the key would have
-   * run out by itself.
+   * Takes a grant that came by message. One that came late, that is half over, or that shall not be
+   * renewed by itself is asked for once more: the server has us as the owner and prolongs the claim.
    */
-  #cleanUp(): void {
-    const { commands, engine } = this.#options;
-    const { keys, owner, ttlMs } = this.#ask;
-    const asksEndMs = this.#asksEndMs;
-    const untilMs = asksEndMs + ttlMs;
+  #accept(): Outcome {
+    const { commands, rooms, engine } = this.#host;
+    const { keys, autoRenew } = this.#request;
+    const { message: { serverMs, claimMs, fencingToken }, received } = this.#grant!;
+    this.#grant = null;
+    this.#mayHold = true;
+    // In a cluster the lock may have moved since, to a node with another clock.
+    const mapping = commands.cluster ? null : rooms.get(keys)?.mapping(commands.epoch) ?? null;
+    const startMs = claimStartMs(mapping, this.#firstSent.nowMs, serverMs, received.nowMs);
+    const grant = { sent: mapping?.sent ?? this.#firstSent, startMs, validMs: claimMs };
+    const leftMs = grantDeadlineMs({ ...grant, ttlMs: claimMs }) - engine.clock.now();
+    return autoRenew && leftMs > claimMs / 2 ? this.#open({ ...grant, fencingToken }) : AGAIN;
+  }
+
+  #open(grant: Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">): Outcome {
+    const { engine, commands } = this.#host;
+    const { name, keys, owner, ttlMs, autoRenew, maxHoldMs, patience, onEnd } = this.#request;
+    const lease = engine.open(
+      { ...grant, name, ownerId: owner.ownerId, ttlMs, autoRenew, maxHoldMs },
+      {
+        renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
+        release: async () => {
+          onEnd?.();
+          return (await this.#leave()).answer;
+        },
+      },
+    );
+    if (lease !== null) return { kind: "lease", lease };
+    patience.check();
+    return AGAIN; // known too late: the same owner asks again
+  }
+
+  /** One attempt to give back what the server knows of us. */
+  async #leave(): Promise<Left> {
+    const { commands, receivers, leave } = this.#host;
+    const isClean = !this.#isUnclean && this.#unanswered === 0 && commands.epoch === this.#epoch;
+    const tombstoneMs = isClean ? 0 : this.#isTimeless ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
+    // A grant that comes from now on is handed on, as one to a stranger is.
+    receivers.delete(this.#value);
+    return await leave(this.#request.keys, this.#value, tombstoneMs);
+  }
+
+  /** Leaves in the background, until the server has answered or nothing of us can be left. */
+  #giveUp(): void {
+    const { engine, receivers } = this.#host;
+    receivers.delete(this.#value);
+    if (!this.#mayHold && !this.#isUnclean && this.#unanswered === 0) return;
+    const untilMs = engine.clock.now() + this.#request.ttlMs + TOMBSTONE_MS;
     engine.background(async () => {
       while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
-        const sentMs = engine.clock.now();
-        let delayMs = RETRY_MS;
-        try {
-          await commands.release(keys, owner);
-          if (sentMs > asksEndMs || commands.epoch === this.#epoch) return;
-          delayMs = asksEndMs - sentMs + 1;
-        } catch {
-          // Not answered, or refused for now.
-        }
-        await pause(engine.clock, delayMs, engine.stopped);
+        const left = await this.#leave().catch(() => null);
+        if (left !== null) return;
+        await pause(engine.clock, RETRY_MS, engine.stopped);
       }
     });
   }

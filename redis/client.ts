@@ -36,11 +36,28 @@ export interface RedisClient {
    */
   send(command: string, args: string[], key: string): Promise<unknown>;
   /**
+   * Subscribes to a channel, on a connection of its own. Left out by clients that cannot: their
+   * waiters poll.
+   *
+   * @param channel The name of the channel.
+   * @param onMessage Gets each message.
+   * @param onGap Called when messages may have been lost and the subscription is there again.
+   * @returns The subscription; disposing it closes its connection.
+   */
+  subscribe?(
+    channel: string,
+    onMessage: (message: string) => void,
+    onGap: () => void,
+  ): Promise<AsyncDisposable>;
+  /**
    * Changes whenever a command connection is lost or made. A reply that arrives in another epoch than
    * its command was sent in may belong to a copy: the client may have sent it twice.
    */
   readonly epoch: number;
-  /** Whether the client talks to Redis Cluster. */
+  /**
+   * Whether the client talks to Redis Cluster, whose nodes have clocks and subscribers of their own.
+   * It must follow redirections (`MOVED`, `ASK`), and `epoch` must count the connections to all nodes.
+   */
   readonly cluster: boolean;
   /**
    * Called when a command has been without a reply for too long. For clients that run one command at

@@ -4,28 +4,31 @@
  * @module
  */
 import { type Clock, type Instant, instant } from "../core/clock.ts";
-import type { ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
-import { ACQUIRE, QUERY, RELEASE, RENEW, type Script, STEAL } from "./_scripts.ts";
+import type { RenewAnswer } from "../core/grant.ts";
+import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./_scripts.ts";
 import type { RedisClient } from "./client.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
+import { ServerClocks } from "./server_clocks.ts";
 import {
   type AskAnswer,
   decodeAsk,
+  decodeLeave,
   decodeQuery,
-  decodeRelease,
   decodeRenew,
   isNoScript,
+  type Left,
   type QueryAnswer,
 } from "./replies.ts";
 
 /** How long in ms an ask may be executed after it was sent. Older copies do nothing. */
 export const ASK_LIFE_MS = 1_000;
+/** Longest claim in ms: what a waiter is granted before it has confirmed that it is there. */
+export const MAX_CLAIM_MS = 3_000;
 
 /** How an ask wants the lock. */
 export type AskMode =
-  | { readonly kind: "take" }
-  | { readonly kind: "attach" }
+  | { readonly kind: "wait" | "try" | "attach" }
   | { readonly kind: "steal"; readonly victim: string };
 
 /** A request for a lock. */
@@ -34,12 +37,20 @@ export interface Ask {
   readonly owner: Owner;
   readonly ttlMs: number;
   readonly mode: AskMode;
+  /** Where a grant shall be told. */
+  readonly inbox: string;
+  /** Whether `PUBSUB NUMSUB` tells there whether the inbox listens. */
+  readonly isCountable: boolean;
+  /** The ticket of an earlier answer, 0 before any. */
+  readonly ticket: number;
 }
 
-/** An answer, when its request was sent, and whether that request was surely executed once. */
+/** An answer, when its request was sent, and over which connection. */
 export interface Asked {
   readonly answer: AskAnswer;
   readonly sent: Instant;
+  readonly epoch: number;
+  /** Whether the request was surely executed once: the connection is still the same. */
   readonly clean: boolean;
 }
 
@@ -48,13 +59,13 @@ export class RedisCommands {
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #commandTimeoutMs: number;
-  /** Server time minus our monotonic time, never more than the truth; `null` before any answer. */
-  #serverOffsetMs: number | null = null;
+  readonly #clocks: ServerClocks;
 
   constructor(client: RedisClient, clock: Clock, commandTimeoutMs: number) {
     this.#client = client;
     this.#clock = clock;
     this.#commandTimeoutMs = commandTimeoutMs;
+    this.#clocks = new ServerClocks(client.cluster);
   }
 
   /** Changes with the connection, as {@linkcode RedisClient.epoch} does. */
@@ -62,34 +73,61 @@ export class RedisCommands {
     return this.#client.epoch;
   }
 
-  /** Asks for the lock. `isWanted` tells whether the caller still wants it if it must be sent again. */
-  async ask(ask: Ask, isWanted: () => boolean): Promise<Asked> {
-    const { keys, owner, ttlMs, mode } = ask;
-    const sent = instant(this.#clock);
-    const { epoch } = this.#client;
-    const notAfterMs = this.#serverOffsetMs === null
-      ? 0
-      : Math.round(sent.nowMs + this.#serverOffsetMs + ASK_LIFE_MS);
-    const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
-    const reply = mode.kind === "steal"
-      ? await this.#run(STEAL, keys, [...args, mode.victim], isWanted)
-      : await this.#run(ACQUIRE, keys, [...args, mode.kind], isWanted);
-    const answer = decodeAsk(reply);
-    this.#serverOffsetMs = answer.serverMs - this.#clock.now();
-    return { answer, sent, clean: epoch === this.#client.epoch };
+  /** Whether the client talks to Redis Cluster. */
+  get cluster(): boolean {
+    return this.#client.cluster;
   }
 
-  /** Prolongs the lock if the owner still has it. */
+  /** Whether asks that are sent now carry the time after which they do nothing. */
+  knowsServerTime({ lock }: LockKeys): boolean {
+    return this.#clocks.offsetMs(lock) !== null;
+  }
+
+  /** Asks for the lock. `isWanted` tells whether the caller still wants it if it must be sent again. */
+  async ask(ask: Ask, isWanted: () => boolean): Promise<Asked> {
+    const { keys, owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
+    const sent = instant(this.#clock);
+    const { epoch } = this.#client;
+    const offsetMs = this.#clocks.offsetMs(keys.lock);
+    const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
+    const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
+    const claimMs = String(Math.min(ttlMs, MAX_CLAIM_MS));
+    const reply = mode.kind === "steal"
+      ? await this.#run(STEAL, keys, [...args, mode.victim], isWanted)
+      : await this.#run(
+        ASK,
+        keys,
+        [...args, mode.kind, claimMs, inbox, isCountable ? "1" : "0", String(ticket)],
+        isWanted,
+      );
+    const answer = decodeAsk(reply);
+    this.#clocks.learn(keys.lock, answer.serverMs - this.#clock.now());
+    return { answer, sent, epoch, clean: epoch === this.#client.epoch };
+  }
+
+  /** Prolongs the lock if the owner still has it, and confirms a claim. */
   async renew(keys: LockKeys, owner: Owner, ttlMs: number): Promise<RenewAnswer> {
     return decodeRenew(await this.#run(RENEW, keys, [ownerValue(owner), String(ttlMs)]));
   }
 
-  /** Gives the lock back if the owner still has it. */
-  async release(keys: LockKeys, owner: Owner): Promise<ReleaseAnswer> {
-    return decodeRelease(await this.#run(RELEASE, keys, [ownerValue(owner)]));
+  /**
+   * Gives the lock back, or leaves the queue.
+   *
+   * @param value The whole owner value.
+   * @param tombstoneMs How long asks of this value are refused from now on, 0 for not at all.
+   * @param handoff Whether the next waiter becomes the owner, or is told to race.
+   */
+  async leave(
+    keys: LockKeys,
+    value: string,
+    tombstoneMs: number,
+    handoff: boolean,
+  ): Promise<Left> {
+    const args = [value, String(tombstoneMs), handoff ? "1" : "0"];
+    return decodeLeave(await this.#run(LEAVE, keys, args));
   }
 
-  /** Tells who holds the lock. */
+  /** Tells who holds the lock and who waits. */
   async query(keys: LockKeys): Promise<QueryAnswer> {
     return decodeQuery(await this.#run(QUERY, keys, []));
   }
@@ -105,7 +143,7 @@ export class RedisCommands {
     args: string[],
     isWanted: () => boolean = () => true,
   ): Promise<unknown> {
-    const rest = ["2", keys.lock, keys.fence, ...args];
+    const rest = ["4", keys.lock, keys.waiting, keys.details, keys.fence, ...args];
     try {
       return await this.#send("EVALSHA", [script.sha1, ...rest], keys.lock);
     } catch (error) {

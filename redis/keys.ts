@@ -10,10 +10,18 @@ const AUX_PREFIX = "holdfast:";
 /** How many slots a cluster has. */
 const SLOTS = 16_384;
 
+/** The smallest number in each slot, as far as the search has come: it takes ms. */
+const tags = new Map<number, string>();
+let nextCandidate = 0;
+
 /** The keys of one lock. */
 export interface LockKeys {
   /** The lock itself: a string that holds its owner. */
   readonly lock: string;
+  /** Those who wait, by ticket: a sorted set. */
+  readonly waiting: string;
+  /** Their details, the ticket counter and tombstones: a hash. */
+  readonly details: string;
   /** The last fencing token. */
   readonly fence: string;
 }
@@ -30,7 +38,8 @@ export function lockKeys(keyPrefix: string, name: string): LockKeys {
       `Cannot use a key that begins with "${AUX_PREFIX}": choose another prefix`,
     );
   }
-  return { lock, fence: `${AUX_PREFIX}{${slotTag(lock)}}:f:${lock}` };
+  const aux = (kind: string) => `${AUX_PREFIX}{${slotTag(lock)}}:${kind}:${lock}`;
+  return { lock, waiting: aux("q"), details: aux("w"), fence: aux("f") };
 }
 
 /** A hash tag that puts a key into the slot of `key`. */
@@ -40,9 +49,12 @@ export function slotTag(key: string): string {
   if (!key.includes("}")) return key;
   // No text with a brace in it can be a tag of its own: look for one that falls into the same slot.
   const slot = crc16(key) % SLOTS;
-  let candidate = 0;
-  while (crc16(String(candidate)) % SLOTS !== slot) candidate++;
-  return String(candidate);
+  while (!tags.has(slot)) {
+    const candidate = String(nextCandidate++);
+    const found = crc16(candidate) % SLOTS;
+    if (!tags.has(found)) tags.set(found, candidate);
+  }
+  return tags.get(slot)!;
 }
 
 /** The slot of a key. */

@@ -1,8 +1,10 @@
 /**
- * Locks on one Redis server.
+ * Locks on one Redis server or a Redis Cluster.
  *
  * @module
  */
+import { Alarms } from "../core/alarms.ts";
+import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AcquireOptions,
   AttachableAcquireOptions,
@@ -19,19 +21,24 @@ import { Lifetime } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner.ts";
 import { request, type RequestArguments } from "../core/request.ts";
 import { checkAcquireOptions, checkName, checkOwnerId } from "../core/validate.ts";
-import { Acquisition } from "./acquisition.ts";
+import { Acquisition, type AcquisitionHost } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
-import { type Ask, type Asked, type AskMode, RedisCommands } from "./commands.ts";
+import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./commands.ts";
+import { Inbox } from "./inbox.ts";
 import { type LockKeys, lockKeys } from "./keys.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { OwnedLeases } from "./owned_leases.ts";
 import { isOurs, labelOfValue, makeOwner } from "./owner_value.ts";
 import { Patience } from "./patience.ts";
 import { evictionWarning } from "./preflight.ts";
-import type { QueryAnswer } from "./replies.ts";
+import type { InboxMessage, Left, QueryAnswer } from "./replies.ts";
+import { WaitingRooms } from "./waiting_room.ts";
+
+/** What closing a connection may take in ms when releasing has used up the time of disposal. */
+const CLOSE_MS = 100;
 
 const CAPABILITIES: LockCapabilities = {
-  fifo: "none",
+  fifo: "global",
   endsBy: "ttl",
   steal: true,
   attach: true,
@@ -39,17 +46,21 @@ const CAPABILITIES: LockCapabilities = {
 };
 
 /**
- * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server.
+ * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server, or on a cluster of them.
  *
  * A lock is a key that is set if it is free and expires by its TTL; Lua scripts make acquire, renewal
  * and release atomic and safe to be executed twice, late or not at all. An uncontended acquire is one
- * round trip, and so is a release. A lease is believed from the moment its request was *sent*, minus a
- * drift allowance, so it ends here before it ends on the server.
+ * round trip, and so is a release. Waiters queue on the server, first in, first out: the release makes
+ * the next live one the owner and tells only that one. A lease is believed from the moment its request
+ * was *sent*, minus a drift allowance, so it ends here before it ends on the server.
  *
  * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
  * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
- * clock in µs)`, lets the resource refuse the earlier holder. Waiters ask again at random moments: no
- * order is promised yet.
+ * clock in µs)`, lets the resource refuse the earlier holder. A waiter that the server lost sight of
+ * (its process was frozen, its subscription broken) is passed over, and comes back to its old place.
+ *
+ * In Redis Cluster all keys of a lock are in one slot. No node can tell whether a waiter still listens,
+ * so one that died gets the lock for up to three seconds when its turn comes.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  *
@@ -68,11 +79,18 @@ const CAPABILITIES: LockCapabilities = {
 export class RedisLock implements AttachableLock {
   readonly #client: RedisClient;
   readonly #options: ReturnType<typeof readOptions>;
-  readonly #engine = new LeaseEngine();
+  /** Arming a timer of the runtime for each deadline would cost a sixth of an uncontended cycle. */
+  readonly #alarms = new Alarms(SYSTEM_CLOCK);
+  readonly #engine = new LeaseEngine(this.#alarms);
   readonly #commands: RedisCommands;
   readonly #lifetime: Lifetime;
   readonly #owned = new OwnedLeases();
-  #wasUsed = false;
+  readonly #receivers = new Map<string, Acquisition>();
+  readonly #rooms: WaitingRooms;
+  readonly #inbox: Inbox;
+  readonly #host: AcquisitionHost;
+  readonly #warned = new Set<string>();
+  #memoryChecked = false;
 
   /**
    * Creates a manager of locks. Nothing is sent before the first lock is asked for.
@@ -90,7 +108,24 @@ export class RedisLock implements AttachableLock {
     this.#options = readOptions(options);
     this.#lifetime = new Lifetime(options);
     this.#client = client;
-    this.#commands = new RedisCommands(client, this.#engine.clock, this.#options.commandTimeoutMs);
+    const { clock } = this.#engine;
+    const { commandTimeoutMs, ttlMs } = this.#options;
+    this.#commands = new RedisCommands(client, clock, commandTimeoutMs);
+    this.#inbox = new Inbox(client, clock, {
+      onMessage: (message) => this.#receive(message),
+      onChange: () => this.#rooms.askAll(),
+      onWarning: (message) => this.#warn(message),
+    });
+    const claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
+    this.#rooms = new WaitingRooms(clock, () => ({ listens: this.#inbox.listens, claimMs }));
+    this.#host = {
+      engine: this.#engine,
+      commands: this.#commands,
+      inbox: this.#inbox,
+      rooms: this.#rooms,
+      receivers: this.#receivers,
+      leave: (keys, value, tombstoneMs) => this.#leave(keys, value, tombstoneMs),
+    };
   }
 
   /** What this strategy promises. */
@@ -100,7 +135,7 @@ export class RedisLock implements AttachableLock {
 
   /** Waits for the lock. See {@linkcode AttachableLock.acquire}. */
   async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    const lease = await this.#take(name, options, { kind: "take" }, true);
+    const lease = await this.#take(name, options, { kind: "wait" });
     return lease!; // A wait ends with a lease or rejects.
   }
 
@@ -109,7 +144,7 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: Omit<AttachableAcquireOptions, "onWait"> = {},
   ): Promise<Lease | null> {
-    return this.#take(name, options, { kind: "take" }, false);
+    return this.#take(name, options, { kind: "try" });
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
@@ -119,7 +154,7 @@ export class RedisLock implements AttachableLock {
     options: TryAcquireOptions = {},
   ): Promise<Lease | null> {
     checkOwnerId(ownerId);
-    return await this.#take(name, { ...options, ownerId }, { kind: "attach" }, false);
+    return await this.#take(name, { ...options, ownerId }, { kind: "attach" });
   }
 
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
@@ -145,22 +180,31 @@ export class RedisLock implements AttachableLock {
   /** Tells who holds the lock. See {@linkcode AttachableLock.query}. */
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const { value, leftMs, fencingToken } = await this.#read(name);
-    if (value === null) return { name, held: null, waiters: [] };
+    const { value, leftMs, fencingToken, ...queue } = await this.#read(name);
+    const waiters = queue.waiters.map(({ value, waitedMs }) => {
+      const label = labelOfValue(value);
+      return { ...(label === undefined ? {} : { label }), waitedMs };
+    });
+    if (value === null) return { name, held: null, waiters };
     const label = labelOfValue(value);
     const held = {
       ...(label === undefined ? {} : { label }),
       ...(isOurs(value) ? { fencingToken } : {}),
       ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
     };
-    return { name, held, waiters: [] };
+    return { name, held, waiters };
   }
 
   /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
+      const { clock } = this.#engine;
+      const endMs = clock.now() + this.#lifetime.disposeTimeoutMs;
       await this.#engine.close(this.#lifetime.disposeTimeoutMs);
-      await this.#client.close?.();
+      // After leaving: who has left is not told any more.
+      const closed = this.#inbox.close().then(() => this.#client.close?.());
+      await settledWithin(clock, closed, Math.max(endMs - clock.now(), CLOSE_MS));
+      this.#alarms.close();
     });
   }
 
@@ -176,37 +220,40 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: AttachableAcquireOptions,
     mode: AskMode,
-    wait: boolean,
   ): Promise<ManagedLease | null> {
     const keys = this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
+    const isOwned = options.ownerId !== undefined;
     const ownerId = options.ownerId ?? makeOwnerId(this.#lifetime.label);
     const start = (onWait?: () => void) => {
-      const ask: Ask = { keys, owner: makeOwner(ownerId), ttlMs: this.#options.ttlMs, mode };
-      const call = new Acquisition(ask, {
-        engine: this.#engine,
-        commands: this.#commands,
+      const call = new Acquisition(this.#host, {
+        name,
+        keys,
+        owner: makeOwner(ownerId),
+        ttlMs: this.#options.ttlMs,
+        mode,
+        autoRenew: options.autoRenew ?? true,
+        maxHoldMs: options.maxHoldMs,
         patience: this.#patience(name, signal),
-        wait,
         signal,
         onWait: (info) => (onWait?.(), options.onWait?.(info)),
-        open: (asked) => this.#open(name, ask, asked, options),
+        onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
       }).run();
-      this.#engine.background(() => call); // disposal waits until it has ended
+      if (!this.#memoryChecked) call.then(() => this.#checkMemory(), () => {});
       return call;
     };
-    return options.ownerId === undefined
-      ? await start()
-      : await this.#owned.join({ name, ownerId, wait, signal, start });
+    if (!isOwned) return await start();
+    const wait = mode.kind === "wait";
+    return await this.#owned.join({ name, ownerId, wait, signal, start });
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     for (;;) {
       this.#check(name, options);
       const { value } = await this.#read(name);
-      const mode: AskMode = value === null ? { kind: "take" } : { kind: "steal", victim: value };
-      const lease = await this.#take(name, options, mode, false);
+      const mode: AskMode = value === null ? { kind: "try" } : { kind: "steal", victim: value };
+      const lease = await this.#take(name, options, mode);
       if (lease !== null) return lease; // else the holder changed meanwhile
     }
   }
@@ -227,36 +274,39 @@ export class RedisLock implements AttachableLock {
     return new Patience(this.#engine.clock, name, this.#options.unavailableAfterMs, signal);
   }
 
-  #open(name: string, ask: Ask, asked: Asked, options: AcquireOptions): ManagedLease | null {
-    const { answer, sent } = asked;
-    if (answer.state !== "granted") return null;
-    const { keys, owner, ttlMs } = ask;
-    this.#warnOnce();
-    return this.#engine.open({
-      name,
-      ownerId: owner.ownerId,
-      fencingToken: answer.fencingToken,
-      sent,
-      ttlMs,
-      validMs: answer.validMs,
-      autoRenew: options.autoRenew ?? true,
-      maxHoldMs: options.maxHoldMs,
-    }, {
-      renew: (ttlMs) => this.#commands.renew(keys, owner, ttlMs),
-      release: () => {
-        this.#owned.forget(name, owner.ownerId);
-        return this.#commands.release(keys, owner);
-      },
-    });
+  /** Gives the lock back or leaves the queue. */
+  async #leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left> {
+    const left = await this.#commands.leave(keys, value, tombstoneMs, this.#options.handoff);
+    if (!left.told) {
+      this.#warn('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
+    }
+    return left;
   }
 
-  /** Looks once, behind the first grant, whether the server may evict locks. */
-  #warnOnce(): void {
-    if (this.#wasUsed) return;
-    this.#wasUsed = true;
+  #receive(message: InboxMessage): void {
+    const receiver = this.#receivers.get(message.value);
+    if (receiver !== undefined) return receiver.receive(message);
+    if (message.kind !== "grant") return;
+    // Granted to one that has gone: hand it on.
+    const { lockKey, value } = message;
+    const keys = lockKeys("", lockKey);
+    this.#engine.background(() => this.#leave(keys, value, 2 * ASK_LIFE_MS));
+  }
+
+  /** Looks once, behind the first call, whether the server may evict locks. */
+  #checkMemory(): void {
+    if (this.#memoryChecked) return;
+    this.#memoryChecked = true;
     this.#commands.memoryInfo().then((info) => {
       const warning = evictionWarning(info);
-      if (warning !== null) this.#options.onWarning(warning);
+      if (warning !== null) this.#warn(warning);
     }).catch(() => {}); // INFO may be forbidden; a warning is not worth an error
+  }
+
+  /** Says something once. */
+  #warn(message: string): void {
+    if (this.#warned.has(message)) return;
+    this.#warned.add(message);
+    this.#options.onWarning(message);
   }
 }

@@ -35,6 +35,13 @@ export interface RedisLockOptions extends StrategyOptions {
    * @default {1000}
    */
   commandTimeoutMs?: number;
+  /**
+   * Whether a release makes the first waiter the owner. `false` frees the lock and tells the first
+   * waiter to race for it, for fleets in which other libraries poll the same keys: else they starve.
+   *
+   * @default {true}
+   */
+  handoff?: boolean;
   /** Gets what users should know but no call can report. Written to the console unless given. */
   onWarning?: (message: string) => void;
 }
@@ -57,6 +64,7 @@ export function readOptions(
     keyPrefix = DEFAULT_KEY_PREFIX,
     unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
     commandTimeoutMs = DEFAULT_COMMAND_TIMEOUT_MS,
+    handoff = true,
     // deno-lint-ignore no-console -- a warning is to be seen
     onWarning = (message: string) => console.warn(message),
   } = options;
@@ -64,8 +72,11 @@ export function readOptions(
   checkString("keyPrefix", keyPrefix);
   checkDuration("unavailableAfterMs", unavailableAfterMs);
   checkDuration("commandTimeoutMs", commandTimeoutMs);
+  if (typeof handoff !== "boolean") {
+    throw new TypeError("Cannot use 'handoff' as it is not a boolean");
+  }
   if (typeof onWarning !== "function") {
     throw new TypeError("Cannot use 'onWarning' as it is not a function");
   }
-  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, onWarning };
+  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, handoff, onWarning };
 }

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { abortable } from "../core/abort.ts";
 import { type Clock, pause } from "../core/clock.ts";
 import { LockUnavailableError } from "../core/errors.ts";
 import { refusalOf } from "./replies.ts";
@@ -34,15 +33,21 @@ export class Patience {
   }
 
   /** The outcome of a request; rejects if the signal aborts or patience ends before. */
-  async settle<T>(request: Promise<T>): Promise<T> {
-    const { promise, reject } = Promise.withResolvers<never>();
+  settle<T>(request: Promise<T>): Promise<T> {
+    const signal = this.#signal;
     const leftMs = this.#contactMs + this.#unavailableAfterMs - this.#clock.now();
-    const cancel = this.#clock.schedule(() => reject(new Error("No answer in time")), leftMs);
-    try {
-      return await abortable(Promise.race([request, promise]), this.#signal);
-    } finally {
-      cancel();
-    }
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        cancel();
+        signal.removeEventListener("abort", abort);
+      };
+      const fail = (error: unknown) => (end(), reject(error));
+      const abort = () => fail(signal.reason);
+      const cancel = this.#clock.schedule(() => fail(new Error("No answer in time")), leftMs);
+      signal.addEventListener("abort", abort);
+      request.then((value) => (end(), resolve(value)), fail);
+      if (signal.aborted) abort();
+    });
   }
 
   /** Waits a moment after a failure that may pass; rejects if it will not, or patience ends. */

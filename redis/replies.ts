@@ -61,37 +61,82 @@ export function isNoScript(error: unknown): boolean {
   return /^-?NOSCRIPT\b/.test(error instanceof Error ? error.message : String(error));
 }
 
-/** What the server says of an acquire or a steal; its clock in ms. */
+/** A place in the queue. */
+export interface Queued {
+  readonly state: "queued";
+  readonly serverMs: number;
+  /** What is left to the holder in ms; negative if its key has no TTL. */
+  readonly leftMs: number;
+  /** The place in line, to be brought along by the next ask. */
+  readonly ticket: number;
+  /** 1 for the first in line. */
+  readonly position: number;
+  readonly waiters: number;
+  /** How many waiters of this inbox the server knows; -1 if it did not count. */
+  readonly known: number;
+  /** Whether the holder will hand over, as we do. */
+  readonly holderIsOurs: boolean;
+}
+
+/** What the server says of an ask or a steal; its clock in ms. */
 export type AskAnswer =
   | { state: "granted"; serverMs: number; validMs: number; fencingToken: bigint }
   | { state: "held"; serverMs: number; leftMs: number }
-  | { state: "late"; serverMs: number };
+  | Queued
+  | { state: "late"; serverMs: number }
+  | { state: "ended"; serverMs: number };
 
-function numbers(reply: unknown): number[] {
+function items(reply: unknown): unknown[] {
   if (!Array.isArray(reply)) throw new Error(`Unexpected reply of the server: ${reply}`);
-  return reply.map(Number);
+  return reply;
 }
 
-/** Decodes the reply of `acquire.lua` and `steal.lua`. */
+/** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
-  const [state, serverMs = 0, leftMs = 0, token = 0] = numbers(reply);
-  if (state === 1) {
-    return { state: "granted", serverMs, validMs: leftMs, fencingToken: BigInt(token) };
+  const list = items(reply);
+  const [state, serverMs = 0, leftMs = 0, ticket = 0, position = 0, waiters = 0, known = 0, ours] =
+    list.map(Number);
+  switch (state) {
+    case 1: {
+      const fencingToken = BigInt(String(list[3]));
+      return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
+    }
+    case 2: {
+      const holderIsOurs = ours === 1;
+      return { state: "queued", serverMs, leftMs, ticket, position, waiters, known, holderIsOurs };
+    }
+    case 0:
+      return { state: "held", serverMs, leftMs };
+    case -1:
+      return { state: "late", serverMs };
+    case -2:
+      return { state: "ended", serverMs };
+    default:
+      throw new Error(`Unexpected reply of the server: ${reply}`);
   }
-  return state === 0 ? { state: "held", serverMs, leftMs } : { state: "late", serverMs };
 }
 
 /** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
-  const [state, leftMs = 0] = numbers(reply);
-  if (state === 1) return { state: "held", validMs: leftMs };
+  const [state, leftMs = 0] = items(reply).map(Number);
+  if (state === 1) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
   return { state: "lost", reason: state === 0 ? "expired" : "stolen" };
 }
 
-/** Decodes the reply of `release.lua`. */
-export function decodeRelease(reply: unknown): ReleaseAnswer {
-  if (Number(reply) === 1) return { state: "released" };
-  return { state: "gone", reason: Number(reply) === 0 ? "expired" : "stolen" };
+/** What the server says of a leave. */
+export interface Left {
+  readonly answer: ReleaseAnswer;
+  /** Whether the next holder's inbox could be told; a user without rights to channels cannot. */
+  readonly told: boolean;
+}
+
+/** Decodes the reply of `leave.lua`. */
+export function decodeLeave(reply: unknown): Left {
+  const [state, told] = items(reply).map(Number);
+  const answer: ReleaseAnswer = state === 1
+    ? { state: "released" }
+    : { state: "gone", reason: state === 0 ? "expired" : "stolen" };
+  return { answer, told: told === 1 };
 }
 
 /** What the server says of a query. */
@@ -102,15 +147,53 @@ export interface QueryAnswer {
   readonly leftMs: number;
   /** The last fencing token. */
   readonly fencingToken: bigint;
+  /** Who waits and for how long in ms, first in line first. */
+  readonly waiters: { readonly value: string; readonly waitedMs: number }[];
 }
 
 /** Decodes the reply of `query.lua`. */
 export function decodeQuery(reply: unknown): QueryAnswer {
-  if (!Array.isArray(reply)) throw new Error(`Unexpected reply of the server: ${reply}`);
-  const [value, leftMs, token] = reply;
+  const [value, leftMs, token, waiting] = items(reply);
+  const list = items(waiting);
+  const waiters = [];
+  for (let i = 0; i < list.length; i += 2) {
+    waiters.push({ value: String(list[i]), waitedMs: Number(list[i + 1]) });
+  }
   return {
     value: value === null || value === undefined || value === false ? null : String(value),
     leftMs: Number(leftMs),
-    fencingToken: BigInt(Number(token)),
+    fencingToken: BigInt(String(token)),
+    waiters,
   };
+}
+
+/** What an inbox is told: of a grant, of a free lock to race for, of a lease that was stolen. */
+export type InboxMessage =
+  | GrantMessage
+  | { kind: "race" | "stolen"; lockKey: string; value: string };
+
+/** The lock was handed over to a waiter, for a claim in ms. */
+export interface GrantMessage {
+  readonly kind: "grant";
+  readonly lockKey: string;
+  readonly value: string;
+  readonly serverMs: number;
+  readonly claimMs: number;
+  readonly fencingToken: bigint;
+}
+
+/** Decodes a message; `null` if it is none of ours. */
+export function decodeMessage(text: string): InboxMessage | null {
+  try {
+    const [lockKey, kind, value, token, serverMs, claimMs] = items(JSON.parse(text)).map(String);
+    if (lockKey === undefined || value === undefined) return null;
+    if (kind === "r" || kind === "s") {
+      return { kind: kind === "r" ? "race" : "stolen", lockKey, value };
+    }
+    if (kind !== "g") return null;
+    const times = { serverMs: Number(serverMs), claimMs: Number(claimMs) };
+    return { kind: "grant", lockKey, value, ...times, fencingToken: BigInt(token ?? "") };
+  } catch {
+    return null; // anybody may publish on a channel
+  }
 }

@@ -4,23 +4,47 @@
  * @module
  */
 import type { RedisClient } from "../client.ts";
-import { refusalOf } from "../replies.ts";
+import { keepSubscribed, type Subscribed } from "./_keep_subscribed.ts";
 
 /** What the adapter needs of a deno-redis connection. */
 export interface DenoRedisConnection {
-  /** Sends a raw command. */
-  sendCommand(command: string, args?: string[]): Promise<unknown>;
+  /** Starts a pipeline: its commands leave together. */
+  pipeline(): DenoRedisPipeline;
+  /** Subscribes to a channel; the connection serves nothing else from then on. */
+  subscribe(channel: string): Promise<DenoRedisSubscription>;
   /** Closes the connection; what is under way rejects. */
   close(): void;
   /** Listens for events of the connection. */
-  addEventListener?(event: "reconnecting", listener: () => void): void;
+  addEventListener?(event: "reconnecting" | "ready", listener: () => void): void;
+}
+
+/** What the adapter needs of a pipeline. */
+export interface DenoRedisPipeline {
+  /** Adds a command. */
+  sendCommand(command: string, args: string[]): Promise<unknown>;
+  /** Sends the commands; resolves with their replies, errors among them. */
+  flush(): Promise<unknown[]>;
+}
+
+/** What the adapter needs of a subscription. */
+export interface DenoRedisSubscription {
+  /** The messages. */
+  receive(): AsyncIterableIterator<{ message: string }>;
+}
+
+/** A command that waits for the end of this tick. */
+interface Pending {
+  readonly command: string;
+  readonly args: string[];
+  resolve(reply: unknown): void;
+  reject(error: unknown): void;
 }
 
 /**
  * Makes deno-redis usable for `RedisLock`. That client runs one command at a time, never times out and
- * repeats commands after it reconnected, so the adapter takes a *factory*: it opens a connection of
- * its own when it needs one, drops one that failed or does not answer, and closes it when the lock is
- * disposed.
+ * repeats commands after it reconnected, so the adapter takes a *factory*: it opens connections of its
+ * own when it needs them (one for commands, one for messages), drops one that failed or does not
+ * answer, and closes them when the lock is disposed. Commands issued in one tick leave together.
  *
  * @param connect Opens a connection. Called again after a connection was dropped.
  * @returns The client as the Redis strategy sees it.
@@ -42,6 +66,7 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
   }
   let epoch = 0;
   let current: Promise<DenoRedisConnection> | null = null;
+  let batch: Pending[] = [];
 
   const drop = (connection: Promise<DenoRedisConnection> | null) => {
     if (connection === null || connection !== current) return;
@@ -57,19 +82,25 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     return connection;
   };
 
-  const send = async (command: string, args: string[]) => {
+  const flush = async () => {
+    const commands = batch;
+    batch = [];
     const connection = current ??= open();
     try {
-      return await (await connection).sendCommand(command, args);
+      settle(commands, await exchange(await connection, commands));
     } catch (error) {
-      // A refusal leaves the connection in order; after anything else it cannot be trusted.
-      if (refusalOf(error) === null) drop(connection);
-      throw plain(error);
+      drop(connection); // it cannot be trusted any more
+      for (const { reject } of commands) reject(error);
     }
   };
 
   return {
-    send,
+    send: (command, args) =>
+      new Promise((resolve, reject) => {
+        if (batch.push({ command, args, resolve, reject }) === 1) queueMicrotask(flush);
+      }),
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(() => subscribe(connect, channel, onMessage, onGap), onGap),
     get epoch() {
       return epoch;
     },
@@ -82,8 +113,54 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
   };
 }
 
+async function exchange(connection: DenoRedisConnection, commands: Pending[]): Promise<unknown[]> {
+  const pipeline = connection.pipeline();
+  for (const { command, args } of commands) pipeline.sendCommand(command, args);
+  return await pipeline.flush();
+}
+
+function settle(commands: Pending[], replies: unknown[]): void {
+  for (const [i, { resolve, reject }] of commands.entries()) {
+    const reply = replies[i];
+    if (reply instanceof Error) reject(plain(reply));
+    else resolve(reply);
+  }
+}
+
 /** deno-redis leaves the protocol's leading `-` in the text of an error. */
-function plain(error: unknown): unknown {
-  if (!(error instanceof Error) || !error.message.startsWith("-")) return error;
+function plain(error: Error): Error {
+  if (!error.message.startsWith("-")) return error;
   return new Error(error.message.slice(1), { cause: error });
+}
+
+/** Connects and subscribes once. */
+async function subscribe(
+  connect: () => Promise<DenoRedisConnection>,
+  channel: string,
+  onMessage: (message: string) => void,
+  onGap: () => void,
+): Promise<Subscribed> {
+  const connection = await connect();
+  try {
+    const subscription = await connection.subscribe(channel);
+    // It reconnects and subscribes again by itself; what was sent meanwhile is lost.
+    connection.addEventListener?.("ready", onGap);
+    const ended = receive(subscription, onMessage).finally(() => connection.close());
+    return { ended, close: () => connection.close() };
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** Passes on messages until the connection is gone for good. */
+async function receive(
+  subscription: DenoRedisSubscription,
+  onMessage: (message: string) => void,
+): Promise<void> {
+  try {
+    for await (const { message } of subscription.receive()) onMessage(message);
+  } catch {
+    // A new connection follows.
+  }
 }

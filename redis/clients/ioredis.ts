@@ -4,6 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../client.ts";
+import { keepSubscribed, type Subscribed } from "./_keep_subscribed.ts";
 
 /** What the adapter needs of an ioredis client. */
 export interface IoredisClient {
@@ -11,22 +12,59 @@ export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string, listener: () => void): unknown;
+  /** Makes another client with the same settings but for these. */
+  duplicate(options: { lazyConnect: boolean; retryStrategy: () => null }): IoredisSubscriber;
+  /** The options that it was made with. */
+  readonly options: { readonly keyPrefix?: string | undefined };
+  /** The state of the connection. */
+  readonly status?: string;
+}
+
+/** What the adapter needs of an ioredis client that subscribes. */
+export interface IoredisSubscriber {
+  /** Connects. */
+  connect(): Promise<unknown>;
+  /** Subscribes to a channel. */
+  subscribe(channel: string): Promise<unknown>;
+  /** Listens for messages. */
+  on(event: "message", listener: (channel: string, message: string) => void): unknown;
+  /** Listens for events of the connection. */
+  on(event: "error" | "end", listener: () => void): unknown;
+  /** Closes the connection. */
+  disconnect(): void;
+  /** The state of the connection. */
+  readonly status: string;
+}
+
+/** What the adapter needs of an ioredis cluster client. */
+export interface IoredisCluster {
+  /** Sends a raw command to the master that keeps its keys. */
+  call(command: string, ...args: string[]): Promise<unknown>;
+  /** Listens for nodes that are added. */
+  on(event: "+node", listener: (node: IoredisClient) => void): unknown;
+  /** The nodes that are known. */
+  nodes(role: "all" | "master"): IoredisClient[];
+  /** True. */
+  readonly isCluster: boolean;
   /** The options that it was made with. */
   readonly options: { readonly keyPrefix?: string | undefined };
 }
 
+/** What is counted as a connection made or lost. */
+const EVENTS = ["connect", "close", "end"];
+
 /** One adapter per client, so that its listeners are added once. */
-const adapters = new WeakMap<IoredisClient, RedisClient>();
+const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
 
 /**
  * Makes an ioredis client (version 5 or later) usable for `RedisLock`. The client stays the user's
  * own: close it after the lock, and listen to its `error` event. Its default settings are fine, those
  * that send commands again after a reconnect too.
  *
- * @param client A client as `new Redis()` makes it.
+ * @param client A client as `new Redis()` or `new Cluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If it is something else (a cluster client, say), or has a `keyPrefix`: it would
- * change the keys of some commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
+ * @throws {TypeError} If it is something else, or has a `keyPrefix`: it would change the keys of some
+ * commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
  *
  * @example Usage
  * ```ts ignore
@@ -37,13 +75,22 @@ const adapters = new WeakMap<IoredisClient, RedisClient>();
  * const client = new Redis("redis://127.0.0.1:6379");
  * await using locks = new RedisLock(ioredis(client));
  * ```
+ *
+ * @example Redis Cluster
+ * ```ts ignore
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
+ * import { Cluster } from "ioredis";
+ *
+ * const cluster = new Cluster(["redis://127.0.0.1:7000"]);
+ * await using locks = new RedisLock(ioredis(cluster));
+ * ```
  */
-export function ioredis(client: IoredisClient): RedisClient {
+export function ioredis(client: IoredisClient | IoredisCluster): RedisClient {
   if (typeof client?.call !== "function" || typeof client.on !== "function") {
-    throw new TypeError("Cannot use this as an ioredis client: pass what new Redis() returns");
-  }
-  if ("isCluster" in client && client.isCluster) {
-    throw new TypeError("Cannot use an ioredis cluster client yet: pass what new Redis() returns");
+    throw new TypeError(
+      "Cannot use this as an ioredis client: pass what new Redis() or new Cluster() returns",
+    );
   }
   if (client.options?.keyPrefix) {
     throw new TypeError(
@@ -52,15 +99,76 @@ export function ioredis(client: IoredisClient): RedisClient {
   }
   const known = adapters.get(client);
   if (known !== undefined) return known;
+  const adapter = isCluster(client) ? adaptCluster(client) : adaptClient(client);
+  adapters.set(client, adapter);
+  return adapter;
+}
+
+function isCluster(client: IoredisClient | IoredisCluster): client is IoredisCluster {
+  return "isCluster" in client && client.isCluster;
+}
+
+function adaptClient(client: IoredisClient): RedisClient {
   let epoch = 0;
-  for (const event of ["connect", "close", "end"]) client.on(event, () => epoch++);
-  const adapter: RedisClient = {
+  for (const event of EVENTS) client.on(event, () => epoch++);
+  return {
     send: (command, args) => client.call(command, ...args),
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {
       return epoch;
     },
     cluster: false,
   };
-  adapters.set(client, adapter);
-  return adapter;
+}
+
+function adaptCluster(cluster: IoredisCluster): RedisClient {
+  let epoch = 0;
+  const watch = (node: IoredisClient) => {
+    for (const event of EVENTS) node.on(event, () => epoch++);
+  };
+  for (const node of cluster.nodes("all")) watch(node);
+  cluster.on("+node", watch);
+  return {
+    // It finds the keys of a script by itself.
+    send: (command, args) => cluster.call(command, ...args),
+    // Nodes pass on to each other what is published, so any of them will do.
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
+    get epoch() {
+      return epoch;
+    },
+    cluster: true,
+  };
+}
+
+/** A master, one that is connected if possible. */
+function anyMaster(cluster: IoredisCluster): IoredisClient {
+  const nodes = cluster.nodes("master");
+  const ready = nodes.filter(({ status }) => status === "ready");
+  const candidates = ready.length > 0 ? ready : nodes;
+  const chosen = candidates[Math.floor(Math.random() * candidates.length)];
+  if (chosen === undefined) throw new Error("No master of the cluster is known");
+  return chosen;
+}
+
+/** Connects and subscribes once. */
+async function subscribe(
+  client: IoredisClient,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscribed> {
+  // Its own reconnecting would not tell when it has subscribed again.
+  const subscriber = client.duplicate({ lazyConnect: true, retryStrategy: () => null });
+  const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
+  subscriber.on("error", () => {}); // what matters is that it ends
+  subscriber.on("message", (_channel, message) => onMessage(message));
+  await subscriber.connect();
+  try {
+    await subscriber.subscribe(channel);
+  } catch (error) {
+    if (subscriber.status !== "end") subscriber.disconnect();
+    throw error;
+  }
+  return { ended, close: () => subscriber.status !== "end" && subscriber.disconnect() };
 }

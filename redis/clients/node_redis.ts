@@ -4,6 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../client.ts";
+import { keepSubscribed, type Subscribed } from "./_keep_subscribed.ts";
 
 /** What the adapter needs of a node-redis client. */
 export interface NodeRedisClient {
@@ -11,18 +12,58 @@ export interface NodeRedisClient {
   sendCommand(args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string, listener: () => void): unknown;
+  /** Makes another client with the same settings but for these. */
+  duplicate(options: { socket: object }): NodeRedisSubscriber;
+  /** The options that it was made with. */
+  readonly options?: { readonly socket?: object };
+  /** Whether it is connected. */
+  readonly isReady?: boolean;
 }
 
+/** What the adapter needs of a node-redis client that subscribes. */
+export interface NodeRedisSubscriber {
+  /** Connects. */
+  connect(): Promise<unknown>;
+  /** Subscribes to a channel, also after each reconnect. */
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+  /** Listens for events of the connection. */
+  on(event: string, listener: () => void): unknown;
+  /** Closes the connection at once. */
+  destroy(): void;
+  /** Whether it is connected, or means to be. */
+  readonly isOpen: boolean;
+}
+
+/** What the adapter needs of a node-redis cluster client. */
+export interface NodeRedisCluster {
+  /** Sends a raw command to the master that keeps a key. */
+  sendCommand(firstKey: string, isReadonly: boolean, args: string[]): Promise<unknown>;
+  /** Listens for events of the connections. */
+  on(event: string, listener: () => void): unknown;
+  /** The masters that are known. */
+  readonly masters: readonly NodeRedisMaster[];
+}
+
+/** What the adapter needs of a master in a node-redis cluster client. */
+export interface NodeRedisMaster {
+  /** The connection to it, if there is one already. */
+  readonly client?: NodeRedisClient | undefined;
+}
+
+/** What is counted as a connection made or lost. */
+const CLIENT_EVENTS = ["ready", "reconnecting", "end"];
+const CLUSTER_EVENTS = ["node-ready", "node-reconnecting", "node-disconnect", "node-error"];
+
 /** One adapter per client, so that its listeners are added once. */
-const adapters = new WeakMap<NodeRedisClient, RedisClient>();
+const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
 
 /**
- * Makes a node-redis client (version 4 or later) usable for `RedisLock`. The client stays the user's
- * own: connect it before, close it after, and listen to its `error` event.
+ * Makes a node-redis client (version 4 or later; for a cluster, 5 or later) usable for `RedisLock`. The
+ * client stays the user's own: connect it before, close it after, and listen to its `error` event.
  *
- * @param client A connected client as `createClient()` makes it.
+ * @param client A connected client as `createClient()` or `createCluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If it is something else: a pool or a cluster client, say.
+ * @throws {TypeError} If it is something else.
  *
  * @example Usage
  * ```ts ignore
@@ -33,27 +74,99 @@ const adapters = new WeakMap<NodeRedisClient, RedisClient>();
  * const client = await createClient().on("error", console.error).connect();
  * await using locks = new RedisLock(nodeRedis(client));
  * ```
+ *
+ * @example Redis Cluster
+ * ```ts ignore
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createCluster } from "redis";
+ *
+ * const cluster = createCluster({ rootNodes: [{ url: "redis://127.0.0.1:7000" }] });
+ * await cluster.on("error", console.error).connect();
+ * await using locks = new RedisLock(nodeRedis(cluster));
+ * ```
  */
-export function nodeRedis(client: NodeRedisClient): RedisClient {
+export function nodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {
   if (typeof client?.sendCommand !== "function" || typeof client.on !== "function") {
-    throw new TypeError("Cannot use this as a node-redis client: pass what createClient() returns");
-  }
-  if ("masters" in client) {
     throw new TypeError(
-      "Cannot use a node-redis cluster client yet: pass what createClient() returns",
+      "Cannot use this as a node-redis client: pass what createClient() or createCluster() returns",
     );
   }
   const known = adapters.get(client);
   if (known !== undefined) return known;
+  const adapter = "masters" in client ? adaptCluster(client) : adaptClient(client);
+  adapters.set(client, adapter);
+  return adapter;
+}
+
+function adaptClient(client: NodeRedisClient): RedisClient {
   let epoch = 0;
-  for (const event of ["ready", "reconnecting", "end"]) client.on(event, () => epoch++);
-  const adapter: RedisClient = {
+  for (const event of CLIENT_EVENTS) client.on(event, () => epoch++);
+  return {
     send: (command, args) => client.sendCommand([command, ...args]),
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {
       return epoch;
     },
     cluster: false,
   };
-  adapters.set(client, adapter);
-  return adapter;
+}
+
+function adaptCluster(cluster: NodeRedisCluster): RedisClient {
+  let epoch = 0;
+  for (const event of CLUSTER_EVENTS) cluster.on(event, () => epoch++);
+  return {
+    send(command, args, key) {
+      // Without a key the client would ask all masters and warn that it cannot merge their replies.
+      if (key === "") return anyMaster(cluster).sendCommand([command, ...args]);
+      return cluster.sendCommand(key, false, [command, ...args]);
+    },
+    // Nodes pass on to each other what is published, so any of them will do.
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
+    get epoch() {
+      return epoch;
+    },
+    cluster: true,
+  };
+}
+
+/** A connection to a master, to one that is connected if possible. */
+function anyMaster({ masters }: NodeRedisCluster): NodeRedisClient {
+  const clients = masters.flatMap(({ client }) => client ?? []);
+  const ready = clients.filter(({ isReady }) => isReady);
+  const candidates = ready.length > 0 ? ready : clients;
+  const chosen = candidates[Math.floor(Math.random() * candidates.length)];
+  if (chosen === undefined) throw new Error("No master of the cluster is connected");
+  return chosen;
+}
+
+/** Connects and subscribes once. */
+async function subscribe(
+  client: NodeRedisClient,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscribed> {
+  // Its own reconnecting could not be stopped while it connects for the first time.
+  const socket = { ...client.options?.socket, reconnectStrategy: false };
+  const subscriber = client.duplicate({ socket });
+  const ended = new Promise<void>((resolve) => {
+    for (const event of ["error", "end"]) {
+      subscriber.on(event, () => subscriber.isOpen || resolve());
+    }
+  });
+  const closed = Promise.withResolvers<void>();
+  const close = () => {
+    if (subscriber.isOpen) subscriber.destroy();
+    closed.resolve(); // it may go without a word
+  };
+  await subscriber.connect();
+  try {
+    await subscriber.subscribe(channel, onMessage);
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { ended: Promise.race([ended, closed.promise]), close };
 }

@@ -1,17 +1,37 @@
--- Makes ARGV[1]#ARGV[2] the owner for `life` ms and issues the next fencing token, which outlives the
--- lock by a minute. Memory pressure can refuse the first write only, before anything happened.
-local function grant(life)
-  local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
-  local token = math.max(last + 1, time[1] * 1000000 + time[2])
-  local keep = math.max(life + 60000, redis.call('PTTL', KEYS[2]))
-  redis.call('SET', KEYS[2], string.format('%.0f', token), 'PX', keep)
-  redis.call('SET', KEYS[1], ARGV[1] .. '#' .. ARGV[2], 'PX', life)
-  return { 1, now, life, token }
+-- Makes `value` the owner for `life` ms and issues the next fencing token, which outlives the lock by a
+-- minute. Memory pressure can refuse the first write of a script only, before anything happened.
+local function give(value, life)
+  local last = tonumber(redis.call('GET', KEYS[4]) or '0') or 0
+  local token = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))
+  redis.call('SET', KEYS[4], token, 'PX', life + 60000)
+  redis.call('SET', KEYS[1], value, 'PX', life)
+  return token
 end
--- The call has it already (its client sent it twice): prolongs it, never shortens it.
-local function again(life)
-  local token = redis.call('GET', KEYS[2])
-  if not token then return grant(life) end
-  redis.call('PEXPIRE', KEYS[1], life)
-  return { 1, now, life, tonumber(token) }
+-- The first waiter that lives, for a lock that is free, and its details. Passes over those whose inbox
+-- has no lease or no listener. An inbox that let a claim run out unconfirmed is parked whole.
+local function nextWaiter(me, mine, lapsed)
+  local claimant = lapsed and string.match(lapsed, '^u(.-) ')
+  if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end
+  while true do
+    local value = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+    if not value or value == me then return value end
+    local _, _, claim, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))
+    local found = redis.call('HMGET', KEYS[3], 'i' .. (inbox or ''), 'p' .. (inbox or ''))
+    if not inbox then
+      redis.call('ZREM', KEYS[2], value)
+    elseif (tonumber(found[1]) or 0) <= now then
+      drop(value)
+    elseif found[2] and listens(inbox) == false then
+      redis.call('ZREM', KEYS[2], value)
+    else
+      return value, claim, inbox
+    end
+  end
+end
+-- Hands the lock over to a waiter and tells its inbox alone; 0 if that was refused.
+local function handOver(value, claim, inbox)
+  drop(value)
+  local token = give(value, tonumber(claim))
+  redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)
+  return tell(inbox, 'g', value, token, now, claim)
 end

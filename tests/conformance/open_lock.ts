@@ -7,7 +7,13 @@ import type { DistributedLock } from "../../mod.ts";
 import { FileLock } from "../../file/mod.ts";
 
 /** The Redis clients under test. */
-export type RedisClientName = "node-redis" | "ioredis" | "deno-redis" | "deno-redis-like";
+export type RedisClientName =
+  | "node-redis"
+  | "node-redis-cluster"
+  | "ioredis"
+  | "ioredis-cluster"
+  | "deno-redis"
+  | "deno-redis-like";
 
 /** A description of a client. */
 export type LockSpec =

@@ -5,6 +5,7 @@
  */
 import { lockKeys } from "../../redis/keys.ts";
 import { type ConformanceRedis, conformanceRedis } from "../servers/redis.ts";
+import { keysLeft } from "../redis/residue.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
 import type { RedisClientName } from "./open_lock.ts";
@@ -14,7 +15,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
   let server: ConformanceRedis | undefined;
   return {
     name: `redis × ${client}`,
-    capabilities: { fifo: "none", endsBy: "ttl", steal: true, attach: true, shared: false },
+    capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
     processes: true,
     ttlMs: 3_000,
     skip,
@@ -40,22 +41,9 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
         async lose(lease) {
           await command("DEL", lockKeys(keyPrefix, lease.name).lock);
         },
-        residue: () => keysOf(command, keyPrefix),
+        residue: () => keysLeft(command, keyPrefix),
         close: () => Promise.resolve(),
       }));
     },
   };
-}
-
-/** The keys of an arena, but for the last fencing tokens. */
-async function keysOf(command: ConformanceRedis["command"], prefix: string): Promise<string[]> {
-  const keys: string[] = [];
-  let cursor = "0";
-  do {
-    const reply = await command("SCAN", cursor, "MATCH", `*${prefix}*`, "COUNT", 1_000);
-    const [next, found] = reply as [string, string[]];
-    keys.push(...found);
-    cursor = next;
-  } while (cursor !== "0");
-  return keys.filter((key) => !/^holdfast:\{.*\}:f:/s.test(key));
 }

@@ -8,6 +8,7 @@ import type { Clock } from "../../core/clock.ts";
 interface Timer {
   readonly atMs: number;
   readonly callback: () => void;
+  isHeld: boolean;
 }
 
 /** A clock whose monotonic and wall time move only when told to. */
@@ -25,14 +26,21 @@ export class FakeClock implements Clock {
   }
 
   schedule(callback: () => void, delayMs: number): () => void {
-    const timer = { atMs: this.#nowMs + Math.max(0, delayMs), callback };
+    const timer: Timer = { atMs: this.#nowMs + Math.max(0, delayMs), callback, isHeld: true };
     this.#timers.add(timer);
-    return () => void this.#timers.delete(timer);
+    return Object.assign(() => void this.#timers.delete(timer), {
+      hold: (isHeld: boolean) => void (timer.isHeld = isHeld),
+    });
   }
 
   /** How many timers are armed. */
   get timers(): number {
     return this.#timers.size;
+  }
+
+  /** How many of them keep the process alive. */
+  get held(): number {
+    return [...this.#timers].filter(({ isHeld }) => isHeld).length;
   }
 
   /** Lets time pass: runs timers in their order, and what they cause. */

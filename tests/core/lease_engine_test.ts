@@ -33,6 +33,8 @@ Deno.test("LeaseEngine keeps one timer for all leases and none for no lease", as
   const { clock, engine } = await openStaggered(50, 1);
   assertEquals(clock.timers, 1);
   await Promise.all(Array.from(engine.leases, (lease) => lease.release()));
+  assertEquals(clock.held, 0);
+  await engine.close(1_000);
   assertEquals(clock.timers, 0);
 });
 

@@ -3,13 +3,14 @@
  *
  * @module
  */
-import { Redis } from "ioredis";
-import { createClient } from "redis";
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster } from "redis";
 import type { RedisClient } from "../../redis/mod.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
+import { pause } from "../servers/wait.ts";
 import { connectLike } from "./deno_redis_like.ts";
 
 /** Not a literal: processes that use another client need not look for it. */
@@ -27,7 +28,7 @@ export async function denoRedisSkip(): Promise<string | undefined> {
   return loaded ? undefined : "jsr:@db/redis cannot be loaded: JSR is out of reach";
 }
 
-/** Connects a client. */
+/** Connects a client; one of a cluster finds all nodes through the one of the URL. */
 export async function openRedisClient(name: RedisClientName, url: string): Promise<OpenClient> {
   switch (name) {
     case "node-redis": {
@@ -35,9 +36,21 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       await client.connect();
       return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
     }
+    case "node-redis-cluster": {
+      const client = createCluster({ rootNodes: [{ url }] }).on("error", () => {});
+      await client.connect();
+      return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
+    }
     case "ioredis": {
       const client = new Redis(url).on("error", () => {});
       return { client: ioredis(client), close: () => endIoredis(client) };
+    }
+    case "ioredis-cluster": {
+      const redisOptions = { disconnectTimeout: 1 };
+      const client = new Cluster([url], { lazyConnect: true, redisOptions });
+      client.on("error", () => {});
+      await client.connect(); // closed while it connects it might never end
+      return { client: ioredis(client), close: () => endIoredisCluster(client) };
     }
     case "deno-redis": {
       const { connect } = await import(DENO_REDIS);
@@ -54,7 +67,23 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
 
 /** `disconnect()` comes to its end later; a test must not go on before. */
 export async function endIoredis(client: Redis): Promise<void> {
-  const ended = new Promise((resolve) => client.once("end", resolve));
+  const ended = endOf(client);
   client.disconnect();
-  if (client.status !== "end") await ended;
+  if (!["end", "reconnecting"].includes(client.status)) await ended;
+}
+
+/**
+ * The same for a cluster client, whose nodes may end after it. The connections by which it looked for
+ * nodes tell nobody that they end, but they do so within their `disconnectTimeout`.
+ */
+async function endIoredisCluster(client: Cluster): Promise<void> {
+  const nodes = client.nodes().filter(({ status }) => status !== "wait" && status !== "end");
+  const ended = Promise.all([client, ...nodes].map(endOf));
+  client.disconnect();
+  await ended;
+  await pause(5);
+}
+
+function endOf(client: Redis | Cluster): Promise<void> {
+  return new Promise((resolve) => client.once("end", () => resolve()));
 }

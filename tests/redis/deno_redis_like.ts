@@ -1,61 +1,96 @@
 /**
  * A small real-socket client with the manners of deno-redis, for machines that cannot load it: one
- * command at a time, no time-outs, commands sent again after a reconnect, and `-` before the text of
- * errors.
+ * command or pipeline at a time, no time-outs, commands sent again after a reconnect, `-` before the
+ * text of errors, subscriptions that reconnect by themselves.
  *
  * @module
  */
-import type { DenoRedisConnection } from "../../redis/clients/deno_redis.ts";
+import type { DenoRedisConnection, DenoRedisSubscription } from "../../redis/clients/deno_redis.ts";
 import { connectResp, type RespConnection } from "../servers/resp.ts";
+import { pause } from "../servers/wait.ts";
 
 /** How often a command is sent again after its connection broke. */
 const MAX_RETRIES = 10;
+const RETRY_EVERY_MS = 20;
 
 /** Connects. */
 export async function connectLike(url: string): Promise<DenoRedisConnection> {
-  const listeners: (() => void)[] = [];
+  const listeners = { reconnecting: [] as (() => void)[], ready: [] as (() => void)[] };
+  const tell = (event: keyof typeof listeners) =>
+    listeners[event].forEach((listener) => listener());
   let connection: RespConnection = await connectResp(url);
   let isClosed = false;
   let last: Promise<unknown> = Promise.resolve();
 
+  const throwIfClosed = () => {
+    if (isClosed) throw new Deno.errors.BadResource("Bad resource ID");
+  };
+
   const reconnect = async () => {
-    for (const listener of listeners) listener();
+    tell("reconnecting");
     for (let tries = 0;; tries++) {
-      if (isClosed) throw new Deno.errors.BadResource("Bad resource ID");
+      throwIfClosed();
       try {
         connection = await connectResp(url);
-        return;
+        break;
       } catch (error) {
         if (tries === MAX_RETRIES) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await pause(RETRY_EVERY_MS);
       }
     }
+    if (isClosed) connection[Symbol.dispose]();
+    else tell("ready");
   };
 
-  const exchange = async (command: string, args: string[]): Promise<unknown> => {
+  const exchange = async (commands: string[][]): Promise<unknown[]> => {
     for (let retries = 0;; retries++) {
-      if (isClosed) throw new Deno.errors.BadResource("Bad resource ID");
+      throwIfClosed();
       try {
-        return await connection.command(command, ...args);
+        const replies = await connection.pipeline(commands);
+        return replies.map((reply) =>
+          reply instanceof Error ? new Error(`-${reply.message}`) : reply
+        );
       } catch (error) {
-        if (connection.isOpen && !isClosed) throw new Error(`-${(error as Error).message}`);
         if (isClosed || retries === MAX_RETRIES) throw error;
         await reconnect();
-        if (isClosed) connection[Symbol.dispose]();
       }
     }
   };
 
+  async function* receive(channel: string): AsyncGenerator<{ message: string }> {
+    while (!isClosed) {
+      try {
+        const [kind, , message] = await connection.next() as string[];
+        if (kind === "message") yield { message: message! };
+      } catch {
+        if (isClosed) return;
+        await reconnect();
+        await connection.command("SUBSCRIBE", channel);
+      }
+    }
+  }
+
   return {
-    sendCommand(command, args = []) {
-      const turn = last.then(() => exchange(command, args));
-      last = turn.catch(() => {});
-      return turn;
+    pipeline() {
+      const commands: string[][] = [];
+      return {
+        sendCommand: (command, args) => Promise.resolve(commands.push([command, ...args])),
+        flush() {
+          const turn = last.then(() => exchange(commands));
+          last = turn.catch(() => {});
+          return turn;
+        },
+      };
+    },
+    async subscribe(channel): Promise<DenoRedisSubscription> {
+      const [reply] = await exchange([["SUBSCRIBE", channel]]);
+      if (reply instanceof Error) throw reply;
+      return { receive: () => receive(channel) };
     },
     close() {
       isClosed = true;
       connection[Symbol.dispose]();
     },
-    addEventListener: (_event, listener) => void listeners.push(listener),
+    addEventListener: (event, listener) => void listeners[event].push(listener),
   };
 }

@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
-import { ACQUIRE, type Script, STEAL } from "../../redis/_scripts.ts";
+import { ASK, LEAVE, RENEW, type Script, STEAL } from "../../redis/_scripts.ts";
 import { bundle, generate } from "../../tools/embed_lua.ts";
 import { startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
 
 const SCRIPTS = new URL("../../redis/scripts/", import.meta.url);
 
@@ -24,53 +25,225 @@ Deno.test("the scripts' headers name the keys and arguments that they use", () =
     }
     assert(!/KEYS\[[^0-9]|ipairs\(KEYS/.test(code), `${name} computes a key`);
     assert(/^-- Returns/m.test(header), `${name} does not say what it returns`);
-    assert(source.split("\n").length <= 40, `${name} is too long`);
+    const lines = source.split("\n").filter((line) => !line.startsWith("-- "));
+    assert(lines.length <= 40, `${name} is too long`);
   }
 });
 
 Deno.test("the generated scripts hold what the sources say", () => {
   // The layout is checked by the gate; here only what the server will get.
   const text = generate();
-  for (const { source, sha1 } of [ACQUIRE, STEAL]) {
+  for (const { source, sha1 } of [ASK, STEAL]) {
     assert(text.includes(sha1));
     assert(text.includes(JSON.stringify(source.split("\n")[0])));
   }
 });
 
-Deno.test("an ask that is executed too late does nothing", async () => {
-  await using server = await startRedis();
-  const run = (script: Script, notAfterMs: number, last: string) =>
-    server.command("EVAL", script.source, 2, "l", "f", "me", "n", 1_000, notAfterMs, last);
-  for (const [script, last] of [[ACQUIRE, "take"], [STEAL, "victim"]] as const) {
-    const [state, serverMs] = await run(script, Date.now() - 60_000, last) as number[];
-    assertEquals(state, -1);
+interface AskArgs {
+  owner: string;
+  nonce?: string;
+  ttlMs?: number;
+  notAfterMs?: number;
+  mode?: "wait" | "try" | "attach";
+  inbox?: string;
+  listens?: boolean;
+  ticket?: number;
+}
+
+/** The scripts on a real server, without a client's help. */
+async function open() {
+  const server = await startRedis();
+  const run = (script: Script, ...args: (string | number)[]) =>
+    server.command("EVAL", script.source, 4, "l", "q", "w", "f", ...args) as Promise<number[]>;
+  const ask = ({ owner, mode = "wait", inbox = "-i", ...more }: AskArgs) => {
+    const { nonce = "n", ttlMs = 5_000, notAfterMs = 0, listens = false, ticket = 0 } = more;
+    const claimMs = Math.min(ttlMs, 3_000);
+    const place = [mode, claimMs, inbox, listens ? 1 : 0, ticket];
+    return run(ASK, owner, nonce, ttlMs, notAfterMs, ...place);
+  };
+  const leave = async (owner: string, tombstoneMs = 0, handoff = 1) =>
+    (await run(LEAVE, `${owner}#n`, tombstoneMs, handoff))[0];
+  const holder = () => server.command("GET", "l");
+  const queue = () => server.command("ZRANGE", "q", 0, -1);
+  return { ...server, run, ask, leave, holder, queue, command: server.command };
+}
+
+Deno.test("an ask or a steal that is executed too late does nothing", async () => {
+  await using redis = await open();
+  for (const late of [true, false]) {
+    const notAfterMs = Date.now() + (late ? -60_000 : 60_000);
+    const [state, serverMs] = await redis.ask({ owner: "a", notAfterMs });
+    assertEquals(state, late ? -1 : 1);
     assert(Math.abs(serverMs! - Date.now()) < 60_000);
-    assertEquals(await server.command("EXISTS", "l", "f"), 0);
-    const [taken] = await run(script, Date.now() + 60_000, last) as number[];
-    assertEquals(taken, 1);
-    await server.command("DEL", "l", "f");
+    await redis.command("DEL", "l", "f");
+    const [stolen] = await redis.run(STEAL, "a", "n", 1_000, notAfterMs, "victim");
+    assertEquals(stolen, late ? -1 : 1);
+    assertEquals(await redis.command("EXISTS", "l"), late ? 0 : 1);
+    await redis.command("DEL", "l", "f");
   }
 });
 
 Deno.test("a replayed ask prolongs but never shortens, and keeps its token", async () => {
-  await using server = await startRedis();
-  const run = (ttlMs: number, nonce = "n") =>
-    server.command("EVAL", ACQUIRE.source, 2, "l", "f", "me", nonce, ttlMs, 0, "take") as Promise<
-      number[]
-    >;
-  const [, , , token] = await run(60_000);
-  const [state, , left, again] = await run(1_000);
+  await using redis = await open();
+  const [, , , token] = await redis.ask({ owner: "a", ttlMs: 60_000 });
+  const [state, , left, again] = await redis.ask({ owner: "a", ttlMs: 1_000 });
   assertEquals([state, again], [1, token]);
-  assert(left! > 50_000 && Number(await server.command("PTTL", "l")) > 50_000);
-  const [taken, , , next] = await run(1_000, "m");
+  assert(left! > 50_000 && Number(await redis.command("PTTL", "l")) > 50_000);
+  const [taken, , , next] = await redis.ask({ owner: "a", nonce: "m", ttlMs: 1_000 });
   assertEquals(taken, 1);
-  assert(next! > token!, "a new call of the same owner is a new grant");
-  assert(Number(await server.command("PTTL", "l")) > 50_000);
+  assert(BigInt(next!) > BigInt(token!), "a new call of the same owner is a new grant");
+  assert(Number(await redis.command("PTTL", "l")) > 50_000);
 });
 
 Deno.test("the last token outlives the lock by a minute and is forgotten then", async () => {
-  await using server = await startRedis();
-  await server.command("EVAL", ACQUIRE.source, 2, "l", "f", "me", "n", 5_000, 0, "take");
-  const left = Number(await server.command("PTTL", "f"));
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  const left = Number(await redis.command("PTTL", "f"));
   assert(left > 60_000 && left <= 65_000, `${left} ms`);
+});
+
+Deno.test("a release hands over to the first waiter, and leaves nothing when all have gone", async () => {
+  await using redis = await open();
+  assertEquals((await redis.ask({ owner: "a" }))[0], 1);
+  for (const [i, owner] of ["b", "c", "d"].entries()) {
+    const [state, , left, ticket, position, waiters, , ours] = await redis.ask({ owner });
+    assertEquals([state, ticket, position, waiters], [2, i + 1, i + 1, i + 1]);
+    assertEquals((await redis.ask({ owner, ticket: i + 1 }))[6], i + 1, "known of this inbox");
+    assert(left! > 4_000 && ours === 0); // "n" is no nonce of ours
+  }
+  assertEquals(await redis.leave("c"), -1);
+  assertEquals(await redis.leave("a"), 1);
+  assertEquals(await redis.holder(), "b#n");
+  assert(Number(await redis.command("PTTL", "l")) <= 3_000, "a claim");
+  assertEquals(await redis.queue(), ["d#n"]);
+  assertEquals(await redis.leave("a"), -1, "a release is done once");
+  assertEquals(await redis.leave("b"), 1);
+  assertEquals(await redis.leave("d"), 1);
+  assertEquals(await redis.command("KEYS", "*"), ["f"]);
+});
+
+Deno.test("nobody barges past those who wait", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b" });
+  await redis.command("DEL", "l"); // as its expiry does
+  assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], 0);
+  assertEquals(await redis.holder(), "b#n");
+  await redis.command("DEL", "l");
+  assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], 1, "nobody waits any more");
+});
+
+Deno.test("a waiter comes back to its place, and moves forward only", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b" });
+  await redis.ask({ owner: "c" });
+  await redis.ask({ owner: "d" });
+  await redis.command("ZREM", "q", "c#n"); // as its parking does
+  const [, , , ticket, position] = await redis.ask({ owner: "c" });
+  assertEquals([ticket, position], [2, 2], "the server kept the ticket");
+  await redis.leave("c");
+  assertEquals((await redis.ask({ owner: "c", ticket: 2 }))[4], 2, "the waiter kept the ticket");
+  assertEquals((await redis.ask({ owner: "c", ticket: 9 }))[4], 2, "never back");
+  assertEquals(await redis.queue(), ["b#n", "c#n", "d#n"]);
+});
+
+Deno.test("tickets that are still about come before new ones when the queue was lost", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "c", ticket: 41 });
+  await redis.ask({ owner: "new" });
+  await redis.ask({ owner: "b", ticket: 40 });
+  assertEquals(await redis.queue(), ["b#n", "c#n", "new#n"]);
+});
+
+Deno.test("a tombstone refuses the asks of one that has left", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  assertEquals(await redis.leave("a", 200), 1);
+  assertEquals((await redis.ask({ owner: "a" }))[0], -2);
+  assertEquals((await redis.run(STEAL, "a", "n", 1_000, 0, "x"))[0], -2);
+  assertEquals(await redis.holder(), null);
+  await waitUntil("it is forgotten", async () => (await redis.ask({ owner: "a" }))[0] === 1);
+  assertEquals(await redis.leave("a", 60_000), 1);
+  assertEquals((await redis.ask({ owner: "a", nonce: "m" }))[0], 1, "another call is not meant");
+});
+
+Deno.test("waiters whose inbox has no lease, or no listener, are passed over", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "dead", inbox: "dead" });
+  await redis.command("HSET", "w", "idead", 1);
+  await redis.ask({ owner: "deaf", inbox: "deaf" });
+  await redis.command("HSET", "w", "pdeaf", 1); // it had proved that it listened
+  await redis.ask({ owner: "quiet", inbox: "quiet" }); // it has not proved anything yet
+  await redis.leave("a");
+  assertEquals(await redis.holder(), "quiet#n");
+  await redis.leave("quiet");
+  assertEquals(await redis.holder(), null);
+  const [state] = await redis.ask({ owner: "deaf", inbox: "deaf" });
+  assertEquals(state, 1, "a deaf one that asks is alive");
+});
+
+Deno.test("an inbox that let a claim run out is parked whole", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 5; i++) await redis.ask({ owner: `frozen${i}`, inbox: "frozen" });
+  await redis.ask({ owner: "b", inbox: "b" });
+  await redis.leave("a");
+  assertEquals(await redis.holder(), "frozen0#n");
+  await redis.command("DEL", "l"); // its claim has run out
+  assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], 0);
+  assertEquals(await redis.holder(), "b#n");
+});
+
+Deno.test("a confirmed holder that dies costs its inbox nothing", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b", inbox: "i" });
+  await redis.ask({ owner: "c", inbox: "i" });
+  await redis.leave("a");
+  assertEquals((await redis.run(RENEW, "b#n", 5_000))[0], 1);
+  await redis.command("DEL", "l");
+  await redis.ask({ owner: "d", mode: "try" });
+  assertEquals(await redis.holder(), "c#n");
+});
+
+Deno.test("without handoff a release frees the lock and keeps the queue", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b" });
+  assertEquals(await redis.leave("a", 0, 0), 1);
+  assertEquals(await redis.holder(), null);
+  assertEquals(await redis.queue(), ["b#n"]);
+  assertEquals((await redis.ask({ owner: "b" }))[0], 1);
+});
+
+Deno.test("what the dead have left is swept", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 200; i++) {
+    await redis.ask({ owner: `gone${i}`, inbox: `gone${i}` });
+    await redis.command("HSET", "w", `pgone${i}`, 1);
+  }
+  await redis.leave("a");
+  assertEquals(await redis.holder(), null, "nobody listens");
+  assertEquals(await redis.queue(), []);
+  for (let i = 0; i < 200; i++) await redis.command("HSET", "w", `igone${i}`, 1);
+  for (let i = 0; i < 64; i++) await redis.ask({ owner: `b${i}` });
+  const fields = await redis.command("HKEYS", "w") as string[];
+  assertEquals(fields.filter((field) => field.includes("gone")), []);
+});
+
+Deno.test("a handover goes through while memory is full", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b" });
+  await redis.command("CONFIG", "SET", "maxmemory", 1);
+  assertEquals(await redis.leave("a"), 1);
+  assertEquals(await redis.holder(), "b#n");
+  const refused = await redis.ask({ owner: "c" }).then(() => "", (error) => error.message);
+  assert(refused.includes("OOM"), refused);
+  assertEquals(await redis.queue(), []);
+  await redis.command("CONFIG", "SET", "maxmemory", 0);
 });

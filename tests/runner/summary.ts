@@ -16,7 +16,8 @@ export interface Summary {
 // deno-lint-ignore no-control-regex -- the escape character is what colours begin with
 const COLOURS = /\x1b\[[\d;]*m/g;
 const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$/gm;
-const IGNORED_LINE = /^\s*(.+) \.\.\. ignored(?: \(.*\))?$/gm;
+// Where files run side by side, each line begins with its file.
+const IGNORED_LINE = /^\s*(?:\S+\.ts => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
 
 /** Reads the last summary line; undefined if there is none, as after a type error. */
 export function readSummary(output: string): Summary | undefined {

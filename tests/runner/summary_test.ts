@@ -33,3 +33,9 @@ Deno.test("closingLine() mentions skipped tests only if there are any", () => {
   assertEquals(closingLine({ ...NONE, passed: 3 }), "3 passed, 0 failed");
   assertEquals(closingLine({ ...NONE, failed: 1, skipped: 2 }), "0 passed, 1 failed, 2 skipped");
 });
+
+Deno.test("readSummary() names skipped tests also where files run side by side", () => {
+  const output = "./tests/a_test.ts => needs => the moon ... ignored (0ms)\n" +
+    "../tmp/b_test.ts => a test ... ignored (0ms)\n\nok | 1 passed | 0 failed | 2 ignored (1ms)\n";
+  assertEquals(readSummary(output)?.skippedNames, ["needs => the moon", "a test"]);
+});

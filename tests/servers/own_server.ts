@@ -27,6 +27,8 @@ export interface OwnServerSpec {
   /** What follows the image's name. */
   readonly containerArguments: readonly string[];
   readonly containerPort: number;
+  /** Chooses the port; any free one by default. */
+  choosePort?(): number;
   /**
    * True if this very server serves, and no other one that got the port; must have a bound of its
    * own. The process id is undefined for a container.
@@ -72,7 +74,7 @@ async function startOnce(spec: OwnServerSpec): Promise<OwnServer> {
     prefix: "holdfast-",
     ...spec.baseDirectory !== undefined && { dir: spec.baseDirectory },
   });
-  const place = { port: freePort(), directory };
+  const place = { port: (spec.choosePort ?? freePort)(), directory };
   const logFile = `${directory}/output.log`;
   const launch = await plan(spec, place);
   const process = await startGuarded({ ...launch, remove: directory, logFile });

@@ -10,20 +10,41 @@ const FIRST_PORT = 10_000;
 const PORT_COUNT = 22_000;
 const ATTEMPTS = 100;
 
+/** How far above its port a Redis Cluster node listens to the other nodes. */
+const BUS_OFFSET = 10_000;
+
 /** Listens on a free port. */
 export function listenOnFreePort(): Deno.TcpListener {
-  for (let attempt = 1;; attempt++) {
-    const port = FIRST_PORT + Math.floor(Math.random() * PORT_COUNT);
-    try {
-      return Deno.listen({ hostname: "127.0.0.1", port });
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse) || attempt === ATTEMPTS) throw error;
-    }
-  }
+  return retried(() => listen(FIRST_PORT + Math.floor(Math.random() * PORT_COUNT)));
 }
 
 /** A port that was free a moment ago. */
 export function freePort(): number {
   using listener = listenOnFreePort();
   return listener.addr.port;
+}
+
+/** A port that was free a moment ago, together with that of its cluster bus. */
+export function freeClusterPort(): number {
+  return retried(() => {
+    using listener = listen(FIRST_PORT + Math.floor(Math.random() * (PORT_COUNT - BUS_OFFSET)));
+    const { port } = listener.addr;
+    using _bus = listen(port + BUS_OFFSET);
+    return port;
+  });
+}
+
+function listen(port: number): Deno.TcpListener {
+  return Deno.listen({ hostname: "127.0.0.1", port });
+}
+
+/** Tries again while a port is in use. */
+function retried<T>(attempt: () => T): T {
+  for (let count = 1;; count++) {
+    try {
+      return attempt();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse) || count === ATTEMPTS) throw error;
+    }
+  }
 }

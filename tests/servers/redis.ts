@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ownSource, serverSource } from "./find.ts";
+import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import { type OwnServer, type OwnServerSpec, startOwnServer } from "./own_server.ts";
 import { connectResp, redisAddress, type RespConnection } from "./resp.ts";
 import { bounded } from "./wait.ts";
@@ -33,11 +33,19 @@ export interface ConformanceRedis extends AsyncDisposable {
   readonly command: RedisCommand;
 }
 
-/** Starts a throw-away Redis server with the given arguments besides the usual ones. */
-export async function startRedis(
-  options: { readonly args?: readonly string[] } = {},
-): Promise<RedisServer> {
-  const server = await startOwnServer(await specOf(options.args ?? []));
+/** Settings of an own Redis server. */
+export interface RedisServerOptions {
+  /** Arguments besides the usual ones. */
+  readonly args?: readonly string[];
+  /** What to start it with; what was found by default. */
+  readonly source?: OwnSource;
+  /** Chooses its port; any free one by default. */
+  choosePort?(): number;
+}
+
+/** Starts a throw-away Redis server. */
+export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const server = await startOwnServer(await specOf(options));
   const url = urlOf(server.port);
   const observer = observe(url);
   // At once: a test must not be the one to open what outlives it.
@@ -63,11 +71,12 @@ export async function startRedis(
   });
 }
 
-async function specOf(extraArgs: readonly string[]): Promise<OwnServerSpec> {
-  const args = [...NO_FILES, ...extraArgs];
+async function specOf(options: RedisServerOptions): Promise<OwnServerSpec> {
+  const args = [...NO_FILES, ...options.args ?? []];
   return {
     title: "Redis",
-    source: await ownSource("redis"),
+    source: options.source ?? await ownSource("redis"),
+    ...options.choosePort && { choosePort: options.choosePort },
     localArguments: ({ port, directory }) => [
       ...["--port", String(port), "--bind", "127.0.0.1", "--dir", directory],
       ...args,
@@ -140,6 +149,7 @@ async function isServing(url: string, pid: number | undefined): Promise<boolean>
   try {
     return await bounded("The probe", PROBE_BOUND_MS, async (signal) => {
       using connection = await connectResp(url, signal);
+      await connection.command("PING"); // refused while it loads its data
       const info = String(await connection.command("INFO", "server"));
       return pid === undefined || info.includes(`\r\nprocess_id:${pid}\r\n`);
     });

@@ -12,6 +12,10 @@ export interface RespConnection extends Disposable {
   readonly isOpen: boolean;
   /** Sends a command and resolves with its reply; rejects with the server's error. */
   command(...args: (string | number)[]): Promise<unknown>;
+  /** Sends commands together; resolves with their replies, errors among them. */
+  pipeline(commands: (string | number)[][]): Promise<unknown[]>;
+  /** Waits for a reply that no command asked for: a message of a subscription. */
+  next(): Promise<unknown>;
 }
 
 /** Connects, authenticates and selects the database as the URL says. */
@@ -45,24 +49,35 @@ function respConnection(socket: Deno.TcpConn | Deno.TlsConn, signal?: AbortSigna
   const readReply = replyReader(socket);
   const closing = closer(socket, signal);
   let last: Promise<unknown> = Promise.resolve();
-  const exchange = async (args: (string | number)[]) => {
+  const guard = async <T>(work: () => Promise<T>) => {
     if (!closing.isOpen) throw new Error("The connection is closed");
     try {
-      await writeAll(socket, encodeCommand(args));
-      return await readReply();
+      return await work();
     } catch (error) {
       closing[Symbol.dispose]();
       throw error;
     }
   };
+  const exchange = (commands: (string | number)[][]) =>
+    guard(async () => {
+      await writeAll(socket, encodeCommands(commands));
+      const replies: unknown[] = [];
+      while (replies.length < commands.length) replies.push(await readReply());
+      return replies;
+    });
+  const pipeline = (commands: (string | number)[][]) => {
+    const turn = last.then(() => exchange(commands));
+    last = turn.catch(() => {});
+    return turn;
+  };
   return {
     get isOpen() {
       return closing.isOpen;
     },
+    pipeline,
+    next: () => guard(readReply),
     async command(...args) {
-      const turn = last.then(() => exchange(args));
-      last = turn.catch(() => {});
-      const reply = await turn;
+      const [reply] = await pipeline([args]);
       if (reply instanceof Error) throw reply;
       return reply;
     },
@@ -70,13 +85,14 @@ function respConnection(socket: Deno.TcpConn | Deno.TlsConn, signal?: AbortSigna
   };
 }
 
-function encodeCommand(args: (string | number)[]): Uint8Array {
+function encodeCommands(commands: (string | number)[][]): Uint8Array {
   const encoder = new TextEncoder();
-  const parts = args.map((arg) => {
+  const encode = (arg: string | number) => {
     const text = String(arg);
     return `$${encoder.encode(text).length}\r\n${text}\r\n`;
-  });
-  return encoder.encode(`*${args.length}\r\n${parts.join("")}`);
+  };
+  const texts = commands.map((args) => `*${args.length}\r\n${args.map(encode).join("")}`);
+  return encoder.encode(texts.join(""));
 }
 
 /** Reads one reply after the other; error replies are returned, for they may be array items. */

@@ -1,0 +1,63 @@
+-- Forgets what the dead have left. Called now and then, does nothing unless more is left than lives.
+local function sweep()
+  if redis.call('HLEN', KEYS[3]) <= 4 * redis.call('ZCARD', KEYS[2]) + 64 then return end
+  local all = redis.call('HGETALL', KEYS[3])
+  for i = 1, #all, 2 do
+    local kind, name = string.sub(all[i], 1, 1), string.sub(all[i], 2)
+    if kind == 't' and tonumber(all[i + 1]) <= now then
+      redis.call('HDEL', KEYS[3], all[i])
+    elseif kind == 'd' and not redis.call('ZSCORE', KEYS[2], name) then
+      local _, _, _, inbox = parse(all[i + 1])
+      local lease = tonumber(redis.call('HGET', KEYS[3], 'i' .. inbox) or '0')
+      if lease <= now then drop(name) end
+    elseif kind == 'i' and tonumber(all[i + 1]) <= now then
+      redis.call('HDEL', KEYS[3], all[i], 'p' .. name)
+    end
+  end
+end
+-- Puts the caller into the queue, keeps it there, or moves it forward to the ticket that it brings.
+-- Renews the lease of its inbox, for all who wait there. Returns its ticket.
+local function enqueue(me, entry, last, proved)
+  local inbox, brought = ARGV[7], tonumber(ARGV[9])
+  local ticket, since = parse(entry)
+  ticket = tonumber(ticket) or (brought > 0 and brought)
+  if not ticket then ticket = redis.call('HINCRBY', KEYS[3], 'n', 1) end
+  if brought > 0 then
+    ticket = math.min(ticket, brought)
+    -- A queue that was lost begins anew behind the tickets that are still about.
+    if brought > (tonumber(last) or 0) then redis.call('HSET', KEYS[3], 'n', brought) end
+  end
+  entry = table.concat({ ticket, since or string.format('%.0f', now), ARGV[6], inbox }, ' ')
+  redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)
+  -- One that asks again may have lost its subscription for good: it must not be passed over for ever.
+  local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))
+  if proves and not proved then redis.call('HSET', KEYS[3], 'p' .. inbox, '1') end
+  if proved and not proves then redis.call('HDEL', KEYS[3], 'p' .. inbox) end
+  redis.call('ZADD', KEYS[2], ticket, me)
+  if ticket % 64 == 0 then sweep() end
+  return ticket
+end
+-- How many waiters of this inbox are in the queue, for one that asks again.
+local function known()
+  local count, all = 0, redis.call('HGETALL', KEYS[3])
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 1) == 'd' then
+      local _, _, _, inbox = parse(all[i + 1])
+      if inbox == ARGV[7] and redis.call('ZSCORE', KEYS[2], string.sub(all[i], 2)) then
+        count = count + 1
+      end
+    end
+  end
+  return count
+end
+local function queued(me, ticket, left, holder)
+  local position, waiters = redis.call('ZRANK', KEYS[2], me) + 1, redis.call('ZCARD', KEYS[2])
+  local again = ARGV[9] ~= '0'
+  -- Those who ask again keep the queue alive for all; a new one need only see to a new queue.
+  if again or waiters == 1 then
+    redis.call('PEXPIRE', KEYS[2], 30000)
+    redis.call('PEXPIRE', KEYS[3], 30000)
+  end
+  local ours = string.match(holder, '#%x+$') and 1 or 0
+  return { 2, now, left, ticket, position, waiters, again and known() or -1, ours }
+end

@@ -1,0 +1,27 @@
+-- The queue. KEYS[2] holds waiting values by ticket. KEYS[3] holds, by a letter and a name: 'n' the last
+-- ticket, there as long as anybody waits; 'd'value 'ticket since claim inbox'; 'i'inbox end of its
+-- lease; 'p'inbox '1' if it has proved that it listens; 't'value end of a tombstone; 'h' the holder that
+-- came from the queue, 'u' (claim unconfirmed) or 'c' and 'inbox value'.
+local function parse(entry)
+  if not entry then return nil end
+  return string.match(entry, '^(%d+) (%d+) (%d+) (.*)$')
+end
+-- Out of the queue for good. Without the second line it is parked: its ticket waits for its next ask.
+local function drop(value)
+  redis.call('ZREM', KEYS[2], value)
+  redis.call('HDEL', KEYS[3], 'd' .. value)
+end
+-- Whether somebody listens to an inbox; nil if the user may not ask.
+local function listens(inbox)
+  local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:inbox:' .. inbox)
+  if reply.err then return nil end
+  return reply[2] > 0
+end
+-- Forgets the queue when nobody is in it, parked, or kept out by a tombstone.
+local function tidy()
+  if redis.call('EXISTS', KEYS[2]) == 1 then return end
+  for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do
+    if string.find(field, '^[dt]') then return end
+  end
+  redis.call('DEL', KEYS[3])
+end

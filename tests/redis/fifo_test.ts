@@ -1,0 +1,85 @@
+/**
+ * First come, first served, across processes.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { say } from "./figures.ts";
+import { keysLeft } from "./residue.ts";
+import { type Grant, inversions, startWorker, type Worker } from "./workers.ts";
+
+/** The soak runs the full figure. */
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 3_000;
+const PROCESSES = 4;
+const WAITERS = 50;
+const SEED = Number(Deno.env.get("HOLDFAST_SEED") ?? 20_261_120);
+const BOUND_MS = 300_000;
+
+function start(server: RedisServer, aborts: boolean): Worker[] {
+  const spec = {
+    strategy: "redis",
+    client: "node-redis",
+    url: server.url,
+    keyPrefix: "fifo:",
+    ttlMs: 10_000,
+  } as const;
+  return Array.from({ length: PROCESSES }, (_, i) => {
+    const waiters = Math.floor((WAITERS + i) / PROCESSES);
+    return startWorker({ spec, name: "n", waiters, aborts, seed: SEED + i });
+  });
+}
+
+function all(workers: readonly Worker[]): Grant[] {
+  return workers.flatMap(({ grants }) => grants);
+}
+
+/** Tokens are unique, nobody was overtaken, nothing is left on the server. */
+async function check(server: RedisServer, grants: readonly Grant[]): Promise<void> {
+  assertEquals(new Set(grants.map(({ token }) => token)).size, grants.length);
+  assert(grants.length >= GRANTS);
+  assertEquals(inversions(grants), 0, `seed ${SEED}`);
+  await waitUntil("only fencing keys are left", async () => {
+    return (await keysLeft(server.command)).length === 0;
+  }, 60_000);
+}
+
+Deno.test("RedisLock serves waiters of several processes in order", async () => {
+  await using server = await startRedis();
+  const workers = start(server, false);
+  try {
+    await waitUntil("enough were granted", () => all(workers).length >= GRANTS, BOUND_MS);
+    for (const worker of workers) assertEquals(await worker.finish(), 0);
+    await check(server, all(workers));
+  } finally {
+    for (const worker of workers) await worker[Symbol.asyncDispose]();
+  }
+});
+
+Deno.test("RedisLock keeps the order when waiters time out and processes are killed", async () => {
+  say(`seed ${SEED}`);
+  await using server = await startRedis();
+  const workers = start(server, true);
+  try {
+    const reached = (share: number) => () => all(workers).length >= GRANTS * share;
+    await waitUntil("the work goes on", reached(0.3), BOUND_MS);
+    workers[0]!.kill("SIGKILL");
+    await waitUntil("the work goes on", reached(0.6), BOUND_MS);
+    workers[1]!.kill("SIGKILL");
+    await waitUntil("enough were granted", reached(1), BOUND_MS);
+    for (const worker of workers.slice(2)) assertEquals(await worker.finish(), 0);
+    await check(server, all(workers));
+  } finally {
+    for (const worker of workers) await worker[Symbol.asyncDispose]();
+  }
+});
+
+Deno.test("inversions() sees one who was overtaken", () => {
+  const grant = (token: string, calledUs: number, queuedUs: number | null) => ({
+    token,
+    calledUs,
+    queuedUs,
+  });
+  assertEquals(inversions([grant("1", 0, null), grant("2", 1, 2), grant("3", 3, 4)]), 0);
+  assertEquals(inversions([grant("1", 0, null), grant("3", 1, 2), grant("2", 3, 4)]), 1);
+  assertEquals(inversions([grant("3", 1, 5), grant("2", 3, 4)]), 0, "called while it was asking");
+});

@@ -1,0 +1,130 @@
+/**
+ * Many waiters for one lock in this process, over several instances, each with clients of its own.
+ *
+ * @module
+ */
+import { assert } from "@std/assert";
+import { type Lease, LeaseLostError, LockUnavailableError } from "../../mod.ts";
+import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { within } from "../conformance/wait.ts";
+import { pause } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import type { Grant } from "./workers.ts";
+
+/** How long anybody may wait for one lease. */
+const WAIT_BOUND_MS = 60_000;
+
+/** What the fleet does. */
+export interface FleetOptions {
+  /** One instance for each. */
+  readonly urls: readonly string[];
+  readonly name: string;
+  readonly waiters: number;
+  readonly client?: RedisClientName;
+  readonly options?: RedisLockOptions;
+  /** How long in ms each holds the lock. */
+  readonly holdMs?: number;
+}
+
+/** Waiters at work. */
+export interface Fleet extends AsyncDisposable {
+  readonly grants: Grant[];
+  readonly locks: readonly RedisLock[];
+  /** How often two leases were provable at once, or came in another order than their tokens. */
+  readonly overlaps: number;
+  /** How many calls ended because the server was out of reach. */
+  readonly refusals: number;
+  /** Everybody who waits is served once more, and goes. */
+  finish(): Promise<void>;
+}
+
+/** Watches that leases of one lock follow one another. */
+export class Gauge {
+  overlaps = 0;
+  #holder: Lease | null = null;
+  #token = 0n;
+
+  /** A lease is used from now on. */
+  enter(lease: Lease): void {
+    if (this.#holder !== null && this.#holder.remainingMs > 0) this.overlaps++;
+    if (lease.fencingToken <= this.#token) this.overlaps++;
+    this.#token = lease.fencingToken;
+    this.#holder = lease;
+  }
+
+  /** It is not used any more. */
+  leave(lease: Lease): void {
+    if (this.#holder === lease) this.#holder = null;
+  }
+}
+
+/** Starts the waiters. */
+export async function startFleet(fleet: FleetOptions): Promise<Fleet> {
+  const { urls, client = "node-redis", waiters, options = {} } = fleet;
+  const clients = await Promise.all(urls.map((url) => openRedisClient(client, url)));
+  const locks = clients.map(({ client }) => new RedisLock(client, options));
+  const gauge = new Gauge();
+  const grants: Grant[] = [];
+  const state = { done: false, refusals: 0 };
+  const running = Promise.all(Array.from({ length: waiters }, async (_, i) => {
+    while (!state.done) {
+      const grant = await turn(locks[i % locks.length]!, fleet, gauge);
+      if (grant !== null) grants.push(grant);
+      else if (!state.done) {
+        state.refusals++;
+        await pause(20);
+      }
+    }
+  }));
+  running.catch(() => {}); // heard by those who wait for the end
+  return {
+    grants,
+    locks,
+    get overlaps() {
+      return gauge.overlaps;
+    },
+    get refusals() {
+      return state.refusals;
+    },
+    async finish() {
+      state.done = true;
+      await running;
+    },
+    async [Symbol.asyncDispose]() {
+      state.done = true;
+      await Promise.all(locks.map((lock) => lock[Symbol.asyncDispose]()));
+      await running.catch(() => {});
+      await Promise.all(clients.map(({ close }) => close()));
+    },
+  };
+}
+
+function nowUs(): number {
+  return performance.now() * 1_000;
+}
+
+/** One critical section; `null` if the server was out of reach. */
+async function turn(
+  lock: RedisLock,
+  { name, holdMs = 0 }: FleetOptions,
+  gauge: Gauge,
+): Promise<Grant | null> {
+  const calledUs = nowUs();
+  let queuedUs: number | null = null;
+  const onWait = () => void (queuedUs ??= nowUs());
+  let lease: Lease;
+  try {
+    lease = await within("nobody waits for ever", lock.acquire(name, { onWait }), WAIT_BOUND_MS);
+  } catch (error) {
+    if (error instanceof LockUnavailableError) return null;
+    throw error;
+  }
+  gauge.enter(lease);
+  if (holdMs > 0) await pause(holdMs);
+  gauge.leave(lease);
+  const { fencingToken: token, signal } = lease;
+  await lease.release();
+  assert(!signal.aborted || signal.reason instanceof LeaseLostError);
+  return { token: String(token), calledUs, queuedUs };
+}

@@ -1,0 +1,105 @@
+/**
+ * Other libraries on the same key: a plain `SET key token NX PX` excludes us, and we exclude it.
+ */
+import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { Redis } from "ioredis";
+import Redlock from "redlock";
+import { Mutex } from "redis-semaphore";
+import { RedisLock } from "../../redis/mod.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
+import { within } from "../conformance/wait.ts";
+import { startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { endIoredis } from "./clients.ts";
+import { say } from "./figures.ts";
+import { nothingLeft } from "./traces.ts";
+
+/** The soak runs the full figure. */
+const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 300;
+const TTL_MS = 10_000;
+/** redis-semaphore puts "mutex:" before the name. */
+const KEY = "mutex:orders";
+const RETRY_MS = 5;
+const UNLOCK =
+  `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`;
+
+/** Takes the lock; what it returns gives it back. */
+type Take = () => Promise<() => Promise<unknown>>;
+
+function rawTake(client: Redis): Take {
+  return async () => {
+    const token = crypto.randomUUID();
+    while (await client.set(KEY, token, "PX", TTL_MS, "NX") === null) await pause(RETRY_MS);
+    return () => client.eval(UNLOCK, 1, KEY, token);
+  };
+}
+
+function redlockTake(client: Redis): Take {
+  const settings = { retryCount: -1, retryDelay: RETRY_MS, retryJitter: 1 };
+  const redlock = new Redlock([client], settings);
+  return async () => {
+    const lock = await redlock.acquire([KEY], TTL_MS);
+    return () => lock.release();
+  };
+}
+
+function semaphoreTake(client: Redis): Take {
+  return async () => {
+    const options = { lockTimeout: TTL_MS, acquireTimeout: 60_000, retryInterval: RETRY_MS };
+    const mutex = new Mutex(client, KEY.slice("mutex:".length), options);
+    await mutex.acquire();
+    return () => mutex.release();
+  };
+}
+
+function ourTake(lock: RedisLock): Take {
+  return async () => {
+    const lease = await lock.acquire(KEY);
+    return () => lease.release();
+  };
+}
+
+/** Four of each kind, so that one of ours always waits, work until there were enough critical sections; counts them by kind. */
+async function compete(takers: Record<string, Take>): Promise<Map<string, number>> {
+  const counts = new Map(Object.keys(takers).map((kind) => [kind, 0]));
+  let inside = 0;
+  let sections = 0;
+  const work = async (kind: string, take: Take) => {
+    while (sections < SECTIONS) {
+      const release = await take();
+      assertEquals(++inside, 1, "two are inside");
+      await pause(1);
+      inside--;
+      sections++;
+      counts.set(kind, counts.get(kind)! + 1);
+      await release();
+      await pause(1);
+    }
+  };
+  const kinds = Object.entries(takers);
+  const all = [...kinds, ...kinds, ...kinds, ...kinds];
+  await Promise.all(all.map(([kind, take]) => work(kind, take)));
+  return counts;
+}
+
+Deno.test("RedisLock shares a key with redlock, redis-semaphore and a plain SET NX PX", async () => {
+  await using server = await startRedis();
+  const clients = Array.from({ length: 4 }, () => new Redis(server.url).on("error", () => {}));
+  const [a, b, c, d] = clients as [Redis, Redis, Redis, Redis];
+  await waitUntil("all are connected", () => clients.every(({ status }) => status === "ready"));
+  {
+    await using lock = new RedisLock(ioredis(a), { keyPrefix: "", ttlMs: TTL_MS, handoff: false });
+    const takers = {
+      ours: ourTake(lock),
+      redlock: redlockTake(b),
+      "redis-semaphore": semaphoreTake(c),
+      raw: rawTake(d),
+    };
+    const counts = await within("enough are done", compete(takers), 300_000);
+    say([...counts].map(([kind, count]) => `${kind} ${count}`).join(", "));
+    for (const [kind, count] of counts) assertGreaterOrEqual(count, SECTIONS / 100, kind);
+    assert(counts.size === 4);
+  }
+  for (const client of clients) await endIoredis(client);
+  await nothingLeft(server);
+});

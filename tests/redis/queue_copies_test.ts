@@ -1,0 +1,213 @@
+/**
+ * Copies of commands that are executed late, and clean-ups that cross a new try.
+ */
+import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
+import { within } from "../conformance/wait.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { Gate, type SentScript } from "./gated_client.ts";
+import { AT_ONCE_MS, play, type Stage } from "./race_stage.ts";
+
+const OWNER = "somebody-with-an-id-of-its-own";
+
+/** The server's clock is known, as in a service that runs. */
+async function warmUp({ lock }: Stage): Promise<void> {
+  await (await lock.acquire("warm-up")).release();
+}
+
+/** Loses the reply of the first script of this kind. */
+function loseFirst(script: SentScript["script"]): (sent: SentScript) => void {
+  let lost = 0;
+  return (sent) => {
+    if (sent.script === script && lost++ === 0) throw new Error("The connection was lost");
+  };
+}
+
+function sentOf({ gates }: Stage, script: SentScript["script"]): SentScript[] {
+  return gates.sent.filter((sent) => sent.script === script);
+}
+
+/** Sends a copy by hand; the state that the script answers. */
+async function replay({ server }: Stage, { copy }: SentScript): Promise<number> {
+  const [state] = await server.command(...copy) as number[];
+  return state!;
+}
+
+Deno.test("RedisLock: retries inside a call send no clean-up, and its release leaves a tombstone", () =>
+  play(async (stage) => {
+    await warmUp(stage);
+    stage.gates.sent.length = 0;
+    stage.gates.onReply = loseFirst("ask");
+    const lease = await within("it asks again", stage.lock.acquire("n"), AT_ONCE_MS);
+    assertEquals(stage.gates.sent.map(({ script }) => script), ["ask", "ask"]);
+    const [first, again] = stage.gates.sent;
+    assertEquals(first!.args.slice(0, 2), again!.args.slice(0, 2), "under the same value");
+    await lease.release();
+    const [leave] = sentOf(stage, "leave");
+    assertGreater(Number(leave!.args[1]), 0);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a copy of an ask does nothing after the release, for as long as it may come", () =>
+  play(async (stage) => {
+    await warmUp(stage);
+    stage.gates.sent.length = 0;
+    stage.gates.onReply = loseFirst("ask");
+    await (await stage.lock.acquire("n")).release();
+    const [ask] = sentOf(stage, "ask");
+    const states = new Set<number>();
+    await waitUntil("it is too late for it", async () => {
+      const state = await replay(stage, ask!);
+      states.add(state);
+      assertEquals(await stage.holder(), null);
+      return state === -1;
+    });
+    assertEquals([...states], [-2, -1], "refused by the tombstone, then by its own time");
+    await stage.freeAtOnce();
+    assertEquals(await replay(stage, ask!), -1);
+  }));
+
+Deno.test("RedisLock: a copy of a clean ask does nothing once its time is over", () =>
+  play(async (stage) => {
+    const { server: { command } } = stage;
+    await warmUp(stage);
+    stage.gates.sent.length = 0;
+    await (await stage.lock.acquire("n")).release();
+    assertEquals(sentOf(stage, "leave")[0]!.args[1], "0", "no copy can be under way");
+    const [ask] = sentOf(stage, "ask");
+    const notAfterMs = Number(ask!.args[3]);
+    assertGreater(notAfterMs, 0);
+    await waitUntil("its time is over", async () => {
+      const [s, us] = (await command("TIME") as string[]).map(Number);
+      return s! * 1_000 + us! / 1_000 > notAfterMs + 1;
+    });
+    assertEquals(await replay(stage, ask!), -1);
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a copy of the very first ask, which has no time limit, is refused", () =>
+  play(async (stage) => {
+    stage.gates.onReply = loseFirst("ask");
+    await (await stage.lock.acquire("n")).release();
+    const [ask] = sentOf(stage, "ask");
+    assertEquals(ask!.args[3], "0");
+    assertEquals(await replay(stage, ask!), -2);
+    assertGreater(Number(await stage.server.command("PTTL", stage.keys.details)), 20_000);
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+    assertEquals(await replay(stage, ask!), -2);
+  }));
+
+Deno.test("RedisLock: a copy that a reconnect may have made is refused", () =>
+  play(async (stage) => {
+    await warmUp(stage);
+    stage.gates.sent.length = 0;
+    stage.gates.onReply = ({ script }) => {
+      if (script === "ask") stage.gates.epoch++;
+    };
+    await (await stage.lock.acquire("n")).release();
+    const [ask] = sentOf(stage, "ask");
+    assertEquals(await replay(stage, ask!), -2);
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a copy of the ask of a waiter that gave up does not queue a ghost", () =>
+  play(async (stage) => {
+    await warmUp(stage);
+    stage.gates.sent.length = 0;
+    stage.gates.onReply = loseFirst("ask");
+    const abort = new AbortController();
+    const { held, waiting } = await stage.queueUp(abort.signal);
+    abort.abort();
+    await assertRejects(() => waiting, DOMException);
+    await waitUntil("it has left", async () => await stage.waiting() === 0);
+    for (const ask of sentOf(stage, "ask")) assert(await replay(stage, ask) < 0);
+    assertEquals(await stage.waiting(), 0);
+    await held.release();
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a clean-up that comes late spares the next call of the same owner", () =>
+  play(async (stage) => {
+    const { gates, lock } = stage;
+    await warmUp(stage);
+    const reply = new Gate();
+    const cleanUp = new Gate();
+    gates.onReply = reply.first("ask");
+    gates.onRequest = cleanUp.first("leave");
+    const abort = new AbortController();
+    const first = lock.acquire("n", { ownerId: OWNER, signal: abort.signal });
+    first.catch(() => {}); // it is awaited later
+    await reply.arrived; // granted, but not told
+    abort.abort();
+    await assertRejects(() => first, DOMException);
+    await cleanUp.arrived;
+    const lease = await within("it is ours still", lock.acquire("n", { ownerId: OWNER }));
+    const value = await stage.holder();
+    cleanUp.open();
+    reply.open();
+    await waitUntil("the clean-up is over", () => sentOf(stage, "leave").length > 0);
+    await lease.renew();
+    assertEquals(await stage.holder(), value);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a clean-up hands the lock of a call that was given up to the next one", () =>
+  play(async (stage) => {
+    const { gates, lock } = stage;
+    await warmUp(stage);
+    const reply = new Gate();
+    const cleanUp = new Gate();
+    gates.onReply = reply.first("ask");
+    gates.onRequest = cleanUp.first("leave");
+    const abort = new AbortController();
+    const first = lock.acquire("n", { signal: abort.signal });
+    first.catch(() => {}); // it is awaited later
+    await reply.arrived;
+    abort.abort();
+    await cleanUp.arrived;
+    const second = lock.acquire("n"); // behind an owner that nobody is
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    cleanUp.open();
+    const lease = await within("it is handed over", second, AT_ONCE_MS);
+    reply.open();
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a renewal that comes late neither shortens nor revives, nor harms the next holder", () =>
+  play(async (stage) => {
+    const { lock, other, server: { command }, keys } = stage;
+    const lease = await lock.acquire("n");
+    await lease.renew(70_000);
+    const [short] = sentOf(stage, "renew");
+    await lease.renew(600_000);
+    const late = { ...short!, copy: short!.copy };
+    assertEquals(await replay(stage, late), 1);
+    assertGreater(Number(await command("PTTL", keys.lock)), 590_000);
+    assertGreater(lease.remainingMs, 590_000 * 0.99 - 2_000);
+    await lease.release();
+    assertEquals(await replay(stage, late), 0);
+    assertEquals(await stage.holder(), null);
+    const next = await other.acquire("n");
+    assertEquals(await replay(stage, late), -1);
+    assert(Number(await command("PTTL", keys.lock)) <= 60_000);
+    assertEquals(await next.release(), true);
+  }));
+
+Deno.test("RedisLock: a release that is executed twice takes the lock from nobody", () =>
+  play(async (stage) => {
+    const { server: { command } } = stage;
+    const { held, waiting } = await stage.queueUp();
+    await held.release();
+    const lease = await waiting;
+    await lease.release();
+    const [leave] = sentOf(stage, "leave");
+    const next = await stage.other.acquire("n");
+    assertEquals((await command(...leave!.copy) as number[])[0], -1);
+    next.throwIfLost();
+    await next.renew();
+    assertEquals(await next.release(), true);
+  }));

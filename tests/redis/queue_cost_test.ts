@@ -1,0 +1,96 @@
+/**
+ * What waiting costs the server.
+ */
+import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
+import { lockKeys } from "../../redis/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import { say } from "./figures.ts";
+import { nothingLeft, provenInboxes } from "./traces.ts";
+import { startWorker, type Worker } from "./workers.ts";
+
+const PROCESSES = 4;
+const IDLE_MS = 5_000;
+const BOUND_MS = 60_000;
+/** The soak runs the full figure. */
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 50_000 : 6_000;
+
+function start(server: RedisServer, waiters: number): Worker[] {
+  const spec = {
+    strategy: "redis",
+    client: "node-redis",
+    url: server.url,
+    keyPrefix: "lock:",
+    ttlMs: 10_000,
+  } as const;
+  return Array.from(
+    { length: PROCESSES },
+    () => startWorker({ spec, name: "n", waiters: waiters / PROCESSES, aborts: false, seed: 1 }),
+  );
+}
+
+/** How many commands clients have sent so far, those of the observer aside. */
+async function commands(server: RedisServer): Promise<number> {
+  const info = String(await server.command("INFO", "commandstats"));
+  const [evalsha, plain] = ["evalsha", "eval"].map((name) =>
+    Number(new RegExp(`^cmdstat_${name}:calls=(\\d+)`, "m").exec(info)?.[1] ?? 0)
+  );
+  return evalsha! + plain!;
+}
+
+Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a second", async () => {
+  await using server = await startRedis();
+  const { waiting, details } = lockKeys("lock:", "n");
+  const client = await openRedisClient("node-redis", server.url);
+  await using lock = new RedisLock(client.client);
+  const held = await lock.acquire("n");
+  const workers = start(server, 1_000);
+  try {
+    await waitUntil("all wait", async () => {
+      return await server.command("ZCARD", waiting) === 1_000;
+    }, BOUND_MS);
+    await waitUntil("all inboxes are proven", async () => {
+      return (await provenInboxes(server.command, details)).length === PROCESSES;
+    }, BOUND_MS);
+    await waitUntil("things have settled", async () => {
+      const before = await commands(server);
+      await pause(500);
+      return await commands(server) - before < 20;
+    });
+    const [before, sinceMs] = [await commands(server), performance.now()];
+    await pause(IDLE_MS); // what is measured
+    const count = await commands(server) - before;
+    const perSecond = count / ((performance.now() - sinceMs) / 1_000);
+    say(`1,000 waiters: ${perSecond.toFixed(2)} commands a second`);
+    assertLessOrEqual(perSecond, 5);
+    assert(count > 0, "they wait");
+    await held.release();
+    const served = workers.map((worker) => worker.finish());
+    assertEquals(await Promise.all(served), [0, 0, 0, 0]);
+    const grants = workers.flatMap(({ grants }) => grants);
+    assert(grants.length >= 1_000, "everybody was served");
+  } finally {
+    for (const worker of workers) await worker[Symbol.asyncDispose]();
+    await lock[Symbol.asyncDispose]();
+    await client.close();
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock sends two commands per cycle while others wait", async () => {
+  await using server = await startRedis();
+  const workers = start(server, 48);
+  const grants = () => workers.reduce((sum, worker) => sum + worker.grants.length, 0);
+  try {
+    await waitUntil("enough were granted", () => grants() >= GRANTS, 5 * BOUND_MS);
+    for (const worker of workers) assertEquals(await worker.finish(), 0);
+  } finally {
+    for (const worker of workers) await worker[Symbol.asyncDispose]();
+  }
+  const perCycle = await commands(server) / grants();
+  say(`${grants()} grants, ${perCycle.toFixed(4)} commands each`);
+  assertLessOrEqual(perCycle, 2.05);
+  await nothingLeft(server);
+});

@@ -1,0 +1,194 @@
+/**
+ * Processes that are killed or frozen while they wait for a lock, or hold it.
+ */
+import { assert, assertEquals, assertLess } from "@std/assert";
+import type { Lease } from "../../mod.ts";
+import { lockKeys } from "../../redis/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { connectResp } from "../servers/resp.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { type OpenClient, openRedisClient } from "./clients.ts";
+import { median, say } from "./figures.ts";
+import { listeners, nothingLasts, provenInboxes } from "./traces.ts";
+import { overlaps, startWorker, type Worker } from "./workers.ts";
+
+/** The soak runs the full figure. */
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 9 : 3;
+const CLAIM_MS = 3_000;
+const TTL_MS = 30_000;
+
+interface Scene extends AsyncDisposable {
+  readonly name: string;
+  readonly server: RedisServer;
+  readonly holder: RedisLock;
+  readonly next: RedisLock;
+  readonly worker: Worker;
+  /** How many wait. */
+  waiting(): Promise<number>;
+  readonly details: string;
+}
+
+interface SceneOptions {
+  readonly waiters: number;
+  readonly ttlMs?: number;
+  readonly holdMs?: number;
+  /** How the process logs in. */
+  readonly url?: string;
+}
+
+/** A process with waiters on a server; two instances in this process. */
+async function open(
+  server: RedisServer,
+  { waiters, ttlMs = TTL_MS, holdMs, url = server.url }: SceneOptions,
+): Promise<Scene> {
+  const clients: OpenClient[] = [
+    await openRedisClient("node-redis", server.url),
+    await openRedisClient("ioredis", server.url),
+  ];
+  const [holder, next] = clients.map(({ client }) => new RedisLock(client, { ttlMs }));
+  const name = crypto.randomUUID();
+  const { waiting, details } = lockKeys("lock:", name);
+  const common = { client: "node-redis", url, keyPrefix: "lock:", ttlMs } as const;
+  const worker = startWorker({
+    spec: { strategy: "redis", ...common },
+    ...{ name, waiters, aborts: false, seed: 1, ...holdMs === undefined ? {} : { holdMs } },
+  });
+  return {
+    ...{ name, server, holder: holder!, next: next!, worker, details },
+    waiting: async () => Number(await server.command("ZCARD", waiting)),
+    async [Symbol.asyncDispose]() {
+      await worker[Symbol.asyncDispose]();
+      await holder![Symbol.asyncDispose]();
+      await next![Symbol.asyncDispose]();
+      for (const { close } of clients) await close();
+    },
+  };
+}
+
+/** All waiters of the process are in line, and a live one behind them. */
+async function lineUp(
+  scene: Scene,
+  waiters: number,
+): Promise<{ held: Lease; next: Promise<Lease>; inbox: string }> {
+  const { name, server: { command }, details } = scene;
+  const proven = () => provenInboxes(command, details);
+  const held = await scene.holder.acquire(name);
+  await waitUntil("the process waits", async () => await scene.waiting() === waiters);
+  await waitUntil("its inbox is proven", async () => (await proven()).length === 1);
+  const [inbox] = await proven();
+  const next = scene.next.acquire(name);
+  next.catch(() => {}); // it is awaited later
+  await waitUntil("the next one waits", async () => await scene.waiting() === waiters + 1);
+  await waitUntil("its inbox is proven", async () => (await proven()).length === 2);
+  return { held, next, inbox: inbox! };
+}
+
+/** Kills the process with all waiters ahead; how long the next live one then waits for a release. */
+async function killAhead(server: RedisServer, waiters: number): Promise<number> {
+  await using scene = await open(server, { waiters });
+  const { held, next, inbox } = await lineUp(scene, waiters);
+  scene.worker.kill("SIGKILL");
+  await waitUntil("the server has noticed", async () => {
+    return await listeners(server.command, inbox) === 0;
+  });
+  const releasedMs = performance.now();
+  const [, lease] = await Promise.all([held.release(), within("it is granted", next)]);
+  const waitedMs = performance.now() - releasedMs;
+  assert(lease.remainingMs > 0);
+  await lease.release();
+  return waitedMs;
+}
+
+for (const waiters of [1, 100]) {
+  Deno.test(`RedisLock: ${waiters} dead ahead cost the next waiter neither a claim nor a TTL`, async () => {
+    await using server = await startRedis();
+    // One that listens to everything must not make the dead look alive.
+    using monitor = await connectResp(server.url);
+    await monitor.command("PSUBSCRIBE", "*");
+    const waitedMs: number[] = [];
+    for (let i = 0; i < ROUNDS; i++) waitedMs.push(await killAhead(server, waiters));
+    say(`${waiters} killed: release to grant, median ${median(waitedMs)} ms`);
+    assertLess(Math.max(...waitedMs), CLAIM_MS / 2);
+    monitor[Symbol.dispose]();
+    await nothingLasts(server);
+  });
+}
+
+Deno.test("RedisLock: a frozen process with 100 waiters costs the next one a claim in all", async () => {
+  await using server = await startRedis();
+  {
+    await using scene = await open(server, { waiters: 100, holdMs: 0 });
+    const { held, next } = await lineUp(scene, 100);
+    scene.worker.kill("SIGSTOP");
+    const releasedMs = performance.now();
+    await held.release();
+    const lease = await within("it is granted", next);
+    const waitedMs = performance.now() - releasedMs;
+    say(`100 frozen: release to grant ${Math.round(waitedMs)} ms`);
+    assertLess(waitedMs, 2 * CLAIM_MS);
+    scene.worker.kill("SIGCONT");
+    await waitUntil("all are back in line", async () => await scene.waiting() === 100);
+    assertEquals(scene.worker.grants, [], "nobody believed in a claim that had run out");
+    assert(lease.remainingMs > 0);
+    await lease.release();
+    assertEquals(await scene.worker.finish(), 0);
+    assert(scene.worker.grants.length >= 100);
+    assertEquals(overlaps(scene.worker.grants), 0);
+  }
+  await nothingLasts(server);
+});
+
+Deno.test("RedisLock: 100 dead that used to poll cost the next waiter a claim in all", async () => {
+  await using server = await startRedis();
+  const { command, hostname, port } = server;
+  await command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels");
+  {
+    const url = `redis://mute:secret@${hostname}:${port}`;
+    await using scene = await open(server, { waiters: 100, url });
+    const held = await scene.holder.acquire(scene.name);
+    await waitUntil("all wait, and poll", async () => {
+      const entries = await command("HVALS", scene.details) as string[];
+      const polling = entries.filter((entry) => /^\d+ \d+ \d+ -/.test(entry));
+      return await scene.waiting() === 100 && polling.length === 100;
+    });
+    const next = scene.next.acquire(scene.name);
+    await waitUntil("the next one waits", async () => await scene.waiting() === 101);
+    await scene.worker[Symbol.asyncDispose](); // by SIGKILL
+    const releasedMs = performance.now();
+    await held.release();
+    const lease = await within("it is granted", next);
+    const waitedMs = performance.now() - releasedMs;
+    say(`100 that polled killed: release to grant ${Math.round(waitedMs)} ms`);
+    assertLess(waitedMs, 2 * CLAIM_MS);
+    await lease.release();
+  }
+  await nothingLasts(server);
+});
+
+/** Kills a process that holds the lock; how long after the key's end the first in line held it. */
+async function killHolder(server: RedisServer): Promise<number> {
+  const ttlMs = 1_000;
+  await using scene = await open(server, { waiters: 1, ttlMs, holdMs: 600_000 });
+  const { lock } = lockKeys("lock:", scene.name);
+  await waitUntil("it is held", async () => await server.command("EXISTS", lock) === 1);
+  const next = scene.next.acquire(scene.name);
+  await waitUntil("the next one waits", async () => await scene.waiting() === 1);
+  await scene.worker[Symbol.asyncDispose](); // by SIGKILL
+  const leftMs = Number(await server.command("PTTL", lock));
+  assert(leftMs > 0, "the key outlives its holder");
+  const endMs = performance.now() + leftMs;
+  const lease = await within("it is granted", next);
+  const lateMs = performance.now() - endMs;
+  await lease.release();
+  return lateMs;
+}
+
+Deno.test("RedisLock: the first in line holds soon after the key of a dead holder has expired", async () => {
+  await using server = await startRedis();
+  const lateMs = await Promise.all(Array.from({ length: ROUNDS }, () => killHolder(server)));
+  say(`holder killed: expiry to grant, median ${median(lateMs)} ms`);
+  assertLess(Math.max(...lateMs), 1_000);
+  await nothingLasts(server);
+});

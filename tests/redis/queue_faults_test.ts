@@ -1,0 +1,235 @@
+/**
+ * What goes wrong while many wait: lost messages, killed subscribers, forgotten scripts, full memory,
+ * a restart. Nobody waits for ever, nobody overlaps, and the order is kept where the queue survives.
+ */
+import { assert, assertEquals, assertLess } from "@std/assert";
+import { lockKeys } from "../../redis/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import { median, say } from "./figures.ts";
+import { type Fleet, startFleet } from "./fleet.ts";
+import { randomOf, seedOf } from "./random.ts";
+import { nothingLeft, provenInboxes } from "./traces.ts";
+import { inversions } from "./workers.ts";
+
+/** The soak runs the full figure. */
+const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+/** How long each kind of fault goes on, in ms. */
+const FAULTY_MS = SOAK ? 60_000 : 2_000;
+const CLAIM_MS = 3_000;
+const WAITERS = 50;
+const NAME = "n";
+
+/** Whether a chunk tells of a grant. */
+function isGrant(chunk: Uint8Array): boolean {
+  return new TextDecoder().decode(chunk).includes('"g","');
+}
+
+/** 50 waiters of four instances. */
+function fleetOn(urls: readonly string[], holdMs = 0): Promise<Fleet> {
+  return startFleet({ urls, name: NAME, waiters: WAITERS, holdMs, options: { ttlMs: 10_000 } });
+}
+
+function fourOf(url: string): string[] {
+  return Array.from({ length: 4 }, () => url);
+}
+
+/** Works under faults for a while, then without, until everybody was served. */
+async function endure(fleet: Fleet, fault: (untilMs: number) => Promise<void>): Promise<void> {
+  await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
+  await fault(performance.now() + FAULTY_MS);
+  const soFar = fleet.grants.length;
+  await waitUntil("the work goes on", () => fleet.grants.length >= soFar + WAITERS);
+  await within("everybody is served", fleet.finish(), 30_000);
+  assertEquals(fleet.overlaps, 0);
+  assertEquals(fleet.refusals, 0, "each fault was short");
+}
+
+/** One waiter behind a proxy that loses the message of its grant; how long it then waited. */
+async function loseGrant(server: RedisServer, verdict: Verdict): Promise<number> {
+  await using proxy = startProxy(server);
+  const near = await openRedisClient("node-redis", server.url);
+  const far = await openRedisClient("node-redis", `redis://${proxy.hostname}:${proxy.port}`);
+  const name = crypto.randomUUID();
+  try {
+    await using holder = new RedisLock(near.client);
+    await using waiter = new RedisLock(far.client);
+    const held = await holder.acquire(name);
+    const waiting = waiter.acquire(name);
+    await waitUntil("its inbox is proven", async () => {
+      return (await provenInboxes(server.command, lockKeys("lock:", name).details)).length === 1;
+    });
+    let lost = 0;
+    proxy.onReply = (chunk) => isGrant(chunk) && lost++ === 0 ? verdict : "pass";
+    const releasedMs = performance.now();
+    await held.release();
+    const lease = await within("it is granted", waiting);
+    const waitedMs = performance.now() - releasedMs;
+    assertEquals(lost, 1, "the message was lost");
+    assert(lease.remainingMs > CLAIM_MS / 2);
+    assertEquals(await holder.tryAcquire(name), null);
+    await lease.release();
+    return waitedMs;
+  } finally {
+    await far.close();
+    await near.close();
+  }
+}
+
+for (
+  const [title, verdict] of [["is lost", "drop"], ["is lost with its connection", "cut"]] as const
+) {
+  Deno.test(`RedisLock: a grant whose message ${title} is found before its claim runs out`, async () => {
+    await using server = await startRedis();
+    const rounds = Array.from({ length: SOAK ? 20 : 5 }, () => loseGrant(server, verdict));
+    const waitedMs = await Promise.all(rounds);
+    say(`message ${verdict}: release to grant, median ${median(waitedMs)} ms`);
+    assertLess(Math.max(...waitedMs), CLAIM_MS / 2);
+    await nothingLeft(server);
+  });
+}
+
+Deno.test("RedisLock serves everybody while grants get lost at random", async () => {
+  const seed = seedOf();
+  const random = randomOf(seed);
+  await using server = await startRedis();
+  {
+    await using disposal = new AsyncDisposableStack();
+    const proxies: FaultProxy[] = [];
+    for (let i = 0; i < 4; i++) proxies.push(disposal.use(startProxy(server)));
+    const fleet = disposal.use(
+      await fleetOn(proxies.map(({ hostname, port }) => `redis://${hostname}:${port}`), 1),
+    );
+    await endure(fleet, async (untilMs) => {
+      for (const proxy of proxies) {
+        proxy.onReply = (chunk) => isGrant(chunk) && random() < 0.05 ? "cut" : "pass";
+      }
+      await waitUntil("time is up", () => performance.now() > untilMs, 2 * FAULTY_MS);
+      for (const proxy of proxies) proxy.onReply = undefined;
+    });
+    say(`seed ${seed}: ${fleet.grants.length} grants`);
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock serves everybody while subscribers are killed twice a second", async () => {
+  await using server = await startRedis();
+  {
+    await using fleet = await fleetOn(fourOf(server.url), 1);
+    let kills = 0;
+    await endure(fleet, async (untilMs) => {
+      while (performance.now() < untilMs) {
+        kills += Number(await server.command("CLIENT", "KILL", "TYPE", "pubsub"));
+        await pause(500);
+      }
+    });
+    assert(kills >= 4);
+    const { grants } = fleet;
+    say(`${kills} kills, ${grants.length} grants, ${inversions(grants)} out of order`);
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock keeps the order while scripts are flushed at random", async () => {
+  const seed = seedOf();
+  const random = randomOf(seed);
+  await using server = await startRedis();
+  {
+    await using fleet = await fleetOn(fourOf(server.url));
+    await endure(fleet, async (untilMs) => {
+      while (performance.now() < untilMs) {
+        await server.command("SCRIPT", "FLUSH");
+        await pause(random() * 20);
+      }
+    });
+    const times = await refused(server, "NOSCRIPT");
+    say(`seed ${seed}: ${fleet.grants.length} grants, ${times} times NOSCRIPT`);
+    assert(times > 0);
+    assertEquals(inversions(fleet.grants), 0);
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock keeps the order while memory is full at random", async () => {
+  const seed = seedOf();
+  const random = randomOf(seed);
+  await using server = await startRedis();
+  {
+    await using fleet = await fleetOn(fourOf(server.url));
+    await endure(fleet, async (untilMs) => {
+      while (performance.now() < untilMs) {
+        await server.command("CONFIG", "SET", "maxmemory", 1);
+        await pause(random() * 100);
+        await server.command("CONFIG", "SET", "maxmemory", 0);
+        await pause(random() * 100);
+      }
+    });
+    const times = await refused(server, "OOM");
+    say(`seed ${seed}: ${fleet.grants.length} grants, ${times} times OOM`);
+    assert(times > 0);
+    assertEquals(inversions(fleet.grants), 0);
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async () => {
+  await using server = await startRedis({
+    args: ["--appendonly", "yes", "--appendfsync", "always"],
+  });
+  const { command } = server;
+  {
+    const holder = await openRedisClient("node-redis", server.url);
+    await using lock = new RedisLock(holder.client);
+    const held = await lock.acquire(NAME);
+    await using fleet = await fleetOn(fourOf(server.url));
+    const { waiting } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await command("ZCARD", waiting) === WAITERS);
+    await waitUntil("all listen", async () => await channels(server) === 4);
+    await server.restart();
+    assertEquals(await command("ZCARD", waiting), WAITERS, "the queue survived");
+    await waitUntil("all listen again", async () => await channels(server) === 4);
+    assert(held.remainingMs > 0);
+    await held.release();
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals, inversions(fleet.grants)], [0, 0, 0]);
+    assert(fleet.grants.length >= WAITERS);
+    await lock[Symbol.asyncDispose]();
+    await holder.close();
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 wait", async () => {
+  await using server = await startRedis();
+  const holder = await openRedisClient("node-redis", server.url);
+  {
+    await using lock = new RedisLock(holder.client);
+    const held = await lock.acquire(NAME);
+    await using fleet = await fleetOn(fourOf(server.url), 1);
+    const { waiting } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await server.command("ZCARD", waiting) === WAITERS);
+    await server.restart();
+    // The lease is lost with the server's data; what it guards is for the fencing token to guard.
+    await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
+    assert(fleet.grants.every(({ token }) => BigInt(token) > held.fencingToken));
+    await held.release();
+  }
+  await holder.close();
+  await nothingLeft(server);
+});
+
+/** How often the server refused for a reason. */
+async function refused(server: RedisServer, code: string): Promise<number> {
+  const info = String(await server.command("INFO", "errorstats"));
+  return Number(new RegExp(`errorstat_${code}:count=(\\d+)`).exec(info)?.[1] ?? 0);
+}
+
+async function channels(server: RedisServer): Promise<number> {
+  return (await server.command("PUBSUB", "CHANNELS", "holdfast:inbox:*") as string[]).length;
+}

@@ -1,0 +1,168 @@
+/**
+ * Grants and asks that cross each other, in every order.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { Lease } from "../../mod.ts";
+import { ASK } from "../../redis/_scripts.ts";
+import { within } from "../conformance/wait.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { Gate } from "./gated_client.ts";
+import { AT_ONCE_MS, play, type Stage } from "./race_stage.ts";
+import { provenInboxes } from "./traces.ts";
+
+/** The lease is the one and only, and ends with its release. */
+async function isTheOne(stage: Stage, lease: Lease): Promise<void> {
+  lease.throwIfLost();
+  assert((await stage.holder())?.startsWith(lease.ownerId));
+  assertEquals(await stage.other.tryAcquire("n"), null);
+  assertEquals(await stage.waiting(), 0);
+  await lease.renew();
+}
+
+Deno.test("RedisLock: a grant overtakes the answer of an ask that was executed before it", () =>
+  play(async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const gate = new Gate();
+    stage.gates.onReply = gate.first("ask");
+    await gate.arrived; // the head asks again, and is told that it waits
+    await held.release();
+    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    gate.open();
+    await isTheOne(stage, lease);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: the answer of an ask overtakes the message of the grant", () =>
+  play(async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const gate = new Gate();
+    stage.gates.onMessage = () => gate.pass();
+    await held.release();
+    await gate.arrived; // the server has told of the grant
+    const lease = await within("the head asks again", waiting, AT_ONCE_MS);
+    gate.open();
+    await isTheOne(stage, lease);
+    assertEquals(stage.gates.sent.filter(({ script }) => script === "leave"), []);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: the message of a grant comes when its lease is over and another one holds", () =>
+  play(async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const gate = new Gate();
+    stage.gates.onMessage = () => gate.pass();
+    await held.release();
+    await gate.arrived;
+    const lease = await within("the head asks again", waiting, AT_ONCE_MS);
+    await lease.release();
+    const later = await stage.other.acquire("n");
+    const before = stage.gates.sent.length;
+    gate.open();
+    await waitUntil("it is handed on", () => stage.gates.sent.length > before);
+    await later.renew();
+    assert((await stage.holder())?.startsWith(later.ownerId));
+    assertEquals(await later.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: an ask reaches the server after the grant, while its lease is held", () =>
+  play(async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const gate = new Gate();
+    stage.gates.onRequest = gate.first("ask");
+    await gate.arrived;
+    await held.release();
+    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    const answered = new Gate();
+    stage.gates.onReply = answered.first("ask");
+    gate.open();
+    await answered.arrived;
+    answered.open();
+    await isTheOne(stage, lease);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: an ask reaches the server after its lease was released", () =>
+  play(async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const gate = new Gate();
+    stage.gates.onRequest = gate.first("ask");
+    await gate.arrived;
+    await held.release();
+    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    assertEquals(await lease.release(), true);
+    const answered = new Gate();
+    stage.gates.onReply = answered.first("ask");
+    gate.open();
+    await answered.arrived;
+    answered.open();
+    assertEquals(await stage.holder(), null, "nobody wants it any more");
+    assertEquals(await stage.waiting(), 0);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a waiter gives up while the message of its grant is under way", () =>
+  play(async (stage) => {
+    const abort = new AbortController();
+    const { held, waiting } = await stage.queueUp(abort.signal);
+    const gate = new Gate();
+    stage.gates.onMessage = () => gate.pass();
+    await held.release();
+    await gate.arrived;
+    abort.abort();
+    await assertRejects(() => waiting, DOMException);
+    await stage.freeAtOnce();
+    const later = await stage.other.acquire("n");
+    gate.open();
+    await later.renew();
+    assert((await stage.holder())?.startsWith(later.ownerId));
+    assertEquals(await later.release(), true);
+  }));
+
+Deno.test("RedisLock hands on a grant to somebody who is not there any more", () =>
+  play(async (stage) => {
+    const { server: { command }, keys } = stage;
+    const { held, waiting } = await stage.queueUp();
+    const [inbox] = await provenInboxes(command, keys.details);
+    // A ghost of the same process, ahead of its waiter: an old ask, of which nobody knows.
+    const place = [keys.lock, keys.waiting, keys.details, keys.fence];
+    const ask = ["ghost", "0123456789abcdef", 5_000, 0, "wait", 3_000, inbox!, "1", 0];
+    await command("EVAL", ASK.source, 4, ...place, ...ask);
+    await command("ZADD", keys.waiting, 0, "ghost#0123456789abcdef");
+    await held.release();
+    const lease = await within("the ghost's grant is handed on", waiting, AT_ONCE_MS);
+    await isTheOne(stage, lease);
+    assertEquals(await lease.release(), true);
+  }));
+
+Deno.test("RedisLock: a waiter that must ask again and gives up does not ask", () =>
+  play(async (stage) => {
+    const { gates, lock, other, server: { command } } = stage;
+    const held = await other.acquire("n");
+    const abort = new AbortController();
+    let isLast = false;
+    const onWait = () => {
+      if (isLast) abort.abort();
+    };
+    const waiting = lock.acquire("n", { signal: abort.signal, onWait });
+    waiting.catch(() => {}); // it is awaited later
+    await waitUntil("its inbox is proven", async () => {
+      return (await provenInboxes(command, stage.keys.details)).length === 1;
+    });
+    const gate = new Gate();
+    gates.onReply = gate.first("ask");
+    await gate.arrived;
+    gates.gap(); // it must ask again after this answer
+    isLast = true;
+    await command("SCRIPT", "FLUSH"); // another ask would be refused, and nobody would hear it
+    gates.sent.length = 0;
+    gate.open();
+    await assertRejects(() => waiting, DOMException);
+    await waitUntil("it has left", async () => await stage.waiting() === 0);
+    assertEquals(gates.sent.filter(({ script }) => script === "ask"), []);
+    await held.release();
+    await stage.freeAtOnce();
+  }));

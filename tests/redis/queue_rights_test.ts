@@ -1,0 +1,127 @@
+/**
+ * Waiters that may not use channels, and names that are hard to make keys of.
+ */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { lockKeys } from "../../redis/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import { say } from "./figures.ts";
+import { startFleet } from "./fleet.ts";
+import { nothingLeft, provenInboxes } from "./traces.ts";
+import { inversions } from "./workers.ts";
+
+/** The soak runs the full figure. */
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 12;
+const CLAIM_MS = 3_000;
+
+/** Makes a user with these rules; the URL to log in with. */
+async function urlOfUser(server: RedisServer, ...rules: string[]): Promise<string> {
+  await server.command("ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", ...rules);
+  return `redis://u:secret@${server.hostname}:${server.port}`;
+}
+
+for (
+  const [title, ...rules] of [
+    ["channels", "+@all", "resetchannels"],
+    ["Pub/Sub commands", "+@all", "-@pubsub", "allchannels"],
+    ["PUBSUB", "+@all", "-pubsub", "allchannels"],
+  ] as const
+) {
+  Deno.test(`RedisLock serves users without rights to ${title} in order`, async () => {
+    await using server = await startRedis();
+    const url = await urlOfUser(server, ...rules);
+    const warnings: string[] = [];
+    {
+      await using fleet = await startFleet({
+        urls: [url, url],
+        name: "n",
+        waiters: 6,
+        options: { ttlMs: 600, onWarning: (message) => warnings.push(message) },
+      });
+      const enough = () => fleet.grants.length >= GRANTS;
+      await waitUntil("enough were granted", enough, 60_000);
+      await within("everybody is served", fleet.finish());
+      assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
+      assertEquals(inversions(fleet.grants), 0);
+      say(`without ${title}: ${fleet.grants.length} grants`);
+    }
+    const told = warnings.filter((warning) => warning.includes("subscription"));
+    assertEquals(told.length, title === "PUBSUB" ? 0 : 2, "once by each instance");
+    for (const warning of told) {
+      assertMatch(warning, /"holdfast:inbox:\*", so waiters poll: NOPERM/);
+    }
+    // A grant may be made before its waiter knows that it has no inbox; that is said once, too.
+    assert(warnings.length <= 2 * told.length, warnings.join("\n"));
+    await nothingLeft(server);
+  });
+}
+
+Deno.test("RedisLock warns once of a release that may not tell, and the next one finds its grant", async () => {
+  await using server = await startRedis();
+  const muzzled = await openRedisClient(
+    "node-redis",
+    await urlOfUser(server, "+@all", "resetchannels"),
+  );
+  const free = await openRedisClient("node-redis", server.url);
+  const warnings: string[] = [];
+  {
+    await using releaser = new RedisLock(muzzled.client, { onWarning: (w) => warnings.push(w) });
+    await using waiter = new RedisLock(free.client);
+    for (const name of ["a", "b"]) {
+      const held = await releaser.acquire(name);
+      const waiting = waiter.acquire(name);
+      const { details } = lockKeys("lock:", name);
+      await waitUntil("its inbox is proven", async () => {
+        return (await provenInboxes(server.command, details)).length === 1;
+      });
+      await held.release();
+      const lease = await within("it is found before the claim runs out", waiting, CLAIM_MS);
+      await lease.release();
+    }
+    assertEquals(warnings, [
+      'Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling',
+    ]);
+  }
+  await muzzled.close();
+  await free.close();
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock serves one that cannot subscribe again, among others that go on", async () => {
+  await using server = await startRedis();
+  const url = await urlOfUser(server, "+@all", "allchannels");
+  const client = await openRedisClient("node-redis", url);
+  {
+    await using lock = new RedisLock(client.client);
+    await using fleet = await startFleet({ urls: [server.url], name: "n", waiters: 4, holdMs: 1 });
+    await (await lock.acquire("n")).release();
+    const { details } = lockKeys("lock:", "n");
+    await waitUntil("both inboxes are proven", async () => {
+      return (await provenInboxes(server.command, details)).length === 2;
+    });
+    // Ends its subscription, and refuses the next one.
+    await server.command("ACL", "SETUSER", "u", "resetchannels");
+    const soFar = fleet.grants.length;
+    await (await within("it is served, too", lock.acquire("n"), 4 * CLAIM_MS)).release();
+    assert(fleet.grants.length > soFar, "the others go on");
+    await within("everybody is served", fleet.finish());
+    assertEquals(fleet.overlaps, 0);
+  }
+  await client.close();
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock hands over locks with braces in their names", async () => {
+  await using server = await startRedis();
+  for (const name of ["a}b", "{}", "{", "}", "}{", "a{}b", "{x}y", "{{x}}", "ü}\n 😀", "\0}"]) {
+    await using fleet = await startFleet({ urls: [server.url, server.url], name, waiters: 6 });
+    await waitUntil("enough were granted", () => fleet.grants.length >= 30);
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals, inversions(fleet.grants)], [0, 0, 0]);
+    assert(fleet.grants.some(({ queuedUs }) => queuedUs !== null), "somebody waited");
+  }
+  await nothingLeft(server);
+});

@@ -1,0 +1,72 @@
+/**
+ * Everything at once: processes that are frozen, connections that are cut, scripts that are forgotten,
+ * memory that is full, a server that stands still, and waiters that time out.
+ */
+import { assertEquals } from "@std/assert";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { say } from "./figures.ts";
+import { randomOf, seedOf } from "./random.ts";
+import { nothingLeft } from "./traces.ts";
+import { inversions, overlaps, startWorker, type Worker } from "./workers.ts";
+
+/** The soak runs the full figure. */
+const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
+const TTL_MS = 1_000;
+
+type Fault = (workers: readonly Worker[], server: RedisServer, random: () => number) => unknown;
+
+const FAULTS: Fault[] = [
+  async (workers, _server, random) => {
+    const worker = workers[Math.floor(random() * workers.length)]!;
+    worker.kill("SIGSTOP");
+    await pause(random() * TTL_MS * 1.5);
+    worker.kill("SIGCONT");
+  },
+  (_workers, { command }) => command("CLIENT", "KILL", "TYPE", "pubsub"),
+  // All but the observer itself.
+  (_workers, { command }) => command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+  (_workers, { command }) => command("SCRIPT", "FLUSH"),
+  async (_workers, { command }, random) => {
+    await command("CONFIG", "SET", "maxmemory", 1);
+    await pause(random() * 200);
+    await command("CONFIG", "SET", "maxmemory", 0);
+  },
+  async (_workers, server, random) => {
+    await server.pause();
+    await pause(random() * 300);
+    await server.resume();
+  },
+];
+
+Deno.test("RedisLock: nobody overlaps and everybody is served in a storm of faults", async () => {
+  const seed = seedOf();
+  say(`seed ${seed}`);
+  const random = randomOf(seed);
+  await using server = await startRedis();
+  const workers = (["node-redis", "ioredis", "deno-redis-like"] as const).map((client, i) => {
+    const common = { client, url: server.url, keyPrefix: "lock:", ttlMs: TTL_MS };
+    const spec = { strategy: "redis", ...common } as const;
+    return startWorker({ spec, name: "n", waiters: 12, aborts: true, seed: seed + i, holdMs: 2 });
+  });
+  const grants = () => workers.flatMap(({ grants }) => grants);
+  const goesOn = async () => {
+    const soFar = grants().length;
+    await waitUntil("the work goes on", () => grants().length >= soFar + 20);
+  };
+  try {
+    await goesOn();
+    for (const untilMs = performance.now() + STORM_MS; performance.now() < untilMs;) {
+      await FAULTS[Math.floor(random() * FAULTS.length)]!(workers, server, random);
+      await goesOn();
+    }
+    const served = workers.map((worker) => worker.finish());
+    assertEquals(await Promise.all(served), [0, 0, 0]);
+    assertEquals(overlaps(grants()), 0, `seed ${seed}`);
+    assertEquals(new Set(grants().map(({ token }) => token)).size, grants().length);
+    say(`${grants().length} grants, ${inversions(grants())} out of order`);
+  } finally {
+    for (const worker of workers) await worker[Symbol.asyncDispose]();
+  }
+  await nothingLeft(server);
+});

@@ -1,0 +1,69 @@
+/**
+ * A process with many waiters for one lock, for {@linkcode startWorkers}.
+ *
+ * @module
+ */
+import { openLock } from "../conformance/open_lock.ts";
+import type { DistributedLock } from "../../mod.ts";
+import { pause } from "../servers/wait.ts";
+import { randomOf } from "./random.ts";
+import type { Grant, WorkerOptions } from "./workers.ts";
+
+/** Wall time in µs: all processes of a machine share it. */
+function nowUs(): number {
+  return Number(Temporal.Now.instant().epochNanoseconds / 1_000n);
+}
+
+async function waiter(
+  lock: DistributedLock,
+  { name, aborts, holdMs }: WorkerOptions,
+  random: () => number,
+  isDone: () => boolean,
+  report: (grant: Grant) => void,
+): Promise<void> {
+  while (!isDone()) {
+    const calledUs = nowUs();
+    let queuedUs = Infinity;
+    const signal = aborts && random() < 0.2 ? AbortSignal.timeout(random() * 30) : undefined;
+    const onWait = () => void (queuedUs = Math.min(queuedUs, nowUs()));
+    try {
+      const lease = await lock.acquire(name, { onWait, ...(signal ? { signal } : {}) });
+      const startUs = nowUs();
+      if (holdMs === undefined) lease.throwIfLost();
+      else await pause(holdMs);
+      const nearEndUs = nowUs(); // before the proof: the process may be frozen in between
+      const endUs = lease.remainingMs > 0 ? nearEndUs : startUs;
+      const token = String(lease.fencingToken);
+      report({ token, calledUs, queuedUs, held: [startUs, endUs] });
+      await lease.release();
+    } catch (error) {
+      if (signal?.aborted !== true || error !== signal.reason) throw error;
+    }
+  }
+}
+
+async function main(options: WorkerOptions): Promise<void> {
+  await using client = await openLock(options.spec);
+  let done = false;
+  const input = (async () => {
+    for await (const _ of Deno.stdin.readable);
+    done = true;
+  })();
+  let lines: string[] = [];
+  const flush = () => {
+    if (lines.length > 0) Deno.stdout.writeSync(new TextEncoder().encode(lines.join("")));
+    lines = [];
+  };
+  const report = (grant: Grant) => {
+    if (lines.push(`${JSON.stringify(grant)}\n`) >= 20 || options.holdMs !== undefined) flush();
+  };
+  const random = randomOf(options.seed);
+  const waiters = Array.from(
+    { length: options.waiters },
+    () => waiter(client.lock, options, random, () => done, report),
+  );
+  await Promise.all([input, ...waiters]);
+  flush();
+}
+
+if (import.meta.main) await main(JSON.parse(Deno.args[0]!));

@@ -1,0 +1,19 @@
+/**
+ * Random numbers of runs that can be repeated.
+ *
+ * @module
+ */
+
+/** The seed of this run: `HOLDFAST_SEED`, or a new one. To be printed. */
+export function seedOf(): number {
+  return Number(Deno.env.get("HOLDFAST_SEED") ?? Math.floor(Math.random() * 2 ** 31));
+}
+
+/** A small generator of numbers from 0 to 1. */
+export function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}

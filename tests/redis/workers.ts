@@ -1,0 +1,111 @@
+/**
+ * Processes with many waiters, and the order in which they were served.
+ *
+ * @module
+ */
+import type { LockSpec } from "../conformance/open_lock.ts";
+
+/** What one process does. */
+export interface WorkerOptions {
+  readonly spec: LockSpec;
+  readonly name: string;
+  readonly waiters: number;
+  /** Whether some waits end by a time-out. */
+  readonly aborts: boolean;
+  readonly seed: number;
+  /** How long in ms each holds the lock. */
+  readonly holdMs?: number;
+}
+
+/** One grant; times on the wall clock in µs. */
+export interface Grant {
+  readonly token: string;
+  /** When acquire was called. */
+  readonly calledUs: number;
+  /** When it was told that it waits; `Infinity` (in JSON: null) if it did not have to. */
+  readonly queuedUs: number | null;
+  /** When acquire returned, and until when the lease was used; the same if it was lost. */
+  readonly held?: readonly [startUs: number, endUs: number];
+}
+
+/** A running process. */
+export interface Worker extends AsyncDisposable {
+  /** The grants that it has reported so far. */
+  readonly grants: Grant[];
+  kill(signal: Deno.Signal): void;
+  /** Lets its waiters finish; resolves with its exit code. */
+  finish(): Promise<number>;
+}
+
+/** Starts a process. */
+export function startWorker(options: WorkerOptions): Worker {
+  const path = (file: string) => new URL(file, import.meta.url).pathname;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "-A", "--no-check", "--config", path("../../deno.json")],
+      ...[path("./queue_worker.ts"), JSON.stringify(options)],
+    ],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const grants: Grant[] = [];
+  const reading = (async () => {
+    let rest = "";
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) grants.push(JSON.parse(line));
+    }
+  })();
+  let closing: Promise<void> | null = null;
+  const end = () => closing ??= child.stdin.close().catch(() => {});
+  return {
+    grants,
+    kill: (signal) => child.kill(signal),
+    async finish() {
+      await end();
+      const { code } = await child.status;
+      await reading;
+      return code;
+    },
+    async [Symbol.asyncDispose]() {
+      try {
+        child.kill("SIGKILL");
+      } catch {
+        // It has ended.
+      }
+      await end();
+      await child.status;
+      await reading;
+    },
+  };
+}
+
+/** How often a holder was still at work, under a lease that it could prove, when the next one began. */
+export function overlaps(grants: readonly Grant[]): number {
+  const spans = grants.flatMap(({ token, held }) => held ? [{ token: BigInt(token), held }] : []);
+  spans.sort((a, b) => a.token < b.token ? -1 : 1);
+  let latestEndUs = -Infinity;
+  let count = 0;
+  for (const { held: [startUs, endUs] } of spans) {
+    if (startUs < latestEndUs) count++;
+    latestEndUs = Math.max(latestEndUs, endUs);
+  }
+  return count;
+}
+
+/**
+ * How many grants came out of order: a was told that it waits before b was even called, and b was
+ * granted before a.
+ */
+export function inversions(grants: readonly Grant[]): number {
+  const inOrder = [...grants].sort((a, b) => BigInt(a.token) < BigInt(b.token) ? -1 : 1);
+  let latestCallUs = -Infinity;
+  let count = 0;
+  for (const { calledUs, queuedUs } of inOrder) {
+    if (queuedUs !== null && latestCallUs > queuedUs) count++;
+    latestCallUs = Math.max(latestCallUs, calledUs);
+  }
+  return count;
+}
