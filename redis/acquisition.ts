@@ -54,6 +54,8 @@ export interface AcquisitionRequest {
   readonly patience: Patience;
   /** The caller's own signal and disposal. */
   readonly signal: AbortSignal;
+  /** The caller's own signal. */
+  readonly ownSignal: AbortSignal | undefined;
   readonly onWait: (info: WaitInfo) => void;
   /** Called when the lease is given back or lost. */
   readonly onEnd: (() => void) | undefined;
@@ -167,12 +169,17 @@ export class Acquisition implements Waiter {
     }
   }
 
-  /** Waits in the queue for a grant, or until it is time to ask again. */
+  /**
+   * Waits in the queue for a grant, or until it is time to ask again. Disposal wakes those who sleep:
+   * a signal that a thousand of them listened to would be slow to listen to.
+   */
   async #sleep(): Promise<void> {
-    const { signal } = this.#request;
+    const { signal, ownSignal } = this.#request;
     while (this.#grant === null && !this.#mustAsk) {
+      signal.throwIfAborted();
       if (this.#failure !== null) throw this.#failure.error;
-      await abortable(new Promise<void>((resolve) => this.#wake = resolve), signal);
+      const woken = new Promise<void>((resolve) => this.#wake = resolve);
+      await (ownSignal === undefined ? woken : abortable(woken, ownSignal));
     }
   }
 

@@ -198,6 +198,7 @@ export class RedisLock implements AttachableLock {
   /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
+      this.#rooms.failAll(this.#lifetime.ended.reason);
       const { clock } = this.#engine;
       const endMs = clock.now() + this.#lifetime.disposeTimeoutMs;
       await this.#engine.close(this.#lifetime.disposeTimeoutMs);
@@ -237,6 +238,7 @@ export class RedisLock implements AttachableLock {
         maxHoldMs: options.maxHoldMs,
         patience: this.#patience(name, signal),
         signal,
+        ownSignal: options.signal,
         onWait: (info) => (onWait?.(), options.onWait?.(info)),
         onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
       }).run();
