@@ -196,8 +196,10 @@ export class Acquisition implements Waiter {
       return AGAIN;
     }
     signal.throwIfAborted();
-    patience.answered();
-    return asked ? this.#read(asked) : AGAIN;
+    if (!asked) return AGAIN;
+    // A grant that is always known too late is no answer to the caller.
+    if (asked.answer.state !== "granted") patience.answered();
+    return this.#read(asked);
   }
 
   /** An ask, or a grant that comes by message before its answer. */

@@ -203,7 +203,7 @@ export class RedisLock implements AttachableLock {
       const endMs = clock.now() + this.#lifetime.disposeTimeoutMs;
       await this.#engine.close(this.#lifetime.disposeTimeoutMs);
       // After leaving: who has left is not told any more.
-      const closed = this.#inbox.close().then(() => this.#client.close?.());
+      const closed = Promise.allSettled([this.#inbox.close(), this.#client.close?.()]);
       await settledWithin(clock, closed, Math.max(endMs - clock.now(), CLOSE_MS));
       this.#alarms.close();
     });
@@ -291,8 +291,9 @@ export class RedisLock implements AttachableLock {
     if (message.kind !== "grant") return;
     // Granted to one that has gone: hand it on.
     const { lockKey, value } = message;
-    const keys = lockKeys("", lockKey);
-    this.#engine.background(() => this.#leave(keys, value, 2 * ASK_LIFE_MS));
+    this.#engine.background(async () => {
+      await this.#leave(lockKeys("", lockKey), value, 2 * ASK_LIFE_MS);
+    });
   }
 
   /** Looks once, behind the first call, whether the server may evict locks. */

@@ -192,6 +192,7 @@ export function decodeMessage(text: string): InboxMessage | null {
     }
     if (kind !== "g") return null;
     const times = { serverMs: Number(serverMs), claimMs: Number(claimMs) };
+    if (!Number.isFinite(times.serverMs) || !Number.isFinite(times.claimMs)) return null;
     return { kind: "grant", lockKey, value, ...times, fencingToken: BigInt(token ?? "") };
   } catch {
     return null; // anybody may publish on a channel

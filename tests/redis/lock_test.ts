@@ -218,6 +218,40 @@ Deno.test("RedisLock cleans up behind a disposal in the middle of a request", as
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
 });
 
+Deno.test("RedisLock gives up on a server whose grants always come too late", async () => {
+  await using redis = await open();
+  const { proxy, lock } = await redis.proxied({ ttlMs: 200, unavailableAfterMs: 1_000 });
+  await (await lock.acquire("warm-up")).release();
+  proxy.onReply = () => ({ delayMs: 350 });
+  for (const call of [() => lock.acquire("n"), () => lock.tryAcquire("n")]) {
+    await within("it gives up", assertRejects(call, LockUnavailableError));
+  }
+  proxy.onReply = undefined;
+});
+
+Deno.test("RedisLock survives a message that is none of ours", async () => {
+  await using redis = await open();
+  const a = await redis.lock();
+  // An exception in its listener would end the process.
+  const { client, close } = await openRedisClient("ioredis", redis.server.url);
+  await using stack = new AsyncDisposableStack();
+  stack.defer(close);
+  const b = stack.use(new RedisLock(client));
+  const held = await a.acquire("n");
+  const wait = b.acquire("n");
+  const channels = () => redis.server.command("PUBSUB", "CHANNELS", "holdfast:inbox:*");
+  await waitUntil("the waiter listens", async () => (await channels() as string[]).length === 1);
+  const [channel] = await channels() as string[];
+  for (
+    const text of ["hello", '["holdfast:x","g","v","1","1","1"]', '["lock:n","g","v","1","x","y"]']
+  ) {
+    await redis.server.command("PUBLISH", channel!, text);
+  }
+  await held.release();
+  await using lease = await within("the waiter is granted", wait);
+  lease.throwIfLost();
+});
+
 Deno.test("RedisLock never steals from another holder than the one it saw", async () => {
   await using redis = await open();
   const locks = await Promise.all([1, 2, 3, 4].map(() => redis.lock()));

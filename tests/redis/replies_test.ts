@@ -40,7 +40,18 @@ Deno.test("decodeMessage() takes ours and ignores all else", () => {
     lockKey,
     value,
   });
-  for (const text of ["", "{}", "[]", "[1]", '["a","x","b"]', '["a","g","b","no"]', "hello"]) {
+  for (
+    const text of [
+      "",
+      "{}",
+      "[]",
+      "[1]",
+      '["a","x","b"]',
+      '["a","g","b","no"]',
+      '["a","g","b","1","x","y"]',
+      "hello",
+    ]
+  ) {
     assertEquals(decodeMessage(text), null, text);
   }
 });
