@@ -75,7 +75,8 @@ export class ManagedLease implements Lease {
     this.name = grant.name;
     this.ownerId = grant.ownerId;
     this.fencingToken = grant.fencingToken;
-    this.#maxHoldAtMs = host.clock.now() + (grant.maxHoldMs ?? Infinity);
+    const { maxHoldMs } = grant;
+    this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : host.clock.now() + maxHoldMs;
     this.#ttlMs = grant.ttlMs;
     this.#proof = grant.sent;
     this.#provenMs = Math.min(grant.ttlMs, grant.validMs);

@@ -190,7 +190,7 @@ export class Acquisition implements Waiter {
     this.#mustAsk = false;
     let asked: Asked | void;
     try {
-      asked = await patience.settle(this.#host.inbox.listens ? this.#sendOrGrant() : this.#send());
+      asked = await patience.settle(this.#sendOrGrant(), this.#request.ownSignal);
     } catch (error) {
       await patience.bear(error);
       return AGAIN;
@@ -202,12 +202,16 @@ export class Acquisition implements Waiter {
     return this.#read(asked);
   }
 
-  /** An ask, or a grant that comes by message before its answer. */
+  /** An ask, a grant that comes by message before its answer, or disposal, which wakes. */
   #sendOrGrant(): Promise<Asked | void> {
-    const granted = new Promise<void>((resolve) => {
-      this.#wake = () => this.#grant !== null && resolve();
+    const { signal } = this.#request;
+    return new Promise((resolve, reject) => {
+      this.#wake = () => {
+        if (this.#grant !== null) resolve();
+        else if (signal.aborted) reject(signal.reason);
+      };
+      this.#send().then(resolve, reject);
     });
-    return Promise.race([this.#send(), granted]);
   }
 
   #send(): Promise<Asked> {

@@ -90,6 +90,8 @@ export class RedisLock implements AttachableLock {
   readonly #inbox: Inbox;
   readonly #host: AcquisitionHost;
   readonly #warned = new Set<string>();
+  /** The keys of the last lock that was asked for: most who ask again ask for the same. */
+  #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
   #memoryChecked = false;
 
   /**
@@ -198,7 +200,7 @@ export class RedisLock implements AttachableLock {
   /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
-      this.#rooms.failAll(this.#lifetime.ended.reason);
+      for (const call of this.#receivers.values()) call.fail(this.#lifetime.ended.reason);
       const { clock } = this.#engine;
       const endMs = clock.now() + this.#lifetime.disposeTimeoutMs;
       await this.#engine.close(this.#lifetime.disposeTimeoutMs);
@@ -214,7 +216,14 @@ export class RedisLock implements AttachableLock {
     checkAcquireOptions(options);
     if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
     this.#lifetime.throwIfEnded();
-    return lockKeys(this.#options.keyPrefix, name);
+    return this.#keys(name);
+  }
+
+  #keys(name: string): LockKeys {
+    if (this.#lastKeys?.name !== name) {
+      this.#lastKeys = { name, keys: lockKeys(this.#options.keyPrefix, name) };
+    }
+    return this.#lastKeys.keys;
   }
 
   async #take(
@@ -231,7 +240,7 @@ export class RedisLock implements AttachableLock {
       const call = new Acquisition(this.#host, {
         name,
         keys,
-        owner: makeOwner(ownerId),
+        owner: makeOwner(ownerId, !isOwned),
         ttlMs: this.#options.ttlMs,
         mode,
         autoRenew: options.autoRenew ?? true,
@@ -261,11 +270,11 @@ export class RedisLock implements AttachableLock {
   }
 
   async #read(name: string): Promise<QueryAnswer> {
-    const keys = lockKeys(this.#options.keyPrefix, name);
+    const keys = this.#keys(name);
     const patience = this.#patience(name, this.#lifetime.ended);
     for (;;) {
       try {
-        return await patience.settle(this.#commands.query(keys));
+        return await patience.settle(this.#commands.query(keys), this.#lifetime.ended);
       } catch (error) {
         await patience.bear(error);
       }

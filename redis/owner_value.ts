@@ -14,9 +14,13 @@ export interface Owner {
 
 const VALUE = /^(.*)#[0-9a-f]{16}$/s;
 
-/** Makes the owner for one call. */
-export function makeOwner(ownerId: string): Owner {
-  return { ownerId, nonce: crypto.randomUUID().replaceAll("-", "").slice(0, 16) };
+/** The nonce of an owner id that one call has made for itself: nothing is left to tell apart. */
+const ONLY_NONCE = "0000000000000000";
+
+/** Makes the owner for one call under an id of its own, or under one that earlier calls may have used. */
+export function makeOwner(ownerId: string, isNew: boolean): Owner {
+  const nonce = isNew ? ONLY_NONCE : crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+  return { ownerId, nonce };
 }
 
 /** The whole value, by which renewals and releases find their own. */

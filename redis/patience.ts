@@ -32,21 +32,23 @@ export class Patience {
     this.#contactMs = this.#clock.now();
   }
 
-  /** The outcome of a request; rejects if the signal aborts or patience ends before. */
-  settle<T>(request: Promise<T>): Promise<T> {
-    const signal = this.#signal;
+  /**
+   * The outcome of a request; rejects if patience ends before, or if `signal` aborts: the call's own
+   * unless disposal wakes it by itself, as many listeners on one signal are slow.
+   */
+  settle<T>(request: Promise<T>, signal: AbortSignal | undefined = undefined): Promise<T> {
     const leftMs = this.#contactMs + this.#unavailableAfterMs - this.#clock.now();
     return new Promise((resolve, reject) => {
       const end = () => {
         cancel();
-        signal.removeEventListener("abort", abort);
+        signal?.removeEventListener("abort", abort);
       };
       const fail = (error: unknown) => (end(), reject(error));
-      const abort = () => fail(signal.reason);
+      const abort = () => fail(signal!.reason);
       const cancel = this.#clock.schedule(() => fail(new Error("No answer in time")), leftMs);
-      signal.addEventListener("abort", abort);
+      signal?.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
-      if (signal.aborted) abort();
+      if (signal?.aborted) abort();
     });
   }
 

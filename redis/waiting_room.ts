@@ -147,9 +147,4 @@ export class WaitingRooms {
   askAll(): void {
     for (const room of this.#rooms.values()) room.askAll();
   }
-
-  /** All waits end. */
-  failAll(error: unknown): void {
-    for (const room of [...this.#rooms.values()]) room.failAll(error);
-  }
 }

@@ -27,7 +27,7 @@ local function enqueue(me, entry, last, proved)
     -- A queue that was lost begins anew behind the tickets that are still about.
     if brought > (tonumber(last) or 0) then redis.call('HSET', KEYS[3], 'n', brought) end
   end
-  entry = table.concat({ ticket, since or string.format('%.0f', now), ARGV[6], inbox }, ' ')
+  entry = ticket .. ' ' .. (since or now) .. ' ' .. ARGV[6] .. ' ' .. inbox
   redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)
   -- One that asks again may have lost its subscription for good: it must not be passed over for ever.
   local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))
@@ -58,6 +58,6 @@ local function queued(me, ticket, left, holder)
     redis.call('PEXPIRE', KEYS[2], 30000)
     redis.call('PEXPIRE', KEYS[3], 30000)
   end
-  local ours = string.match(holder, '#%x+$') and 1 or 0
+  local ours = string.find(holder, '^#%x+$', -17) and 1 or 0
   return { 2, now, left, ticket, position, waiters, again and known() or -1, ours }
 end

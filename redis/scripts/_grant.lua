@@ -31,7 +31,7 @@ end
 -- Hands the lock over to a waiter and tells its inbox alone; 0 if that was refused.
 local function handOver(value, claim, inbox)
   drop(value)
-  local token = give(value, tonumber(claim))
+  local token = give(value, claim)
   redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)
-  return tell(inbox, 'g', value, token, now, claim)
+  return tell(inbox, { KEYS[1], 'g', value, token, now, claim })
 end

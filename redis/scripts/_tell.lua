@@ -1,8 +1,6 @@
 -- Sends a message to an inbox; 0 if the user may not. One that begins with '-' cannot be told.
-local function tell(inbox, ...)
-  if string.sub(inbox, 1, 1) == '-' then return 1 end
-  local text = { KEYS[1], ... }
-  for i, part in ipairs(text) do text[i] = tostring(part) end
-  local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, cjson.encode(text))
+local function tell(inbox, message)
+  if string.byte(inbox) == 45 then return 1 end
+  local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, cjson.encode(message))
   return type(reached) == 'table' and 0 or 1
 end

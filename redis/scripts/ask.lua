@@ -18,7 +18,7 @@ if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then return { -1, now } end
 local me = ARGV[1] .. '#' .. ARGV[2]
 local value = redis.call('GET', KEYS[1])
 local left = value and redis.call('PTTL', KEYS[1]) or -2
-local life = math.max(tonumber(ARGV[3]), left)
+local life = left > tonumber(ARGV[3]) and left or ARGV[3]
 local seen = redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')
 if tonumber(seen[1] or '0') > now then return { -2, now } end
 if value == me then

@@ -27,7 +27,7 @@ if mine or not value then
   else
     if mine then redis.call('DEL', KEYS[1]) end
     if seen[2] then redis.call('HDEL', KEYS[3], 'h') end
-    if first then told = tell(other, 'r', first) end
+    if first then told = tell(other, { KEYS[1], 'r', first }) end
   end
 end
 if ARGV[2] ~= '0' then

@@ -57,8 +57,8 @@ Deno.test("decodeMessage() takes ours and ignores all else", () => {
 });
 
 Deno.test("an owner value shows its label only if we wrote it", () => {
-  assertEquals(labelOfValue(ownerValue(makeOwner(makeOwnerId("billing-1")))), "billing-1");
-  assertEquals(labelOfValue(ownerValue(makeOwner("job-7"))), undefined);
+  assertEquals(labelOfValue(ownerValue(makeOwner(makeOwnerId("billing-1"), true))), "billing-1");
+  assertEquals(labelOfValue(ownerValue(makeOwner("job-7", false))), undefined);
   assertEquals(labelOfValue("a plain token"), undefined);
 });
 
