@@ -11,22 +11,23 @@ local value = redis.call('GET', KEYS[1])
 local mine = value == ARGV[1]
 local state = mine and 1 or value and -1 or 0
 local told = 1
-local seen = redis.call('HMGET', KEYS[3], 'n', 'h', 'd' .. ARGV[1])
-if not seen[1] and ARGV[2] == '0' then
+if ARGV[2] == '0' and redis.call('EXISTS', KEYS[3]) == 0 then
   if mine then redis.call('DEL', KEYS[1]) end
   return { state, told }
 end
+local seen = redis.call('HMGET', KEYS[3], 'h', 'd' .. ARGV[1])
 time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
-if seen[3] then drop(ARGV[1]) end
-local first, claim, other
+if seen[2] then drop(ARGV[1]) end
+local first, claim, other, ticket
 if mine or not value then
-  first, claim, other = nextWaiter(nil, nil, not mine and seen[2])
+  first, claim, other, ticket = nextWaiter(nil, nil, not mine and seen[1])
   if first and ARGV[3] == '1' then
     told = handOver(first, claim, other)
   else
     if mine then redis.call('DEL', KEYS[1]) end
-    if seen[2] then redis.call('HDEL', KEYS[3], 'h') end
+    if seen[1] then redis.call('HDEL', KEYS[3], 'h') end
+    if first then redis.call('ZADD', KEYS[2], ticket, first) end
     if first then told = tell(other, { KEYS[1], 'r', first }) end
   end
 end
