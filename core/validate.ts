@@ -41,18 +41,24 @@ export function checkName(name: unknown): asserts name is string {
   checkText("the lock name", name, { max: MAX_NAME_LENGTH });
 }
 
+/** Control characters are refused in what is shown to people, or stands in a line of its own. */
+function checkPrintable(option: string, text: string): void {
+  // deno-lint-ignore no-control-regex -- they are what is looked for
+  if (/[\u0000-\u001f\u007f]/.test(text)) {
+    throw new RangeError(`Cannot use '${option}' as it holds a control character`);
+  }
+}
+
 /** Checks an owner id that a caller made. */
 export function checkOwnerId(ownerId: unknown): asserts ownerId is string {
   checkText("'ownerId'", ownerId, { max: MAX_OWNER_ID_LENGTH });
+  checkPrintable("ownerId", ownerId as string);
 }
 
-/** Checks a label. Control characters are refused: labels are shown to people. */
+/** Checks a label. */
 export function checkLabel(label: unknown): asserts label is string {
   checkText("'label'", label, { max: MAX_LABEL_LENGTH });
-  // deno-lint-ignore no-control-regex -- they are what is looked for
-  if (/[\u0000-\u001f\u007f]/.test(label as string)) {
-    throw new RangeError("Cannot use 'label' as it holds a control character");
-  }
+  checkPrintable("label", label as string);
 }
 
 /** Checks any other text option. */

@@ -12,13 +12,13 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "ec68c9d93bd686ed51d904250fc857eb35293d95",
+  sha1: "9bf6fa1ee92d524f6edff3f11d3e2633f9565711",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
     "local function tell(inbox, message)",
     "if string.byte(inbox) == 45 then return 1 end",
-    "local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, cjson.encode(message))",
+    "local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, message .. '\\n' .. KEYS[1])",
     "return type(reached) == 'table' and 0 or 1",
     "end",
     "local function parse(entry)",
@@ -78,7 +78,7 @@ export const ASK: Script = {
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
     "local token = give(value, claim)",
     "redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)",
-    "return tell(inbox, { KEYS[1], 'g', value, token, now, claim })",
+    "return tell(inbox, 'g\\n' .. value .. '\\n' .. token .. '\\n' .. now .. '\\n' .. claim)",
     "end",
     "local function sweep()",
     "if redis.call('HLEN', KEYS[3]) <= 4 * redis.call('ZCARD', KEYS[2]) + 64 then return end",
@@ -141,10 +141,8 @@ export const ASK: Script = {
     "local value = redis.call('GET', KEYS[1])",
     "local left = value and redis.call('PTTL', KEYS[1]) or -2",
     "local life = left > tonumber(ARGV[3]) and left or ARGV[3]",
-    "if not value and ARGV[5] ~= 'attach' and redis.call('EXISTS', KEYS[3]) == 0 then",
-    "return { 1, now, life, give(me, life) }",
-    "end",
-    "local seen = redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')",
+    "local seen = not value and redis.call('EXISTS', KEYS[3]) == 0 and {} -- the usual case is short",
+    "or redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')",
     "if tonumber(seen[1] or '0') > now then return { -2, now } end",
     "if value == me then",
     "if seen[2] then drop(me) end",
@@ -174,12 +172,12 @@ export const ASK: Script = {
 
 /** `scripts/leave.lua`. */
 export const LEAVE: Script = {
-  sha1: "946cffd351de6e7689dd87223204a15bfc186117",
+  sha1: "52212b813a78a5730e4bcf2ef70942673b8354cf",
   source: [
     "local time, now",
     "local function tell(inbox, message)",
     "if string.byte(inbox) == 45 then return 1 end",
-    "local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, cjson.encode(message))",
+    "local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, message .. '\\n' .. KEYS[1])",
     "return type(reached) == 'table' and 0 or 1",
     "end",
     "local function parse(entry)",
@@ -234,7 +232,7 @@ export const LEAVE: Script = {
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
     "local token = give(value, claim)",
     "redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)",
-    "return tell(inbox, { KEYS[1], 'g', value, token, now, claim })",
+    "return tell(inbox, 'g\\n' .. value .. '\\n' .. token .. '\\n' .. now .. '\\n' .. claim)",
     "end",
     "local value = redis.call('GET', KEYS[1])",
     "local mine = value == ARGV[1]",
@@ -257,7 +255,7 @@ export const LEAVE: Script = {
     "if mine then redis.call('DEL', KEYS[1]) end",
     "if seen[1] then redis.call('HDEL', KEYS[3], 'h') end",
     "if first then redis.call('ZADD', KEYS[2], ticket, first) end",
-    "if first then told = tell(other, { KEYS[1], 'r', first }) end",
+    "if first then told = tell(other, 'r\\n' .. first) end",
     "end",
     "end",
     "if ARGV[2] ~= '0' then",
@@ -335,13 +333,13 @@ export const RENEW: Script = {
 
 /** `scripts/steal.lua`. */
 export const STEAL: Script = {
-  sha1: "5bf2ea2a8ff6267a15fc44c4f87e68555bf9a6af",
+  sha1: "8c194fde608c25fc5c6743c584bfbd5ce1c699b7",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
     "local function tell(inbox, message)",
     "if string.byte(inbox) == 45 then return 1 end",
-    "local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, cjson.encode(message))",
+    "local reached = redis.pcall('PUBLISH', 'holdfast:inbox:' .. inbox, message .. '\\n' .. KEYS[1])",
     "return type(reached) == 'table' and 0 or 1",
     "end",
     "local function parse(entry)",
@@ -396,7 +394,7 @@ export const STEAL: Script = {
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
     "local token = give(value, claim)",
     "redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)",
-    "return tell(inbox, { KEYS[1], 'g', value, token, now, claim })",
+    "return tell(inbox, 'g\\n' .. value .. '\\n' .. token .. '\\n' .. now .. '\\n' .. claim)",
     "end",
     "if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then return { -1, now } end",
     "local me = ARGV[1] .. '#' .. ARGV[2]",
@@ -412,7 +410,7 @@ export const STEAL: Script = {
     "local inbox, holder = string.match(redis.call('HGET', KEYS[3], 'h') or '', '^[uc](.-) (.*)$')",
     "local token = give(me, life)",
     "redis.call('HDEL', KEYS[3], 'h')",
-    "if value and holder == value then tell(inbox, { KEYS[1], 's', value }) end",
+    "if value and holder == value then tell(inbox, 's\\n' .. value) end",
     "return { 1, now, life, token }",
   ].join("\n"),
 };

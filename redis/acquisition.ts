@@ -281,9 +281,9 @@ export class Acquisition implements Waiter {
       { ...grant, name, ownerId: owner.ownerId, ttlMs, autoRenew, maxHoldMs },
       {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
-        release: async () => {
+        release: () => {
           onEnd?.();
-          return (await this.#leave()).answer;
+          return this.#leave().then(({ answer }) => answer);
         },
       },
     );
@@ -293,13 +293,13 @@ export class Acquisition implements Waiter {
   }
 
   /** One attempt to give back what the server knows of us. */
-  async #leave(): Promise<Left> {
+  #leave(): Promise<Left> {
     const { commands, receivers, leave } = this.#host;
     const isClean = !this.#isUnclean && this.#unanswered === 0 && commands.epoch === this.#epoch;
     const tombstoneMs = isClean ? 0 : this.#isTimeless ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
     // A grant that comes from now on is handed on, as one to a stranger is.
     receivers.delete(this.#value);
-    return await leave(this.#request.keys, this.#value, tombstoneMs);
+    return leave(this.#request.keys, this.#value, tombstoneMs);
   }
 
   /** Leaves in the background, until the server has answered or nothing of us can be left. */

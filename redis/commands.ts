@@ -137,30 +137,25 @@ export class RedisCommands {
     return String(await this.#send("INFO", ["memory"], ""));
   }
 
-  async #run(
+  #run(
     script: Script,
-    keys: LockKeys,
+    { lock, waiting, details, fence }: LockKeys,
     args: string[],
-    isWanted: () => boolean = () => true,
+    isWanted?: () => boolean,
   ): Promise<unknown> {
-    const rest = ["4", keys.lock, keys.waiting, keys.details, keys.fence, ...args];
-    try {
-      return await this.#send("EVALSHA", [script.sha1, ...rest], keys.lock);
-    } catch (error) {
-      if (!isNoScript(error) || !isWanted()) throw error;
-      return await this.#send("EVAL", [script.source, ...rest], keys.lock);
-    }
+    const all = [script.sha1, "4", lock, waiting, details, fence, ...args];
+    return this.#send("EVALSHA", all, lock).catch((error) => {
+      if (!isNoScript(error) || isWanted?.() === false) throw error;
+      return this.#send("EVAL", all.with(0, script.source), lock);
+    });
   }
 
   /** Sends a command; a client that would wait for ever for its reply is told to drop the connection. */
-  async #send(command: string, args: string[], key: string): Promise<unknown> {
+  #send(command: string, args: string[], key: string): Promise<unknown> {
     const client = this.#client;
-    if (client.reset === undefined) return await client.send(command, args, key);
+    const reply = Promise.try(() => client.send(command, args, key));
+    if (client.reset === undefined) return reply;
     const cancel = this.#clock.schedule(() => client.reset?.(), this.#commandTimeoutMs);
-    try {
-      return await client.send(command, args, key);
-    } finally {
-      cancel();
-    }
+    return reply.finally(cancel);
   }
 }

@@ -36,5 +36,5 @@ local function handOver(value, claim, inbox)
   redis.call('HDEL', KEYS[3], 'd' .. value)
   local token = give(value, claim)
   redis.call('HSET', KEYS[3], 'h', 'u' .. inbox .. ' ' .. value)
-  return tell(inbox, { KEYS[1], 'g', value, token, now, claim })
+  return tell(inbox, 'g\n' .. value .. '\n' .. token .. '\n' .. now .. '\n' .. claim)
 end

@@ -19,10 +19,8 @@ local me = ARGV[1] .. '#' .. ARGV[2]
 local value = redis.call('GET', KEYS[1])
 local left = value and redis.call('PTTL', KEYS[1]) or -2
 local life = left > tonumber(ARGV[3]) and left or ARGV[3]
-if not value and ARGV[5] ~= 'attach' and redis.call('EXISTS', KEYS[3]) == 0 then
-  return { 1, now, life, give(me, life) }
-end
-local seen = redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')
+local seen = not value and redis.call('EXISTS', KEYS[3]) == 0 and {} -- the usual case is short
+  or redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')
 if tonumber(seen[1] or '0') > now then return { -2, now } end
 if value == me then
   if seen[2] then drop(me) end

@@ -28,7 +28,7 @@ if mine or not value then
     if mine then redis.call('DEL', KEYS[1]) end
     if seen[1] then redis.call('HDEL', KEYS[3], 'h') end
     if first then redis.call('ZADD', KEYS[2], ticket, first) end
-    if first then told = tell(other, { KEYS[1], 'r', first }) end
+    if first then told = tell(other, 'r\n' .. first) end
   end
 end
 if ARGV[2] ~= '0' then

@@ -23,5 +23,5 @@ if value and value ~= ARGV[5] then return { 0, now, left } end
 local inbox, holder = string.match(redis.call('HGET', KEYS[3], 'h') or '', '^[uc](.-) (.*)$')
 local token = give(me, life)
 redis.call('HDEL', KEYS[3], 'h')
-if value and holder == value then tell(inbox, { KEYS[1], 's', value }) end
+if value and holder == value then tell(inbox, 's\n' .. value) end
 return { 1, now, life, token }

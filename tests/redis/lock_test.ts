@@ -243,7 +243,7 @@ Deno.test("RedisLock survives a message that is none of ours", async () => {
   await waitUntil("the waiter listens", async () => (await channels() as string[]).length === 1);
   const [channel] = await channels() as string[];
   for (
-    const text of ["hello", '["holdfast:x","g","v","1","1","1"]', '["lock:n","g","v","1","x","y"]']
+    const text of ["hello", "g\nv\n1\n1\n1\nholdfast:x", "g\nv\n1\nx\ny\nlock:n"]
   ) {
     await redis.server.command("PUBLISH", channel!, text);
   }

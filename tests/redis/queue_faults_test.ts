@@ -26,7 +26,7 @@ const NAME = "n";
 
 /** Whether a chunk tells of a grant. */
 function isGrant(chunk: Uint8Array): boolean {
-  return new TextDecoder().decode(chunk).includes('"g","');
+  return new TextDecoder().decode(chunk).includes("\r\ng\n");
 }
 
 /** 50 waiters of four instances. */

@@ -32,23 +32,22 @@ Deno.test("isNoScript() knows both spellings", () => {
 Deno.test("decodeMessage() takes ours and ignores all else", () => {
   const [lockKey, value] = ["lock:é\n}", "a/b#0123456789abcdef"];
   const times = { serverMs: 1_795_216_967_916, claimMs: 3_000 };
-  const grant = JSON.stringify([lockKey, "g", value, "1795216967916034", "1795216967916", "3000"]);
+  const grant = `g\n${value}\n1795216967916034\n1795216967916\n3000\n${lockKey}`;
   const fencingToken = 1_795_216_967_916_034n;
   assertEquals(decodeMessage(grant), { kind: "grant", lockKey, value, ...times, fencingToken });
-  assertEquals(decodeMessage(JSON.stringify([lockKey, "r", value])), {
-    kind: "race",
-    lockKey,
-    value,
-  });
+  assertEquals(decodeMessage(`r\n${value}\n${lockKey}`), { kind: "race", lockKey, value });
+  assertEquals(decodeMessage(`s\n${value}\n${lockKey}`), { kind: "stolen", lockKey, value });
   for (
     const text of [
       "",
+      "\n",
       "{}",
-      "[]",
-      "[1]",
-      '["a","x","b"]',
-      '["a","g","b","no"]',
-      '["a","g","b","1","x","y"]',
+      "x\na\nb",
+      "g\na",
+      "g\na\n1\n1\n1",
+      "g\na\nno\n1\n1\nb",
+      "g\na\n\n1\n1\nb",
+      "g\na\n1\nx\ny\nb",
       "hello",
     ]
   ) {
