@@ -2,6 +2,7 @@
  * Other libraries on the same path: who excludes whom, and that nobody jumps the queue.
  */
 import { assert, assertEquals } from "@std/assert";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../conformance/wait.ts";
 import { say } from "../redis/figures.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
@@ -101,3 +102,22 @@ excludesEachOther("ours, Curator and kazoo under Curator's names", [
 doNotExcludeEachOther("stock Curator and stock kazoo", ["curator", "kazoo"]);
 doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-patterns"]);
 doNotExcludeEachOther("ours and stock kazoo", ["ours", "kazoo"]);
+
+Deno.test("a child that stays keeps the znode of a lock that nobody uses", async () => {
+  await using server = await startZooKeeper();
+  const rootPath = newRoot();
+  await observing(server.connectString, async (observer) => {
+    await observer.make(`${rootPath}/kept/keep`);
+    const tokens: bigint[] = [];
+    for (let i = 0; i < 2; i++) {
+      await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+      for (const name of ["kept", "plain"]) {
+        await using lease = await locks.acquire(name);
+        if (name === "kept") tokens.push(lease.fencingToken);
+      }
+    }
+    assertEquals(await observer.children(rootPath), ["kept"]);
+    assertEquals(await observer.children(`${rootPath}/kept`), ["keep"]);
+    assert(tokens[0]! < tokens[1]!);
+  });
+});
