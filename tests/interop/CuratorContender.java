@@ -22,6 +22,7 @@ public final class CuratorContender {
   private static final String POM =
       "/META-INF/maven/org.apache.curator/curator-recipes/pom.properties";
   private static final int SECTION_MS = 1;
+  private static final int END_BOUND_MS = 30_000;
   private static volatile boolean isStopped;
 
   /** Tells the name of its znode. */
@@ -74,7 +75,10 @@ public final class CuratorContender {
       }
     }
     isStopped = true;
-    for (Thread thread : contending) thread.join();
+    for (Thread thread : contending) {
+      thread.join(END_BOUND_MS);
+      if (thread.isAlive()) System.exit(1);
+    }
   }
 
   private static void contend(Mutex mutex, FileChannel record, String label) throws Exception {

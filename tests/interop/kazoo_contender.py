@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.recipe.lock import Lock
 
 SECTION_S = 0.001
+END_BOUND_S = 30
 
 
 class CuratorNamedLock(Lock):
@@ -90,7 +91,10 @@ def serve(client, path, label, naming):
             print((time.monotonic() - start_s) * 1e6 / int(last), flush=True)
     stopped.set()
     for thread in contending:
-        thread.join()
+        thread.join(END_BOUND_S)
+        if thread.is_alive():
+            # The server is gone: kazoo would try for ever.
+            os._exit(1)
 
 
 def main():
