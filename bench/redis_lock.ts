@@ -8,6 +8,7 @@
 import { createClient } from "redis";
 import { RedisLock } from "../redis/mod.ts";
 import { nodeRedis } from "../redis/clients/node_redis.ts";
+import { inTurns, summary, timed } from "./compare.ts";
 import { startRedis } from "../tests/servers/redis.ts";
 
 const ROUNDS = 15;
@@ -23,17 +24,6 @@ async function connect(url: string): Promise<Client> {
   return client;
 }
 
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
-
-/** µs per step of a job of so many steps. */
-async function timed(steps: number, job: (steps: number) => Promise<void>): Promise<number> {
-  const startMs = performance.now();
-  await job(steps);
-  return ((performance.now() - startMs) * 1_000) / steps;
-}
-
 /** Runs two jobs in turns; prints their medians and the median of the ratios. */
 async function compare(
   name: string,
@@ -42,14 +32,13 @@ async function compare(
   least: (steps: number) => Promise<void>,
 ): Promise<number> {
   for (const job of [ours, least]) await job(steps);
-  const rounds: [number, number][] = [];
-  for (let i = 0; i < ROUNDS; i++) {
-    rounds.push([await timed(steps, ours), await timed(steps, least)]);
-  }
-  const ratio = median(rounds.map(([a, b]) => a / b));
-  const [a, b] = [median(rounds.map(([a]) => a)), median(rounds.map(([, b]) => b))];
-  console.log(`${name}: ${a.toFixed(0)} µs, least ${b.toFixed(0)} µs, ratio ${ratio.toFixed(2)}`);
-  return a;
+  const rows = await inTurns(ROUNDS, [() => timed(steps, ours), () => timed(steps, least)]);
+  const { us, ratio } = summary(rows, 1);
+  const oursUs = summary(rows, 0).us;
+  console.log(
+    `${name}: ${oursUs.toFixed(0)} µs, least ${us.toFixed(0)} µs, ratio ${ratio.toFixed(2)}`,
+  );
+  return oursUs;
 }
 
 /** Acquire and release, against SET NX PX and a compare-and-delete script. */

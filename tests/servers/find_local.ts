@@ -64,7 +64,8 @@ function zooKeeperClassPaths(): string[] {
   return home ? [...unpacked, ...debian] : [...debian, ...unpacked];
 }
 
-function programPaths(name: string): string[] {
+/** The paths of the programs of this name: those in `PATH` first, then those in the usual places. */
+export function programPaths(name: string): string[] {
   const directories = (Deno.env.get("PATH") ?? "").split(":");
   directories.push("/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin");
   const paths = directories.filter((path) => path !== "").map((path) => `${path}/${name}`);

@@ -1,0 +1,46 @@
+/**
+ * Jobs that are timed in turns, so that what disturbs the machine disturbs them all.
+ *
+ * @module
+ */
+
+/** The middle one. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)]!;
+}
+
+/** µs per step of a job of so many steps. */
+export async function timed(
+  steps: number,
+  job: (steps: number) => Promise<void>,
+): Promise<number> {
+  const startMs = performance.now();
+  await job(steps);
+  return ((performance.now() - startMs) * 1_000) / steps;
+}
+
+/** Times jobs in turns, so many rounds; each tells its own figure. Resolves with a row per round. */
+export async function inTurns(
+  rounds: number,
+  jobs: readonly (() => Promise<number>)[],
+): Promise<number[][]> {
+  const rows: number[][] = [];
+  for (let i = 0; i < rounds; i++) {
+    const row: number[] = [];
+    for (const job of jobs) row.push(await job());
+    rows.push(row);
+  }
+  return rows;
+}
+
+/** The median of a column, and that of the first column's ratio to it, with the range. */
+export function summary(rows: readonly (readonly number[])[], column: number) {
+  const ratios = rows.map((row) => row[0]! / row[column]!);
+  return {
+    us: median(rows.map((row) => row[column]!)),
+    ratio: median(ratios),
+    least: Math.min(...ratios),
+    most: Math.max(...ratios),
+  };
+}

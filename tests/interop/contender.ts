@@ -1,0 +1,96 @@
+/**
+ * Contends for a lock with ours. The protocol is told in `driver.ts`; arguments: connect string, path
+ * of the lock, label.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import type { Buffer } from "node:buffer";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { called, withClient } from "../servers/zookeeper_cleanup.ts";
+import { pause } from "../servers/wait.ts";
+import { linesOf } from "./lines.ts";
+
+const SECTION_MS = 1;
+
+type Done<T> = (error: unknown, result?: T) => void;
+
+/** What is needed of the package to look at znodes. */
+interface Client {
+  getChildren(path: string, done: Done<string[]>): void;
+  getData(path: string, done: Done<Buffer | undefined>): void;
+}
+
+interface Contender {
+  readonly connectString: string;
+  /** Another session, to look at znodes. */
+  readonly client: Client;
+  readonly rootPath: string;
+  readonly name: string;
+  readonly label: string;
+  isStopped: boolean;
+}
+
+/** The sequence number of the znode that holds a label: the znode's own name is told to nobody. */
+async function sequenceOf({ client, rootPath, name }: Contender, label: string): Promise<string> {
+  const path = `${rootPath}/${name}`;
+  const names = await called<string[]>("The list", (done) => client.getChildren(path, done));
+  for (const child of names!.sort((a, b) => a.slice(-10) < b.slice(-10) ? -1 : 1)) {
+    const read = (done: Done<Buffer | undefined>) => client.getData(`${path}/${child}`, done);
+    const data = await called("The data of a znode", read);
+    if (data?.toString() === label) return child.slice(-10);
+  }
+  throw new Error(`No znode holds "${label}"`);
+}
+
+async function contend(contender: Contender, label: string, record: Deno.FsFile): Promise<void> {
+  const { connectString, rootPath, name } = contender;
+  const write = (text: string) => record.writeSync(new TextEncoder().encode(text));
+  await using locks = new ZooKeeperLock(connectString, { rootPath, label });
+  while (!contender.isStopped) {
+    const lease = await locks.acquire(name);
+    const who = `${contender.label} ${await sequenceOf(contender, label)}`;
+    write(`enter ${who}\n`);
+    await pause(SECTION_MS);
+    write(`leave ${who}\n`);
+    if (!await lease.release()) throw new Error("The lease was lost");
+  }
+}
+
+/** µs per acquire and release, of so many waiters of one instance. */
+async function time(locks: ZooKeeperLock, name: string, waiters: number, steps: number) {
+  const startMs = performance.now();
+  let left = steps;
+  await Promise.all(Array.from({ length: waiters }, async () => {
+    while (left-- > 0) await (await locks.acquire(name)).release();
+  }));
+  return ((performance.now() - startMs) * 1_000) / steps;
+}
+
+async function serve(contender: Contender, locks: ZooKeeperLock): Promise<void> {
+  const contending: Promise<void>[] = [];
+  for await (const line of linesOf(Deno.stdin.readable)) {
+    const [word, waiters, last] = line.split(" ") as [string, string, string];
+    if (word === "contend") {
+      const record = await Deno.open(last, { append: true });
+      for (let i = 0; i < Number(waiters); i++) {
+        contending.push(contend(contender, `${contender.label}-${i}`, record));
+      }
+    } else console.log(await time(locks, contender.name, Number(waiters), Number(last)));
+  }
+  contender.isStopped = true;
+  await Promise.all(contending);
+}
+
+if (import.meta.main) {
+  const [connectString, path, label] = Deno.args as [string, string, string];
+  const slash = path.lastIndexOf("/");
+  const [rootPath, name] = [path.slice(0, slash), path.slice(slash + 1)];
+  await withClient(connectString, async (client) => {
+    await using locks = new ZooKeeperLock(connectString, { rootPath });
+    await locks.query(name); // Opens the session.
+    console.log("ready");
+    const options = { connectString, client: client as unknown as Client, rootPath, name, label };
+    await serve({ ...options, isStopped: false }, locks);
+  });
+}

@@ -1,0 +1,82 @@
+/**
+ * The other lock libraries that we are tested with: Curator for Java, kazoo for Python.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+import { runCommand } from "../servers/command.ts";
+import { installWithApt } from "../servers/find_apt.ts";
+import { programPaths } from "../servers/find_local.ts";
+
+const PROBE_BOUND_MS = 60_000;
+const PROGRAMS_VARIABLE = "HOLDFAST_INTEROP_PROGRAMS";
+/** Each of them names all that it needs. */
+const CURATOR_CLASS_PATH = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";
+
+/** Another library. */
+export type Library = "curator" | "kazoo";
+
+/** The program that contends with a library's lock. */
+export interface Program {
+  /** Its command line, but for the arguments; none if the library is not there. */
+  readonly command?: readonly string[];
+  /** Says in one line what was found, or what is missing. */
+  readonly line: string;
+}
+
+/** What was found for each. */
+export type Programs = Readonly<Record<Library, Program>>;
+
+const TITLES: Readonly<Record<Library, string>> = { curator: "Curator", kazoo: "kazoo" };
+const NEEDS: Readonly<Record<Library, string>> = {
+  curator: "a JDK, and Curator's jar files (Debian and Ubuntu: apt-get install " +
+    "default-jdk-headless libcurator-recipes-java)",
+  kazoo: "kazoo for a python3 (Debian and Ubuntu: apt-get install python3-kazoo)",
+};
+
+/** Looks for both and installs them where that can be done; hands the result down to children. */
+export async function preparePrograms(): Promise<Programs> {
+  let found = await findPrograms();
+  const missing = (Object.keys(found) as Library[]).filter((name) => !found[name].command);
+  if (missing.length > 0) {
+    const title = missing.map((name) => TITLES[name]).join(" and ");
+    if (await installWithApt(title, missing.flatMap(packagesOf))) found = await findPrograms();
+  }
+  Deno.env.set(PROGRAMS_VARIABLE, JSON.stringify(found));
+  return found;
+}
+
+/** What the test runner has handed down; looks, but installs nothing, where there is none. */
+export async function programs(): Promise<Programs> {
+  const given = Deno.env.get(PROGRAMS_VARIABLE);
+  return given ? JSON.parse(given) as Programs : await findPrograms();
+}
+
+async function findPrograms(): Promise<Programs> {
+  const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+  const javaHome = Deno.env.get("JAVA_HOME");
+  const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
+  const java = ["-XX:+UseSerialGC", "-cp", CURATOR_CLASS_PATH, file("CuratorContender.java")];
+  // Debian's packages are seen by the system's own Python only.
+  const pythons = new Set(["/usr/bin/python3", ...programPaths("python3")]);
+  const [curator, kazoo] = await Promise.all([
+    firstThatRuns("curator", javas.map((path) => [path, ...java])),
+    firstThatRuns("kazoo", [...pythons].map((path) => [path, file("kazoo_contender.py")])),
+  ]);
+  return { curator, kazoo };
+}
+
+async function firstThatRuns(library: Library, commands: readonly string[][]): Promise<Program> {
+  for (const command of commands) {
+    const { success, output } = await runCommand([...command, "--version"], PROBE_BOUND_MS);
+    if (success) return { command, line: `${output.trim()} with ${command[0]}` };
+  }
+  return { line: `there is no ${TITLES[library]}: install ${NEEDS[library]}` };
+}
+
+function packagesOf(library: Library): string[] {
+  if (library === "kazoo") return ["python3-kazoo"];
+  // A runtime alone cannot run a source file.
+  const jdk = programPaths("javac").length > 0 ? [] : ["default-jdk-headless"];
+  return [...jdk, "libcurator-recipes-java"];
+}

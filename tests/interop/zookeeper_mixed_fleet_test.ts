@@ -1,0 +1,123 @@
+/**
+ * Other libraries on the same path: who excludes whom, and that nobody jumps the queue.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { say } from "../redis/figures.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { observing } from "../zookeeper/observer.ts";
+import { newRoot } from "../zookeeper/waiter.ts";
+import { type Driver, type Kind, type Place, startDriver } from "./driver.ts";
+import { type Program, programs } from "./programs.ts";
+import { type Findings, readRecord } from "./record.ts";
+
+/** What each kind does at least; the soak does the full figure. */
+const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 500 : 60;
+const WAITERS = 3;
+const BOUND_MS = 180_000;
+const found = await programs();
+
+/** Contends by all kinds until the record says that it is enough; resolves with the whole record. */
+async function contend(
+  kinds: readonly Kind[],
+  place: Place,
+  isEnough: (findings: Findings) => boolean,
+): Promise<Findings> {
+  const file = await Deno.makeTempFile();
+  const read = async () => readRecord(await Deno.readTextFile(file));
+  const drivers: Driver[] = [];
+  try {
+    for (const kind of kinds) {
+      drivers.push(await within(`${kind} is ready`, startDriver(kind, place, found), 60_000));
+    }
+    for (const driver of drivers) await driver.send(`contend ${WAITERS} ${file}`);
+    await waitUntil("it is enough", async () => isEnough(await read()), BOUND_MS);
+    // Ours ends last: it deletes the lock's znode once nobody uses it, which kazoo does not expect.
+    for (const driver of drivers.toReversed()) {
+      assertEquals(await within(`${driver.kind} ends`, driver.end(), 60_000), 0, driver.kind);
+    }
+    return await read();
+  } finally {
+    for (const driver of drivers) await driver[Symbol.asyncDispose]();
+    await Deno.remove(file);
+  }
+}
+
+/** Registers a test that needs the libraries of these kinds. */
+function fleet(name: string, kinds: readonly Kind[], test: (place: Place) => Promise<void>): void {
+  const needed: Program[] = [
+    ...kinds.includes("curator") ? [found.curator] : [],
+    ...kinds.some((kind) => kind.startsWith("kazoo")) ? [found.kazoo] : [],
+  ];
+  const missing = needed.filter(({ command }) => !command).map(({ line }) => line);
+  const skip = missing.length === 0 ? "" : ` [skipped: ${missing.join("; ")}]`;
+  Deno.test({
+    name: name + skip,
+    ignore: missing.length > 0,
+    async fn() {
+      await using server = await startZooKeeper();
+      await test({ connectString: server.connectString, path: `${newRoot()}/orders` });
+    },
+  });
+}
+
+function excludesEachOther(name: string, kinds: readonly Kind[]): void {
+  fleet(`${name} exclude each other, first in, first out`, kinds, async (place) => {
+    const { sections, overlaps, inversions, handoffs } = await contend(
+      kinds,
+      place,
+      ({ sections }) => kinds.every((kind) => (sections.get(kind) ?? 0) >= SECTIONS),
+    );
+    const list = (counts: ReadonlyMap<string, number>) =>
+      [...counts].map(([what, count]) => `${what} ${count}`).join(", ");
+    const total = `${overlaps} overlaps, ${inversions} inversions`;
+    say(`${name}: ${list(sections)}; ${total}; handoffs ${list(handoffs)}`);
+    assertEquals([overlaps, inversions], [0, 0]);
+    for (const kind of kinds) {
+      const given = [...handoffs.keys()].some((handoff) => handoff.startsWith(`${kind}→`));
+      const taken = [...handoffs.keys()].some((handoff) => handoff.endsWith(`→${kind}`));
+      assert(given && taken, `${kind} never met another one`);
+    }
+    await observing(place.connectString, async ({ children }) => {
+      assertEquals(await children(place.path), []);
+    });
+  });
+}
+
+/** What the documentation warns of; it also shows that the record would tell. */
+function doNotExcludeEachOther(name: string, kinds: readonly Kind[]): void {
+  fleet(`${name} do not exclude each other`, kinds, async (place) => {
+    const { overlaps } = await contend(kinds, place, ({ overlaps }) => overlaps > 0);
+    assert(overlaps > 0);
+  });
+}
+
+excludesEachOther("ours and Curator's InterProcessMutex", ["ours", "curator"]);
+excludesEachOther("ours and kazoo's Lock with our pattern", ["ours", "kazoo-patterns"]);
+excludesEachOther("ours, Curator and kazoo under Curator's names", [
+  ...["ours", "curator", "kazoo-curator-names"] as const,
+]);
+doNotExcludeEachOther("stock Curator and stock kazoo", ["curator", "kazoo"]);
+doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-patterns"]);
+doNotExcludeEachOther("ours and stock kazoo", ["ours", "kazoo"]);
+
+Deno.test("a child that stays keeps the znode of a lock that nobody uses", async () => {
+  await using server = await startZooKeeper();
+  const rootPath = newRoot();
+  await observing(server.connectString, async (observer) => {
+    await observer.make(`${rootPath}/kept/keep`);
+    const tokens: bigint[] = [];
+    for (let i = 0; i < 2; i++) {
+      await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+      for (const name of ["kept", "plain"]) {
+        await using lease = await locks.acquire(name);
+        if (name === "kept") tokens.push(lease.fencingToken);
+      }
+    }
+    assertEquals(await observer.children(rootPath), ["kept"]);
+    assertEquals(await observer.children(`${rootPath}/kept`), ["keep"]);
+    assert(tokens[0]! < tokens[1]!);
+  });
+});
