@@ -4,9 +4,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { say } from "./figures.ts";
+import { say } from "../processes/figures.ts";
 import { keysLeft } from "./residue.ts";
-import { type Grant, inversions, startWorker, type Worker } from "./workers.ts";
+import { type Grant, inversions, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 3_000;

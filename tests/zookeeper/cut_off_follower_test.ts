@@ -5,7 +5,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../core/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../conformance/wait.ts";
-import { median, say } from "../redis/figures.ts";
+import { median, say } from "../processes/figures.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import {
   type EnsembleMember,

@@ -4,6 +4,7 @@
  * @module
  */
 import type { LockSpec } from "../conformance/open_lock.ts";
+import { startChild } from "./child.ts";
 
 /** What one process does. */
 export interface WorkerOptions {
@@ -17,7 +18,7 @@ export interface WorkerOptions {
   readonly holdMs?: number;
 }
 
-/** One grant; times on the wall clock in µs. */
+/** One grant; times in µs on a clock that all processes share. */
 export interface Grant {
   readonly token: string;
   /** When acquire was called. */
@@ -39,44 +40,21 @@ export interface Worker extends AsyncDisposable {
 
 /** Starts a process. */
 export function startWorker(options: WorkerOptions): Worker {
-  const path = (file: string) => new URL(file, import.meta.url).pathname;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "-A", "--no-check", "--config", path("../../deno.json")],
-      ...[path("./queue_worker.ts"), JSON.stringify(options)],
-    ],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
+  const child = startChild(new URL("./worker.ts", import.meta.url), options);
   const grants: Grant[] = [];
   const reading = (async () => {
-    let rest = "";
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + text).split("\n");
-      rest = lines.pop()!;
-      for (const line of lines) grants.push(JSON.parse(line));
-    }
+    for (let line; (line = await child.line()) !== null;) grants.push(JSON.parse(line));
   })();
-  let closing: Promise<void> | null = null;
-  const end = () => closing ??= child.stdin.close().catch(() => {});
   return {
     grants,
-    kill: (signal) => child.kill(signal),
+    kill: child.kill,
     async finish() {
-      await end();
-      const { code } = await child.status;
+      const code = await child.end();
       await reading;
       return code;
     },
     async [Symbol.asyncDispose]() {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // It has ended.
-      }
-      await end();
-      await child.status;
+      await child[Symbol.asyncDispose]();
       await reading;
     },
   };
@@ -106,6 +84,19 @@ export function inversions(grants: readonly Grant[]): number {
   for (const { calledUs, queuedUs } of inOrder) {
     if (queuedUs !== null && latestCallUs > queuedUs) count++;
     latestCallUs = Math.max(latestCallUs, calledUs);
+  }
+  return count;
+}
+
+/** How many grants began in another order than that of their tokens. */
+export function tokenInversions(grants: readonly Grant[]): number {
+  const inOrder = grants.filter(({ held }) => held !== undefined)
+    .sort((a, b) => a.held![0] - b.held![0]);
+  let latest = -1n;
+  let count = 0;
+  for (const { token } of inOrder) {
+    if (BigInt(token) <= latest) count++;
+    else latest = BigInt(token);
   }
   return count;
 }
