@@ -52,6 +52,37 @@ export function startChild(script: URL, argument: unknown): ChildProcess {
   };
 }
 
+/** A process of which each line is a report, in JSON. */
+export interface Reporter<T> extends Pick<ChildProcess, "send" | "kill">, AsyncDisposable {
+  /** What it has reported so far. */
+  readonly reports: readonly T[];
+  /** Ends its input; resolves with its exit code, and when all reports are there. */
+  finish(): Promise<number>;
+}
+
+/** Starts a script that reports. */
+export function startReporter<T>(script: URL, argument: unknown): Reporter<T> {
+  const { line, send, kill, end, [Symbol.asyncDispose]: dispose } = startChild(script, argument);
+  const reports: T[] = [];
+  const reading = (async () => {
+    for (let text; (text = await line()) !== null;) reports.push(JSON.parse(text));
+  })();
+  return {
+    reports,
+    send,
+    kill,
+    async finish() {
+      const code = await end();
+      await reading;
+      return code;
+    },
+    async [Symbol.asyncDispose]() {
+      await dispose();
+      await reading;
+    },
+  };
+}
+
 /** Reads lines; null at the end. */
 export interface Lines {
   next(): Promise<string | null>;

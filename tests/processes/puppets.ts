@@ -5,7 +5,7 @@
  */
 import type { LockSpec } from "../conformance/open_lock.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { startChild } from "./child.ts";
+import { startReporter } from "./child.ts";
 
 /** How long in ms anybody may wait for what somebody does. */
 const BOUND_MS = 60_000;
@@ -49,27 +49,18 @@ export interface Puppet extends AsyncDisposable {
 
 /** Starts a process. */
 export function startPuppet(options: PuppetOptions): Puppet {
-  const child = startChild(new URL("./puppet.ts", import.meta.url), options);
-  const events: PuppetEvent[] = [];
-  const reading = (async () => {
-    for (let line; (line = await child.line()) !== null;) events.push(JSON.parse(line));
-  })();
+  const { reports: events, send, finish, [Symbol.asyncDispose]: dispose } = startReporter<
+    PuppetEvent
+  >(new URL("./puppet.ts", import.meta.url), options);
   return {
     events,
-    take: (order) => child.send(JSON.stringify(order)),
+    take: (order) => send(JSON.stringify(order)),
     async event(id, what) {
       const find = () => events.find((event) => event.id === id && event.what === what);
       await waitUntil(`${id} ${what}`, () => find() !== undefined, BOUND_MS);
       return find()!;
     },
-    async finish() {
-      const code = await child.end();
-      await reading;
-      return code;
-    },
-    async [Symbol.asyncDispose]() {
-      await child[Symbol.asyncDispose]();
-      await reading;
-    },
+    finish,
+    [Symbol.asyncDispose]: dispose,
   };
 }

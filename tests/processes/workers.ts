@@ -4,7 +4,7 @@
  * @module
  */
 import type { LockSpec } from "../conformance/open_lock.ts";
-import { startChild } from "./child.ts";
+import { startReporter } from "./child.ts";
 
 /** What one process does. */
 export interface WorkerOptions {
@@ -32,7 +32,7 @@ export interface Grant {
 /** A running process. */
 export interface Worker extends AsyncDisposable {
   /** The grants that it has reported so far. */
-  readonly grants: Grant[];
+  readonly grants: readonly Grant[];
   kill(signal: Deno.Signal): void;
   /** Lets its waiters finish; resolves with its exit code. */
   finish(): Promise<number>;
@@ -40,24 +40,11 @@ export interface Worker extends AsyncDisposable {
 
 /** Starts a process. */
 export function startWorker(options: WorkerOptions): Worker {
-  const child = startChild(new URL("./worker.ts", import.meta.url), options);
-  const grants: Grant[] = [];
-  const reading = (async () => {
-    for (let line; (line = await child.line()) !== null;) grants.push(JSON.parse(line));
-  })();
-  return {
-    grants,
-    kill: child.kill,
-    async finish() {
-      const code = await child.end();
-      await reading;
-      return code;
-    },
-    async [Symbol.asyncDispose]() {
-      await child[Symbol.asyncDispose]();
-      await reading;
-    },
-  };
+  const { reports, kill, finish, [Symbol.asyncDispose]: dispose } = startReporter<Grant>(
+    new URL("./worker.ts", import.meta.url),
+    options,
+  );
+  return { grants: reports, kill, finish, [Symbol.asyncDispose]: dispose };
 }
 
 /** How often a holder was still at work, under a lease that it could prove, when the next one began. */

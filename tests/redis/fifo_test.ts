@@ -72,14 +72,3 @@ Deno.test("RedisLock keeps the order when waiters time out and processes are kil
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
 });
-
-Deno.test("inversions() sees one who was overtaken", () => {
-  const grant = (token: string, calledUs: number, queuedUs: number | null) => ({
-    token,
-    calledUs,
-    queuedUs,
-  });
-  assertEquals(inversions([grant("1", 0, null), grant("2", 1, 2), grant("3", 3, 4)]), 0);
-  assertEquals(inversions([grant("1", 0, null), grant("3", 1, 2), grant("2", 3, 4)]), 1);
-  assertEquals(inversions([grant("3", 1, 5), grant("2", 3, 4)]), 0, "called while it was asking");
-});

@@ -16,7 +16,7 @@ import { nothingLeft } from "./traces.ts";
 import { newRoot } from "./waiter.ts";
 
 /** The soak runs the full figure. */
-const KILLING_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 5_000;
+const KILLING_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
 const PROCESSES = 8;
 const PROGRESS_BOUND_MS = 60_000;
 
