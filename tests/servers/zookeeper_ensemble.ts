@@ -16,6 +16,8 @@ const MODE_BOUND_MS = 60_000;
 /** Long enough for a machine that is busy with other tests. */
 const INIT_TICKS = 100;
 const SYNC_TICKS = 30;
+/** How long in ms a new leader may take to listen. */
+const LISTEN_BOUND_MS = 1_000;
 
 type Id = typeof IDS[number];
 
@@ -104,7 +106,9 @@ class Links implements AsyncDisposable {
   constructor(canCut: boolean) {
     for (const from of canCut ? IDS : []) {
       for (const to of IDS.filter((id) => id !== from)) {
-        const target = { hostname: "127.0.0.1", port: this.#quorumPorts[to - 1]! };
+        // A follower that is hung up on by a leader that does not listen yet costs a whole `initLimit`.
+        const port = this.#quorumPorts[to - 1]!;
+        const target = { hostname: "127.0.0.1", port, connectForMs: LISTEN_BOUND_MS };
         this.#proxies.push({ between: [from, to], proxy: startProxy(target) });
       }
     }
