@@ -27,7 +27,13 @@ export type LockSpec =
       keyPrefix: string;
       ttlMs: number;
     }
-    | { strategy: "zookeeper"; connectString: string; rootPath: string; sessionTimeoutMs: number }
+    | {
+      strategy: "zookeeper";
+      connectString: string;
+      rootPath: string;
+      sessionTimeoutMs: number;
+      unavailableAfterMs?: number;
+    }
   );
 
 /** A client, and how to close it with all its connections. */
@@ -41,8 +47,8 @@ export async function openLock(spec: LockSpec): Promise<OpenLock> {
   if (spec.strategy === "file") return owned(new FileLock({ dir: spec.dir, ...label }));
   if (spec.strategy === "zookeeper") {
     const { ZooKeeperLock } = await import("../../zookeeper/mod.ts");
-    const { connectString, rootPath, sessionTimeoutMs } = spec;
-    return owned(new ZooKeeperLock(connectString, { rootPath, sessionTimeoutMs, ...label }));
+    const { strategy: _, label: __, connectString, ...options } = spec;
+    return owned(new ZooKeeperLock(connectString, { ...options, ...label }));
   }
   const { RedisLock } = await import("../../redis/mod.ts");
   const { openRedisClient } = await import("../redis/clients.ts");

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { startChild } from "../processes/child.ts";
 import type { LockSpec } from "./open_lock.ts";
 
 /** What the other process does. */
@@ -25,48 +26,15 @@ export interface Contender extends AsyncDisposable {
 
 /** Starts a process. */
 export function startContender(spec: LockSpec, task: Task): Contender {
-  const script = new URL("./contender.ts", import.meta.url).pathname;
-  const config = new URL("../../deno.json", import.meta.url).pathname;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--config", config, script, JSON.stringify({ spec, task })],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
-  let buffer = "";
-  let inputEnded = false;
-  const endInput = async () => {
-    if (inputEnded) return;
-    inputEnded = true;
-    await child.stdin.close().catch(() => {});
-  };
+  const child = startChild(new URL("./contender.ts", import.meta.url), { spec, task });
   return {
     async line() {
-      while (!buffer.includes("\n")) {
-        const { value, done } = await reader.read();
-        if (done) throw new Error(`The process ended without a line: ${JSON.stringify(buffer)}`);
-        buffer += value;
-      }
-      const end = buffer.indexOf("\n");
-      const line = buffer.slice(0, end);
-      buffer = buffer.slice(end + 1);
+      const line = await child.line();
+      if (line === null) throw new Error("The process ended without a line");
       return line;
     },
-    kill: (signal) => child.kill(signal),
-    async end() {
-      await endInput();
-      return (await child.status).code;
-    },
-    async [Symbol.asyncDispose]() {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // It has ended by itself.
-      }
-      await endInput();
-      await child.status;
-      await reader.cancel();
-    },
+    kill: child.kill,
+    end: child.end,
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   };
 }

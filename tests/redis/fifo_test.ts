@@ -4,9 +4,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { say } from "./figures.ts";
+import { say } from "../processes/figures.ts";
 import { keysLeft } from "./residue.ts";
-import { type Grant, inversions, startWorker, type Worker } from "./workers.ts";
+import { type Grant, inversions, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 3_000;
@@ -71,15 +71,4 @@ Deno.test("RedisLock keeps the order when waiters time out and processes are kil
   } finally {
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
-});
-
-Deno.test("inversions() sees one who was overtaken", () => {
-  const grant = (token: string, calledUs: number, queuedUs: number | null) => ({
-    token,
-    calledUs,
-    queuedUs,
-  });
-  assertEquals(inversions([grant("1", 0, null), grant("2", 1, 2), grant("3", 3, 4)]), 0);
-  assertEquals(inversions([grant("1", 0, null), grant("3", 1, 2), grant("2", 3, 4)]), 1);
-  assertEquals(inversions([grant("3", 1, 5), grant("2", 3, 4)]), 0, "called while it was asking");
 });

@@ -10,7 +10,7 @@ import type { RedisClientName } from "../conformance/open_lock.ts";
 import { within } from "../conformance/wait.ts";
 import { pause } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
-import type { Grant } from "./workers.ts";
+import type { Grant } from "../processes/workers.ts";
 
 /** How long anybody may wait for one lease. */
 const WAIT_BOUND_MS = 60_000;

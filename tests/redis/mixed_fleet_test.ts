@@ -11,7 +11,7 @@ import { within } from "../conformance/wait.ts";
 import { startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { endIoredis } from "./clients.ts";
-import { say } from "./figures.ts";
+import { say } from "../processes/figures.ts";
 import { nothingLeft } from "./traces.ts";
 
 /** The soak runs the full figure. */

@@ -7,9 +7,9 @@ import { RedisLock } from "../../redis/mod.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
-import { say } from "./figures.ts";
+import { say } from "../processes/figures.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
-import { startWorker, type Worker } from "./workers.ts";
+import { startWorker, type Worker } from "../processes/workers.ts";
 
 const PROCESSES = 4;
 const IDLE_MS = 5_000;

@@ -10,9 +10,9 @@ import { connectResp } from "../servers/resp.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { type OpenClient, openRedisClient } from "./clients.ts";
-import { median, say } from "./figures.ts";
+import { median, say } from "../processes/figures.ts";
 import { listeners, nothingLasts, provenInboxes } from "./traces.ts";
-import { overlaps, startWorker, type Worker } from "./workers.ts";
+import { overlaps, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 9 : 3;

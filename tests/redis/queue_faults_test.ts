@@ -10,11 +10,11 @@ import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
-import { median, say } from "./figures.ts";
+import { median, say } from "../processes/figures.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
-import { randomOf, seedOf } from "./random.ts";
+import { randomOf, seedOf } from "../processes/random.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
-import { inversions } from "./workers.ts";
+import { inversions } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;

@@ -8,10 +8,10 @@ import { within } from "../conformance/wait.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
-import { say } from "./figures.ts";
+import { say } from "../processes/figures.ts";
 import { startFleet } from "./fleet.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
-import { inversions } from "./workers.ts";
+import { inversions } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 12;

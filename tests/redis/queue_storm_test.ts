@@ -5,10 +5,10 @@
 import { assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
-import { say } from "./figures.ts";
-import { randomOf, seedOf } from "./random.ts";
+import { say } from "../processes/figures.ts";
+import { randomOf, seedOf } from "../processes/random.ts";
 import { nothingLeft } from "./traces.ts";
-import { inversions, overlaps, startWorker, type Worker } from "./workers.ts";
+import { inversions, overlaps, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;

@@ -52,6 +52,8 @@ export interface FaultProxy extends AsyncDisposable {
 export interface ProxyTarget {
   readonly hostname: string;
   readonly port: number;
+  /** For how many ms to wait for it to listen, before the client is hung up on; 0 by default. */
+  readonly connectForMs?: number;
 }
 
 type Hooks = Pick<FaultProxy, "onRequest" | "onReply">;
@@ -160,7 +162,7 @@ async function serve(state: ProxyState, client: Deno.TcpConn, id: number): Promi
   try {
     // A black hole that lets nothing through needs no other end.
     if (state.hole.size === 2) return await swallow(client);
-    const server = await Deno.connect({ ...state.target, signal }).catch(() => undefined);
+    const server = await reach(state.target, signal);
     if (server === undefined) return;
     using _closingToo = closer(server, signal);
     client.setNoDelay();
@@ -172,6 +174,18 @@ async function serve(state: ProxyState, client: Deno.TcpConn, id: number): Promi
     ]);
   } finally {
     connection.cut();
+  }
+}
+
+async function reach(
+  { connectForMs = 0, ...address }: ProxyTarget,
+  signal: AbortSignal,
+): Promise<Deno.TcpConn | undefined> {
+  const endMs = performance.now() + connectForMs;
+  for (;;) {
+    const server = await Deno.connect({ ...address, signal }).catch(() => undefined);
+    if (server !== undefined || signal.aborted || performance.now() >= endMs) return server;
+    await pause(5, signal);
   }
 }
 

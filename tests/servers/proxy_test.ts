@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Client, connect, startEcho } from "./echo.ts";
+import { freePort } from "./ports.ts";
 import { type FaultProxy, startProxy } from "./proxy.ts";
 import { pause, waitUntil } from "./wait.ts";
 
@@ -29,6 +30,20 @@ Deno.test("the proxy forwards both ways, counts connections and passes on their 
   await first[Symbol.asyncDispose]();
   await waitUntil("the first is closed", () => proxy.connections === 1 && echo.ended === 1);
   await exchange(second, "three");
+});
+
+Deno.test("the proxy waits for a server that is to listen soon", async () => {
+  const port = freePort();
+  await using proxy = startProxy({ hostname: "127.0.0.1", port, connectForMs: 60_000 });
+  await using client = await connect(proxy);
+  await client.send("early");
+  await pause(QUIET_MS);
+  assertEquals(client.hasEnded, false);
+  using listener = Deno.listen({ hostname: "127.0.0.1", port });
+  using server = await listener.accept();
+  const chunk = new Uint8Array(5);
+  await server.read(chunk);
+  assertEquals(new TextDecoder().decode(chunk), "early");
 });
 
 Deno.test("a black hole swallows everything and closes nothing until it is healed", async () => {

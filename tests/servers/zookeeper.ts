@@ -4,7 +4,7 @@
  * @module
  */
 
-import { ownSource, serverSource } from "./find.ts";
+import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import { type OwnServer, type ServerPlace, startOwnServer } from "./own_server.ts";
 import { closer } from "./sockets.ts";
 import { bounded } from "./wait.ts";
@@ -22,6 +22,14 @@ export interface ZooKeeperOptions {
   readonly minSessionTimeoutMs?: number;
   /** 60,000 by default. */
   readonly maxSessionTimeoutMs?: number;
+  /** What to start it with; what was found by default. */
+  readonly source?: OwnSource;
+  /** For a local server only. */
+  readonly extra?: {
+    readonly settings: Settings;
+    /** What to write below its directory. */
+    readonly files: Readonly<Record<string, string>>;
+  };
 }
 
 /** A standalone ZooKeeper server of the test's own. */
@@ -47,9 +55,13 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
   };
   const server = await startOwnServer({
     title: "ZooKeeper",
-    source: await ownSource("zookeeper"),
+    source: options.source ?? await ownSource("zookeeper"),
     ...await isDirectory(SHARED_MEMORY) && { baseDirectory: SHARED_MEMORY },
-    localArguments: async (place) => [await writeConfiguration(place, settings)],
+    localArguments: async (place) => {
+      const { settings: more = {}, files = {} } = options.extra ?? {};
+      await writeFiles(place, files);
+      return [await writeConfiguration(place, { ...settings, ...more })];
+    },
     containerOptions: containerOptions(settings),
     containerArguments: [],
     containerPort: 2181,
@@ -84,7 +96,18 @@ function randomPath(): string {
   return `/holdfast-test-${crypto.randomUUID()}`;
 }
 
-type Settings = Readonly<Record<string, number>>;
+type Settings = Readonly<Record<string, number | string>>;
+
+async function writeFiles(
+  { directory }: ServerPlace,
+  files: Readonly<Record<string, string>>,
+): Promise<void> {
+  for (const [name, text] of Object.entries(files)) {
+    const path = `${directory}/${name}`;
+    await Deno.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true });
+    await Deno.writeTextFile(path, text);
+  }
+}
 
 async function writeConfiguration(
   { port, directory }: ServerPlace,

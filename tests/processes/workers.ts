@@ -4,6 +4,7 @@
  * @module
  */
 import type { LockSpec } from "../conformance/open_lock.ts";
+import { startReporter } from "./child.ts";
 
 /** What one process does. */
 export interface WorkerOptions {
@@ -17,7 +18,7 @@ export interface WorkerOptions {
   readonly holdMs?: number;
 }
 
-/** One grant; times on the wall clock in µs. */
+/** One grant; times in µs on a clock that all processes share. */
 export interface Grant {
   readonly token: string;
   /** When acquire was called. */
@@ -31,7 +32,7 @@ export interface Grant {
 /** A running process. */
 export interface Worker extends AsyncDisposable {
   /** The grants that it has reported so far. */
-  readonly grants: Grant[];
+  readonly grants: readonly Grant[];
   kill(signal: Deno.Signal): void;
   /** Lets its waiters finish; resolves with its exit code. */
   finish(): Promise<number>;
@@ -39,47 +40,11 @@ export interface Worker extends AsyncDisposable {
 
 /** Starts a process. */
 export function startWorker(options: WorkerOptions): Worker {
-  const path = (file: string) => new URL(file, import.meta.url).pathname;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "-A", "--no-check", "--config", path("../../deno.json")],
-      ...[path("./queue_worker.ts"), JSON.stringify(options)],
-    ],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const grants: Grant[] = [];
-  const reading = (async () => {
-    let rest = "";
-    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + text).split("\n");
-      rest = lines.pop()!;
-      for (const line of lines) grants.push(JSON.parse(line));
-    }
-  })();
-  let closing: Promise<void> | null = null;
-  const end = () => closing ??= child.stdin.close().catch(() => {});
-  return {
-    grants,
-    kill: (signal) => child.kill(signal),
-    async finish() {
-      await end();
-      const { code } = await child.status;
-      await reading;
-      return code;
-    },
-    async [Symbol.asyncDispose]() {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // It has ended.
-      }
-      await end();
-      await child.status;
-      await reading;
-    },
-  };
+  const { reports, kill, finish, [Symbol.asyncDispose]: dispose } = startReporter<Grant>(
+    new URL("./worker.ts", import.meta.url),
+    options,
+  );
+  return { grants: reports, kill, finish, [Symbol.asyncDispose]: dispose };
 }
 
 /** How often a holder was still at work, under a lease that it could prove, when the next one began. */
@@ -106,6 +71,19 @@ export function inversions(grants: readonly Grant[]): number {
   for (const { calledUs, queuedUs } of inOrder) {
     if (queuedUs !== null && latestCallUs > queuedUs) count++;
     latestCallUs = Math.max(latestCallUs, calledUs);
+  }
+  return count;
+}
+
+/** How many grants began in another order than that of their tokens. */
+export function tokenInversions(grants: readonly Grant[]): number {
+  const inOrder = grants.filter(({ held }) => held !== undefined)
+    .sort((a, b) => a.held![0] - b.held![0]);
+  let latest = -1n;
+  let count = 0;
+  for (const { token } of inOrder) {
+    if (BigInt(token) <= latest) count++;
+    else latest = BigInt(token);
   }
   return count;
 }

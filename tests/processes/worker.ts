@@ -1,18 +1,14 @@
 /**
- * A process with many waiters for one lock, for {@linkcode startWorkers}.
+ * A process with many waiters for one lock, for {@linkcode startWorker}.
  *
  * @module
  */
 import { openLock } from "../conformance/open_lock.ts";
 import type { DistributedLock } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
+import { nowUs } from "./clock.ts";
 import { randomOf } from "./random.ts";
 import type { Grant, WorkerOptions } from "./workers.ts";
-
-/** Wall time in µs: all processes of a machine share it. */
-function nowUs(): number {
-  return Number(Temporal.Now.instant().epochNanoseconds / 1_000n);
-}
 
 async function waiter(
   lock: DistributedLock,

@@ -1,0 +1,52 @@
+/**
+ * A process that takes locks when it is told to, for {@linkcode startPuppet}.
+ *
+ * @module
+ */
+import { openLock } from "../conformance/open_lock.ts";
+import type { DistributedLock, LeaseLostError } from "../../mod.ts";
+import { pause } from "../servers/wait.ts";
+import { linesOf } from "./child.ts";
+import { nowUs } from "./clock.ts";
+import type { Order, PuppetEvent, PuppetOptions } from "./puppets.ts";
+
+type Tell = (event: Omit<PuppetEvent, "id" | "atUs">) => void;
+
+/** Takes the lock and gives it back, and tells of it. */
+async function take(
+  lock: DistributedLock,
+  { name, holdMs }: Order,
+  tell: Tell,
+): Promise<void> {
+  let hasWaited = false;
+  const onWait = () => {
+    if (!hasWaited) tell({ what: "waits" });
+    hasWaited = true;
+  };
+  const lease = await lock.acquire(name, { onWait });
+  tell({ what: "granted", token: String(lease.fencingToken) });
+  const { signal } = lease;
+  signal.addEventListener("abort", () => {
+    tell({ what: "lost", reason: (signal.reason as LeaseLostError).reason });
+  });
+  await pause(holdMs, signal);
+  if (lease.remainingMs > 0) tell({ what: "leaves" });
+  await lease.release();
+}
+
+async function main({ spec }: PuppetOptions): Promise<void> {
+  await using client = await openLock(spec);
+  const encoder = new TextEncoder();
+  const orders = linesOf(Deno.stdin.readable);
+  const running: Promise<void>[] = [];
+  for (let line; (line = await orders.next()) !== null;) {
+    const order: Order = JSON.parse(line);
+    running.push(take(client.lock, order, (told) => {
+      const event: PuppetEvent = { id: order.id, atUs: nowUs(), ...told };
+      Deno.stdout.writeSync(encoder.encode(`${JSON.stringify(event)}\n`));
+    }));
+  }
+  await Promise.all(running);
+}
+
+if (import.meta.main) await main(JSON.parse(Deno.args[0]!));

@@ -1,0 +1,176 @@
+/**
+ * ZooKeeper ensembles for tests: three servers on this machine.
+ *
+ * @module
+ */
+
+import { type OwnSource, serverSource } from "./find.ts";
+import { findLocalZooKeeper } from "./find_local.ts";
+import { freePort } from "./ports.ts";
+import { type FaultProxy, startProxy } from "./proxy.ts";
+import { waitUntil } from "./wait.ts";
+import { startZooKeeper, type ZooKeeperOptions, type ZooKeeperServer } from "./zookeeper.ts";
+
+const IDS = [1, 2, 3] as const;
+const MODE_BOUND_MS = 60_000;
+/** Long enough for a machine that is busy with other tests. */
+const INIT_TICKS = 100;
+const SYNC_TICKS = 30;
+/** How long in ms a new leader may take to listen. */
+const LISTEN_BOUND_MS = 1_000;
+
+type Id = typeof IDS[number];
+
+/** Settings of an ensemble. */
+export interface EnsembleOptions extends ZooKeeperOptions {
+  /** For how many ticks a follower and its leader bear with each other's silence; 30 by default. */
+  readonly syncLimitTicks?: number;
+  /** Whether members can be cut off from each other: then they talk through this process. */
+  readonly canCutOff?: boolean;
+}
+
+/** One of the servers; it can be killed, paused and restarted like one that is alone. */
+export interface EnsembleMember extends ZooKeeperServer {
+  readonly id: Id;
+}
+
+/** An ensemble of the test's own. */
+export interface ZooKeeperEnsemble extends AsyncDisposable {
+  readonly members: readonly EnsembleMember[];
+  /** All members. */
+  readonly connectString: string;
+  /** Who leads now; waits until somebody does. */
+  leader(): Promise<EnsembleMember>;
+  /** Who follows now; waits until there is a leader. */
+  followers(): Promise<EnsembleMember[]>;
+  /** What a member says that it is, as `"leader"`; null while it does not serve. */
+  modeOf(member: EnsembleMember): Promise<string | null>;
+  /** Resolves when every member serves. */
+  ready(): Promise<void>;
+  /**
+   * Swallows, without closing a connection, what a member and its leader tell each other. What it
+   * knows it goes on telling its clients for as long as it bears with the silence.
+   */
+  cutOff(member: EnsembleMember): void;
+  /** Ends that. Connections that were cut off are closed. */
+  rejoin(member: EnsembleMember): void;
+}
+
+/** Why there can be no ensemble here; `undefined` where there can. */
+export async function zooKeeperEnsembleSkip(): Promise<string | undefined> {
+  if (await localSource() !== undefined) return undefined;
+  return "the servers of an ensemble must reach each other, so ZooKeeper must be installed here";
+}
+
+/** Starts three servers and waits until all of them serve. */
+export async function startZooKeeperEnsemble(
+  options: EnsembleOptions = {},
+): Promise<ZooKeeperEnsemble> {
+  const source = await localSource();
+  if (source === undefined) throw new Error("Cannot start an ensemble: install ZooKeeper");
+  await using stack = new AsyncDisposableStack();
+  const links = new Links(options.canCutOff === true);
+  stack.use(links);
+  const starts = await Promise.allSettled(IDS.map(async (id) => {
+    const server = await startZooKeeper({ ...options, source, extra: extraOf(id, links, options) });
+    return stack.use(Object.assign(server, { id }));
+  }));
+  const members = starts.map((start) => {
+    if (start.status === "rejected") throw start.reason;
+    return start.value;
+  });
+  const ensemble = control(members, links, stack.move());
+  try {
+    await ensemble.ready();
+  } catch (error) {
+    await ensemble[Symbol.asyncDispose]();
+    throw error;
+  }
+  return ensemble;
+}
+
+/** A server in a container could not be reached by the others under the address that it tells. */
+async function localSource(): Promise<OwnSource | undefined> {
+  const { own } = await serverSource("zookeeper");
+  if (own?.kind === "local") return own;
+  const local = await findLocalZooKeeper();
+  return local && { kind: "local", command: local.command };
+}
+
+/** How the servers reach each other: the leader listens, on its quorum port. */
+class Links implements AsyncDisposable {
+  readonly #quorumPorts = IDS.map(() => freePort());
+  readonly #electionPorts = IDS.map(() => freePort());
+  readonly #proxies: { readonly between: readonly [Id, Id]; readonly proxy: FaultProxy }[] = [];
+
+  constructor(canCut: boolean) {
+    for (const from of canCut ? IDS : []) {
+      for (const to of IDS.filter((id) => id !== from)) {
+        // A follower that is hung up on by a leader that does not listen yet costs a whole `initLimit`.
+        const port = this.#quorumPorts[to - 1]!;
+        const target = { hostname: "127.0.0.1", port, connectForMs: LISTEN_BOUND_MS };
+        this.#proxies.push({ between: [from, to], proxy: startProxy(target) });
+      }
+    }
+  }
+
+  /** The `server.N` settings as one of the servers gets them. */
+  settingsFor(id: Id): Record<string, string> {
+    return Object.fromEntries(IDS.map((to) => {
+      const link = this.#proxies.find(({ between: [from, other] }) => from === id && other === to);
+      const port = link?.proxy.port ?? this.#quorumPorts[to - 1];
+      return [`server.${to}`, `127.0.0.1:${port}:${this.#electionPorts[to - 1]}`];
+    }));
+  }
+
+  /** The links of a server, in both directions. */
+  of(id: Id): FaultProxy[] {
+    if (this.#proxies.length === 0) throw new Error("Start the ensemble with 'canCutOff'");
+    return this.#proxies.filter(({ between }) => between.includes(id)).map(({ proxy }) => proxy);
+  }
+
+  async [Symbol.asyncDispose]() {
+    for (const { proxy } of this.#proxies) await proxy[Symbol.asyncDispose]();
+  }
+}
+
+function extraOf(id: Id, links: Links, { syncLimitTicks = SYNC_TICKS }: EnsembleOptions) {
+  return {
+    settings: { initLimit: INIT_TICKS, syncLimit: syncLimitTicks, ...links.settingsFor(id) },
+    files: { "data/myid": String(id) },
+  };
+}
+
+function control(
+  members: readonly EnsembleMember[],
+  links: Links,
+  stack: AsyncDisposableStack,
+): ZooKeeperEnsemble {
+  const modes = () => Promise.all(members.map(modeOf));
+  /** Those in one mode, once there are both a leader and a follower. */
+  const inMode = async (wanted: string) => {
+    let found: (string | null)[] = [];
+    await waitUntil("there is a leader", async () => {
+      found = await modes();
+      return found.includes("leader") && found.includes("follower");
+    }, MODE_BOUND_MS);
+    return members.filter((_, i) => found[i] === wanted);
+  };
+  return {
+    members,
+    connectString: members.map(({ connectString }) => connectString).join(","),
+    leader: async () => (await inMode("leader"))[0]!,
+    followers: () => inMode("follower"),
+    modeOf,
+    ready: () =>
+      waitUntil("all members serve", async () => !(await modes()).includes(null), MODE_BOUND_MS),
+    cutOff: ({ id }) => links.of(id).forEach((proxy) => proxy.blackHole("both")),
+    rejoin: ({ id }) => links.of(id).forEach((proxy) => proxy.heal()),
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+async function modeOf(member: EnsembleMember): Promise<string | null> {
+  const answer = await member.fourLetterWord("srvr").catch(() => "");
+  return /^Mode: (.*)$/m.exec(answer)?.[1] ?? null;
+}

@@ -1,0 +1,149 @@
+/**
+ * A holder whose server is cut off from its leader, and goes on answering reads.
+ */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { LeaseLostError } from "../../core/errors.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { median, say } from "../processes/figures.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import {
+  type EnsembleMember,
+  startZooKeeperEnsemble,
+  type ZooKeeperEnsemble,
+  zooKeeperEnsembleSkip,
+} from "../servers/zookeeper_ensemble.ts";
+import { observing } from "./observer.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot, waiter } from "./waiter.ts";
+
+/** The soak runs the full figure. */
+const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 2;
+const SESSION_TIMEOUTS_MS = RUNS > 2 ? [1_000, 2_000, 4_000] : [1_000];
+/** For so many ticks of 100 ms a follower that is cut off does not give up: longer than any run. */
+const SYNC_LIMIT_TICKS = 600;
+
+const skip = await zooKeeperEnsembleSkip();
+const ignore = skip !== undefined;
+const note = skip ? ` [${skip}]` : "";
+
+function startEnsemble(): Promise<ZooKeeperEnsemble> {
+  return startZooKeeperEnsemble({ canCutOff: true, syncLimitTicks: SYNC_LIMIT_TICKS });
+}
+
+interface Scene {
+  readonly ensemble: ZooKeeperEnsemble;
+  /** The holder's server. */
+  readonly follower: EnsembleMember;
+  /** Where somebody else waits. */
+  readonly elsewhere: EnsembleMember;
+  readonly sessionTimeoutMs: number;
+  readonly holdMs: number;
+}
+
+/** Cuts the holder off, until another one is granted; how long after the holder's loss in ms. */
+async function cutOffRun(scene: Scene): Promise<number> {
+  const { ensemble, follower, elsewhere, sessionTimeoutMs, holdMs } = scene;
+  const rootPath = newRoot();
+  const options = { rootPath, sessionTimeoutMs };
+  await using holders = new ZooKeeperLock(follower.connectString, options);
+  await using others = new ZooKeeperLock(elsewhere.connectString, options);
+  const lease = await holders.acquire("n");
+  let [lostMs, grantedMs] = [Infinity, -Infinity];
+  lease.signal.addEventListener("abort", () => void (lostMs = performance.now()));
+  const next = await waiter(others, "n");
+  await pause(holdMs);
+  return await observing(follower.connectString, async (observer) => {
+    await waitUntil("the follower has heard of the waiter", async () => {
+      return (await observer.children(`${rootPath}/n`)).length === 2;
+    });
+    lease.throwIfLost();
+    ensemble.cutOff(follower);
+    const stale = await observer.children(`${rootPath}/n`);
+    try {
+      const granted = await within("the other one is granted", next.lease);
+      grantedMs = performance.now();
+      assertEquals(lease.remainingMs, 0, "two leases are provable at once");
+      assert(lease.signal.aborted, "the holder has not been told");
+      assertEquals(lease.signal.reason.reason, "session-expired");
+      assertThrows(() => lease.throwIfLost(), LeaseLostError);
+      assert(granted.fencingToken > lease.fencingToken);
+      const names = await observer.children(`${rootPath}/n`);
+      assertEquals(names, stale, "reads should still show the holder: they prove nothing");
+      assertEquals(await granted.release(), true);
+    } finally {
+      ensemble.rejoin(follower);
+      // It hangs up on its clients before it does.
+      await waitUntil("the holder's server has heard of its end", async () => {
+        const names = await observer.children(`${rootPath}/n`).catch(() => stale);
+        return !names.includes(stale[0]!);
+      }, 60_000);
+    }
+    return grantedMs - lostMs;
+  });
+}
+
+Deno.test({
+  name:
+    `a holder whose server is cut off from the leader gives up before anybody is granted${note}`,
+  ignore,
+  async fn() {
+    const random = randomFrom("cut off followers");
+    await using ensemble = await startEnsemble();
+    const marginsMs: number[] = [];
+    for (let i = 0; i < RUNS; i++) {
+      const followers = await ensemble.followers();
+      if (random() < 0.5) followers.reverse();
+      const [follower, other] = followers;
+      const elsewhere = random() < 0.5 ? other! : await ensemble.leader();
+      const sessionTimeoutMs = SESSION_TIMEOUTS_MS[i % SESSION_TIMEOUTS_MS.length]!;
+      const holdMs = random() * sessionTimeoutMs;
+      marginsMs.push(
+        await cutOffRun({ ensemble, follower: follower!, elsewhere, sessionTimeoutMs, holdMs }),
+      );
+    }
+    const shortest = Math.round(Math.min(...marginsMs));
+    say(
+      `${RUNS} runs, 0 overlaps; loss to grant ${shortest} ms or more, ${median(marginsMs)} usual`,
+    );
+  },
+});
+
+/** Opens instances until one has its session on a certain server. */
+async function openAt(
+  { connectString, fourLetterWord }: EnsembleMember,
+  other: EnsembleMember,
+  options: { readonly rootPath: string; readonly sessionTimeoutMs: number },
+): Promise<ZooKeeperLock> {
+  for (;;) {
+    const locks = new ZooKeeperLock(`${connectString},${other.connectString}`, options);
+    await (await locks.acquire("first")).release();
+    if ((await fourLetterWord("cons")).includes("sid=0x")) return locks;
+    await locks[Symbol.asyncDispose]();
+  }
+}
+
+Deno.test({
+  name: `a holder whose server is cut off keeps its lease if it knows another server${note}`,
+  ignore,
+  async fn() {
+    const options = { rootPath: newRoot(), sessionTimeoutMs: 3_000 };
+    await using ensemble = await startEnsemble();
+    const [follower, other] = await ensemble.followers();
+    await using locks = await openAt(follower!, other!, options);
+    await using others = new ZooKeeperLock(other!.connectString, options);
+    const lease = await locks.acquire("n");
+    const next = await waiter(others, "n");
+    let isGranted = false;
+    const granted = next.lease.then((lease) => (isGranted = true, lease));
+    ensemble.cutOff(follower!);
+    const endMs = performance.now() + options.sessionTimeoutMs * 1.25;
+    await waitUntil("the leader would have let the session expire", () => {
+      lease.throwIfLost();
+      assert(!isGranted, "two leases at once");
+      return performance.now() > endMs;
+    });
+    assertEquals(await lease.release(), true);
+    await (await within("the next one is granted", granted)).release();
+  },
+});

@@ -1,0 +1,113 @@
+/**
+ * First come, first served by sequence number, across processes.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { say } from "../processes/figures.ts";
+import { randomOf, seedOf } from "../processes/random.ts";
+import {
+  type Grant,
+  inversions,
+  overlaps,
+  startWorker,
+  tokenInversions,
+  type Worker,
+} from "../processes/workers.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { nothingLeft } from "./traces.ts";
+import { newRoot } from "./waiter.ts";
+
+/** The soak runs the full figure. */
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 5_000 : 300;
+const KILLS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 2;
+const PROCESSES = 3;
+const WAITERS = 10;
+const BOUND_MS = 250_000;
+/** How long what a killed process held, or waited for, blocks the others. */
+const SESSION_TIMEOUT_MS = 1_000;
+
+interface Fleet extends AsyncDisposable {
+  readonly server: ZooKeeperServer;
+  readonly rootPath: string;
+  /** The grants of all workers, also of those that were killed. */
+  grants(): Grant[];
+  /** Kills a worker, and starts another one. */
+  replace(index: number): void;
+  /** Lets all finish. */
+  finish(): Promise<void>;
+}
+
+async function startFleet(aborts: boolean, seed: number): Promise<Fleet> {
+  const server = await startZooKeeper();
+  const rootPath = newRoot();
+  const { connectString } = server;
+  const spec = {
+    ...{ strategy: "zookeeper", connectString, rootPath } as const,
+    sessionTimeoutMs: SESSION_TIMEOUT_MS,
+  };
+  const all: Worker[] = [];
+  const start = () => {
+    const options = { name: "n", waiters: WAITERS, aborts, seed: seed + all.length, holdMs: 0 };
+    const worker = startWorker({ spec, ...options });
+    all.push(worker);
+    return worker;
+  };
+  const live = Array.from({ length: PROCESSES }, start);
+  return {
+    server,
+    rootPath,
+    grants: () => all.flatMap(({ grants }) => grants),
+    replace(index) {
+      live[index]!.kill("SIGKILL");
+      live[index] = start();
+    },
+    async finish() {
+      for (const code of await Promise.all(live.map((worker) => worker.finish()))) {
+        assertEquals(code, 0);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const worker of all) await worker[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function reach(fleet: Fleet, count: number): Promise<void> {
+  await waitUntil(`${count} were granted`, () => fleet.grants().length >= count, BOUND_MS);
+}
+
+/** One at a time, in the order of the queue; nothing is left on the server. */
+async function check({ server, rootPath, grants }: Fleet): Promise<void> {
+  const all = grants();
+  assert(all.length >= GRANTS);
+  assertEquals(new Set(all.map(({ token }) => token)).size, all.length);
+  assertEquals(overlaps(all), 0, "overlaps");
+  assertEquals(tokenInversions(all), 0, "a later znode was granted earlier");
+  assertEquals(inversions(all), 0, "one who waited was overtaken by one who came later");
+  const waited = all.filter(({ queuedUs }) => queuedUs !== null).length;
+  say(`${all.length} grants, ${waited} of them after a wait: 0 overlaps, 0 inversions`);
+  assert(waited > all.length / 2, "most should have had to wait");
+  await nothingLeft([server], rootPath);
+}
+
+Deno.test("ZooKeeperLock serves the waiters of several processes in order", async () => {
+  await using fleet = await startFleet(false, seedOf());
+  await reach(fleet, GRANTS);
+  await fleet.finish();
+  await check(fleet);
+});
+
+Deno.test("ZooKeeperLock keeps the order when waiters time out and processes are killed", async () => {
+  const seed = seedOf();
+  say(`HOLDFAST_SEED=${seed}`);
+  const random = randomOf(seed);
+  await using fleet = await startFleet(true, seed);
+  for (let kill = 0; kill < KILLS; kill++) {
+    await reach(fleet, GRANTS * (kill + random()) / KILLS);
+    fleet.replace(Math.floor(random() * PROCESSES));
+  }
+  await reach(fleet, GRANTS);
+  await fleet.finish();
+  await check(fleet);
+});

@@ -1,0 +1,99 @@
+/**
+ * An ensemble whose leader is killed again and again while processes take turns.
+ */
+import { assertEquals } from "@std/assert";
+import { nowUs } from "../processes/clock.ts";
+import { median, say } from "../processes/figures.ts";
+import { randomOf, seedOf } from "../processes/random.ts";
+import { overlaps, startWorker, tokenInversions, type Worker } from "../processes/workers.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import {
+  startZooKeeperEnsemble,
+  type ZooKeeperEnsemble,
+  zooKeeperEnsembleSkip,
+} from "../servers/zookeeper_ensemble.ts";
+import { nothingLeft } from "./traces.ts";
+import { newRoot } from "./waiter.ts";
+
+/** The soak runs the full figure. */
+const KILLING_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
+const PROCESSES = 8;
+const PROGRESS_BOUND_MS = 60_000;
+
+const skip = await zooKeeperEnsembleSkip();
+
+function startWorkers({ connectString }: ZooKeeperEnsemble, rootPath: string): Worker[] {
+  const spec = {
+    ...{ strategy: "zookeeper", connectString, rootPath } as const,
+    sessionTimeoutMs: 4_000,
+    // Nobody shall give up during an election, on however busy a machine.
+    unavailableAfterMs: PROGRESS_BOUND_MS,
+  };
+  const options = { spec, name: "n", waiters: 1, aborts: false };
+  // One of them holds the lock for long enough to be hit by most of the kills.
+  return Array.from(
+    { length: PROCESSES },
+    (_, seed) => startWorker({ ...options, seed, holdMs: seed === 0 ? 300 : 10 }),
+  );
+}
+
+/** Waits until each process has been granted the lock after that time; when the first one was. */
+async function allServedAfter(workers: readonly Worker[], timeUs: number): Promise<number> {
+  const startsOf = ({ grants }: Worker) =>
+    grants.flatMap(({ held }) => held === undefined || held[0] <= timeUs ? [] : [held[0]]);
+  await waitUntil(
+    "each process is served again",
+    () => workers.every((worker) => startsOf(worker).length > 0),
+    PROGRESS_BOUND_MS,
+  );
+  return Math.min(...workers.flatMap(startsOf));
+}
+
+/** Kills the leader, and starts it again when all have been served without it. */
+async function killLeader(ensemble: ZooKeeperEnsemble, workers: readonly Worker[]) {
+  const leader = await ensemble.leader();
+  await leader.kill();
+  const killedUs = nowUs();
+  const servedUs = await allServedAfter(workers, killedUs);
+  await leader.restart();
+  await ensemble.ready();
+  return (servedUs - killedUs) / 1_000;
+}
+
+Deno.test({
+  name: "ZooKeeperLock: leaders that are killed cost no order and no exclusion" +
+    (skip ? ` [${skip}]` : ""),
+  ignore: skip !== undefined,
+  async fn() {
+    const seed = seedOf();
+    say(`HOLDFAST_SEED=${seed}`);
+    const random = randomOf(seed);
+    const rootPath = newRoot();
+    await using ensemble = await startZooKeeperEnsemble();
+    const workers = startWorkers(ensemble, rootPath);
+    const gapsMs: number[] = [];
+    try {
+      await allServedAfter(workers, 0);
+      for (const endMs = performance.now() + KILLING_MS; performance.now() < endMs;) {
+        gapsMs.push(await killLeader(ensemble, workers));
+        await pause(random() * 2_000);
+      }
+      await allServedAfter(workers, nowUs());
+      const codes = await Promise.all(workers.map((worker) => worker.finish()));
+      assertEquals(codes, workers.map(() => 0));
+    } finally {
+      for (const worker of workers) await worker[Symbol.asyncDispose]();
+    }
+    const grants = workers.flatMap(({ grants }) => grants);
+    assertEquals(overlaps(grants), 0, "overlaps");
+    assertEquals(tokenInversions(grants), 0, "tokens should grow in the order of the grants");
+    const counts = workers.map(({ grants }) => grants.length);
+    say(
+      `${gapsMs.length} leaders killed; ${grants.length} grants, ${
+        Math.min(...counts)
+      } or more per ` +
+        `process; kill to next grant ${median(gapsMs)} ms usual, ${Math.max(...gapsMs)} most`,
+    );
+    await nothingLeft(ensemble.members, rootPath);
+  },
+});

@@ -1,0 +1,48 @@
+/**
+ * What locks have left on ZooKeeper servers when all are gone: sessions, connections, watches, znodes.
+ *
+ * @module
+ */
+import { waitUntil } from "../servers/wait.ts";
+import type { ZooKeeperServer } from "../servers/zookeeper.ts";
+import { observing } from "./observer.ts";
+
+/** How long in ms the sessions of killed processes, and what the servers do for them, may last. */
+const GONE_BOUND_MS = 60_000;
+
+/** Waits until there is nothing left on any of the servers but the root path itself. */
+export async function nothingLeft(
+  servers: readonly ZooKeeperServer[],
+  rootPath: string,
+): Promise<void> {
+  for (const server of servers) {
+    let left = "";
+    await waitUntil("nothing is left", async () => {
+      left = await tracesOf(server);
+      return left === "";
+    }, GONE_BOUND_MS).catch((cause) => {
+      throw new Error(`Left on ${server.connectString}: ${left}`, { cause });
+    });
+  }
+  await observing(servers[0]!.connectString, async (observer) => {
+    await waitUntil(
+      "no znode is left",
+      async () => (await observer.children(rootPath)).length === 0,
+    );
+  });
+}
+
+/** What is left, in the server's own words; nothing if nothing is. */
+async function tracesOf({ fourLetterWord }: ZooKeeperServer): Promise<string> {
+  const [connections, dump, watches] = await Promise.all(["cons", "dump", "wchs"].map(
+    (word) => fourLetterWord(word).catch(() => `no answer to ${word}`),
+  ));
+  const isNobodyConnected = !/sid=|no answer/.test(connections!);
+  // How many are to expire together, then how many there are in all; a follower knows all only.
+  const isNoSession = /^(Session Sets \(\d+\)\/|Global Sessions)\(0\)/m.test(dump!) &&
+    /^Sessions with Ephemerals \(0\)/m.test(dump!);
+  const isNoWatch = /^Total watches:0$/m.test(watches!);
+  return isNobodyConnected && isNoSession && isNoWatch
+    ? ""
+    : [connections, dump, watches].join("\n");
+}
