@@ -111,6 +111,8 @@ export interface Znode {
   readonly data: Uint8Array;
   /** The zxid of its creation: grows with every write to the ensemble. */
   readonly czxid: bigint;
+  /** When it was made, by the servers' clock, in ms since the epoch. */
+  readonly madeMs: number;
 }
 
 /** What happened to a watched znode. */

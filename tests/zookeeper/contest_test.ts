@@ -18,7 +18,7 @@ function newTree(): FakeTree {
   return tree;
 }
 
-function newContest(tree: FakeTree) {
+function newContest(tree: FakeTree, isBrief = false) {
   const clock = new FakeClock();
   const transport = new FakeTransport(tree);
   const session = new Session(transport, {
@@ -29,7 +29,7 @@ function newContest(tree: FakeTree) {
     onOver: () => {},
   });
   const abort = new AbortController();
-  const znode = new OwnZnode({ clock, session, parent: PARENT, data: new Uint8Array() });
+  const znode = new OwnZnode({ clock, session, parent: PARENT, data: new Uint8Array(), isBrief });
   const patience = new Patience(clock, "n", 5_000, abort.signal);
   const contest = new Contest({ clock, name: "n", znode, patience });
   return { clock, transport, session, znode, contest, abort };
@@ -95,6 +95,46 @@ Deno.test("not the last one ahead goes: the queue is listed again", async () => 
   const { ahead, waiters } = await next;
   assertEquals([ahead.length, waiters], [1, 1]);
   assertEquals(c.transport.log.at(-1), "children");
+});
+
+Deno.test("who does not wait is refused by a holder or a waiter at once", async () => {
+  const tree = newTree();
+  const [a, b] = [newContest(tree), newContest(tree, true)];
+  await a.contest.enter();
+  assertEquals(await b.contest.wins(), false);
+  assertEquals(b.transport.log, ["create", "children"]);
+});
+
+Deno.test("who does not wait lets those go first who do not either", async () => {
+  const tree = newTree();
+  const [holder, a, b] = [newContest(tree), newContest(tree, true), newContest(tree, true)];
+  await holder.contest.enter();
+  assertEquals(await a.contest.wins(), false);
+  await holder.znode.leave(noOther);
+  const wins = b.contest.wins();
+  await settle();
+  await a.znode.leave(noOther);
+  assertEquals(await wins, true);
+  assertEquals(await b.contest.token(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
+  assertEquals(b.clock.timers, 0);
+});
+
+Deno.test("who does not wait is refused by one of its kind who stays", async () => {
+  const tree = newTree();
+  const [a, b, c] = [newContest(tree, true), newContest(tree, true), newContest(tree, true)];
+  assertEquals(await a.contest.wins(), true);
+  const wins = b.contest.wins();
+  await settle();
+  assertEquals(b.clock.timers, 1);
+  await b.clock.pass(101);
+  assertEquals(await wins, false);
+  assertEquals(b.clock.timers, 0);
+  await b.znode.leave(noOther);
+  // By now its znode is too old to be of somebody who is about to leave.
+  tree.nowMs = 101;
+  assertEquals(await c.contest.wins(), false);
+  assertEquals(c.transport.log, ["create", "children", "get", "get"]);
+  assertEquals(c.clock.timers, 0);
 });
 
 Deno.test("on another connection the queue is listed again", async () => {
