@@ -22,6 +22,8 @@ export interface ZooKeeperOptions {
   readonly minSessionTimeoutMs?: number;
   /** 60,000 by default. */
   readonly maxSessionTimeoutMs?: number;
+  /** Other settings of `zoo.cfg`. */
+  readonly others?: Readonly<Record<string, string | number>>;
 }
 
 /** A standalone ZooKeeper server of the test's own. */
@@ -44,6 +46,7 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
     tickTime: options.tickTimeMs ?? 100,
     minSessionTimeout: options.minSessionTimeoutMs ?? 200,
     maxSessionTimeout: options.maxSessionTimeoutMs ?? 60_000,
+    ...options.others,
   };
   const server = await startOwnServer({
     title: "ZooKeeper",
@@ -84,7 +87,7 @@ function randomPath(): string {
   return `/holdfast-test-${crypto.randomUUID()}`;
 }
 
-type Settings = Readonly<Record<string, number>>;
+type Settings = Readonly<Record<string, string | number>>;
 
 async function writeConfiguration(
   { port, directory }: ServerPlace,
