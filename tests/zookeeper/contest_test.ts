@@ -163,6 +163,16 @@ Deno.test("nothing is ours if our own znode went before the one ahead, or after 
   }
 });
 
+Deno.test("an own znode that went before it was watched is not asked for again", async () => {
+  const tree = newTree();
+  const [a, b] = [newContest(tree), newContest(tree)];
+  await a.contest.enter();
+  const standing = await b.contest.enter();
+  tree.delete(`${PARENT}/${b.znode.name}`);
+  await isGoneError(b.contest.next(standing));
+  assertEquals(b.transport.log.filter((request) => request === "get").length, 2);
+});
+
 Deno.test("a znode ahead that is gone before it is watched is no reason to wait", async () => {
   const tree = newTree();
   const [a, b] = [newContest(tree), newContest(tree)];
