@@ -26,6 +26,7 @@ interface ConnectionManager {
   pendingBuffer: Buffer | null;
   /** The number of the next request. */
   xid: number;
+  readonly watcherManager: { dataWatchers: Record<string, unknown> };
   serverAttempts: number;
   findNextServer(callback: (server: ServerAddress) => void): void;
   onSocketData(chunk: Buffer): void;
@@ -106,6 +107,10 @@ export class ClientGuard {
     clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
     // Half a reply would be taken for the start of the next connection's first one.
     this.#manager.pendingBuffer = null;
+    // It would set all watches again by one request, which the server refuses if it is too long: each
+    // connection would be closed again, for ever. They went with the connection, and whoever has set
+    // one is told.
+    this.#manager.watcherManager.dataWatchers = {};
     // What was not sent would be sent later, after its own deadline, or be forgotten.
     for (const packet of this.#manager.packetQueue.queue.splice(0)) {
       packet.callback({ code: CONNECTION_LOSS });

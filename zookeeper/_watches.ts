@@ -53,6 +53,13 @@ export class Watches<E> {
     this.#watches.get(path)?.watchers.delete(watcher);
   }
 
+  /** The connection is lost, and all watches with it: that is a change for each watcher. */
+  drop(): void {
+    const called = [...this.#watches.values()].flatMap(({ watchers }) => [...watchers]);
+    this.clear();
+    for (const watcher of called) watcher("changed");
+  }
+
   /** Removes all of them. */
   clear(): void {
     for (const { watchers } of this.#watches.values()) watchers.clear();

@@ -67,7 +67,9 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     });
     this.#client.on("disconnected", () => {
       if (this.state === "closed") this.#onClosed?.();
-      if (this.state === "connected") this.#become("suspended");
+      if (this.state !== "connected") return;
+      this.#become("suspended");
+      this.#watches.drop();
     });
     this.#client.on("expired", () => {
       this.#onClosed?.();

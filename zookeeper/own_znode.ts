@@ -38,6 +38,7 @@ export class OwnZnode {
   #watching: "no" | "yes" | "gone" = "no";
   #onChange: (() => void) | null = null;
   #cancelWatch: (() => void) | null = null;
+  #stopListening: (() => void) | null = null;
 
   /** Asks for nothing yet. */
   constructor(options: OwnZnodeOptions) {
@@ -128,6 +129,8 @@ export class OwnZnode {
   /** The lock is ours: calls back, now or later, if somebody else deletes the znode. */
   hold(onGone: () => void): void {
     this.#onChange = () => this.isGone ? onGone() : void this.keepWatch();
+    // A watch goes with the connection that it was set on.
+    this.#stopListening = this.session.onChange(() => void this.keepWatch());
     if (this.isWatched) return;
     const { clock, session } = this.#options;
     // Most locks are not held for so long: they are spared the request.
@@ -166,6 +169,7 @@ export class OwnZnode {
   /** Leaves no timer, and no watch that does anything. */
   forget(): void {
     this.#cancelWatch?.();
+    this.#stopListening?.();
     this.#onChange = null;
     if (this.#path !== null) this.session.unwatch(this.#path, this.#onEvent);
   }

@@ -115,7 +115,7 @@ export interface Znode {
   readonly madeMs: number;
 }
 
-/** What happened to a watched znode. */
+/** What happened to a watched znode. A connection that is lost takes its watches along: "changed". */
 export type WatchEvent = "changed" | "deleted";
 
 /** Gets one event, once. Must not throw. */

@@ -89,6 +89,23 @@ Deno.test("a holder watches its znode after a tenth of the session timeout", asy
   assert(performance.now() - startMs < 3_000, "no heartbeat was needed for that");
 });
 
+Deno.test("a holder whose znode is deleted while it is cut off is told when it is back", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  await using locks = through(proxy, rootPath, 60_000);
+  const lease = await locks.acquire("n");
+  await observing(server.connectString, async (observer) => {
+    const [holder] = await observer.children(`${rootPath}/n`);
+    await proxy.refuse(true);
+    proxy.cutAll();
+    await observer.remove(`${rootPath}/n/${holder}`);
+    await proxy.refuse(false);
+    const startMs = performance.now();
+    assertEquals(await lossOf(lease), "stolen");
+    assert(performance.now() - startMs < 9_000, "no heartbeat was needed for that");
+  });
+});
+
 Deno.test("a waiter whose znode is deleted queues again, behind the others", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });

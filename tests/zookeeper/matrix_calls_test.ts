@@ -12,6 +12,7 @@ import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import { nothingLeft } from "./leaks.ts";
 import { newRoot, waiter } from "./waiter.ts";
+import { sessionKeys } from "./wire.ts";
 
 let server: ZooKeeperServer;
 
@@ -119,4 +120,37 @@ Deno.test("row: many who watch one znode are no leak, and cause no warning", asy
   await lease.release();
   process.off("warning", note);
   assertEquals(warnings, []);
+});
+
+Deno.test("row: however many watches there are, a reconnect keeps session and places", async () => {
+  const rootPath = newRoot();
+  await using server = await startZooKeeper();
+  await using proxy = startProxy(server);
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  await using locks = through(proxy, {
+    rootPath,
+    sessionTimeoutMs: 20_000,
+    unavailableAfterMs: 20_000,
+  });
+  // Two watches each, in all more than the server accepts in one request: 1 MiB.
+  const names = Array.from({ length: 600 }, (_, i) => `${i}-${"x".repeat(900)}`);
+  const held = await Promise.all(names.map((name) => others.acquire(name)));
+  const waits = await Promise.all(names.map((name) => waiter(locks, name)));
+  await waitUntil("all watch", async () => {
+    return (await server.fourLetterWord("wchs")).includes("Total watches:1200");
+  });
+  const ids: bigint[] = [];
+  proxy.onReply = sessionKeys(({ id }) => void ids.push(id));
+  for (let i = 1; i <= 2; i++) {
+    proxy.cutAll();
+    await waitUntil("all watch again", async () => {
+      return ids.length === i &&
+        (await server.fourLetterWord("wchs")).includes("Total watches:1200");
+    });
+  }
+  await Promise.all(held.map((lease) => lease.release()));
+  await Promise.all(waits.map(async ({ lease }) => assert(await (await lease).release())));
+  assertEquals(new Set(ids).size, 1);
+  for (const lock of [locks, others]) await lock[Symbol.asyncDispose]();
+  await nothingLeft(server);
 });

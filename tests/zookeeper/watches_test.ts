@@ -42,3 +42,17 @@ Deno.test("a watch that the server has set is kept for the next watcher", () => 
   watches.fail("/there", b);
   assertEquals(watches.size, 1);
 });
+
+Deno.test("a lost connection is a change for each watcher, once", () => {
+  const watches = newWatches();
+  const told: string[] = [];
+  const relay = watches.add("/a", (event) => void told.push(`1 ${event}`));
+  watches.add("/b", (event) => {
+    told.push(`2 ${event}`);
+    watches.add("/b", () => void told.push("again"));
+  });
+  watches.drop();
+  relay("deleted");
+  assertEquals(told, ["1 changed", "2 changed"]);
+  assertEquals(watches.size, 1);
+});
