@@ -24,6 +24,9 @@ interface ConnectionManager {
   readonly packetQueue: { readonly queue: Packet[] };
   readonly pendingQueue: readonly Packet[];
   pendingBuffer: Buffer | null;
+  /** The number of the next request. */
+  xid: number;
+  readonly watcherManager: { dataWatchers: Record<string, unknown> };
   serverAttempts: number;
   findNextServer(callback: (server: ServerAddress) => void): void;
   onSocketData(chunk: Buffer): void;
@@ -50,6 +53,7 @@ const DISCONNECTED = 0;
 const CONNECTED = 2;
 const CLOSING = -1;
 const CONNECTION_LOSS = -4;
+const MAX_XID = 2 ** 31 - 1;
 
 /** Keeps one client of the package from its known failures. */
 export class ClientGuard {
@@ -67,6 +71,7 @@ export class ClientGuard {
     this.#manager = client.connectionManager;
     this.#options = options;
     this.#manager.on("state", (state) => this.#onState(state));
+    wrapXids(this.#manager);
     // The package splits IPv6 addresses at their first colon, and cannot be stopped while it pauses.
     this.#manager.findNextServer = (connect) => this.#findNextServer(connect);
     const { onSocketData } = this.#manager;
@@ -102,6 +107,10 @@ export class ClientGuard {
     clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
     // Half a reply would be taken for the start of the next connection's first one.
     this.#manager.pendingBuffer = null;
+    // It would set all watches again by one request, which the server refuses if it is too long: each
+    // connection would be closed again, for ever. They went with the connection, and whoever has set
+    // one is told.
+    this.#manager.watcherManager.dataWatchers = {};
     // What was not sent would be sent later, after its own deadline, or be forgotten.
     for (const packet of this.#manager.packetQueue.queue.splice(0)) {
       packet.callback({ code: CONNECTION_LOSS });
@@ -143,6 +152,20 @@ export class ClientGuard {
       if (manager.pendingBuffer !== null) manager.onSocketData(Buffer.alloc(0));
     }
   }
+}
+
+/**
+ * The package counts its requests past what 32 bits hold, and from there on throws at each of them.
+ * Begun again at 1 the numbers stay right: the server gives them back unread, in the order of the
+ * requests, and the package compares each with the oldest request only. Not at 0, as the package
+ * does: servers before 3.8 take a request of that number to be under way for ever.
+ */
+function wrapXids(manager: ConnectionManager): void {
+  let next = 1;
+  Object.defineProperty(manager, "xid", {
+    get: () => next,
+    set: (xid: number) => next = xid > MAX_XID ? 1 : xid,
+  });
 }
 
 function unknownCode(error: unknown): number | null {

@@ -23,7 +23,7 @@ export type Done<T extends unknown[]> = (
 /** What a watcher is told. */
 export type NodeEvent = { readonly type: number };
 /** What the server knows of a znode; a long number is a buffer. */
-export type Stat = Readonly<Record<"czxid" | "pzxid", Buffer>>;
+export type Stat = Readonly<Record<"czxid" | "pzxid" | "ctime", Buffer>>;
 
 /** A client. */
 export interface Client extends GuardedClient {

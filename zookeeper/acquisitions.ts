@@ -31,6 +31,8 @@ export interface Wanted extends LeaseOptions {
   readonly parent: string;
   /** The caller's own signal and disposal. */
   readonly signal: AbortSignal;
+  /** Whether the call does not wait for a holder. */
+  readonly isBrief: boolean;
 }
 
 /** The locks of one instance. */
@@ -59,8 +61,9 @@ export class Acquisitions {
     wins: (contest: Contest) => Promise<boolean>,
   ): Promise<ManagedLease | null> {
     const taken = this.patiently(wanted.name, wanted.signal, async (session, patience) => {
-      const { name, parent } = wanted;
-      const znode = new OwnZnode({ clock: this.#clock, session, parent, data: this.#data });
+      const { name, parent, isBrief } = wanted;
+      const data = this.#data;
+      const znode = new OwnZnode({ clock: this.#clock, session, parent, data, isBrief });
       const contest = new Contest({ clock: this.#clock, name, znode, patience });
       try {
         if (await wins(contest)) {

@@ -10,8 +10,11 @@ import { type Clock, pause } from "../core/clock.ts";
 import { LockUnavailableError } from "../core/errors.ts";
 import { type OwnZnode, ownZnodeGone } from "./own_znode.ts";
 import type { Patience } from "./patience.ts";
-import { isOrderKnown, type Standing, standingOf } from "./queue.ts";
-import { type Children, hasCode, type WatchEvent } from "./transport.ts";
+import { type Contender, isBrief, isOrderKnown, type Standing, standingOf } from "./queue.ts";
+import { type Children, hasCode, type WatchEvent, type Znode } from "./transport.ts";
+
+/** How old a znode is at most in ms that is of somebody who does not wait, and has not got the lock. */
+const BRIEF_MS = 100;
 
 /** What a contest needs. */
 export interface ContestOptions {
@@ -95,11 +98,11 @@ export class Contest {
     const stop = session.onChange(() => wake.up(false));
     znode.onChange(() => wake.up(false));
     try {
-      const [isThere] = await Promise.all([
+      const [predecessor] = await Promise.all([
         this.#watch(before, watcher),
         patience.ask(() => znode.watch()),
       ]);
-      if (isThere) await this.#sleep(wake);
+      if (predecessor !== null) await this.#sleep(wake);
     } finally {
       stop();
       znode.onChange(null);
@@ -110,6 +113,48 @@ export class Contest {
     const isOurs = wake.isFreed && ahead.length === 1 && znode.isWatched &&
       session.epoch === this.#listedAtEpoch;
     return isOurs ? { own, ahead: [], waiters, isAlone: false } : await this.#look();
+  }
+
+  /**
+   * Whether the lock is ours without waiting for anybody who holds it. Those who do not wait either,
+   * and came a moment before us, may go without ever having had it: they are given that moment.
+   *
+   * @returns Whether the lock is ours; `false` only if somebody else has it or waits for it.
+   */
+  async wins(): Promise<boolean> {
+    let standing = await this.enter();
+    const enteredMs = this.#options.clock.now();
+    while (standing.ahead.length > 0) {
+      if (!standing.ahead.every(isBrief) || !await this.#goes(standing.ahead[0]!, enteredMs)) {
+        return false;
+      }
+      standing = await this.#look();
+    }
+    return true;
+  }
+
+  /** Whether somebody who does not wait goes while still too young to be taken for the holder. */
+  async #goes({ name }: Contender, enteredMs: number): Promise<boolean> {
+    const { clock, znode, patience } = this.#options;
+    const path = `${znode.parent}/${name}`;
+    const wake = new Wake();
+    const watcher = () => wake.up(false);
+    const stop = znode.session.onChange(watcher);
+    try {
+      const [first] = await Promise.all([
+        this.#watch(path, watcher),
+        patience.ask(() => znode.watch()),
+      ]);
+      if (first === null) return true;
+      const olderMs = Math.max(0, znode.madeMs! - first.madeMs);
+      const leftMs = BRIEF_MS - olderMs - (clock.now() - enteredMs);
+      if (leftMs > 0) await pause(clock, leftMs, AbortSignal.any([wake.signal, patience.signal]));
+      patience.signal.throwIfAborted();
+      return wake.signal.aborted;
+    } finally {
+      stop();
+      znode.session.unwatch(path, watcher);
+    }
   }
 
   /**
@@ -157,14 +202,13 @@ export class Contest {
     return standing;
   }
 
-  /** Watches a znode; `false` if it is gone. `exists` would leave a watch on one that is gone. */
-  async #watch(path: string, watcher: (event: WatchEvent) => void): Promise<boolean> {
+  /** Watches a znode; `null` if it is gone. `exists` would leave a watch on one that is gone. */
+  async #watch(path: string, watcher: (event: WatchEvent) => void): Promise<Znode | null> {
     const { znode, patience } = this.#options;
     try {
-      await patience.ask(() => znode.session.get(path, watcher));
-      return true;
+      return await patience.ask(() => znode.session.get(path, watcher));
     } catch (error) {
-      if (hasCode(error, "NO_NODE")) return false;
+      if (hasCode(error, "NO_NODE")) return null;
       throw error;
     }
   }

@@ -45,8 +45,9 @@ const CAPABILITIES: LockCapabilities = {
  * reason `"session-expired"`, and the next acquire works in a new session. `autoRenew` has no effect,
  * and `renew()` only asks for a proof now.
  *
- * `tryAcquire` enters the queue for a moment, so of several that are called at once behind a holder who
- * leaves, all may see another one before them and get `null`.
+ * `tryAcquire` enters the queue for a moment. Where it meets nobody but others of its kind, one of them
+ * has the lock, or all are about to leave, so it looks for up to 100 ms before it answers `null`.
+ * Curator's and kazoo's attempts of that kind cannot be told from those who wait.
  *
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
@@ -122,11 +123,8 @@ export class ZooKeeperLock implements DistributedLock {
 
   /** Takes the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
-    const wanted = this.#want(name, options);
-    return await this.#acquisitions.take(wanted, async (contest) => {
-      const { ahead } = await contest.enter();
-      return ahead.length === 0;
-    });
+    const wanted = this.#want(name, options, true);
+    return await this.#acquisitions.take(wanted, (contest) => contest.wins());
   }
 
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
@@ -173,7 +171,7 @@ export class ZooKeeperLock implements DistributedLock {
   }
 
   /** Checks the arguments before anything is sent. */
-  #want(name: string, options: AcquireOptions): Wanted {
+  #want(name: string, options: AcquireOptions, isBrief = false): Wanted {
     checkName(name);
     checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
@@ -182,6 +180,7 @@ export class ZooKeeperLock implements DistributedLock {
       name,
       parent: `${this.#settings.rootPath}/${znodeName(name)}`,
       signal: this.#lifetime.waitSignal(options.signal),
+      isBrief,
       ...options.maxHoldMs === undefined ? {} : { maxHoldMs: options.maxHoldMs },
     };
   }

@@ -44,6 +44,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   );
   /** Rejects the requests under way. */
   readonly #pending = new Set<(error: ZooKeeperError) => void>();
+  #onConnected: (() => void) | undefined;
   #onClosed: (() => void) | undefined;
 
   constructor(options: TransportOptions) {
@@ -62,12 +63,18 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     this.#client.on("connected", () => {
       this.epoch++;
       this.#become("connected");
+      this.#onConnected?.();
     });
     this.#client.on("disconnected", () => {
-      this.#onClosed?.();
-      if (this.state === "connected") this.#become("suspended");
+      if (this.state === "closed") this.#onClosed?.();
+      if (this.state !== "connected") return;
+      this.#become("suspended");
+      this.#watches.drop();
     });
-    this.#client.on("expired", () => this.#become("expired"));
+    this.#client.on("expired", () => {
+      this.#onClosed?.();
+      this.#become("expired");
+    });
     this.#client.on("authenticationFailed", () => {
       this.#failAll(new ZooKeeperError("AUTH_FAILED", "ZooKeeper refused the credentials"));
       this.#become("refused");
@@ -108,10 +115,17 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     try {
       return await this.#request(
         (done: Done<[Buffer | undefined, Stat]>) => this.#client.getData(path, relay, done),
-        (data, { czxid }) => ({ data: data ?? Buffer.alloc(0), czxid: czxid.readBigInt64BE() }),
+        (data, { czxid, ctime }) => {
+          if (relay !== undefined) this.#watches.set(path);
+          return {
+            data: data ?? Buffer.alloc(0),
+            czxid: czxid.readBigInt64BE(),
+            madeMs: Number(ctime.readBigInt64BE()),
+          };
+        },
       );
     } catch (error) {
-      if (watcher !== undefined) this.unwatch(path, watcher);
+      if (watcher !== undefined) this.#watches.fail(path, watcher);
       throw error;
     }
   }
@@ -132,12 +146,17 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   }
 
   async close(timeoutMs: number): Promise<void> {
-    if (this.state === "connected" && timeoutMs > 0) {
-      this.state = "closed";
+    if (timeoutMs > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#onClosed = resolve;
       const timer = setTimeout(resolve, timeoutMs);
-      this.#client.close();
+      this.#onClosed = resolve;
+      // What is said without a connection is lost with it, and the server keeps the session.
+      this.#onConnected = () => {
+        this.state = "closed";
+        this.#client.close();
+      };
+      if (this.state === "connected") this.#onConnected();
+      else if (this.state !== "suspended") resolve();
       await promise;
       clearTimeout(timer);
     }

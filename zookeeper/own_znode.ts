@@ -6,7 +6,7 @@
  */
 import type { Clock } from "../core/clock.ts";
 import type { ReleaseAnswer } from "../core/grant.ts";
-import { madeUnder, znodePrefix } from "./queue.ts";
+import { madeUnder, newGuid, znodePrefix } from "./queue.ts";
 import type { Session } from "./session.ts";
 import { hasCode, type WatchEvent, ZooKeeperError } from "./transport.ts";
 
@@ -18,6 +18,8 @@ export interface OwnZnodeOptions {
   readonly parent: string;
   /** What the znode holds: the label, in UTF-8. */
   readonly data: Uint8Array;
+  /** Whether it does not wait, and others may know that. */
+  readonly isBrief?: boolean;
 }
 
 /** One znode from its creation to its deletion. It dies with its session. */
@@ -26,19 +28,22 @@ export class OwnZnode {
   readonly parent: string;
   readonly #options: OwnZnodeOptions;
   /** How the znode is found if its creation goes unanswered. Used for this znode only. */
-  readonly #guid = crypto.randomUUID();
+  readonly #guid: string;
   #path: string | null = null;
   #czxid: bigint | null = null;
+  #madeMs: number | null = null;
   #creating: Promise<unknown> = Promise.resolve();
   /** Whether a create may have been executed, now or later, without our knowing the path. */
   #isDoubtful = false;
   #watching: "no" | "yes" | "gone" = "no";
   #onChange: (() => void) | null = null;
   #cancelWatch: (() => void) | null = null;
+  #stopListening: (() => void) | null = null;
 
   /** Asks for nothing yet. */
   constructor(options: OwnZnodeOptions) {
     this.#options = options;
+    this.#guid = newGuid(options.isBrief ?? false);
     this.session = options.session;
     this.parent = options.parent;
   }
@@ -51,6 +56,11 @@ export class OwnZnode {
   /** The zxid of its creation, once it was watched. */
   get czxid(): bigint | null {
     return this.#czxid;
+  }
+
+  /** When it was made, by the servers' clock, in ms; known once it was watched. */
+  get madeMs(): number | null {
+    return this.#madeMs;
   }
 
   /** Whether a create may have been executed without our knowing it. */
@@ -101,7 +111,9 @@ export class OwnZnode {
     if (this.isWatched) return;
     this.#watching = "yes"; // or will be, by the time that anybody can use it
     try {
-      this.#czxid = (await this.session.get(this.#path!, this.#onEvent)).czxid;
+      const { czxid, madeMs } = await this.session.get(this.#path!, this.#onEvent);
+      this.#czxid = czxid;
+      this.#madeMs = madeMs;
     } catch (error) {
       const isGone = hasCode(error, "NO_NODE");
       this.#watching = isGone ? "gone" : "no";
@@ -117,6 +129,8 @@ export class OwnZnode {
   /** The lock is ours: calls back, now or later, if somebody else deletes the znode. */
   hold(onGone: () => void): void {
     this.#onChange = () => this.isGone ? onGone() : void this.keepWatch();
+    // A watch goes with the connection that it was set on.
+    this.#stopListening = this.session.onChange(() => void this.keepWatch());
     if (this.isWatched) return;
     const { clock, session } = this.#options;
     // Most locks are not held for so long: they are spared the request.
@@ -155,6 +169,7 @@ export class OwnZnode {
   /** Leaves no timer, and no watch that does anything. */
   forget(): void {
     this.#cancelWatch?.();
+    this.#stopListening?.();
     this.#onChange = null;
     if (this.#path !== null) this.session.unwatch(this.#path, this.#onEvent);
   }

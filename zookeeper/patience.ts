@@ -6,10 +6,13 @@
 import { abortable } from "../core/abort.ts";
 import { type Clock, pause } from "../core/clock.ts";
 import { LockUnavailableError } from "../core/errors.ts";
-import { ZooKeeperError } from "./transport.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "./transport.ts";
 
 /** How long to wait in ms before a request is sent again that failed at once. */
 export const RETRY_MS = 50;
+
+/** What the same request cannot mend: who asks must begin anew. */
+const ENDED: ReadonlySet<ZooKeeperErrorCode> = new Set(["SESSION_OVER", "OWN_ZNODE_GONE"]);
 
 /** The patience of one call. It begins when a request fails, and ends with the next answer. */
 export class Patience {
@@ -40,7 +43,7 @@ export class Patience {
    *
    * @param request Sends the request once.
    * @returns The answer.
-   * @throws {ZooKeeperError} If the answer is a refusal, or the session is over.
+   * @throws {ZooKeeperError} If the answer is a refusal, or the session or our znode is gone.
    * @throws {LockUnavailableError} If patience ends.
    * @throws {unknown} The signal's reason if it aborts.
    */
@@ -55,7 +58,7 @@ export class Patience {
       } catch (error) {
         if (!(error instanceof ZooKeeperError)) throw error;
         if (error.isAnswer) this.#failingSinceMs = null;
-        if (!error.isPassing || error.code === "SESSION_OVER") throw error;
+        if (!error.isPassing || ENDED.has(error.code)) throw error;
         await this.bear(error, sentMs);
       }
     }

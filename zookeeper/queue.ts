@@ -44,6 +44,28 @@ export function znodePrefix(guid: string): string {
 }
 
 /**
+ * A random UUID for a znode.
+ *
+ * @param isBrief Whether it is of somebody who does not wait: then its version is 8, not 4, so that
+ * others see it.
+ * @returns The UUID.
+ */
+export function newGuid(isBrief: boolean): string {
+  const guid = crypto.randomUUID();
+  return isBrief ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
+}
+
+/**
+ * Whether a contender does not wait: it has the lock, or goes at once.
+ *
+ * @param contender The contender.
+ * @returns Whether it is made by {@linkcode newGuid} so. Curator's and kazoo's are not.
+ */
+export function isBrief({ name }: Contender): boolean {
+  return /^_c_[\da-f]{8}-[\da-f]{4}-8/.test(name);
+}
+
+/**
  * The contenders among the children of a lock's znode, in the order in which they are served.
  * Sequence numbers are compared as numbers: as texts, wrapped ones would be out of order.
  *

@@ -174,6 +174,7 @@ export class Session {
 
   /** Takes note of what the transport tells. */
   onState(state: TransportState): void {
+    if (this.#over !== null) return;
     this.#cancelSuspension?.();
     this.#cancelSuspension = null;
     if (state === "suspended") {
@@ -229,10 +230,9 @@ export class Session {
   async #write<T>(send: (transport: ZooKeeperTransport) => Promise<T>): Promise<T> {
     const sent = instant(this.#context.clock);
     const answer = await this.#ask(send);
-    if (this.#over === null) {
-      if (sent.nowMs > this.#proof.nowMs) this.#proof = sent;
-      this.#context.onProof(sent, this.validMs);
-    }
+    if (this.#over !== null) return answer;
+    if (sent.nowMs > this.#proof.nowMs) this.#proof = sent;
+    this.#context.onProof(sent, this.validMs);
     return answer;
   }
 

@@ -111,9 +111,11 @@ export interface Znode {
   readonly data: Uint8Array;
   /** The zxid of its creation: grows with every write to the ensemble. */
   readonly czxid: bigint;
+  /** When it was made, by the servers' clock, in ms since the epoch. */
+  readonly madeMs: number;
 }
 
-/** What happened to a watched znode. */
+/** What happened to a watched znode. A connection that is lost takes its watches along: "changed". */
 export type WatchEvent = "changed" | "deleted";
 
 /** Gets one event, once. Must not throw. */

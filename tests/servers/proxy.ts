@@ -12,7 +12,12 @@ import { pause } from "./wait.ts";
 export type Direction = "to-server" | "to-client";
 
 /** What becomes of a chunk of bytes. */
-export type Verdict = "pass" | "drop" | "cut" | { readonly delayMs: number };
+export type Verdict =
+  | "pass"
+  | "drop"
+  | "cut"
+  | { readonly delayMs: number }
+  | { readonly cutAfterBytes: number };
 
 /** One connection through the proxy, as the hooks see it. */
 export interface ProxyConnection {
@@ -24,8 +29,8 @@ export interface ProxyConnection {
 
 /**
  * Judges a chunk before it travels on. `"drop"` swallows it and all that follows it in this
- * direction of the connection, `"cut"` closes the connection without delivering it, and a delay
- * holds up what follows, too. What a hook throws closes the connection, and the proxy's disposal
+ * direction of the connection, `"cut"` closes the connection without delivering it, `cutAfterBytes`
+ * after having delivered its beginning, and a delay holds up what follows, too. What a hook throws closes the connection, and the proxy's disposal
  * rejects with it.
  */
 export type ChunkHook = (chunk: Uint8Array, connection: ProxyConnection) => Verdict;
@@ -239,11 +244,18 @@ function isDone(work: Promise<void>): Promise<boolean> {
 
 /** Asks the hook; false if the chunk and all after it are swallowed. */
 async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<boolean> {
-  const { state, connection, signal, way } = options;
+  const { state, connection, signal, way, to } = options;
   const { onRequest, onReply } = state.hooks;
   const hook = way === "to-server" ? onRequest : onReply;
   const verdict = hook?.(chunk, connection) ?? "pass";
   if (verdict === "cut") connection.cut();
-  if (typeof verdict === "object") await pause(verdict.delayMs, signal);
-  return verdict !== "drop" && !signal.aborted;
+  if (typeof verdict === "string") return verdict === "pass";
+  if ("delayMs" in verdict) {
+    await pause(verdict.delayMs, signal);
+    return !signal.aborted;
+  }
+  // Closed at once, it could take back what is not read yet.
+  const beginning = chunk.subarray(0, verdict.cutAfterBytes);
+  await isDone(writeAll(to, beginning).then(() => to.closeWrite()));
+  return false;
 }

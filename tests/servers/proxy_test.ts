@@ -181,6 +181,16 @@ Deno.test("a cut at a reply closes the connection, though the server has got the
   assertEquals([client.received, echo.received], ["", "a"]);
 });
 
+Deno.test("a reply can be cut in its middle", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onReply = () => ({ cutAfterBytes: 3 });
+  await client.send("abcdef");
+  await waitUntil("it is closed", () => client.hasEnded);
+  assertEquals([client.received, echo.received], ["abc", "abcdef"]);
+});
+
 Deno.test("a request can be cut before the server gets it", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);

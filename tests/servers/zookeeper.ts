@@ -26,9 +26,9 @@ export interface ZooKeeperOptions {
   readonly source?: OwnSource;
   /** For a local server only. */
   readonly extra?: {
-    readonly settings: Settings;
+    readonly settings?: Settings;
     /** What to write below its directory. */
-    readonly files: Readonly<Record<string, string>>;
+    readonly files?: Readonly<Record<string, string>>;
   };
 }
 

@@ -126,16 +126,6 @@ Deno.test("aborted waiters leave no znode, whenever they are aborted", async () 
   });
 });
 
-Deno.test("a refused tryAcquire leaves no znode", async () => {
-  const rootPath = newRoot();
-  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
-  await using _lease = await locks.acquire("n");
-  assertEquals(await locks.tryAcquire("n"), null);
-  await observing(server.connectString, async (observer) => {
-    assertEquals((await observer.children(`${rootPath}/n`)).length, 1);
-  });
-});
-
 Deno.test("tokens grow with every grant, also when the lock's znode is made anew", async () => {
   const rootPath = newRoot();
   const options = { rootPath };

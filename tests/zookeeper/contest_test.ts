@@ -18,7 +18,7 @@ function newTree(): FakeTree {
   return tree;
 }
 
-function newContest(tree: FakeTree) {
+function newContest(tree: FakeTree, isBrief = false) {
   const clock = new FakeClock();
   const transport = new FakeTransport(tree);
   const session = new Session(transport, {
@@ -29,7 +29,7 @@ function newContest(tree: FakeTree) {
     onOver: () => {},
   });
   const abort = new AbortController();
-  const znode = new OwnZnode({ clock, session, parent: PARENT, data: new Uint8Array() });
+  const znode = new OwnZnode({ clock, session, parent: PARENT, data: new Uint8Array(), isBrief });
   const patience = new Patience(clock, "n", 5_000, abort.signal);
   const contest = new Contest({ clock, name: "n", znode, patience });
   return { clock, transport, session, znode, contest, abort };
@@ -97,6 +97,46 @@ Deno.test("not the last one ahead goes: the queue is listed again", async () => 
   assertEquals(c.transport.log.at(-1), "children");
 });
 
+Deno.test("who does not wait is refused by a holder or a waiter at once", async () => {
+  const tree = newTree();
+  const [a, b] = [newContest(tree), newContest(tree, true)];
+  await a.contest.enter();
+  assertEquals(await b.contest.wins(), false);
+  assertEquals(b.transport.log, ["create", "children"]);
+});
+
+Deno.test("who does not wait lets those go first who do not either", async () => {
+  const tree = newTree();
+  const [holder, a, b] = [newContest(tree), newContest(tree, true), newContest(tree, true)];
+  await holder.contest.enter();
+  assertEquals(await a.contest.wins(), false);
+  await holder.znode.leave(noOther);
+  const wins = b.contest.wins();
+  await settle();
+  await a.znode.leave(noOther);
+  assertEquals(await wins, true);
+  assertEquals(await b.contest.token(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
+  assertEquals(b.clock.timers, 0);
+});
+
+Deno.test("who does not wait is refused by one of its kind who stays", async () => {
+  const tree = newTree();
+  const [a, b, c] = [newContest(tree, true), newContest(tree, true), newContest(tree, true)];
+  assertEquals(await a.contest.wins(), true);
+  const wins = b.contest.wins();
+  await settle();
+  assertEquals(b.clock.timers, 1);
+  await b.clock.pass(101);
+  assertEquals(await wins, false);
+  assertEquals(b.clock.timers, 0);
+  await b.znode.leave(noOther);
+  // By now its znode is too old to be of somebody who is about to leave.
+  tree.nowMs = 101;
+  assertEquals(await c.contest.wins(), false);
+  assertEquals(c.transport.log, ["create", "children", "get", "get"]);
+  assertEquals(c.clock.timers, 0);
+});
+
 Deno.test("on another connection the queue is listed again", async () => {
   const tree = newTree();
   const [a, b] = [newContest(tree), newContest(tree)];
@@ -121,6 +161,16 @@ Deno.test("nothing is ours if our own znode went before the one ahead, or after 
     await isGoneError(next);
     assert(b.znode.isGone);
   }
+});
+
+Deno.test("an own znode that went before it was watched is not asked for again", async () => {
+  const tree = newTree();
+  const [a, b] = [newContest(tree), newContest(tree)];
+  await a.contest.enter();
+  const standing = await b.contest.enter();
+  tree.delete(`${PARENT}/${b.znode.name}`);
+  await isGoneError(b.contest.next(standing));
+  assertEquals(b.transport.log.filter((request) => request === "get").length, 2);
 });
 
 Deno.test("a znode ahead that is gone before it is watched is no reason to wait", async () => {

@@ -3,6 +3,7 @@ import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { clientsOf, NOTHING } from "./leaks.ts";
 import { newRoot, waiter } from "./waiter.ts";
 
 let server: ZooKeeperServer;
@@ -13,22 +14,6 @@ Deno.test.beforeEach(async () => {
 Deno.test.afterEach(async () => {
   await server[Symbol.asyncDispose]();
 });
-
-/** What the server knows of clients: sessions, ephemeral znodes, connections and watches. */
-async function clientsOf(server: ZooKeeperServer): Promise<string> {
-  const [dump, connections, watches] = [
-    await server.fourLetterWord("dump"),
-    await server.fourLetterWord("cons"),
-    await server.fourLetterWord("wchs"),
-  ];
-  const sessions = dump.match(/^\t0x[0-9a-f]+$/gm)?.length ?? 0;
-  const znodes = dump.match(/^\t\/.*$/gm)?.length ?? 0;
-  const open = connections.match(/sid=0x/g)?.length ?? 0;
-  return `${sessions} sessions, ${znodes} znodes, ${open} connections, ` +
-    watches.trim().split("\n").at(-1);
-}
-
-const NOTHING = "0 sessions, 0 znodes, 0 connections, Total watches:0";
 
 function through(proxy: FaultProxy, disposeTimeoutMs = 2_000): ZooKeeperLock {
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {

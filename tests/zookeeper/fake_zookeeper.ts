@@ -20,11 +20,19 @@ interface FakeZnode {
   czxid: bigint;
   pzxid: bigint;
   nextSequence: number;
+  madeMs: number;
 }
 
 /** The tree that all sessions share. */
 export class FakeTree {
-  readonly znodes = new Map<string, FakeZnode>([["", { czxid: 0n, pzxid: 0n, nextSequence: 0 }]]);
+  readonly znodes = new Map<string, FakeZnode>([["", {
+    czxid: 0n,
+    pzxid: 0n,
+    nextSequence: 0,
+    madeMs: 0,
+  }]]);
+  /** The servers' clock. */
+  nowMs = 0;
   readonly transports = new Set<FakeTransport>();
   #zxid = 0n;
 
@@ -37,7 +45,8 @@ export class FakeTree {
     const created = isSequential ? path + digits : path;
     if (this.znodes.has(created)) throw refusal("NODE_EXISTS");
     parent.pzxid = ++this.#zxid;
-    this.znodes.set(created, { czxid: this.#zxid, pzxid: this.#zxid, nextSequence: 0 });
+    const madeMs = this.nowMs;
+    this.znodes.set(created, { czxid: this.#zxid, pzxid: this.#zxid, nextSequence: 0, madeMs });
     return created;
   }
 
@@ -50,8 +59,8 @@ export class FakeTree {
   }
 
   get(path: string) {
-    const { czxid } = this.#find(path);
-    return { data: new Uint8Array(), czxid };
+    const { czxid, madeMs } = this.#find(path);
+    return { data: new Uint8Array(), czxid, madeMs };
   }
 
   children(path: string) {

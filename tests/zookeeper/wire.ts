@@ -43,13 +43,15 @@ class Frames {
   }
 }
 
-/** A hook for a proxy's `onRequest`: tells the operation of each request. */
-export function operations(tell: (operation: string, connection: number) => void): ChunkHook {
+/** A hook for a proxy's `onRequest`: tells the operation of each request, and its number. */
+export function operations(
+  tell: (operation: string, connection: number, xid: number) => void,
+): ChunkHook {
   const streams = new Map<number, Frames>();
   return (chunk, { id }) => {
     const frames = streams.get(id) ?? new Frames();
     streams.set(id, frames);
-    for (const frame of frames.read(chunk)) tell(operationOf(frame), id);
+    for (const frame of frames.read(chunk)) tell(operationOf(frame), id, frame.getInt32(0));
     return "pass";
   };
 }

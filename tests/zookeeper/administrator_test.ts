@@ -1,0 +1,153 @@
+/**
+ * An administrator, or another tool, deletes znodes while they are used.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { nothingLeft } from "./leaks.ts";
+import { type Observer, observing } from "./observer.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot, waiter } from "./waiter.ts";
+
+/** How often each worker goes into the critical section. */
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 100 : 12;
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterEach(() => nothingLeft(server));
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+interface Visit {
+  readonly lease: Lease;
+  isStolen: boolean | null;
+}
+
+/** Workers of several sessions that go in and out, and what becomes of it. */
+async function workers(
+  rootPath: string,
+  { sessions, each, holdMs = 10, restMs = 0 }: {
+    sessions: number;
+    each: number;
+    holdMs?: number;
+    restMs?: number;
+  },
+) {
+  const random = randomFrom("rests");
+  const tokens: bigint[] = [];
+  let stolen = 0;
+  let inside: Visit | null = null;
+  const enter = async (lease: Lease) => {
+    tokens.push(lease.fencingToken);
+    const before = inside;
+    const visit: Visit = inside = { lease, isStolen: null };
+    // Whoever is still inside must have lost its znode, and learns of it.
+    if (before !== null) {
+      const isTold = () => before.lease.signal.aborted || before.isStolen !== null;
+      await waitUntil("the one before is told", isTold);
+      assert(before.isStolen ?? before.lease.signal.reason.reason === "stolen", "two holders");
+    }
+    await pause(holdMs);
+    if (inside === visit) inside = null;
+    visit.isStolen = !await lease.release();
+    if (visit.isStolen) stolen++;
+    await pause(random() * restMs);
+  };
+  const work = async () => {
+    await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+    const worker = async () => {
+      for (let i = 0; i < ROUNDS; i++) await enter(await locks.acquire("n"));
+    };
+    await Promise.all(Array.from({ length: each }, worker));
+  };
+  await Promise.all(Array.from({ length: sessions }, work));
+  assertEquals(tokens.length, sessions * each * ROUNDS, "everybody was served each time");
+  assertEquals(new Set(tokens).size, tokens.length, "no token came twice");
+  return { stolen };
+}
+
+/** Deletes something again and again while the work lasts; returns how often it did. */
+async function meddling(work: Promise<unknown>, meddle: (observer: Observer) => Promise<void>) {
+  let isOver = false;
+  let deleted = 0;
+  const done = work.finally(() => isOver = true);
+  done.catch(() => {});
+  await observing(server.connectString, async (observer) => {
+    while (!isOver) {
+      await meddle(observer).then(() => void deleted++, () => {}); // Somebody was faster.
+      await pause(2);
+    }
+  });
+  await done;
+  return deleted;
+}
+
+Deno.test("waiters' znodes are deleted at random: all are served, never two at a time", async () => {
+  const rootPath = newRoot();
+  const random = randomFrom("deleted waiters");
+  const work = workers(rootPath, { sessions: 3, each: 4 });
+  const deleted = await meddling(work, async (observer) => {
+    // Far from the head, so that it is no holder's by the time it is deleted.
+    const waiting = (await observer.children(`${rootPath}/n`)).slice(4);
+    const name = waiting[Math.floor(random() * waiting.length)];
+    await observer.remove(`${rootPath}/n/${name}`);
+  });
+  assert(deleted > 10);
+  assertEquals((await work).stolen, 0);
+});
+
+Deno.test("holders' znodes are deleted: each is told, and the next one is granted", async () => {
+  const rootPath = newRoot();
+  const work = workers(rootPath, { sessions: 3, each: 2 });
+  const deleted = await meddling(work, async (observer) => {
+    const [holder] = await observer.children(`${rootPath}/n`);
+    await observer.remove(`${rootPath}/n/${holder}`);
+  });
+  assert(deleted > 10);
+  assert((await work).stolen > 5);
+});
+
+Deno.test("the lock's znode and the root path vanish whenever they are empty", async () => {
+  const rootPath = newRoot();
+  const work = workers(rootPath, { sessions: 3, each: 1, holdMs: 0, restMs: 20 });
+  let roots = 0;
+  const deleted = await meddling(work, async (observer) => {
+    await observer.remove(`${rootPath}/n`);
+    await observer.remove(rootPath).then(() => void roots++, () => {});
+  });
+  assert(deleted > 0 && roots > 0, `${deleted} parents, ${roots} roots`);
+  assertEquals((await work).stolen, 0);
+});
+
+Deno.test("the next in line is deleted together with the holder: nobody is granted by mistake", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  await observing(server.connectString, async (observer) => {
+    for (const order of [[0, 1], [1, 0]]) {
+      const holder = await locks.acquire("n");
+      const second = await waiter(others, "n");
+      const third = await waiter(locks, "n");
+      const names = await observer.children(`${rootPath}/n`);
+      await Promise.all(order.map((i) => observer.remove(`${rootPath}/n/${names[i]}`)));
+      const lease = await third.lease;
+      await waitUntil("the holder is told", () => holder.signal.aborted);
+      const snapshot = await locks.query("n");
+      assertEquals(snapshot.held?.fencingToken, lease.fencingToken);
+      // It lost its place, and came again behind the third.
+      await waitUntil("the second waits", async () => {
+        return (await locks.query("n")).waiters.length === 1;
+      });
+      assertEquals(await lease.release(), true);
+      await (await second.lease).release();
+      assertEquals(await holder.release(), false);
+    }
+  });
+});

@@ -1,0 +1,33 @@
+/**
+ * What a server keeps of clients: a sanitizer does not see sockets, the server does.
+ *
+ * @module
+ */
+import type { ZooKeeperServer } from "../servers/zookeeper.ts";
+import { waitUntil } from "../servers/wait.ts";
+
+/** What {@linkcode clientsOf} tells of a server that nobody uses. */
+export const NOTHING = "0 sessions, 0 znodes, 0 connections, Total watches:0";
+
+/** What a server knows of clients: sessions, ephemeral znodes, connections and watches. */
+export async function clientsOf(server: ZooKeeperServer): Promise<string> {
+  const [dump, connections, watches] = [
+    await server.fourLetterWord("dump"),
+    await server.fourLetterWord("cons"),
+    await server.fourLetterWord("wchs"),
+  ];
+  const sessions = dump.match(/^\t0x[0-9a-f]+$/gm)?.length ?? 0;
+  const znodes = dump.match(/^\t\/.*$/gm)?.length ?? 0;
+  const open = connections.match(/sid=0x/g)?.length ?? 0;
+  return `${sessions} sessions, ${znodes} znodes, ${open} connections, ` +
+    watches.trim().split("\n").at(-1);
+}
+
+/** Waits until the server keeps nothing of any client. */
+export async function nothingLeft(server: ZooKeeperServer, boundMs = 30_000): Promise<void> {
+  let seen = "";
+  const isNothing = async () => (seen = await clientsOf(server)) === NOTHING;
+  await waitUntil("nothing is left of any client", isNothing, boundMs).catch((error) => {
+    throw new Error(`The server still keeps ${seen}`, { cause: error });
+  });
+}

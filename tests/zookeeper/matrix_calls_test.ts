@@ -1,0 +1,156 @@
+/**
+ * Rows of the failure matrix in `docs/zookeeper-protocol.md`: what callers do, and disposal. After each
+ * of them the server keeps nothing of us.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import process from "node:process";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type Lease, ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
+import { nothingLeft } from "./leaks.ts";
+import { newRoot, waiter } from "./waiter.ts";
+import { sessionKeys } from "./wire.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterEach(() => nothingLeft(server));
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
+}
+
+Deno.test("row: a callback that throws harms its own call only", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  const lease = await locks.acquire("n");
+  const other = await waiter(locks, "n");
+  const onWait = () => {
+    throw new Error("the user's own");
+  };
+  const error = await assertRejects(() => locks.acquire("n", { onWait }));
+  assertEquals((error as Error).message, "the user's own");
+  await waitUntil("its znode is deleted", async () => {
+    return (await locks.query("n")).waiters.length === 1;
+  });
+  await lease.release();
+  await (await other.lease).release();
+});
+
+Deno.test("row: disposal in the tick of the first call, and while it connects", async () => {
+  for (let turns = 0; turns < 4; turns++) {
+    const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
+    const call = locks.acquire("n");
+    call.catch(() => {});
+    for (let i = 0; i < turns; i++) await Promise.resolve();
+    await locks[Symbol.asyncDispose]();
+    assertEquals((await assertRejects(() => call, DOMException)).name, "AbortError");
+  }
+});
+
+Deno.test("row: disposal in a short outage ends the session when the server is back", async () => {
+  await using proxy = startProxy(server);
+  const locks = through(proxy, { sessionTimeoutMs: 60_000, disposeTimeoutMs: 10_000 });
+  await (await locks.acquire("n")).release();
+  await proxy.refuse(true);
+  proxy.cutAll();
+  await waitUntil("it is cut off", () => proxy.connections === 0);
+  const disposed = locks[Symbol.asyncDispose]();
+  await pause(300);
+  await proxy.refuse(false);
+  await disposed;
+  // Not by its timeout.
+  await nothingLeft(server, 10_000);
+});
+
+Deno.test("row: a server that stands still does not hold up disposal", async () => {
+  await using server = await startZooKeeper();
+  const locks = new ZooKeeperLock(server.connectString, {
+    sessionTimeoutMs: 4_000,
+    disposeTimeoutMs: 800,
+  });
+  await locks.acquire("n");
+  const { lease } = await waiter(locks, "n");
+  await server.pause();
+  const startMs = performance.now();
+  await locks[Symbol.asyncDispose]();
+  assert(performance.now() - startMs < 3_000, "800 ms, and the lag of a busy machine");
+  await assertRejects(() => lease, DOMException);
+  await server.resume();
+  await nothingLeft(server);
+});
+
+Deno.test("row: more requests than the socket takes are answered, or fail in time", async () => {
+  await using server = await startZooKeeper();
+  const locks = new ZooKeeperLock(server.connectString, { unavailableAfterMs: 1_000 });
+  const names = Array.from({ length: 400 }, (_, i) => `${i}-${"x".repeat(900)}`);
+  const all = () => names.map((name) => locks.acquire(name));
+  const release = (leases: Lease[]) => Promise.all(leases.map((lease) => lease.release()));
+  await release(await Promise.all(all()));
+  await server.pause();
+  for (const { status } of await Promise.allSettled(all())) assertEquals(status, "rejected");
+  await server.resume();
+  await (await locks.acquire("n")).release();
+  await locks[Symbol.asyncDispose]();
+  await nothingLeft(server);
+});
+
+Deno.test("row: many who watch one znode are no leak, and cause no warning", async () => {
+  const rootPath = newRoot();
+  const warnings: unknown[] = [];
+  const note = (warning: unknown) => void warnings.push(warning);
+  process.on("warning", note);
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  const lease = await others.acquire("n");
+  const waits = await Promise.all(Array.from({ length: 40 }, () => waiter(locks, "n")));
+  // Each in its turn finds the holder before it.
+  for (const { abort, lease } of waits) {
+    abort();
+    await assertRejects(() => lease);
+  }
+  await lease.release();
+  process.off("warning", note);
+  assertEquals(warnings, []);
+});
+
+Deno.test("row: however many watches there are, a reconnect keeps session and places", async () => {
+  const rootPath = newRoot();
+  await using server = await startZooKeeper();
+  await using proxy = startProxy(server);
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  await using locks = through(proxy, {
+    rootPath,
+    sessionTimeoutMs: 20_000,
+    unavailableAfterMs: 20_000,
+  });
+  // Two watches each, in all more than the server accepts in one request: 1 MiB.
+  const names = Array.from({ length: 600 }, (_, i) => `${i}-${"x".repeat(900)}`);
+  const held = await Promise.all(names.map((name) => others.acquire(name)));
+  const waits = await Promise.all(names.map((name) => waiter(locks, name)));
+  await waitUntil("all watch", async () => {
+    return (await server.fourLetterWord("wchs")).includes("Total watches:1200");
+  });
+  const ids: bigint[] = [];
+  proxy.onReply = sessionKeys(({ id }) => void ids.push(id));
+  for (let i = 1; i <= 2; i++) {
+    proxy.cutAll();
+    await waitUntil("all watch again", async () => {
+      return ids.length === i &&
+        (await server.fourLetterWord("wchs")).includes("Total watches:1200");
+    });
+  }
+  await Promise.all(held.map((lease) => lease.release()));
+  await Promise.all(waits.map(async ({ lease }) => assert(await (await lease).release())));
+  assertEquals(new Set(ids).size, 1);
+  for (const lock of [locks, others]) await lock[Symbol.asyncDispose]();
+  await nothingLeft(server);
+});

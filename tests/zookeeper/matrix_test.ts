@@ -1,0 +1,220 @@
+/**
+ * Rows of the failure matrix in `docs/zookeeper-protocol.md`: ways in which connections break.
+ * After each of them the server keeps nothing of us.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import { Buffer } from "node:buffer";
+import zooKeeper from "node-zookeeper-client";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { called, withClient } from "../servers/zookeeper_cleanup.ts";
+import { LeaseLostError, LockUnavailableError } from "../../core/errors.ts";
+import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
+import { ZooKeeperError } from "../../zookeeper/transport.ts";
+import { nothingLeft } from "./leaks.ts";
+import { observing } from "./observer.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot, waiter } from "./waiter.ts";
+import { endSession, operations, type SessionKey, sessionKeys } from "./wire.ts";
+
+/** How many replies are cut in their middle. */
+const CUTS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 6;
+const MAX_XID = 2 ** 31 - 1;
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper({ extra: { settings: { enforceQuota: "true" } } });
+});
+Deno.test.afterEach(() => nothingLeft(server));
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
+}
+
+/** Uses a lock: alone, then as a waiter; returns the last token. */
+async function use(locks: ZooKeeperLock): Promise<bigint> {
+  const first = await locks.acquire("n");
+  const { lease } = await waiter(locks, "n");
+  assertEquals(await first.release(), true);
+  const second = await lease;
+  assert(second.fencingToken > first.fencingToken);
+  assertEquals(await second.release(), true);
+  return second.fencingToken;
+}
+
+Deno.test("row: request numbers begin again before they overflow, on the same connection", async () => {
+  const clients: { connectionManager: { xid: number } }[] = [];
+  const { createClient } = zooKeeper;
+  const spied = (...args: Parameters<typeof createClient>) => {
+    const client = createClient(...args);
+    clients.push(client as unknown as (typeof clients)[0]);
+    return client;
+  };
+  Object.assign(zooKeeper, { createClient: spied });
+  await using proxy = startProxy(server);
+  const xids: number[] = [];
+  const connections = new Set<number>();
+  proxy.onRequest = operations((_operation, connection, xid) => {
+    connections.add(connection);
+    if (xid > 0) xids.push(xid);
+  });
+  await using locks = through(proxy);
+  let token = await use(locks);
+  assertEquals(xids[0], 1, "servers before 3.8 never forget a request with the number 0");
+  for (const left of [0, 1, 2, 3, 4, 5]) {
+    clients[0]!.connectionManager.xid = MAX_XID - left;
+    const next = await use(locks);
+    assert(next > token);
+    token = next;
+  }
+  Object.assign(zooKeeper, { createClient });
+  assertEquals(clients.length, 1);
+  assertEquals(connections.size, 1);
+  const turns = xids.flatMap((xid, i) => xid < xids[i - 1]! && xid === 1 ? [xids[i - 1]] : []);
+  assertEquals(turns, Array(6).fill(MAX_XID));
+});
+
+Deno.test("row: what is asked in an outage is answered, also if the session expires meanwhile", async () => {
+  await using proxy = startProxy(server);
+  const keys: SessionKey[] = [];
+  proxy.onReply = sessionKeys((key) => void keys.push(key));
+  await using locks = through(proxy, { unavailableAfterMs: 20_000 });
+  const lease = await locks.acquire("n");
+  await proxy.refuse(true);
+  proxy.cutAll();
+  await waitUntil("it is cut off", () => proxy.connections === 0);
+  const asked = [locks.acquire("n"), locks.acquire("m")];
+  const query = locks.query("n");
+  const released = lease.release();
+  await pause(200);
+  await endSession(server.port, keys[0]!);
+  await proxy.refuse(false);
+  for (const lease of await Promise.all(asked)) await lease.release();
+  assertEquals((await query).name, "n");
+  // It was provable when it was asked for, and the session's end took the znode.
+  assert(typeof await released === "boolean");
+  assert(keys.at(-1)!.id !== keys[0]!.id);
+});
+
+Deno.test("row: a cut within any frame costs neither session nor lease", async () => {
+  const random = randomFrom("cuts");
+  await using proxy = startProxy(server);
+  await using locks = through(proxy, { sessionTimeoutMs: 30_000 });
+  const ids = new Set<bigint>();
+  const keys = sessionKeys(({ id }) => void ids.add(id));
+  proxy.onReply = keys;
+  const lease = await locks.acquire("n");
+  /** Cuts the next reply. */
+  const cutNext = (bytes: number) => {
+    proxy.onReply = (chunk, connection) => {
+      proxy.onReply = keys;
+      return bytes < chunk.length ? { cutAfterBytes: bytes } : keys(chunk, connection);
+    };
+  };
+  for (let i = 0; i < CUTS; i++) {
+    cutNext(1 + Math.floor(random() * 88));
+    await lease.renew();
+    // The answer to the handshake as well: a piece of it was taken for the word that all is over.
+    cutNext(1 + Math.floor(random() * 40));
+    proxy.cutAll();
+    await lease.renew();
+    lease.throwIfLost();
+  }
+  assertEquals(ids.size, 1, "it was never another session");
+  assertEquals(await lease.release(), true);
+});
+
+Deno.test("row: a refusal that the package does not know, from a real server", async () => {
+  const rootPath = newRoot();
+  const quota = `/zookeeper/quota${rootPath}`;
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  const lease = await locks.acquire("n");
+  await withClient(server.connectString, async (client) => {
+    const make = (path: string, data: string) =>
+      called("Setting a quota", (done) => client.mkdirp(path, done)).then(() =>
+        called("Setting a quota", (done) =>
+          (client as unknown as {
+            setData(path: string, data: Uint8Array, done: (error: unknown) => void): void;
+          })
+            .setData(path, Buffer.from(data), done))
+      );
+    await make(`${quota}/zookeeper_stats`, "count=3,bytes=0");
+    await make(
+      `${quota}/zookeeper_limits`,
+      "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3",
+    );
+  });
+  for (let i = 0; i < 3; i++) {
+    const error = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
+    assertInstanceOf(error.cause, ZooKeeperError);
+    assertEquals(error.cause.code, "REFUSED");
+    assert(error.cause.message.includes("-125"), error.cause.message);
+  }
+  assertEquals(await lease.release(), true);
+  await (await locks.acquire("n")).release();
+});
+
+Deno.test("row: servers that have lost their data get a new session", async () => {
+  await using empty = await startZooKeeper();
+  const target = { hostname: "127.0.0.1", port: server.port };
+  await using proxy = startProxy(target);
+  await using locks = through(proxy, { sessionTimeoutMs: 1_500 });
+  for (let i = 0; i < 20; i++) await (await locks.acquire("n")).release();
+  const lease = await locks.acquire("n");
+  // The empty one refuses whoever has seen more writes than it has.
+  target.port = empty.port;
+  proxy.cutAll();
+  await waitUntil("the lease is lost", () => lease.signal.aborted);
+  assertInstanceOf(lease.signal.reason, LeaseLostError);
+  assertEquals(lease.signal.reason.reason, "session-expired");
+  await use(locks);
+  await locks[Symbol.asyncDispose]();
+  await nothingLeft(empty);
+});
+
+Deno.test("row: credentials go out first on every connection", async () => {
+  const seen = new Map<number, string[]>();
+  await using proxy = startProxy(server);
+  proxy.onRequest = operations((operation, connection) => {
+    seen.set(connection, [...seen.get(connection) ?? [], operation]);
+  });
+  const auth = { scheme: "digest", credentials: "holdfast:secret" };
+  await using locks = through(proxy, { auth });
+  const lease = await locks.acquire("n");
+  for (let i = 0; i < 3; i++) {
+    const waits = await waiter(locks, "n");
+    proxy.cutAll();
+    const asked = locks.tryAcquire("n");
+    await lease.renew();
+    assertEquals(await asked, null);
+    waits.abort();
+  }
+  assertEquals(await lease.release(), true);
+  assert(seen.size >= 4);
+  for (const operations of seen.values()) assertEquals(operations.slice(0, 2), ["connect", "auth"]);
+});
+
+Deno.test("row: below a chroot an unanswered create leaves no orphan either", async () => {
+  const chroot = newRoot();
+  await using proxy = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}${chroot}`, { rootPath: "/x" });
+  await (await locks.acquire("n")).release();
+  await observing(server.connectString, async (observer) => {
+    for (let i = 0; i < 3; i++) {
+      proxy.onReply = () => {
+        proxy.onReply = undefined;
+        return "cut";
+      };
+      await using _lease = await locks.acquire("n");
+      assertEquals((await observer.children(`${chroot}/x/n`)).length, 1);
+    }
+    assertEquals(await observer.children(`${chroot}/x/n`), []);
+  });
+});

@@ -1,0 +1,60 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { ownSource } from "../servers/find.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
+import { LockUnavailableError } from "../../core/errors.ts";
+import { MAX_SEQUENCE } from "../../zookeeper/queue.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { setNextSequence } from "./forge.ts";
+import { nothingLeft } from "./leaks.ts";
+import { observing } from "./observer.ts";
+import { newRoot, waiter } from "./waiter.ts";
+
+const { kind } = await ownSource("zookeeper");
+
+Deno.test({
+  name: "at the end of the sequence numbers nobody is granted a lock that another one may have" +
+    (kind === "local" ? "" : " [skipped: the files of a container are out of reach]"),
+  ignore: kind !== "local",
+  async fn() {
+    const rootPath = newRoot();
+    await using server = await startZooKeeper();
+    {
+      await using locks = new ZooKeeperLock(server.connectString, {
+        rootPath,
+        unavailableAfterMs: 20_000,
+      });
+      await (await locks.acquire("n")).release();
+      await observing(server.connectString, async (observer) => {
+        // Or it would be deleted at disposal.
+        await observer.make(`${rootPath}/n/keep`);
+      });
+    }
+    await setNextSequence(server, `${rootPath}/n`, MAX_SEQUENCE - 2);
+    await using a = new ZooKeeperLock(server.connectString, { rootPath });
+    await using b = new ZooKeeperLock(server.connectString, { rootPath });
+    // The last numbers that are in order.
+    const last = await a.acquire("n");
+    const { lease } = await waiter(b, "n");
+    const waiting = await observing(server.connectString, (o) => o.children(`${rootPath}/n`));
+    assert(waiting.some((name) => name.endsWith(String(MAX_SEQUENCE - 1))), waiting.join());
+    const refusals = Array.from({ length: 6 }, (_, i) => (i % 2 ? a : b).acquire("n"));
+    for (const refused of refusals) {
+      await assertRejects(() => refused, LockUnavailableError, "are used up");
+    }
+    await last.release();
+    await (await lease).release();
+    for (const locks of [a, b]) {
+      await assertRejects(() => locks.acquire("n"), LockUnavailableError, "are used up");
+      await assertRejects(() => locks.tryAcquire("n"), LockUnavailableError, "are used up");
+    }
+    // As the message says.
+    await observing(server.connectString, async (observer) => {
+      assertEquals(await observer.children(`${rootPath}/n`), ["keep"]);
+      await observer.remove(`${rootPath}/n/keep`);
+      await observer.remove(`${rootPath}/n`);
+    });
+    await (await a.acquire("n")).release();
+    for (const locks of [a, b]) await locks[Symbol.asyncDispose]();
+    await nothingLeft(server);
+  },
+});

@@ -1,0 +1,94 @@
+/**
+ * Servers that fall silent while a lock is held: whoever looks at them never sees the holder's znode
+ * gone while the holder still believes in its lease.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { startProxy } from "../servers/proxy.ts";
+import { pause } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { LeaseLostError } from "../../core/errors.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { nothingLeft } from "./leaks.ts";
+import { observing } from "./observer.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot } from "./waiter.ts";
+
+/** How often each kind of silence is tried with each session timeout. */
+const [HOLES, STOPS] = Deno.env.get("HOLDFAST_SOAK") ? [20, 20] : [2, 1];
+/** How many of them at a time. */
+const AT_A_TIME = 5;
+const SESSION_TIMEOUTS_MS = [1_000, 4_000];
+
+/** Waits until the znode of a holder is gone; then its lease must be over, and have said so. */
+async function outlived(server: ZooKeeperServer, path: string, lease: Lease): Promise<void> {
+  const { signal } = lease;
+  await observing(server.connectString, async (observer) => {
+    while (await observer.exists(path)) await pause(1);
+    assertEquals(lease.remainingMs, 0);
+    assert(signal.aborted, "the holder has not been told");
+    assertEquals(signal.reason.reason, "session-expired");
+    assertThrows(() => lease.throwIfLost(), LeaseLostError);
+  });
+}
+
+/** The znode of the one who holds a lock. */
+async function znodeOf(server: ZooKeeperServer, parent: string): Promise<string> {
+  const [name] = await observing(server.connectString, (observer) => observer.children(parent));
+  return `${parent}/${name}`;
+}
+
+async function blackHole(server: ZooKeeperServer, sessionTimeoutMs: number, beforeMs: number) {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  const way = `127.0.0.1:${proxy.port}`;
+  await using locks = new ZooKeeperLock(way, { rootPath, sessionTimeoutMs });
+  const lease = await locks.acquire("n");
+  const path = await znodeOf(server, `${rootPath}/n`);
+  await pause(beforeMs);
+  lease.throwIfLost();
+  proxy.blackHole("both");
+  await outlived(server, path, lease);
+  proxy.heal();
+  await (await locks.acquire("n")).release();
+}
+
+for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
+  Deno.test(`in a black hole the holder gives up before the server does (${sessionTimeoutMs} ms)`, async () => {
+    const random = randomFrom("black holes");
+    await using server = await startZooKeeper();
+    for (let i = 0; i < HOLES; i += AT_A_TIME) {
+      const runs = Array.from({ length: Math.min(AT_A_TIME, HOLES - i) }, async (_, i) => {
+        // Each at another moment between two heartbeats.
+        await blackHole(server, sessionTimeoutMs, 20 * i + random() * sessionTimeoutMs / 2);
+      });
+      await Promise.all(runs);
+    }
+    await nothingLeft(server);
+  });
+
+  Deno.test(`when the server stands still the holder gives up before it does (${sessionTimeoutMs} ms)`, async () => {
+    const random = randomFrom("stops");
+    await using server = await startZooKeeper();
+    const rootPath = newRoot();
+    let lost = 0;
+    for (let i = 0; i < STOPS; i++) {
+      await using locks = new ZooKeeperLock(server.connectString, { rootPath, sessionTimeoutMs });
+      const lease = await locks.acquire("n");
+      const path = await znodeOf(server, `${rootPath}/n`);
+      await pause(random() * sessionTimeoutMs / 4);
+      lease.throwIfLost();
+      await server.pause();
+      // Sometimes shorter than the timeout, so that the server may keep the session; the first never.
+      await pause(sessionTimeoutMs * (i === 0 ? 1.1 : 0.7 + random() * 0.8));
+      const { aborted } = lease.signal;
+      await server.resume();
+      if (aborted) lost++;
+      if (!aborted) assert(await lease.release() || lease.remainingMs === 0);
+      else await outlived(server, path, lease);
+    }
+    assert(lost > 0);
+    await nothingLeft(server);
+  });
+}

@@ -1,0 +1,55 @@
+import { assert, assertEquals } from "@std/assert";
+import { startProxy } from "../servers/proxy.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { observing } from "./observer.ts";
+import { newRoot } from "./waiter.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+Deno.test("a refused tryAcquire leaves no znode", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await using _lease = await locks.acquire("n");
+  assertEquals(await locks.tryAcquire("n"), null);
+  await observing(server.connectString, async (observer) => {
+    assertEquals((await observer.children(`${rootPath}/n`)).length, 1);
+  });
+});
+
+Deno.test("tryAcquire is not refused by another tryAcquire that came behind a holder who left", async () => {
+  const rootPath = newRoot();
+  await using proxy = startProxy(server);
+  await using slow = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await (await slow.acquire("n")).release();
+  let counted = 0;
+  await observing(server.connectString, async (observer) => {
+    for (let round = 0; round < 20 && counted < 5; round++) {
+      const holder = await locks.acquire("n");
+      proxy.onReply = () => ({ delayMs: 30 });
+      const startMs = performance.now();
+      const refused = slow.tryAcquire("n");
+      await waitUntil("it is in the queue", async () => {
+        return (await observer.children(`${rootPath}/n`)).length === 2;
+      });
+      await holder.release();
+      const lease = await locks.tryAcquire("n");
+      assertEquals(await refused, null);
+      // On a busy machine it may go later than anybody can wait for it.
+      if (lease !== null) counted++;
+      else assert(performance.now() - startMs > 95, "it was refused while nobody had the lock");
+      await lease?.release();
+      proxy.onReply = undefined;
+    }
+  });
+  assert(counted > 0, "the machine is too busy");
+});
