@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../conformance/wait.ts";
-import { say } from "../redis/figures.ts";
+import { say } from "../processes/figures.ts";
 import { startZooKeeper } from "../servers/zookeeper.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { observing } from "../zookeeper/observer.ts";
