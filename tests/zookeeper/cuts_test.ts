@@ -1,0 +1,62 @@
+import { assert, assertEquals } from "@std/assert";
+import { startProxy } from "../servers/proxy.ts";
+import { pause } from "../servers/wait.ts";
+import { startZooKeeper } from "../servers/zookeeper.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { nothingLeft } from "./leaks.ts";
+import { randomFrom } from "./random.ts";
+import { newRoot } from "./waiter.ts";
+
+/** How often each worker goes into the critical section. */
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 15;
+const SESSIONS = 4;
+const WORKERS = 3;
+
+Deno.test("connections that are cut again and again cost no lease, and nobody is left waiting", async () => {
+  const rootPath = newRoot();
+  const random = randomFrom("cuts of all connections");
+  await using server = await startZooKeeper();
+  let inside = 0;
+  let entered = 0;
+  let cuts = 0;
+  let isOver = false;
+  const session = async () => {
+    await using proxy = startProxy(server);
+    await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+      rootPath,
+      sessionTimeoutMs: 30_000,
+      unavailableAfterMs: 20_000,
+    });
+    const worker = async () => {
+      for (let i = 0; i < ROUNDS; i++) {
+        const lease = await locks.acquire("n");
+        assertEquals(++inside, 1);
+        entered++;
+        await pause(random() * 5);
+        lease.throwIfLost();
+        inside--;
+        assertEquals(await lease.release(), true);
+      }
+    };
+    const cutting = (async () => {
+      while (!isOver) {
+        await pause(50 + random() * 250);
+        if (proxy.connections > 0) cuts++;
+        proxy.cutAll();
+      }
+    })();
+    await Promise.all(Array.from({ length: WORKERS }, worker));
+    return cutting;
+  };
+  const sessions = Array.from({ length: SESSIONS }, session);
+  const total = SESSIONS * WORKERS * ROUNDS;
+  try {
+    while (entered < total) await Promise.race([pause(20), ...sessions]);
+  } finally {
+    isOver = true;
+  }
+  await Promise.all(sessions);
+  assertEquals(entered, total);
+  assert(cuts > 10, `${cuts} cuts`);
+  await nothingLeft(server);
+});
