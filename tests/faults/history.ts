@@ -1,0 +1,78 @@
+/**
+ * What a run of worker processes under faults records, for the checker and the report.
+ *
+ * @module
+ */
+
+/** What happened to a worker's call. Times are in µs of CLOCK_MONOTONIC, which processes share. */
+export interface WorkerEvent {
+  readonly atUs: number;
+  /** Which worker process, and which incarnation of it: `w3.1` after its first restart. */
+  readonly worker: string;
+  /** The call that it belongs to, unique in the run. */
+  readonly call: string;
+  /** The lock. */
+  readonly name: string;
+  readonly kind:
+    /** `acquire()` was called. */
+    | "invoke"
+    /** `onWait` told of a place in line. */
+    | "queued"
+    /** There is a lease. */
+    | "granted"
+    /** A renewal was answered: `deadlineUs` is the new one. */
+    | "renewed"
+    /** The signal aborted, or `throwIfLost()` threw. */
+    | "lost"
+    /** `release()` was called: from now on the lease is not used. */
+    | "releasing"
+    /** `release()` has answered. */
+    | "released"
+    /** `acquire()` rejected; `reason` says with what. */
+    | "failed"
+    /** The fenced resource took a write, or refused it. */
+    | "wrote"
+    | "refused";
+  /** Of `granted`, `wrote` and `refused`: the fencing token in decimal. */
+  readonly token?: string;
+  /** Of `granted` and `renewed`: until when the lease is provable by its own reckoning. */
+  readonly deadlineUs?: number;
+  /** Of `granted`: the owner id's hash, never the id itself. */
+  readonly owner?: string;
+  /** Of `queued`: the place in line that was told. */
+  readonly position?: number;
+  /** Of `lost`, `failed`: why. Of `failed`: `"aborted"` if the worker gave up by itself. */
+  readonly reason?: string;
+}
+
+/** What the nemesis did. */
+export interface FaultEvent {
+  readonly atUs: number;
+  /** When it was healed; absent for what needs no healing. */
+  readonly untilUs?: number;
+  /** Its name, as in `--faults`. */
+  readonly fault: string;
+  /** Whom it hit: a worker, a server, a proxy. */
+  readonly target: string;
+  /** Whether the server may have lost or changed what it promised: data loss, failover, clock step. */
+  readonly destructive: boolean;
+}
+
+/** What is left after the run, counted at the servers and in the process table. */
+export interface Residue {
+  readonly what: string;
+  readonly count: number;
+}
+
+/** One run. */
+export interface History {
+  readonly seed: number;
+  readonly strategy: "redis" | "zookeeper" | "file";
+  /** Whether grants follow the order of the queue. */
+  readonly fifo: boolean;
+  readonly startUs: number;
+  readonly endUs: number;
+  readonly events: readonly WorkerEvent[];
+  readonly faults: readonly FaultEvent[];
+  readonly residue: readonly Residue[];
+}
