@@ -316,3 +316,19 @@ Deno.test("RedisLock refuses bad options at once", () => {
   }
   assertThrows(() => new RedisLock({} as typeof client), TypeError, "nodeRedis");
 });
+
+Deno.test("RedisLock refuses bad owner ids before it sends anything", async () => {
+  const send = () => Promise.reject(new Error("Nothing should be sent"));
+  await using lock = new RedisLock({ send, epoch: 0, cluster: false });
+  const bad: [unknown, typeof TypeError | typeof RangeError][] = [
+    ["", RangeError],
+    ["x".repeat(501), RangeError],
+    ["a\nb", RangeError],
+    ["\ud800", TypeError],
+    [7, TypeError],
+  ];
+  for (const [ownerId, type] of bad) {
+    await assertRejects(() => lock.acquire("n", { ownerId: ownerId as string }), type);
+    await assertRejects(() => lock.attach("n", ownerId as string), type);
+  }
+});
