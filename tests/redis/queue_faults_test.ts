@@ -13,8 +13,9 @@ import { openRedisClient } from "./clients.ts";
 import { median, say } from "../processes/figures.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { randomOf, seedOf } from "../processes/random.ts";
+import { passedOver, watchQueue } from "./queue_watch.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
-import { inversions } from "../processes/workers.ts";
+import { type Grant, inversions } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
@@ -27,6 +28,10 @@ const NAME = "n";
 /** Whether a chunk tells of a grant. */
 function isGrant(chunk: Uint8Array): boolean {
   return new TextDecoder().decode(chunk).includes("\r\ng\n");
+}
+
+function lastToken(grants: readonly Grant[]): string {
+  return grants.map(({ token }) => BigInt(token)).reduce((a, b) => a > b ? a : b).toString();
 }
 
 /** 50 waiters of four instances. */
@@ -116,9 +121,10 @@ Deno.test("RedisLock serves everybody while grants get lost at random", async ()
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock serves everybody while subscribers are killed twice a second", async () => {
+Deno.test("RedisLock serves everybody while subscribers are killed twice a second, and only the parked are passed over", async () => {
   await using server = await startRedis();
   {
+    await using watch = await watchQueue(server.url, lockKeys("lock:", NAME));
     await using fleet = await fleetOn(fourOf(server.url), 1);
     let kills = 0;
     await endure(fleet, async (untilMs) => {
@@ -129,7 +135,17 @@ Deno.test("RedisLock serves everybody while subscribers are killed twice a secon
     });
     assert(kills >= 4);
     const { grants } = fleet;
-    say(`${kills} kills, ${grants.length} grants, ${inversions(grants)} out of order`);
+    const isSeen = () =>
+      watch.grants.length > 0 && watch.grants.at(-1)!.token === lastToken(grants);
+    await waitUntil("all grants are seen", isSeen);
+    const { count, inQueue } = passedOver(grants, watch.grants);
+    const outOfOrder = inversions(grants);
+    say(
+      `${kills} kills, ${grants.length} grants, ${watch.parkings} parked; ${outOfOrder} grants out ` +
+        `of order: ${count} times was somebody passed over, ${inQueue} of them in the queue`,
+    );
+    assert(watch.parkings > 0);
+    assertEquals(inQueue, 0);
   }
   await nothingLeft(server);
 });
