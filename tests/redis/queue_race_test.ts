@@ -2,22 +2,12 @@
  * Grants and asks that cross each other, in every order.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { Lease } from "../../mod.ts";
 import { ASK } from "../../redis/_scripts.ts";
 import { within } from "../conformance/wait.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { Gate } from "./gated_client.ts";
-import { AT_ONCE_MS, play, type Stage } from "./race_stage.ts";
+import { AT_ONCE_MS, isTheOne, play } from "./race_stage.ts";
 import { provenInboxes } from "./traces.ts";
-
-/** The lease is the one and only, and ends with its release. */
-async function isTheOne(stage: Stage, lease: Lease): Promise<void> {
-  lease.throwIfLost();
-  assert((await stage.holder())?.startsWith(lease.ownerId));
-  assertEquals(await stage.other.tryAcquire("n"), null);
-  assertEquals(await stage.waiting(), 0);
-  await lease.renew();
-}
 
 Deno.test("RedisLock: a grant overtakes the answer of an ask that was executed before it", () =>
   play(async (stage) => {

@@ -8,6 +8,7 @@ import type { Lease } from "../../mod.ts";
 import { type LockKeys, lockKeys } from "../../redis/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../conformance/wait.ts";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
@@ -26,6 +27,8 @@ export interface Stage {
   /** The one whose traffic is tampered with. */
   readonly lock: RedisLock;
   readonly gates: Gates;
+  /** The wire between that one and the server. */
+  readonly proxy: FaultProxy;
   readonly other: RedisLock;
   /** What the lock key holds. */
   holder(): Promise<string | null>;
@@ -40,13 +43,14 @@ export interface Stage {
 /** Plays a scene; nothing of it is left on the server. */
 export async function play(scene: (stage: Stage) => Promise<void>): Promise<void> {
   await using server = await startRedis();
+  await using proxy = startProxy(server);
   const near = await openRedisClient("node-redis", server.url);
-  const far = await openRedisClient("node-redis", server.url);
+  const far = await openRedisClient("node-redis", `redis://${proxy.hostname}:${proxy.port}`);
   try {
     const { client, gates } = gated(far.client);
     await using lock = new RedisLock(client, { ttlMs: TTL_MS });
     await using other = new RedisLock(near.client, { ttlMs: TTL_MS });
-    await scene(stage(server, lock, other, gates));
+    await scene(stage({ server, proxy, lock, other, gates }));
   } finally {
     await near.close();
     await far.close();
@@ -54,12 +58,14 @@ export async function play(scene: (stage: Stage) => Promise<void>): Promise<void
   await nothingLeft(server);
 }
 
-function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Gates): Stage {
+function stage(actors: Pick<Stage, "server" | "proxy" | "lock" | "other" | "gates">): Stage {
   const keys = lockKeys("lock:", "n");
-  const { command } = server;
+  const { lock, other, server: { command } } = actors;
   const waiting = async () => Number(await command("ZCARD", keys.waiting));
   return {
-    ...{ server, keys, lock, other, gates, waiting },
+    ...actors,
+    keys,
+    waiting,
     holder: async () => await command("GET", keys.lock) as string | null,
     async queueUp(signal) {
       const held = await other.acquire("n");
@@ -77,4 +83,13 @@ function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Ga
       assertEquals(await lease.release(), true);
     },
   };
+}
+
+/** The lease is the one and only, and ends with its release. */
+export async function isTheOne(stage: Stage, lease: Lease): Promise<void> {
+  lease.throwIfLost();
+  assert((await stage.holder())?.startsWith(lease.ownerId));
+  assertEquals(await stage.other.tryAcquire("n"), null);
+  assertEquals(await stage.waiting(), 0);
+  await lease.renew();
 }
