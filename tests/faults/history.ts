@@ -41,6 +41,10 @@ export interface WorkerEvent {
   readonly owner?: string;
   /** Of `queued`: the place in line that was told. */
   readonly position?: number;
+  /** Of `invoke`: whether it takes the lock away from its holder. */
+  readonly steals?: boolean;
+  /** Of `wrote` and `refused`: when the write was asked for; `atUs` is when it was answered. */
+  readonly sentUs?: number;
   /** Of `lost`, `failed`: why. Of `failed`: `"aborted"` if the worker gave up by itself. */
   readonly reason?: string;
 }
@@ -56,6 +60,13 @@ export interface FaultEvent {
   readonly target: string;
   /** Whether the server may have lost or changed what it promised: data loss, failover, clock step. */
   readonly destructive: boolean;
+  /**
+   * Whether waiters that it hits may lose their turn until they ask again. By default all do but
+   * delays and a flush of scripts.
+   */
+  readonly parks?: boolean;
+  /** Whether tokens may go back: the last one was lost and the clock was set back. */
+  readonly tokensMayRepeat?: boolean;
 }
 
 /** What is left after the run, counted at the servers and in the process table. */
@@ -75,4 +86,6 @@ export interface History {
   readonly events: readonly WorkerEvent[];
   readonly faults: readonly FaultEvent[];
   readonly residue: readonly Residue[];
+  /** Incarnations that were killed, or ended by themselves, while they had calls under way. */
+  readonly crashed?: readonly string[];
 }

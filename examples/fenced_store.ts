@@ -1,0 +1,112 @@
+/**
+ * A resource that guards itself: a table that refuses writers whose lease is a thing of the past.
+ *
+ * A lock alone cannot protect a resource: its holder may be suspended right before it writes, for
+ * longer than its lease. The fencing token can: the table keeps the greatest one with each value, and
+ * compares and writes in one statement. So do it with any database.
+ *
+ * @module
+ */
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+
+/** For how many ms a write waits while other processes write. */
+const BUSY_MS = 10_000;
+
+const SCHEMA = `create table if not exists fenced (
+  key text primary key, value text not null, fence integer not null
+) strict, without rowid`;
+
+/** `<=`, because one lease may write twice. */
+const WRITE = `insert into fenced (key, value, fence) values (?, ?, ?)
+on conflict (key) do update set value = excluded.value, fence = excluded.fence
+where fence <= excluded.fence`;
+
+const READ = `select value, fence from fenced where key = ?`;
+
+/** What is stored under a key. */
+export interface FencedValue {
+  readonly value: string;
+  /** The token of the lease that wrote it. */
+  readonly fence: bigint;
+}
+
+/**
+ * Values in an SQLite file, which any number of processes may open. No write is taken after one with
+ * a greater token, of whatever process.
+ *
+ * @example
+ * ```ts
+ * import { FileLock } from "@holdfast/lock/file";
+ *
+ * await using locks = new FileLock();
+ * using store = new FencedStore("orders.db");
+ *
+ * await locks.request("orders:42", (lease) => {
+ *   if (!store.write("orders:42", "shipped", lease.fencingToken)) {
+ *     throw new Error("Somebody else holds the lock by now");
+ *   }
+ * });
+ * ```
+ */
+export class FencedStore {
+  readonly #database: DatabaseSync;
+  readonly #write: StatementSync;
+  readonly #read: StatementSync;
+
+  /**
+   * Opens the file; makes it if it is missing.
+   *
+   * @param path Of the file; two more beside it have `-wal` and `-shm` at the end of their names.
+   */
+  constructor(path: string) {
+    this.#database = new DatabaseSync(path, { timeout: BUSY_MS });
+    setUp(this.#database);
+    this.#write = this.#database.prepare(WRITE);
+    this.#read = this.#database.prepare(READ);
+    this.#read.setReadBigInts(true);
+  }
+
+  /**
+   * Writes the value, unless a later lease has written under this key.
+   *
+   * @param fence The fencing token of the lease, below 2⁶³.
+   * @returns Whether it was written.
+   * @throws {RangeError} If the token is negative or too large.
+   */
+  write(key: string, value: string, fence: bigint): boolean {
+    if (fence < 0n || fence >= 2n ** 63n) {
+      throw new RangeError(`Cannot store the fencing token ${fence}: it must fit into 63 bits`);
+    }
+    return this.#write.run(key, value, fence).changes === 1;
+  }
+
+  /** What was written last; null if nothing was. */
+  read(key: string): FencedValue | null {
+    const row = this.#read.get(key);
+    return row ? { value: String(row.value), fence: row.fence as bigint } : null;
+  }
+
+  /** Closes the file. */
+  [Symbol.dispose](): void {
+    this.#database.close();
+  }
+}
+
+/**
+ * Readers and a writer at once; a commit need not wait for the disk to outlive a process. SQLite does
+ * not wait while another process sets the same mode.
+ */
+function setUp(database: DatabaseSync): void {
+  const giveUpMs = performance.now() + BUSY_MS;
+  for (;;) {
+    try {
+      database.exec("pragma journal_mode = wal; pragma synchronous = normal");
+      return database.exec(SCHEMA);
+    } catch (error) {
+      const isBusy = error instanceof Error && error.message.includes("locked");
+      if (isBusy && performance.now() < giveUpMs) continue;
+      database.close();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * What became of each call of a recorded run.
+ *
+ * @module
+ */
+import type { FaultEvent, History, WorkerEvent } from "./history.ts";
+
+/** One `acquire()`, and the lease that it got. Times in µs; `Infinity`: it did not happen. */
+export interface Call {
+  readonly worker: string;
+  readonly name: string;
+  /** In the order of their times. */
+  readonly events: readonly WorkerEvent[];
+  readonly invokeUs: number;
+  /** When it was first told that it waits. */
+  readonly queuedUs: number;
+  readonly grantedUs: number;
+  readonly failedUs: number;
+  /** Null without a lease, or if the strategy has no tokens. */
+  readonly token: bigint | null;
+  /** Until when it can be used: released, lost by its own account, or its last recorded deadline; at the latest its process' last event. */
+  readonly useEndUs: number;
+  /** The same, but a crash does not end it: the service keeps its word to the dead. */
+  readonly endUs: number;
+  readonly steals: boolean;
+  /** Whether its process ended while it was under way. */
+  readonly isCrashed: boolean;
+}
+
+/** A call that got a lease. */
+export type Lease = Call & { readonly token: bigint };
+
+/** All calls of a run. */
+export function callsOf(history: History): Call[] {
+  const events = Map.groupBy(history.events, ({ call }) => call);
+  const crashed = crashedIn(history);
+  return Array.from(events.values(), (ofCall) => callOf(ofCall, crashed));
+}
+
+function callOf(unsorted: readonly WorkerEvent[], crashed: ReadonlySet<string>): Call {
+  const events = unsorted.toSorted((a, b) => a.atUs - b.atUs);
+  const { worker, name } = events[0]!;
+  const first = (kind: WorkerEvent["kind"]) => events.find((event) => event.kind === kind);
+  const at = (kind: WorkerEvent["kind"]) => first(kind)?.atUs ?? Infinity;
+  const granted = first("granted");
+  const grantedUs = granted?.atUs ?? Infinity;
+  const leftUs = Math.min(at("releasing"), at("lost"));
+  // A deadline that is none is `null` in JSON.
+  const deadlineUs = events.findLast(isDeadline)?.deadlineUs ?? Infinity;
+  const lastUs = events.at(-1)!.atUs;
+  const isOpen = granted ? at("released") === Infinity : at("failed") === Infinity;
+  const isCrashed = isOpen && crashed.has(worker);
+  const endUs = Math.min(leftUs, deadlineUs);
+  return {
+    ...{ worker, name, events, grantedUs, isCrashed },
+    invokeUs: first("invoke")?.atUs ?? events[0]!.atUs,
+    queuedUs: at("queued"),
+    failedUs: at("failed"),
+    token: granted?.token === undefined ? null : BigInt(granted.token),
+    useEndUs: isCrashed ? Math.min(endUs, lastUs) : endUs,
+    // Without a TTL the end of the process ends the lease.
+    endUs: isCrashed && endUs === Infinity ? lastUs : endUs,
+    steals: first("invoke")?.steals === true,
+  };
+}
+
+function isDeadline({ kind }: WorkerEvent): boolean {
+  return kind === "granted" || kind === "renewed";
+}
+
+/** The incarnations that did not come to their end. */
+function crashedIn({ events, faults, crashed }: History): Set<string> {
+  const found = new Set(crashed);
+  const lastUs = new Map<string, number>();
+  for (const { worker, atUs } of events) {
+    lastUs.set(worker, Math.max(atUs, lastUs.get(worker) ?? -Infinity));
+  }
+  const kills = faults.filter(({ fault }) => /kill|crash/i.test(fault));
+  for (const [worker, us] of lastUs) {
+    const [base, incarnation = "0"] = worker.split(".");
+    const isSucceeded = lastUs.has(`${base}.${Number(incarnation) + 1}`);
+    if (isSucceeded || kills.some((kill) => isEndOf(kill, worker, us))) found.add(worker);
+  }
+  return found;
+}
+
+/** Whether a kill can have ended a worker that was last heard of at some time. */
+function isEndOf({ target, atUs, untilUs }: FaultEvent, worker: string, lastUs: number): boolean {
+  const isHit = target === worker || target === worker.split(".")[0];
+  return isHit && lastUs <= Math.max(atUs, untilUs ?? atUs) + 1_000_000;
+}

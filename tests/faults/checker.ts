@@ -1,0 +1,116 @@
+/**
+ * Judges a recorded run.
+ *
+ * @module
+ */
+import { type Call, callsOf, type Lease } from "./calls.ts";
+import { checkSpans, checkTokens, checkWrites } from "./exclusion.ts";
+import { newFindings, type Report, type Violation, type ViolationKind } from "./findings.ts";
+import type { History, WorkerEvent } from "./history.ts";
+import { checkEnds, checkOrder, checkProgress, type WaitLimits } from "./waiting.ts";
+
+export type { Violation, ViolationKind } from "./findings.ts";
+
+/** How much there was. */
+export interface Counts {
+  readonly calls: number;
+  readonly grants: number;
+  /** Calls that rejected. */
+  readonly failed: number;
+  readonly renewals: number;
+  /** Leases that were lost. */
+  readonly lost: number;
+  /** Calls that ended with their process. */
+  readonly crashed: number;
+  readonly writes: number;
+  /** Writes that the resource refused. */
+  readonly refused: number;
+  readonly faults: number;
+  /** Violations by kind; a kind that is missing did not occur. */
+  readonly violations: Readonly<Partial<Record<ViolationKind, number>>>;
+  /** What faults excuse, by kind. */
+  readonly excused: Readonly<Partial<Record<ViolationKind, number>>>;
+}
+
+/** The judgement. */
+export interface Verdict {
+  /** Whether there is no violation. */
+  readonly isGood: boolean;
+  /** The first hundred of each kind. */
+  readonly violations: readonly Violation[];
+  /** What would be violations without the faults; the first hundred of each kind. */
+  readonly excused: readonly Violation[];
+  readonly counts: Counts;
+}
+
+/** What a call may wait: 30 s, unless fewer than 200 that came later were served. */
+const LIMITS: WaitLimits = { waitUs: 30_000_000, overtakers: 200 };
+
+/** Judges a run. Takes O(n log n) as long as the violations are few. */
+export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
+  const report = { violations: newFindings(), excused: newFindings() };
+  const calls = callsOf(history);
+  const faults = history.faults.toSorted((a, b) => a.atUs - b.atUs);
+  checkEnds(calls, report);
+  for (const ofName of Map.groupBy(calls, ({ name }) => name).values()) {
+    const leases = ofName.filter(isLease);
+    checkSpans(leases, faults, report);
+    checkTokens(leases.filter(hasToken), faults, report);
+    checkWrites(leases.filter(hasToken), report);
+    checkProgress(ofName, limits, faults, history.endUs, report);
+    for (const line of linesOf(ofName, history)) checkOrder(line, faults, report);
+  }
+  checkResidue(history, report);
+  const { violations, excused } = report;
+  return {
+    isGood: violations.kept.length === 0,
+    violations: violations.kept,
+    excused: excused.kept,
+    counts: count(history, calls, report),
+  };
+}
+
+/** The calls that wait in one line: of all processes, of each, or of none. */
+function linesOf(calls: readonly Call[], { fifo, strategy }: History): Iterable<Call[]> {
+  if (fifo) return [[...calls]];
+  // A file lock has an order within a process.
+  return strategy === "file" ? Map.groupBy(calls, ({ worker }) => worker).values() : [];
+}
+
+function isLease({ grantedUs }: Call): boolean {
+  return grantedUs < Infinity;
+}
+
+function hasToken(call: Call): call is Lease {
+  return call.token !== null;
+}
+
+function checkResidue({ residue, endUs }: History, { violations }: Report): void {
+  for (const { what, count } of residue) {
+    if (count === 0) continue;
+    violations.add({ kind: "residue", atUs: endUs, message: `${count} ${what} left`, events: [] });
+  }
+}
+
+function count(
+  { events, faults }: History,
+  calls: readonly Call[],
+  { violations, excused }: Report,
+): Counts {
+  const kinds = new Map<WorkerEvent["kind"], number>();
+  for (const { kind } of events) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const of = (kind: WorkerEvent["kind"]) => kinds.get(kind) ?? 0;
+  return {
+    calls: calls.length,
+    grants: of("granted"),
+    failed: of("failed"),
+    renewals: of("renewed"),
+    lost: of("lost"),
+    crashed: calls.filter(({ isCrashed }) => isCrashed).length,
+    writes: of("wrote"),
+    refused: of("refused"),
+    faults: faults.length,
+    violations: Object.fromEntries(violations.counts),
+    excused: Object.fromEntries(excused.counts),
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * The checks of leases and tokens.
+ *
+ * @module
+ */
+import type { Call, Lease } from "./calls.ts";
+import { betweenGrants, overlapExcuse } from "./excuses.ts";
+import { file, type Report } from "./findings.ts";
+import type { FaultEvent, WorkerEvent } from "./history.ts";
+
+/** With how many leases that have not ended a grant is compared: those that end last. */
+const COMPARED = 8;
+
+/** Says which lease it is. */
+function nameOf({ worker, token, events }: Call): string {
+  return `${worker}'s lease ${token ?? `of call ${events[0]!.call}`}`;
+}
+
+/** The events of two calls, by time. */
+function eventsOf(...calls: readonly Call[]): WorkerEvent[] {
+  return calls.flatMap(({ events }) => events).sort((a, b) => a.atUs - b.atUs);
+}
+
+/** No two leases at the same instant; no grant before the deadline of the lease before. */
+export function checkSpans(
+  leases: readonly Call[],
+  faults: readonly FaultEvent[],
+  report: Report,
+): void {
+  const inOrder = leases.toSorted((a, b) => a.grantedUs - b.grantedUs || compareTokens(a, b));
+  let open: Call[] = [];
+  for (const later of inOrder) {
+    open = open.filter(({ endUs }) => endUs > later.grantedUs);
+    for (const earlier of open) fileOverlap(earlier, later, faults, report);
+    if (later.endUs > later.grantedUs) open.push(later);
+    if (open.length > COMPARED) open.sort((a, b) => b.endUs - a.endUs).pop();
+  }
+}
+
+function fileOverlap(
+  earlier: Call,
+  later: Call,
+  faults: readonly FaultEvent[],
+  report: Report,
+): void {
+  const { name, grantedUs: atUs } = later;
+  const isOverlap = later.useEndUs > atUs && earlier.useEndUs > atUs;
+  const forUs = Math.min(earlier.useEndUs, later.useEndUs) - atUs;
+  const message = isOverlap
+    ? `${nameOf(later)} overlaps ${nameOf(earlier)} for ${forUs} µs`
+    : `${nameOf(later)} was granted ${earlier.endUs - atUs} µs before the end of ${
+      nameOf(earlier)
+    }`;
+  const kind = isOverlap ? "overlap" : "early-grant";
+  const violation = { kind, atUs, name, message, events: eventsOf(earlier, later) } as const;
+  file(report, violation, overlapExcuse(faults, earlier, later));
+}
+
+function compareTokens(a: Call, b: Call): number {
+  return compareNumbers(a.token ?? 0n, b.token ?? 0n);
+}
+
+/**
+ * Tokens grow in the order of grants, as far as events prove that order: a grant that was known
+ * before the other was asked for, or a lease that had ended when the other was still good.
+ */
+export function checkTokens(
+  leases: readonly Lease[],
+  faults: readonly FaultEvent[],
+  report: Report,
+): void {
+  const mayRepeat = faults.filter(({ tokensMayRepeat }) => tokensMayRepeat);
+  const known = new Map<bigint, Lease>();
+  const bad = new Map<Lease, Lease>();
+  for (const lease of leases) {
+    const other = known.get(lease.token);
+    if (other) bad.set(lease, other);
+    known.set(lease.token, lease);
+  }
+  const good = leases.filter(({ grantedUs, endUs }) => endUs > grantedUs);
+  const grantedUs = (lease: Lease) => lease.grantedUs;
+  findGreater(leases, grantedUs, leases, ({ invokeUs }) => invokeUs - 1, bad);
+  findGreater(leases, ({ endUs }) => endUs, good, grantedUs, bad);
+  for (const [later, earlier] of bad) {
+    const { name, grantedUs: atUs } = later;
+    const message = `${nameOf(later)} was granted after ${nameOf(earlier)}`;
+    const events = eventsOf(earlier, later);
+    const excuse = betweenGrants(mayRepeat, earlier, later);
+    file(report, { kind: "token-order", atUs, name, message, events }, excuse);
+  }
+}
+
+/** For each lease, finds one that is before it and has no smaller token. */
+function findGreater(
+  earlier: readonly Lease[],
+  isOverUs: (lease: Lease) => number,
+  later: readonly Lease[],
+  beginsUs: (lease: Lease) => number,
+  found: Map<Lease, Lease>,
+): void {
+  const before = earlier.toSorted((a, b) => compareNumbers(isOverUs(a), isOverUs(b)));
+  let next = 0;
+  let greatest: Lease | undefined;
+  for (const lease of later.toSorted((a, b) => beginsUs(a) - beginsUs(b))) {
+    for (; next < before.length && isOverUs(before[next]!) <= beginsUs(lease); next++) {
+      if (greatest === undefined || before[next]!.token > greatest.token) greatest = before[next];
+    }
+    if (greatest !== undefined && greatest.token >= lease.token) found.set(lease, greatest);
+  }
+}
+
+/** Numbers that may be infinite, or great. */
+function compareNumbers<T extends number | bigint>(a: T, b: T): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+/** The resource takes no write that was asked for after one with a greater token was answered. */
+export function checkWrites(leases: readonly Lease[], report: Report): void {
+  const writes = leases.flatMap((lease) =>
+    lease.events.filter(({ kind }) => kind === "wrote").map((event) => ({ lease, event }))
+  );
+  const sentUs = ({ event }: typeof writes[number]) => event.sentUs ?? event.atUs;
+  const answered = writes.toSorted((a, b) => a.event.atUs - b.event.atUs);
+  let next = 0;
+  let greatest: Lease | undefined;
+  for (const write of writes.toSorted((a, b) => sentUs(a) - sentUs(b))) {
+    for (; next < answered.length && answered[next]!.event.atUs < sentUs(write); next++) {
+      const { lease } = answered[next]!;
+      if (greatest === undefined || lease.token > greatest.token) greatest = lease;
+    }
+    if (greatest === undefined || greatest.token <= write.lease.token) continue;
+    const { name } = write.lease;
+    const message = `A write with ${nameOf(write.lease)} was taken after one with ${
+      nameOf(greatest)
+    }`;
+    const events = eventsOf(greatest, write.lease);
+    report.violations.add({ kind: "stale-write", atUs: write.event.atUs, name, message, events });
+  }
+}

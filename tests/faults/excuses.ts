@@ -1,0 +1,83 @@
+/**
+ * Which faults excuse what.
+ *
+ * @module
+ */
+import type { Call } from "./calls.ts";
+import type { FaultEvent, WorkerEvent } from "./history.ts";
+
+/** A grant is recorded later than the server makes it, by this much at most, in µs. */
+const RECORDED_WITHIN_US = 250_000;
+/** How long after a fault is healed, in µs, the waiters that it hit may still be out of the line. */
+const RECOVERY_US = 5_000_000;
+
+const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
+
+/** A fault between two grants after which the server may have granted both, if any. */
+export function betweenGrants(
+  faults: readonly FaultEvent[],
+  earlier: Call,
+  later: Call,
+): FaultEvent | undefined {
+  const fromUs = Math.max(earlier.invokeUs, earlier.grantedUs - RECORDED_WITHIN_US);
+  return faults.find((fault) => fault.atUs <= later.grantedUs && endOf(fault) >= fromUs);
+}
+
+/**
+ * What excuses an overlap of two leases: the server may have lost its promise to the earlier one, or
+ * it was stolen, and the resource took none of the loser's writes after the winner's first.
+ */
+export function overlapExcuse(
+  faults: readonly FaultEvent[],
+  earlier: Call,
+  later: Call,
+): FaultEvent | undefined {
+  const steal = { atUs: later.invokeUs, fault: "steal", target: later.name, destructive: true };
+  const fault = later.steals
+    ? steal
+    : betweenGrants(faults.filter(({ destructive }) => destructive), earlier, later);
+  if (!fault) return undefined;
+  const isInOrder = (earlier.token ?? 0n) <= (later.token ?? 0n);
+  const [loser, winner] = isInOrder ? [earlier, later] : [later, earlier];
+  const wonUs = winner.events.find(({ kind }) => kind === "wrote")?.atUs ?? Infinity;
+  const isLate = (event: WorkerEvent) =>
+    event.kind === "wrote" && (event.sentUs ?? event.atUs) > wonUs;
+  return loser.events.some(isLate) ? undefined : fault;
+}
+
+/** The faults that may have cost a worker's waiters their turn. */
+export function parkingOf(
+  faults: readonly FaultEvent[],
+  worker: string,
+): FaultEvent[] {
+  const [base] = worker.split(".");
+  return faults.filter(({ fault, target, parks }) => {
+    if (!(parks ?? !/delay|script/i.test(fault))) return false;
+    const workers = target.match(/\bw\d+(\.\d+)?\b/g); // a proxy may be named after its worker
+    return workers === null || workers.some((named) => named === worker || named === base);
+  });
+}
+
+/**
+ * What excuses that `later`, called when `waiter` was in line, was granted before it: the waiter had
+ * been parked when that happened, or until `later` had joined the line.
+ */
+export function inversionExcuse(
+  parking: readonly FaultEvent[],
+  waiter: Call,
+  later: Call,
+): FaultEvent | undefined {
+  return parking.find((fault) =>
+    fault.atUs <= later.grantedUs && endOf(fault) + RECOVERY_US >= later.invokeUs &&
+    endOf(fault) + RECOVERY_US >= waiter.queuedUs
+  );
+}
+
+/** What excuses that a call waited for long. */
+export function waitExcuse(
+  parking: readonly FaultEvent[],
+  { invokeUs }: Call,
+  endUs: number,
+): FaultEvent | undefined {
+  return parking.find((fault) => fault.atUs <= endUs && endOf(fault) + RECOVERY_US >= invokeUs);
+}

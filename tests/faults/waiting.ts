@@ -1,0 +1,151 @@
+/**
+ * The checks of calls and of the line in which they wait.
+ *
+ * @module
+ */
+import type { Call } from "./calls.ts";
+import { inversionExcuse, parkingOf, waitExcuse } from "./excuses.ts";
+import { file, type Report } from "./findings.ts";
+import type { FaultEvent, WorkerEvent } from "./history.ts";
+
+/** How long a call may be overtaken, and by how many. */
+export interface WaitLimits {
+  /** In µs. */
+  readonly waitUs: number;
+  /** How many that were called later may be served meanwhile. */
+  readonly overtakers: number;
+}
+
+/** Every call ends, and so does every lease, unless the worker was killed. */
+export function checkEnds(calls: readonly Call[], report: Report): void {
+  for (const { events, isCrashed, worker, name, grantedUs, failedUs } of calls) {
+    const last = events.at(-1)!;
+    const told = (kind: WorkerEvent["kind"]) =>
+      events.filter((event) => event.kind === kind).length;
+    const problem = told("invoke") !== 1
+      ? "was called other than once"
+      : told("granted") + told("failed") > 1
+      ? "has ended more than once"
+      : undefined;
+    const add = (kind: "malformed" | "unfinished", message: string) =>
+      report.violations.add({ kind, atUs: last.atUs, name, message, events });
+    if (problem) add("malformed", `${worker}'s call ${last.call} ${problem}`);
+    if (isCrashed || failedUs < Infinity) continue;
+    if (grantedUs === Infinity) add("unfinished", `${worker}'s call ${last.call} never ended`);
+    else if (told("released") === 0 && (told("releasing") > 0 || told("lost") === 0)) {
+      add("unfinished", `${worker}'s lease of call ${last.call} never ended`);
+    }
+  }
+}
+
+/** Nobody waits for long while many who came later are served. */
+export function checkProgress(
+  calls: readonly Call[],
+  { waitUs, overtakers }: WaitLimits,
+  faults: readonly FaultEvent[],
+  endOfRunUs: number,
+  report: Report,
+): void {
+  const endOf = (call: Call) => Math.min(call.grantedUs, call.failedUs, endOfRunUs);
+  const slow = calls.filter((call) => !call.isCrashed && endOf(call) - call.invokeUs > waitUs);
+  const counts = overtakersOf(slow, endOf, calls);
+  for (const call of slow) {
+    const { worker, name, invokeUs, events } = call;
+    const count = counts.get(call)!;
+    if (count < overtakers) continue;
+    const atUs = endOf(call);
+    const message = `${worker} waited ${Math.round((atUs - invokeUs) / 1_000)} ms while ${count} ` +
+      "who came later were served";
+    const excuse = waitExcuse(parkingOf(faults, worker), call, atUs);
+    file(report, { kind: "starved", atUs, name, message, events }, excuse);
+  }
+}
+
+/** For each of the slow: how many were called after it and granted before its end. */
+function overtakersOf(
+  slow: readonly Call[],
+  endOf: (call: Call) => number,
+  calls: readonly Call[],
+): Map<Call, number> {
+  const granted = calls.filter(({ grantedUs }) => grantedUs < Infinity)
+    .sort((a, b) => a.grantedUs - b.grantedUs);
+  const invokes = Float64Array.from(granted, ({ invokeUs }) => invokeUs).sort();
+  const later = newCounter(invokes.length);
+  const counts = new Map<Call, number>();
+  let next = 0;
+  for (const call of slow.toSorted((a, b) => endOf(a) - endOf(b))) {
+    for (; next < granted.length && granted[next]!.grantedUs < endOf(call); next++) {
+      later.add(rankOf(invokes, granted[next]!.invokeUs));
+    }
+    counts.set(call, later.from(rankOf(invokes, call.invokeUs + 1)));
+  }
+  return counts;
+}
+
+/** How many numbers are smaller. */
+function rankOf(sorted: Float64Array, value: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle]! < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Counts at indices, and sums of all from an index on, in logarithmic time (a Fenwick tree). */
+function newCounter(size: number): { add(index: number): void; from(index: number): number } {
+  const tree = new Uint32Array(size + 1);
+  return {
+    add(index) {
+      for (let i = size - index; i <= size; i += i & -i) tree[i]!++;
+    },
+    from(index) {
+      let sum = 0;
+      for (let i = size - index; i > 0; i -= i & -i) sum += tree[i]!;
+      return sum;
+    },
+  };
+}
+
+/** Nobody is granted the lock before one who was in line when it was called. */
+export function checkOrder(
+  calls: readonly Call[],
+  faults: readonly FaultEvent[],
+  report: Report,
+): void {
+  const inOrder = calls.filter(({ grantedUs, steals }) => grantedUs < Infinity && !steals)
+    .sort((a, b) => a.grantedUs - b.grantedUs);
+  let latestInvokeUs = -Infinity;
+  for (const [index, waiter] of inOrder.entries()) {
+    const isOvertaken = latestInvokeUs > waiter.queuedUs;
+    latestInvokeUs = Math.max(latestInvokeUs, waiter.invokeUs);
+    if (isOvertaken) fileInversion(waiter, inOrder, index, faults, report);
+  }
+}
+
+/** Looks for one who overtook the waiter without an excuse. */
+function fileInversion(
+  waiter: Call,
+  inOrder: readonly Call[],
+  index: number,
+  faults: readonly FaultEvent[],
+  report: Report,
+): void {
+  const parking = parkingOf(faults, waiter.worker);
+  let worst: readonly [Call, FaultEvent | undefined] | undefined;
+  // Whoever was granted before the waiter was in line was not called after that.
+  for (let i = index - 1; i >= 0 && inOrder[i]!.grantedUs > waiter.queuedUs; i--) {
+    const later = inOrder[i]!;
+    if (later.invokeUs <= waiter.queuedUs) continue;
+    worst = [later, inversionExcuse(parking, waiter, later)];
+    if (worst[1] === undefined) break;
+  }
+  const [later, excuse] = worst!;
+  const { name, grantedUs: atUs } = waiter;
+  const aheadUs = later.invokeUs - waiter.queuedUs;
+  const message = `${later.worker} was granted before ${waiter.worker}, which was in line ` +
+    `${aheadUs} µs before it was called`;
+  const events = [...waiter.events, ...later.events].sort((a, b) => a.atUs - b.atUs);
+  file(report, { kind: "inversion", atUs, name, message, events }, excuse);
+}
