@@ -8,8 +8,11 @@ import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
 /** A grant is recorded later than the server makes it, by this much at most, in µs. */
 const RECORDED_WITHIN_US = 250_000;
-/** How long after a fault is healed, in µs, the waiters that it hit may still be out of the line. */
-const RECOVERY_US = 5_000_000;
+/**
+ * How long after a fault is healed, in µs, the waiters that it hit may still be out of the line: all
+ * ask again within 2 s, but the first answer may need another round.
+ */
+const RECOVERY_US = 3_000_000;
 
 const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
 
