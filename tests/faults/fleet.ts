@@ -4,7 +4,7 @@
  * @module
  */
 import type { Reporter } from "../processes/child.ts";
-import { bounded, pause } from "../servers/wait.ts";
+import { pause } from "../servers/wait.ts";
 import type { WorkerEvent } from "./history.ts";
 import type { Place } from "./place.ts";
 import { type Habits, startWorker, type WorkerOptions } from "./workers.ts";
@@ -96,12 +96,11 @@ export class Fleet implements AsyncDisposable {
   async finish(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#live.map(async ({ name, process }) => {
-      const ended = process.finish();
-      await bounded("", END_BOUND_MS, (signal) =>
-        Promise.race([
-          ended,
-          pause(END_BOUND_MS * 2, signal).then(() => Promise.reject(new Error("late"))),
-        ])).catch(() => this.problems.push(`${name} has not ended within ${END_BOUND_MS} ms`));
+      const ended = new AbortController();
+      const finishing = process.finish().then(() => ended.abort());
+      await pause(END_BOUND_MS, ended.signal);
+      if (ended.signal.aborted) return await finishing;
+      this.problems.push(`${name} has not ended within ${END_BOUND_MS} ms`);
     }));
   }
 

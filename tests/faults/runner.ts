@@ -50,8 +50,8 @@ export interface RunResult {
 /** Numbers of workers, of calls of each at once, and of locks: so that there are always waiters. */
 const SIZES = {
   file: { workers: 4, lanes: 3, locks: 4 },
-  redis: { workers: 5, lanes: 4, locks: 5 },
-  zookeeper: { workers: 4, lanes: 3, locks: 4 },
+  redis: { workers: 5, lanes: 6, locks: 8 },
+  zookeeper: { workers: 4, lanes: 5, locks: 6 },
 } as const;
 
 /** What a run makes before it begins. */
