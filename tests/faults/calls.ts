@@ -75,7 +75,8 @@ function crashedIn({ events, faults, crashed }: History): Set<string> {
   for (const { worker, atUs } of events) {
     lastUs.set(worker, Math.max(atUs, lastUs.get(worker) ?? -Infinity));
   }
-  const kills = faults.filter(({ fault }) => /kill|crash/i.test(fault));
+  // Where nobody has kept count: who was hit and never heard of again.
+  const kills = crashed ? [] : faults.filter(({ fault }) => /kill|crash/i.test(fault));
   for (const [worker, us] of lastUs) {
     const [base, incarnation = "0"] = worker.split(".");
     const isSucceeded = lastUs.has(`${base}.${Number(incarnation) + 1}`);

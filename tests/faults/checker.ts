@@ -4,6 +4,7 @@
  * @module
  */
 import { type Call, callsOf, type Lease } from "./calls.ts";
+import { faultsOf, stealsOf } from "./excuses.ts";
 import { checkSpans, checkTokens, checkWrites } from "./exclusion.ts";
 import { newFindings, type Report, type Violation, type ViolationKind } from "./findings.ts";
 import type { History, WorkerEvent } from "./history.ts";
@@ -50,11 +51,11 @@ const LIMITS: WaitLimits = { waitUs: 30_000_000, overtakers: 200 };
 export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
   const report = { violations: newFindings(), excused: newFindings() };
   const calls = callsOf(history);
-  const faults = history.faults.toSorted((a, b) => a.atUs - b.atUs);
+  const faults = faultsOf(history);
   checkEnds(calls, report);
   for (const ofName of Map.groupBy(calls, ({ name }) => name).values()) {
     const leases = ofName.filter(isLease);
-    checkSpans(leases, faults, report);
+    checkSpans(leases, [...stealsOf(ofName), ...faults], report);
     checkTokens(leases.filter(hasToken), faults, report);
     checkWrites(leases.filter(hasToken), report);
     checkProgress(ofName, limits, faults, history.endUs, report);

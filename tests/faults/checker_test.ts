@@ -129,6 +129,12 @@ Deno.test("an overlap with a thief is excused", () => {
   const robbed = { ...first, lost: 90, ...left };
   assertEquals(kindsOf(judge([robbed, { ...thief, steals: true }])), [[], ["1 overlap"]]);
   assertEquals(kindsOf(judge([robbed, thief])), [["1 overlap"], []]);
+  const heir = { ...second, invoke: 35, granted: 46, token: "7", ...left };
+  const brief = { ...thief, steals: true, wrote: [], releasing: 45, released: 46 };
+  assertEquals(kindsOf(judge([robbed, brief, heir])), [[], ["2 overlap"]], "its successor, too");
+  const late = { ...brief, invoke: 60, granted: 70, releasing: 75 };
+  const [others] = kindsOf(judge([robbed, { ...heir, token: "6" }, { ...late, token: "7" }]));
+  assertEquals(others, ["1 overlap"], "not those who came before the thief");
   const stubborn = { ...robbed, wrote: [60] };
   const [violations] = kindsOf(judge([stubborn, { ...thief, steals: true }]));
   assertEquals(violations, ["1 overlap", "1 stale-write"]);
@@ -237,6 +243,18 @@ Deno.test("a grant out of order is excused if the waiter was parked", () => {
   assertEquals(run({ target: "w1", fault: "delay" }), found, "a delay parks nobody");
   assertEquals(run({ target: "w1", parks: false }), found);
   assertEquals(run({ atUs: 45, untilUs: 60 }), found, "after it was overtaken");
+  const blocked = (worker: string) => {
+    const event = { worker, call: "b", name: "m", token: "1", deadlineUs: 90, blockedUs: 30 };
+    const events = [
+      ...told(overtaken),
+      ...told(overtaker),
+      { ...event, kind: "invoke", atUs: 50 } as const,
+      { ...event, kind: "failed", atUs: 51, blockedUs: 0 } as const,
+    ];
+    return kindsOf(judge([], { events }));
+  };
+  assertEquals(blocked("w1.0"), excused);
+  assertEquals(blocked("w3.0"), found);
 });
 
 Deno.test("an inversion long after a fault is healed is not excused by it", () => {

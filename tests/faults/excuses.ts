@@ -4,7 +4,7 @@
  * @module
  */
 import type { Call } from "./calls.ts";
-import type { FaultEvent, WorkerEvent } from "./history.ts";
+import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
 /** A grant is recorded later than the server makes it, by this much at most, in µs. */
 const RECORDED_WITHIN_US = 250_000;
@@ -12,6 +12,24 @@ const RECORDED_WITHIN_US = 250_000;
 const RECOVERY_US = 5_000_000;
 
 const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
+
+/** The faults of a run, by time: the nemesis', and workers that block their own event loops. */
+export function faultsOf({ faults, events }: History): FaultEvent[] {
+  const blocks = events.flatMap(({ worker, atUs, blockedUs = 0 }): FaultEvent[] => {
+    if (blockedUs === 0) return [];
+    const span = { atUs: atUs - blockedUs, untilUs: atUs };
+    return [{ ...span, fault: "block", target: worker, destructive: false }];
+  });
+  return [...faults, ...blocks].sort((a, b) => a.atUs - b.atUs);
+}
+
+/** What thieves do to a lock: a holder learns of it later than the thief's successors are granted. */
+export function stealsOf(calls: readonly Call[]): FaultEvent[] {
+  return calls.filter(({ steals }) => steals).map(({ name, invokeUs, ...call }) => {
+    const untilUs = Math.min(call.grantedUs, call.failedUs, call.events.at(-1)!.atUs);
+    return { atUs: invokeUs, untilUs, fault: "steal", target: name, destructive: true };
+  });
+}
 
 /** A fault between two grants after which the server may have granted both, if any. */
 export function betweenGrants(
@@ -25,17 +43,14 @@ export function betweenGrants(
 
 /**
  * What excuses an overlap of two leases: the server may have lost its promise to the earlier one, or
- * it was stolen, and the resource took none of the loser's writes after the winner's first.
+ * it was stolen from, and the resource took none of the loser's writes after the winner's first.
  */
 export function overlapExcuse(
   faults: readonly FaultEvent[],
   earlier: Call,
   later: Call,
 ): FaultEvent | undefined {
-  const steal = { atUs: later.invokeUs, fault: "steal", target: later.name, destructive: true };
-  const fault = later.steals
-    ? steal
-    : betweenGrants(faults.filter(({ destructive }) => destructive), earlier, later);
+  const fault = betweenGrants(faults.filter(({ destructive }) => destructive), earlier, later);
   if (!fault) return undefined;
   const isInOrder = (earlier.token ?? 0n) <= (later.token ?? 0n);
   const [loser, winner] = isInOrder ? [earlier, later] : [later, earlier];

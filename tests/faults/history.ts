@@ -43,6 +43,8 @@ export interface WorkerEvent {
   readonly position?: number;
   /** Of `invoke`: whether it takes the lock away from its holder. */
   readonly steals?: boolean;
+  /** For how long the worker's event loop had stood still right before the event, if it was blocked. */
+  readonly blockedUs?: number;
   /** Of `wrote` and `refused`: when the write was asked for; `atUs` is when it was answered. */
   readonly sentUs?: number;
   /** Of `lost`, `failed`: why. Of `failed`: `"aborted"` if the worker gave up by itself. */

@@ -7,22 +7,44 @@ import type { Lease } from "../../mod.ts";
 import { nowUs } from "../processes/clock.ts";
 import type { WorkerEvent } from "./history.ts";
 
-/** Tells what has happened to one call, now unless it says when. */
-export type Tell = (
-  event: Omit<WorkerEvent, "atUs" | "worker" | "call" | "name"> & { atUs?: number },
-) => void;
+/** Tells what happens to one call now. */
+export type Tell = (event: Omit<WorkerEvent, "atUs" | "worker" | "call" | "name">) => void;
 
-/** Makes the teller of each call. */
-export function newRecorder(worker: string): (name: string) => Tell {
+/** How often in ms to see whether the event loop goes on. */
+const BEAT_MS = 20;
+/** A longer silence is told, in µs: for so long the process was blocked, or frozen. */
+const BLOCKED_US = 200_000;
+
+/** Makes the teller of each call. Watches over the event loop until it is disposed of. */
+export interface Recorder extends Disposable {
+  of(name: string): Tell;
+}
+
+/** Starts to record. */
+export function newRecorder(worker: string): Recorder {
   const encoder = new TextEncoder();
   let calls = 0;
-  return (name) => {
-    const call = `${worker}-${++calls}`;
-    return (told) => {
-      const event: WorkerEvent = { atUs: nowUs(), worker, call, name, ...told };
-      // At once, and in one write that a kill cannot divide: nothing is lost with the process.
-      Deno.stdout.writeSync(encoder.encode(`${JSON.stringify(event)}\n`));
-    };
+  let aliveUs = nowUs();
+  const beat = setInterval(() => {
+    // A longer silence is left to the next event, which tells of it.
+    if (nowUs() - aliveUs < BLOCKED_US) aliveUs = nowUs();
+  }, BEAT_MS);
+  const blocked = (atUs: number) => {
+    const silentUs = atUs - aliveUs;
+    if (silentUs > 0) aliveUs = atUs;
+    return silentUs > BLOCKED_US ? { blockedUs: silentUs } : {};
+  };
+  return {
+    of(name) {
+      const call = `${worker}-${++calls}`;
+      return (told) => {
+        const atUs = nowUs();
+        const event: WorkerEvent = { atUs, worker, call, name, ...blocked(atUs), ...told };
+        // At once, and in one write that a kill cannot divide: nothing is lost with the process.
+        Deno.stdout.writeSync(encoder.encode(`${JSON.stringify(event)}\n`));
+      };
+    },
+    [Symbol.dispose]: () => clearInterval(beat),
   };
 }
 

@@ -10,7 +10,7 @@ import { openLock } from "../conformance/open_lock.ts";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { pause } from "../servers/wait.ts";
-import { deadlineUsOf, hashOf, newRecorder, type Tell } from "./recorder.ts";
+import { deadlineUsOf, hashOf, newRecorder, type Recorder, type Tell } from "./recorder.ts";
 import type { Habits, WorkerOptions } from "./workers.ts";
 
 /** How long in ms a worker leaves a service alone that is out of reach. */
@@ -23,7 +23,7 @@ interface Work extends WorkerOptions {
   readonly lock: DistributedLock;
   readonly store: FencedStore;
   readonly random: () => number;
-  readonly record: (name: string) => Tell;
+  readonly recorder: Recorder;
   /** Draws whether to follow a habit. */
   does(habit: keyof Habits): boolean;
 }
@@ -32,7 +32,7 @@ interface Work extends WorkerOptions {
 async function turn(work: Work): Promise<void> {
   const { lock, random, names, does } = work;
   const name = names[Math.floor(random() * names.length)]!;
-  const tell = work.record(name);
+  const tell = work.recorder.of(name);
   if (does("steals")) return await steal(work, name, tell);
   const signal = does("aborts") ? AbortSignal.timeout(random() * 200) : undefined;
   const expires = does("expires");
@@ -186,8 +186,8 @@ async function main(options: WorkerOptions): Promise<void> {
   using store = new FencedStore(options.storePath);
   const random = randomOf(options.seed);
   const does = (habit: keyof Habits) => random() * 1_000 < options.habits[habit];
-  const record = newRecorder(options.worker);
-  const work: Work = { ...options, lock: client.lock, store, random, record, does };
+  using recorder = newRecorder(options.worker);
+  const work: Work = { ...options, lock: client.lock, store, random, recorder, does };
   let isDone = false;
   const input = (async () => {
     for await (const _ of Deno.stdin.readable);

@@ -1,0 +1,112 @@
+/**
+ * Lock packages behind one face, each on its defaults.
+ *
+ * @module
+ */
+import type { Redis } from "ioredis";
+import Redlock from "redlock";
+import { Mutex } from "redis-semaphore";
+import { createLock, IoredisAdapter } from "redlock-universal";
+import { ioredis } from "../../../redis/clients/ioredis.ts";
+import { RedisLock } from "../../../redis/mod.ts";
+
+/** The packages that are compared. */
+export const PEERS = ["holdfast", "redlock", "redis-semaphore", "redlock-universal"] as const;
+
+/** One of them. */
+export type Peer = typeof PEERS[number];
+
+/** What a package tells its user about a lock that he holds. */
+export interface Hold {
+  /** Whether it says so at this moment, without waiting. */
+  isMine(): boolean;
+  /** Aborts when it says that the lock is lost. */
+  readonly signal: AbortSignal;
+}
+
+/** How long a lock lives, and how long in ms one tries to get it. */
+export interface PeerOptions {
+  readonly ttlMs: number;
+  readonly patienceMs: number;
+}
+
+/** Takes the lock, keeps it alive while the body runs, and gives it back. */
+export interface PeerLock extends AsyncDisposable {
+  hold(name: string, body: (hold: Hold) => Promise<void>): Promise<void>;
+}
+
+/** The key that a package makes of a name. */
+export function keyOf(peer: Peer, name: string): string {
+  return peer === "redis-semaphore" ? `mutex:${name}` : name;
+}
+
+/** Opens a package on a client. */
+export function openPeer(peer: Peer, client: Redis, options: PeerOptions): PeerLock {
+  switch (peer) {
+    case "holdfast":
+      return ours(client, options);
+    case "redlock":
+      return redlock(client, options);
+    case "redis-semaphore":
+      return semaphore(client, options);
+    case "redlock-universal":
+      return universal(client, options);
+  }
+}
+
+const NOTHING = { [Symbol.asyncDispose]: () => Promise.resolve() };
+
+function ours(client: Redis, { ttlMs, patienceMs }: PeerOptions): PeerLock {
+  const lock = new RedisLock(ioredis(client), { keyPrefix: "", ttlMs });
+  return {
+    async hold(name, body) {
+      await using lease = await lock.acquire(name, { signal: AbortSignal.timeout(patienceMs) });
+      await body({ isMine: () => lease.remainingMs > 0, signal: lease.signal });
+    },
+    [Symbol.asyncDispose]: () => lock[Symbol.asyncDispose](),
+  };
+}
+
+/** Its patience is ten tries, 2 s in all. */
+function redlock(client: Redis, { ttlMs }: PeerOptions): PeerLock {
+  const lock = new Redlock([client]);
+  lock.on("error", () => {});
+  return {
+    hold: (name, body) =>
+      lock.using(
+        [name],
+        ttlMs,
+        (signal) => body({ isMine: () => !signal.aborted, signal: signal as AbortSignal }),
+      ),
+    ...NOTHING,
+  };
+}
+
+function semaphore(client: Redis, { ttlMs, patienceMs }: PeerOptions): PeerLock {
+  return {
+    async hold(name, body) {
+      const controller = new AbortController();
+      const onLockLost = () => controller.abort();
+      const options = { lockTimeout: ttlMs, acquireTimeout: patienceMs, onLockLost };
+      const mutex = new Mutex(client, name, options);
+      await mutex.acquire();
+      try {
+        await body({ isMine: () => mutex.isAcquired, signal: controller.signal });
+      } finally {
+        await mutex.release();
+      }
+    },
+    ...NOTHING,
+  };
+}
+
+/** Its patience is three tries, 200 ms in all. */
+function universal(client: Redis, { ttlMs }: PeerOptions): PeerLock {
+  const adapter = new IoredisAdapter(client);
+  return {
+    hold: (key, body) =>
+      createLock({ adapter, key, ttl: ttlMs })
+        .using((signal) => body({ isMine: () => !signal.aborted, signal })),
+    ...NOTHING,
+  };
+}
