@@ -13,16 +13,23 @@ export interface ChildProcess extends AsyncDisposable {
   kill(signal: Deno.Signal): void;
   /** Ends its input and waits for its exit code. */
   end(): Promise<number>;
+  /** Resolves with its exit code when it has ended, however that came. */
+  readonly ended: Promise<number>;
 }
 
-/** Starts a script of the tests with one argument, in JSON. */
-export function startChild(script: URL, argument: unknown): ChildProcess {
+/** Starts a script of the tests with one argument, in JSON, and more environment variables. */
+export function startChild(
+  script: URL,
+  argument: unknown,
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
   const config = new URL("../../deno.json", import.meta.url).pathname;
   const child = new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "-A", "--no-check", "--config", config],
       ...[script.pathname, JSON.stringify(argument)],
     ],
+    env,
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",
@@ -39,6 +46,7 @@ export function startChild(script: URL, argument: unknown): ChildProcess {
       await endInput();
       return (await child.status).code;
     },
+    ended: child.status.then(({ code }) => code),
     async [Symbol.asyncDispose]() {
       try {
         child.kill("SIGKILL");
@@ -53,7 +61,8 @@ export function startChild(script: URL, argument: unknown): ChildProcess {
 }
 
 /** A process of which each line is a report, in JSON. */
-export interface Reporter<T> extends Pick<ChildProcess, "send" | "kill">, AsyncDisposable {
+export interface Reporter<T>
+  extends Pick<ChildProcess, "send" | "kill" | "ended">, AsyncDisposable {
   /** What it has reported so far. */
   readonly reports: readonly T[];
   /** Ends its input; resolves with its exit code, and when all reports are there. */
@@ -61,8 +70,13 @@ export interface Reporter<T> extends Pick<ChildProcess, "send" | "kill">, AsyncD
 }
 
 /** Starts a script that reports. */
-export function startReporter<T>(script: URL, argument: unknown): Reporter<T> {
-  const { line, send, kill, end, [Symbol.asyncDispose]: dispose } = startChild(script, argument);
+export function startReporter<T>(
+  script: URL,
+  argument: unknown,
+  env?: Readonly<Record<string, string>>,
+): Reporter<T> {
+  const child = startChild(script, argument, env);
+  const { line, send, kill, end, ended, [Symbol.asyncDispose]: dispose } = child;
   const reports: T[] = [];
   const reading = (async () => {
     for (let text; (text = await line()) !== null;) reports.push(JSON.parse(text));
@@ -71,6 +85,7 @@ export function startReporter<T>(script: URL, argument: unknown): Reporter<T> {
     reports,
     send,
     kill,
+    ended,
     async finish() {
       const code = await end();
       await reading;

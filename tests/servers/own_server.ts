@@ -20,6 +20,8 @@ export interface OwnServerSpec {
   readonly source: OwnSource;
   /** Where the temporary directory is made; the system's place by default. */
   readonly baseDirectory?: string;
+  /** More environment variables of a local program. */
+  readonly env?: Readonly<Record<string, string>>;
   /** The local program's arguments; may write a configuration into the directory. */
   localArguments(place: ServerPlace): string[] | Promise<string[]>;
   /** `docker run`'s options, such as `-e`. */
@@ -103,7 +105,9 @@ interface LaunchPlan {
 async function plan(spec: OwnServerSpec, place: ServerPlace): Promise<LaunchPlan> {
   const { source } = spec;
   if (source.kind === "local") {
-    return { command: [...source.command, ...await spec.localArguments(place)] };
+    const variables = Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`);
+    const command = [...source.command, ...await spec.localArguments(place)];
+    return { command: variables.length > 0 ? ["env", ...variables, ...command] : command };
   }
   const container = `holdfast-${crypto.randomUUID()}`;
   const publish = `127.0.0.1:${place.port}:${spec.containerPort}`;

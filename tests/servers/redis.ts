@@ -39,6 +39,8 @@ export interface RedisServerOptions {
   readonly args?: readonly string[];
   /** What to start it with; what was found by default. */
   readonly source?: OwnSource;
+  /** More environment variables; for a local server only. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Chooses its port; any free one by default. */
   choosePort?(): number;
 }
@@ -77,6 +79,7 @@ async function specOf(options: RedisServerOptions): Promise<OwnServerSpec> {
     title: "Redis",
     source: options.source ?? await ownSource("redis"),
     ...options.choosePort && { choosePort: options.choosePort },
+    ...options.env && { env: options.env },
     localArguments: ({ port, directory }) => [
       ...["--port", String(port), "--bind", "127.0.0.1", "--dir", directory],
       ...args,

@@ -1,0 +1,132 @@
+/**
+ * The worker processes of a run: those at work, and all that there ever were.
+ *
+ * @module
+ */
+import type { Reporter } from "../processes/child.ts";
+import { pause } from "../servers/wait.ts";
+import type { WorkerEvent } from "./history.ts";
+import type { Place } from "./place.ts";
+import { type Habits, startWorker, type WorkerOptions } from "./workers.ts";
+import type { WallClock } from "./wall_clock.ts";
+
+/** How long in ms a worker may take to come to its end. */
+const END_BOUND_MS = 60_000;
+
+/** How the workers work. */
+export interface FleetOptions
+  extends Pick<WorkerOptions, "names" | "lanes" | "seed" | "storePath"> {
+  readonly workers: number;
+  readonly habits: Habits;
+  /** Their wall clocks, if those can be set. */
+  readonly clocks: readonly WallClock[];
+}
+
+interface Incarnation extends AsyncDisposable {
+  readonly name: string;
+  readonly process: Reporter<WorkerEvent>;
+  isRunning: boolean;
+}
+
+/** The workers. Whoever is killed, or kills itself, is succeeded by its next incarnation. */
+export class Fleet implements AsyncDisposable {
+  readonly #place: Place;
+  readonly #options: FleetOptions;
+  readonly #all: Incarnation[] = [];
+  readonly #live: Incarnation[] = [];
+  readonly #crashed = new Set<string>();
+  /** What must not happen to a worker. */
+  readonly problems: string[] = [];
+  #isEnding = false;
+
+  constructor(place: Place, options: FleetOptions) {
+    this.#place = place;
+    this.#options = options;
+    for (let i = 0; i < options.workers; i++) this.#start(i, 0);
+  }
+
+  /** How many work at once. */
+  get size(): number {
+    return this.#options.workers;
+  }
+
+  /** Their wall clocks, if those can be set. */
+  get clocks(): readonly WallClock[] {
+    return this.#options.clocks;
+  }
+
+  /** Everything that was recorded so far. */
+  get events(): WorkerEvent[] {
+    return this.#all.flatMap(({ process }) => process.reports);
+  }
+
+  /** How many leases were granted so far. */
+  get grants(): number {
+    let count = 0;
+    for (const { process: { reports } } of this.#all) {
+      for (const { kind } of reports) if (kind === "granted") count++;
+    }
+    return count;
+  }
+
+  /** The incarnations that ended without finishing. */
+  get crashed(): string[] {
+    return [...this.#crashed];
+  }
+
+  /** How many processes have not ended. */
+  get running(): number {
+    return this.#all.filter(({ isRunning }) => isRunning).length;
+  }
+
+  /** The name of a worker's incarnation now. */
+  nameOf(worker: number): string {
+    return this.#live[worker]!.name;
+  }
+
+  /** Sends a signal; nothing happens if the process has just ended. */
+  kill(worker: number, signal: Deno.Signal): void {
+    const { name, process, isRunning } = this.#live[worker]!;
+    if (!isRunning) return;
+    if (signal === "SIGKILL") this.#crashed.add(name);
+    process.kill(signal);
+  }
+
+  /** Lets all finish what they have begun; tells of those who do not. */
+  async finish(): Promise<void> {
+    this.#isEnding = true;
+    await Promise.all(this.#live.map(async ({ name, process }) => {
+      const ended = new AbortController();
+      const finishing = process.finish().then(() => ended.abort());
+      await pause(END_BOUND_MS, ended.signal);
+      if (ended.signal.aborted) return await finishing;
+      this.problems.push(`${name} has not ended within ${END_BOUND_MS} ms`);
+    }));
+  }
+
+  #start(worker: number, incarnation: number): void {
+    const { names, lanes, seed, storePath, habits, clocks } = this.#options;
+    const name = incarnation === 0 ? `w${worker}` : `w${worker}.${incarnation}`;
+    const process = startWorker({
+      ...{ worker: name, names, lanes, storePath, habits },
+      ...{ spec: this.#place.specFor(worker), ttlMs: this.#place.ttlMs },
+      seed: seed + worker * 1_000 + incarnation,
+    }, clocks[worker]?.env);
+    const dispose = () => process[Symbol.asyncDispose]();
+    const started: Incarnation = { name, process, isRunning: true, [Symbol.asyncDispose]: dispose };
+    this.#all.push(started);
+    this.#live[worker] = started;
+    process.ended.then((code) => {
+      started.isRunning = false;
+      // 137: SIGKILL, by the nemesis or by itself.
+      if (code === 137) this.#crashed.add(name);
+      else if (code !== 0) this.problems.push(`${name} ended with ${code}`);
+      if (!this.#isEnding) this.#start(worker, incarnation + 1);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnding = true;
+    for (const { process } of this.#all) await process[Symbol.asyncDispose]();
+  }
+}

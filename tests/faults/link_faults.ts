@@ -1,0 +1,124 @@
+/**
+ * Faults of the network between a worker and its servers.
+ *
+ * @module
+ */
+import { connectResp } from "../servers/resp.ts";
+import { writeAll } from "../servers/sockets.ts";
+import type { ChunkHook, Direction, FaultProxy } from "../servers/proxy.ts";
+import { pause } from "../servers/wait.ts";
+import type { Fault, FaultTable, Stage } from "./place.ts";
+import { anyWorker } from "./worker_faults.ts";
+
+/** Does something to one worker's links. */
+function ofLink(
+  run: (links: readonly FaultProxy[], stage: Stage) => Promise<void>,
+  more: Pick<Fault, "parks"> = {},
+): Fault {
+  return {
+    ...more,
+    async run(stage) {
+      const worker = anyWorker(stage);
+      await run(stage.place.linksOf(worker), stage);
+      return `link of ${stage.fleet.nameOf(worker)}`;
+    },
+  };
+}
+
+function blackHole(direction: "both" | Direction): Fault {
+  return ofLink(async (links, { place, random }) => {
+    links.forEach((link) => link.blackHole(direction));
+    await pause(place.ttlMs * (0.2 + random() * 1.6));
+    links.forEach((link) => link.heal());
+  });
+}
+
+/** Judges chunks for a while; in the end connections are cut that have lost bytes. */
+async function hooked(
+  links: readonly FaultProxy[],
+  hook: "onRequest" | "onReply",
+  judge: ChunkHook,
+  ms: number,
+  cuts: boolean,
+): Promise<void> {
+  for (const link of links) link[hook] = judge;
+  await pause(ms);
+  for (const link of links) {
+    link[hook] = undefined;
+    if (cuts) link.cutAll();
+  }
+}
+
+/** Bytes that something is done to only once. */
+function once(verdict: (chunk: Uint8Array) => ReturnType<ChunkHook>): ChunkHook {
+  let isDone = false;
+  return (chunk) => {
+    if (isDone) return "pass";
+    isDone = true;
+    return verdict(chunk);
+  };
+}
+
+const half = (chunk: Uint8Array) => ({ cutAfterBytes: Math.floor(chunk.length / 2) });
+
+/** Faults of any worker's connections. */
+export const LINK_FAULTS: FaultTable = {
+  "delay": ofLink((links, { random }) => {
+    const judge = () => ({ delayMs: random() * 40 });
+    return hooked(links, random() < 0.5 ? "onRequest" : "onReply", judge, 500, false);
+  }, { parks: true }),
+  "late-command": ofLink((links, { place, random }) => {
+    const delayMs = place.ttlMs * (0.5 + random());
+    return hooked(links, "onRequest", once(() => ({ delayMs })), delayMs, false);
+  }),
+  "late-reply": ofLink((links, { place, random }) => {
+    const delayMs = place.ttlMs * (0.5 + random());
+    return hooked(links, "onReply", once(() => ({ delayMs })), delayMs, false);
+  }),
+  "dropped-reply": ofLink((links, { place, random }) =>
+    hooked(links, "onReply", once(() => "drop"), place.ttlMs * random(), true)
+  ),
+  "cut-reply": ofLink((links) => hooked(links, "onReply", once(() => "cut"), 50, false)),
+  "cut-mid-request": ofLink((links) => hooked(links, "onRequest", once(half), 50, false)),
+  "cut-mid-reply": ofLink((links) => hooked(links, "onReply", once(half), 50, false)),
+  "black-hole": blackHole("both"),
+  "black-hole-to-server": blackHole("to-server"),
+  "black-hole-to-client": blackHole("to-client"),
+};
+
+/** Sends what a worker sends to Redis once more, later, by another connection. */
+export function replayedCommands(url: () => string): Fault {
+  return ofLink(async (links, { place, random }) => {
+    const copies: Uint8Array[] = [];
+    await hooked(
+      links,
+      "onRequest",
+      (chunk) => {
+        if (copies.length < 50 && isScripts(chunk)) copies.push(chunk.slice());
+        return "pass";
+      },
+      100 + random() * 200,
+      false,
+    );
+    await pause(random() * place.ttlMs * 1.5);
+    await send(url(), copies);
+  }, { parks: false });
+}
+
+/** Whether the chunk begins with a command and holds scripts only. */
+function isScripts(chunk: Uint8Array): boolean {
+  const text = new TextDecoder().decode(chunk);
+  return text.startsWith("*") && text.endsWith("\r\n") && text.includes("EVALSHA") &&
+    !/SUBSCRIBE/i.test(text);
+}
+
+async function send(url: string, copies: readonly Uint8Array[]): Promise<void> {
+  const { hostname, port } = new URL(url);
+  using _probe = await connectResp(url).catch(() => undefined);
+  if (_probe === undefined) return; // The server is down just now.
+  for (const copy of copies) {
+    using socket = await Deno.connect({ hostname, port: Number(port) });
+    await writeAll(socket, copy).catch(() => {});
+    await socket.read(new Uint8Array(65_536)).catch(() => {}); // It is executed by then.
+  }
+}

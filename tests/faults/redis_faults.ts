@@ -1,0 +1,107 @@
+/**
+ * Faults of a Redis server.
+ *
+ * @module
+ */
+import { pause, waitUntil } from "../servers/wait.ts";
+import type { Fault, FaultOutcome, Stage } from "./place.ts";
+import type { RedisPair } from "./redis_place.ts";
+
+/** One kind of fault of the servers. */
+export interface RedisFault extends Omit<Fault, "run"> {
+  run(pair: RedisPair, stage: Stage): Promise<FaultOutcome>;
+}
+
+type RedisFaults = Readonly<Record<string, RedisFault>>;
+
+const MASTER = { target: "redis" };
+
+/** A loss of data, of which it is known in the end whether tokens may go back. */
+function losing(run: (pair: RedisPair, stage: Stage) => Promise<unknown>): RedisFault {
+  return {
+    destructive: true,
+    async run(pair, stage) {
+      const before = pair.lose();
+      await run(pair, stage);
+      return { ...MASTER, tokensMayRepeat: pair.lose() || before };
+    },
+  };
+}
+
+/** Faults of the servers. */
+export const REDIS_FAULTS: RedisFaults = {
+  "client-kill": {
+    async run({ master }, { pick }) {
+      const type = pick(["normal", "pubsub"]);
+      await master.command("CLIENT", "KILL", "TYPE", type, "SKIPME", "yes");
+      return MASTER;
+    },
+  },
+  "script-flush": {
+    async run({ master }) {
+      await master.command("SCRIPT", "FLUSH");
+      return MASTER;
+    },
+  },
+  "flushall": losing(({ master }) => master.command("FLUSHALL")),
+  "memory-full": {
+    async run({ master }, { random }) {
+      await master.command("CONFIG", "SET", "maxmemory", 1);
+      await pause(random() * 300);
+      await master.command("CONFIG", "SET", "maxmemory", 0);
+      return MASTER;
+    },
+  },
+  "eviction": losing(async ({ master }, { random }) => {
+    await master.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random", "maxmemory", 1);
+    await pause(random() * 100);
+    await master.command("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", 0);
+  }),
+  "server-freeze": {
+    async run({ master }, { place, random }) {
+      await master.pause();
+      await pause(random() * place.ttlMs * 1.5);
+      await master.resume();
+      return MASTER;
+    },
+  },
+  "restart": {
+    async run({ master }) {
+      await master.restart();
+      return MASTER;
+    },
+  },
+  "restart-empty": losing(async ({ master }) => {
+    const [, directory] = await master.command("CONFIG", "GET", "dir") as string[];
+    await master.kill();
+    await Deno.remove(`${directory}/appendonlydir`, { recursive: true });
+    await master.restart();
+  }),
+  "failover": losing(async (pair, { random }) => {
+    const { master, link } = pair;
+    await waitUntil("the replica follows", async () => {
+      const info = String(await pair.replica.command("INFO", "replication"));
+      return info.includes("master_link_status:up");
+    });
+    link.blackHole("both"); // What is written now, the replica never hears of.
+    await pause(random() * 200);
+    await master.kill();
+    await pair.swap();
+    await master.restart();
+    await pair.follow();
+  }),
+};
+
+/** Faults of servers whose wall clock can be set. */
+export const REDIS_CLOCK_FAULTS: RedisFaults = {
+  "server-clock": {
+    destructive: true,
+    async run(pair, { random }) {
+      const wasAheadMs = pair.clock!.aheadMs;
+      const aheadMs = (random() - 0.5) * 6_000;
+      pair.step(aheadMs);
+      await pause(100);
+      return { ...MASTER, tokensMayRepeat: aheadMs < wasAheadMs && pair.hasJustLost };
+    },
+  },
+};

@@ -1,0 +1,149 @@
+/**
+ * A Redis server and its replica, behind a proxy for each worker.
+ *
+ * @module
+ */
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { keysLeft } from "../redis/residue.ts";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import type { Residue } from "./history.ts";
+import { replayedCommands } from "./link_faults.ts";
+import type { FaultTable, Place } from "./place.ts";
+import { REDIS_CLOCK_FAULTS, REDIS_FAULTS } from "./redis_faults.ts";
+import type { ClockMaker, WallClock } from "./wall_clock.ts";
+
+const TTL_MS = 1_000;
+const CLIENTS: readonly RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
+/** The operating system keeps what is written when a process dies, so there is no need to sync. */
+const ARGS = [
+  ...["--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"],
+  ...["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"],
+];
+
+/** The servers, as faults see them. */
+export class RedisPair implements AsyncDisposable {
+  readonly #stack = new AsyncDisposableStack();
+  /** Where the proxies lead to. */
+  readonly target: { hostname: string; port: number };
+  /** By how much in ms the highest time that a server has told so far was ahead. */
+  #highestMs = 0;
+  #lastLossMs = -Infinity;
+
+  private constructor(
+    public master: RedisServer,
+    public replica: RedisServer,
+    /** What the replica hears its master through. */
+    public link: FaultProxy,
+    readonly clock: WallClock | null,
+  ) {
+    this.target = { hostname: master.hostname, port: master.port };
+    this.#stack.use(master);
+    this.#stack.use(replica);
+  }
+
+  /** Starts both. */
+  static async start(clock: WallClock | null): Promise<RedisPair> {
+    const options = { args: ARGS, ...clock && { env: clock.env } };
+    const master = await startRedis(options);
+    const replica = await startRedis(options);
+    const pair = new RedisPair(master, replica, startProxy(master), clock);
+    await pair.follow();
+    return pair;
+  }
+
+  /** Steps the wall clock of both. */
+  step(aheadMs: number): void {
+    this.#highestMs = Math.max(this.#highestMs, this.#serverMs);
+    this.clock!.set(aheadMs);
+  }
+
+  /** The data are lost from now on; says whether tokens may go back by that. */
+  lose(): boolean {
+    this.#lastLossMs = performance.now();
+    return this.#highestMs > this.#serverMs;
+  }
+
+  /** Whether data were lost so lately that there may be locks that were not granted since. */
+  get hasJustLost(): boolean {
+    return performance.now() - this.#lastLossMs < 10_000;
+  }
+
+  get #serverMs(): number {
+    return Date.now() + (this.clock?.aheadMs ?? 0);
+  }
+
+  /** Makes the replica follow the master, and waits until it has all data. */
+  async follow(): Promise<void> {
+    const { replica, link } = this;
+    await replica.command("REPLICAOF", link.hostname, link.port);
+    await waitUntil("the replica has all data", async () => {
+      return String(await replica.command("INFO", "replication")).includes("master_link_status:up");
+    });
+  }
+
+  /** The replica takes over; the former master, once it runs again, follows. */
+  async swap(): Promise<void> {
+    await this.replica.command("REPLICAOF", "NO", "ONE");
+    [this.master, this.replica] = [this.replica, this.master];
+    this.target.port = this.master.port;
+    await this.link[Symbol.asyncDispose]();
+    this.link = startProxy(this.master);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.link[Symbol.asyncDispose]();
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** Starts the servers and the proxies. */
+export async function redisPlace(workers: number, makeClock: ClockMaker | null): Promise<Place> {
+  await using stack = new AsyncDisposableStack();
+  const pair = stack.use(await RedisPair.start(makeClock?.("redis") ?? null));
+  const proxies = Array.from({ length: workers }, () => stack.use(startProxy(pair.target)));
+  const disposal = stack.move();
+  return {
+    ...{ strategy: "redis", fifo: true, ttlMs: TTL_MS },
+    specFor: (worker) => ({
+      ...{ strategy: "redis", keyPrefix: "lock:", ttlMs: TTL_MS } as const,
+      client: CLIENTS[worker % CLIENTS.length]!,
+      url: `redis://127.0.0.1:${proxies[worker]!.port}`,
+    }),
+    linksOf: (worker) => [proxies[worker]!],
+    faults: faultsOf(pair),
+    skipped: pair.clock ? {} : { "server-clock": "there is no C compiler, or this is no Linux" },
+    heal: () => Promise.resolve(pair.clock ? pair.step(0) : undefined),
+    residue: (boundMs) => residueOf(pair.master, boundMs),
+    [Symbol.asyncDispose]: () => disposal.disposeAsync(),
+  };
+}
+
+function faultsOf(pair: RedisPair): FaultTable {
+  const faults = { ...REDIS_FAULTS, ...pair.clock && REDIS_CLOCK_FAULTS };
+  const bound = Object.entries(faults).map(([name, { run, ...fault }]) =>
+    [name, { ...fault, run: (stage: Parameters<typeof run>[1]) => run(pair, stage) }] as const
+  );
+  const replay = replayedCommands(() => pair.master.url);
+  return { ...Object.fromEntries(bound), "replayed-commands": replay };
+}
+
+/** What the workers have left. What the dead have left in queues goes by its TTL of half a minute. */
+async function residueOf({ command }: RedisServer, boundMs: number): Promise<Residue[]> {
+  let residue: Residue[] = [];
+  const look = async () => {
+    const clients = String(await command("CLIENT", "LIST")).trim().split("\n");
+    const users = clients.filter((line) => !/ flags=S /.test(line)).length - 1; // this one
+    const channels = await command("PUBSUB", "CHANNELS") as string[];
+    const keys = await keysLeft(command);
+    residue = [
+      { what: "keys", count: keys.length },
+      { what: "connections to Redis", count: users },
+      { what: "subscriptions", count: channels.length },
+    ];
+    return residue.every(({ count }) => count === 0);
+  };
+  await waitUntil("nothing is left", look, boundMs).catch(() => pause(0));
+  return residue;
+}

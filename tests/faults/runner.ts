@@ -1,0 +1,162 @@
+/**
+ * One run: workers, nemesis, what they record.
+ *
+ * @module
+ */
+import { nowUs } from "../processes/clock.ts";
+import { randomOf } from "../processes/random.ts";
+import { pause } from "../servers/wait.ts";
+import { filePlace } from "./file_place.ts";
+import { Fleet } from "./fleet.ts";
+import type { FaultEvent, History } from "./history.ts";
+import { LINK_FAULTS } from "./link_faults.ts";
+import { harass } from "./nemesis.ts";
+import type { FaultTable, Place, Stage } from "./place.ts";
+import { type ClockMaker, clockMaker } from "./wall_clock.ts";
+import { WORKER_CLOCK_FAULTS, WORKER_FAULTS } from "./worker_faults.ts";
+import { HABITS, type Habits } from "./workers.ts";
+
+const SHARED_MEMORY = "/dev/shm";
+/** For how long in ms nothing happens to the workers before the first fault and after the last. */
+const CALM_MS = 500;
+
+/** What to run. */
+export interface RunOptions {
+  readonly strategy: History["strategy"];
+  readonly seed: number;
+  /** How long the nemesis is at work. */
+  readonly durationMs: number;
+  /** The names of the faults to draw from; all by default. */
+  readonly faults?: readonly string[];
+  readonly workers?: number;
+  readonly lanes?: number;
+  readonly locks?: number;
+  readonly habits?: Partial<Habits>;
+  /** How long to wait until nothing is left, in the end. */
+  readonly residueBoundMs: number;
+  /** Hears of each fault. */
+  onFault?(event: FaultEvent, grants: number): void;
+}
+
+/** What came of it. */
+export interface RunResult {
+  readonly history: History;
+  /** Workers that failed in ways that no history shows; none is good. */
+  readonly problems: readonly string[];
+  /** Faults that cannot be had here, and why. */
+  readonly skipped: Readonly<Record<string, string>>;
+}
+
+/** Numbers of workers, of calls of each at once, and of locks: so that there are always waiters. */
+const SIZES = {
+  file: { workers: 4, lanes: 3, locks: 4 },
+  redis: { workers: 5, lanes: 6, locks: 8 },
+  zookeeper: { workers: 4, lanes: 5, locks: 6 },
+} as const;
+
+/** What a run makes before it begins. */
+interface Setting {
+  readonly place: Place;
+  readonly makeClock: ClockMaker | null;
+  readonly directory: string;
+  readonly names: readonly string[];
+  readonly workers: number;
+  readonly lanes: number;
+}
+
+/** Runs it. */
+export async function run(options: RunOptions): Promise<RunResult> {
+  await using stack = new AsyncDisposableStack();
+  const setting = await setUp(options, stack);
+  const { place } = setting;
+  const [faults, skipped] = select(setting, options.faults);
+  const startUs = nowUs();
+  const fleet = stack.use(newFleet(setting, options));
+  const random = randomOf(options.seed);
+  const stage: Stage = {
+    ...{ place, fleet, random },
+    pick: (items) => items[Math.floor(random() * items.length)]!,
+  };
+  const untilUs = startUs + options.durationMs * 1_000;
+  await pause(CALM_MS);
+  const done = await harass(stage, faults, untilUs, (event) => {
+    options.onFault?.(event, fleet.grants);
+  });
+  await pause(Math.max(CALM_MS, (untilUs - nowUs()) / 1_000));
+  await place.heal();
+  fleet.clocks.forEach((clock) => clock.set(0));
+  await fleet.finish();
+  const endUs = nowUs();
+  const history: History = {
+    ...{ strategy: place.strategy, fifo: place.fifo, seed: options.seed, startUs, endUs },
+    events: fleet.events.sort((a, b) => a.atUs - b.atUs),
+    faults: done,
+    crashed: fleet.crashed,
+    residue: [
+      ...await place.residue(options.residueBoundMs),
+      { what: "worker processes", count: fleet.running },
+    ],
+  };
+  return { history, problems: fleet.problems, skipped };
+}
+
+async function setUp(options: RunOptions, stack: AsyncDisposableStack): Promise<Setting> {
+  const isThere = await Deno.stat(SHARED_MEMORY).then(() => true, () => false);
+  const place = { prefix: "holdfast-faults-", ...isThere && { dir: SHARED_MEMORY } };
+  const directory = await Deno.makeTempDir(place);
+  stack.defer(() => Deno.remove(directory, { recursive: true }));
+  const { workers, lanes, locks } = { ...SIZES[options.strategy], ...options };
+  const names = Array.from({ length: locks }, (_, i) => `lock ${i}`);
+  const makeClock = await clockMaker(directory);
+  const common = { makeClock, directory, names, workers, lanes };
+  return { ...common, place: stack.use(await open(options.strategy, common)) };
+}
+
+/** Only what is used is loaded, and started. */
+async function open(
+  strategy: RunOptions["strategy"],
+  { directory, names, workers, makeClock }: Omit<Setting, "place">,
+): Promise<Place> {
+  if (strategy === "file") return filePlace(directory, names);
+  if (strategy === "redis") {
+    return await (await import("./redis_place.ts")).redisPlace(workers, makeClock);
+  }
+  return await (await import("./zookeeper_place.ts")).zooKeeperPlace(workers);
+}
+
+function newFleet({ place, makeClock, ...setting }: Setting, options: RunOptions): Fleet {
+  const { directory, names, workers, lanes } = setting;
+  const clocks = makeClock ? Array.from({ length: workers }, (_, i) => makeClock(`w${i}`)) : [];
+  return new Fleet(place, {
+    ...{ names, workers, lanes, clocks, seed: options.seed },
+    storePath: `${directory}/store.db`,
+    habits: { ...HABITS, ...place.strategy === "redis" && { steals: 0.5 }, ...options.habits },
+  });
+}
+
+/** The faults to draw from, and those that cannot be had. */
+function select(
+  { place, makeClock }: Setting,
+  wanted: readonly string[] | undefined,
+): [FaultTable, Record<string, string>] {
+  const all: FaultTable = {
+    ...WORKER_FAULTS,
+    ...makeClock && WORKER_CLOCK_FAULTS,
+    ...place.linksOf(0).length > 0 && LINK_FAULTS,
+    ...place.faults,
+  };
+  const noClock = makeClock
+    ? {}
+    : { "worker-clock": "there is no C compiler, or this is no Linux" };
+  const skipped = { ...place.skipped, ...noClock };
+  if (wanted === undefined) return [all, skipped];
+  const known = [...Object.keys(all), ...Object.keys(skipped)];
+  const unknown = wanted.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw new Error(`Unknown fault "${unknown}": name some of ${known.join(",")}`);
+  }
+  return [
+    Object.fromEntries(Object.entries(all).filter(([name]) => wanted.includes(name))),
+    skipped,
+  ];
+}

@@ -1,0 +1,10 @@
+import { zooKeeperEnsembleSkip } from "../servers/zookeeper_ensemble.ts";
+import { shortRun } from "./short_run.ts";
+
+const skip = await zooKeeperEnsembleSkip();
+
+Deno.test({
+  name: `ZooKeeperLock holds its promises under fire${skip ? ` [${skip}]` : ""}`,
+  ignore: skip !== undefined,
+  fn: () => shortRun({ strategy: "zookeeper" }),
+});
