@@ -41,7 +41,7 @@ export function betweenGrants(
   later: Call,
 ): FaultEvent | undefined {
   const fromUs = Math.max(earlier.invokeUs, earlier.grantedUs - RECORDED_WITHIN_US);
-  return faults.find((fault) => fault.atUs <= later.grantedUs && endOf(fault) >= fromUs);
+  return faults.findLast((fault) => fault.atUs <= later.grantedUs && endOf(fault) >= fromUs);
 }
 
 /**
@@ -85,7 +85,7 @@ export function inversionExcuse(
   waiter: Call,
   later: Call,
 ): FaultEvent | undefined {
-  return parking.find((fault) =>
+  return parking.findLast((fault) =>
     fault.atUs <= later.grantedUs && endOf(fault) + RECOVERY_US >= later.invokeUs &&
     endOf(fault) + RECOVERY_US >= waiter.queuedUs
   );
@@ -97,5 +97,5 @@ export function waitExcuse(
   { invokeUs }: Call,
   endUs: number,
 ): FaultEvent | undefined {
-  return parking.find((fault) => fault.atUs <= endUs && endOf(fault) + RECOVERY_US >= invokeUs);
+  return parking.findLast((fault) => fault.atUs <= endUs && endOf(fault) + RECOVERY_US >= invokeUs);
 }
