@@ -8,8 +8,11 @@ import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
 /** A grant is recorded later than the server makes it, by this much at most, in µs. */
 const RECORDED_WITHIN_US = 250_000;
-/** How long after a fault is healed, in µs, the waiters that it hit may still be out of the line. */
-const RECOVERY_US = 5_000_000;
+/**
+ * How long after a fault is healed, in µs, the waiters that it hit may still be out of the line: all
+ * ask again within 2 s, but the first answer may need another round.
+ */
+const RECOVERY_US = 3_000_000;
 
 const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
 
@@ -38,7 +41,7 @@ export function betweenGrants(
   later: Call,
 ): FaultEvent | undefined {
   const fromUs = Math.max(earlier.invokeUs, earlier.grantedUs - RECORDED_WITHIN_US);
-  return faults.find((fault) => fault.atUs <= later.grantedUs && endOf(fault) >= fromUs);
+  return faults.findLast((fault) => fault.atUs <= later.grantedUs && endOf(fault) >= fromUs);
 }
 
 /**
@@ -82,7 +85,7 @@ export function inversionExcuse(
   waiter: Call,
   later: Call,
 ): FaultEvent | undefined {
-  return parking.find((fault) =>
+  return parking.findLast((fault) =>
     fault.atUs <= later.grantedUs && endOf(fault) + RECOVERY_US >= later.invokeUs &&
     endOf(fault) + RECOVERY_US >= waiter.queuedUs
   );
@@ -94,5 +97,5 @@ export function waitExcuse(
   { invokeUs }: Call,
   endUs: number,
 ): FaultEvent | undefined {
-  return parking.find((fault) => fault.atUs <= endUs && endOf(fault) + RECOVERY_US >= invokeUs);
+  return parking.findLast((fault) => fault.atUs <= endUs && endOf(fault) + RECOVERY_US >= invokeUs);
 }

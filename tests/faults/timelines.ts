@@ -6,13 +6,13 @@
 import type { Call } from "./calls.ts";
 import type { Verdict, Violation } from "./checker.ts";
 import type { FaultEvent, History } from "./history.ts";
+import { goneUs, LANE, pack, ROW, stack } from "./lanes.ts";
 import { eventText, faultCounts, faultText, secondsOf } from "./report.ts";
 import { type Axis, axisOf, bar, label, line, svg } from "./svg.ts";
 
 const WIDTH = 1_500;
 /** Where lanes begin: before it are their names. */
 const LEFT = 130;
-const LANE = 18;
 const CHART = 70;
 const FOOT = 18;
 /** How many columns the overview has. */
@@ -107,19 +107,24 @@ export function timeline(
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const faults = history.faults.filter(({ atUs, untilUs }) => axis.shows(atUs, untilUs ?? atUs));
   const servers = [...new Set(faults.filter((fault) => !workers.some(isHitBy(fault))).map(laneOf))];
-  const lanes = [...servers, ...workers];
+  const rows = pack(shown);
+  const { lanes, height } = stack([...servers, ...workers], shown, rows);
   const names = [...new Set(calls.map(({ name }) => name))];
-  const height = lanes.length * LANE;
-  const y = (lane: string) => lanes.indexOf(lane) * LANE;
   return svg(WIDTH, height + FOOT, [
-    ...lanes.map((lane) => label(4, y(lane) + 13, lane)),
+    ...Array.from(lanes, ([lane, { y }]) => label(4, y + 13, lane)),
     ...axis.marks(height, history.startUs),
     ...faults.flatMap((fault) => {
       const hit = workers.filter(isHitBy(fault));
       const at = hit.length > 0 ? hit : [laneOf(fault)];
-      return at.map((lane) => faultBar(fault, axis, y(lane), LANE, history));
+      return at.map((lane) => {
+        const { y, height } = lanes.get(lane)!;
+        return faultBar(fault, axis, y, height, history);
+      });
     }),
-    ...shown.flatMap((call) => callBars(call, axis, y(call.worker), names, history)),
+    ...shown.flatMap((call) => {
+      const y = lanes.get(call.worker)!.y + rows.get(call)! * ROW;
+      return callBars(call, axis, y, names, history);
+    }),
     ...violations.filter(({ atUs }) => axis.shows(atUs, atUs)).map((violation) => {
       const { kind, atUs, message, excuse } = violation;
       const className = excuse ? "excused" : "violation";
@@ -156,13 +161,6 @@ function laneOf({ target }: FaultEvent): string {
   return target;
 }
 
-/** When a call is over in all respects. */
-function goneUs({ failedUs, grantedUs, endUs, events }: Call): number {
-  const lastUs = events.at(-1)!.atUs;
-  if (failedUs < Infinity || grantedUs === Infinity) return lastUs;
-  return Math.max(lastUs, Math.min(endUs, lastUs + 10e6));
-}
-
 /** A wait and the lease that followed, with its writes and its loss. */
 function callBars(
   call: Call,
@@ -183,12 +181,18 @@ function callBars(
     return [bar({ x, y: top + y, width: axis.x(toUs) - x, height, className, title })];
   };
   return [
-    ...box(invokeUs, waitedUs, `wait ${colour}`, 7, 4),
+    ...box(invokeUs, waitedUs, `wait ${colour}`, 4, 3),
     ...grantedUs < Infinity
-      ? box(grantedUs, Math.max(grantedUs, Math.min(endUs, goneUs(call))), `lease ${colour}`, 3, 12)
+      ? box(
+        grantedUs,
+        Math.max(grantedUs, Math.min(endUs, goneUs(call))),
+        `lease ${colour}`,
+        2,
+        ROW - 2,
+      )
       : [],
     ...events.filter(({ kind }) => ["lost", "refused"].includes(kind))
-      .flatMap(({ atUs, kind }) => box(atUs, atUs, kind, 1, 16)),
+      .flatMap(({ atUs, kind }) => box(atUs, atUs, kind, 1, ROW)),
   ];
 }
 

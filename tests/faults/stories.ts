@@ -1,0 +1,83 @@
+/**
+ * Histories told in a few words, for the tests of the checker.
+ *
+ * @module
+ */
+import { check, type Verdict } from "./checker.ts";
+import type { FaultEvent, History, WorkerEvent } from "./history.ts";
+
+/** One call in a few words: when what happened. */
+export interface Story extends Partial<Omit<WorkerEvent, "kind">> {
+  readonly invoke: number;
+  readonly queued?: number;
+  readonly granted?: number;
+  readonly until?: number;
+  readonly renewed?: readonly (readonly [atUs: number, deadlineUs: number])[];
+  readonly lost?: number;
+  readonly wrote?: readonly number[];
+  readonly refused?: readonly number[];
+  readonly releasing?: number;
+  readonly released?: number;
+  readonly failed?: number;
+}
+
+let calls = 0;
+
+/** The events of a call. */
+export function told(story: Story): WorkerEvent[] {
+  const call = `c${++calls}`;
+  const { worker = "w1.0", name = "n", token, steals } = story;
+  const of = (kind: WorkerEvent["kind"], atUs?: number, more: Partial<WorkerEvent> = {}) =>
+    atUs === undefined ? [] : [{ atUs, worker, call, name, kind, ...more }];
+  const fence = token === undefined ? {} : { token };
+  const until = story.until === undefined ? {} : { deadlineUs: story.until };
+  return [
+    ...of("invoke", story.invoke, steals ? { steals } : {}),
+    ...of("queued", story.queued),
+    ...of("granted", story.granted, { ...fence, ...until }),
+    ...(story.renewed ?? []).flatMap(([atUs, deadlineUs]) => of("renewed", atUs, { deadlineUs })),
+    ...(story.wrote ?? []).flatMap((atUs) => of("wrote", atUs, fence)),
+    ...(story.refused ?? []).flatMap((atUs) => of("refused", atUs, fence)),
+    ...of("lost", story.lost),
+    ...of("releasing", story.releasing),
+    ...of("released", story.released),
+    ...of("failed", story.failed),
+  ];
+}
+
+/** Judges a run of some calls. */
+export function judge(stories: readonly Story[], more: Partial<History> = {}): Verdict {
+  return check({
+    ...{ seed: 1, strategy: "redis", fifo: true, startUs: 0, endUs: 1e9, faults: [], residue: [] },
+    events: stories.flatMap(told),
+    ...more,
+  });
+}
+
+/** How many violations of which kind there are, and how many that are excused. */
+export function kindsOf({ counts }: Verdict): [violations: string[], excused: string[]] {
+  const list = (of: Partial<Record<string, number>>) =>
+    Object.entries(of).map(([kind, count]) => `${count} ${kind}`);
+  return [list(counts.violations), list(counts.excused)];
+}
+
+/** The server forgets all, at 25. */
+export const flush: FaultEvent = {
+  atUs: 25,
+  fault: "flushall",
+  target: "redis",
+  destructive: true,
+};
+/** w1 stands still. */
+export const freeze: FaultEvent = {
+  ...{ atUs: 25, untilUs: 60, fault: "freeze", target: "w1", destructive: false },
+};
+/** w1 dies. */
+export const kill: FaultEvent = { atUs: 31, fault: "kill", target: "w1.0", destructive: false };
+
+/** A lease of w1 that is provable until 100. */
+export const first = { invoke: 10, granted: 20, until: 100, token: "5" };
+/** Granted when the story says so. */
+export const second = { worker: "w2.0", invoke: 30, until: 500, token: "6" };
+/** Releases at 400. */
+export const left = { releasing: 400, released: 401 };
