@@ -110,6 +110,10 @@ Deno.test("tokens must grow where the events tell the order of the grants", () =
   const reset = { ...flush, tokensMayRepeat: true };
   assertEquals(run({ token: "7" }, {}, [flush]), [["1 token-order"], []]);
   assertEquals(run({ token: "7" }, {}, [reset]), [[], ["1 token-order"]]);
+  const between = [{ ...flush, atUs: 18 }];
+  assertEquals(run({ token: "7" }, early, between), [[], ["1 token-order"]], "late news");
+  assertEquals(run({ token: "7" }, { invoke: 21 }, between), [["1 token-order"], []]);
+  assertEquals(run({ token: "7", steals: true }, early), [[], ["1 token-order"]], "stolen");
   const other = kindsOf(judge([
     { ...first, ...left },
     { ...second, name: "m", granted: 41, token: "5", ...left },

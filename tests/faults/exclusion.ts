@@ -4,7 +4,7 @@
  * @module
  */
 import type { Call, Lease } from "./calls.ts";
-import { betweenGrants, overlapExcuse } from "./excuses.ts";
+import { betweenGrants, lateNewsExcuse, overlapExcuse } from "./excuses.ts";
 import { file, type Report } from "./findings.ts";
 import type { FaultEvent, WorkerEvent } from "./history.ts";
 
@@ -85,7 +85,8 @@ export function checkTokens(
     const { name, grantedUs: atUs } = later;
     const message = `${nameOf(later)} was granted after ${nameOf(earlier)}`;
     const events = eventsOf(earlier, later);
-    const excuse = betweenGrants(mayRepeat, earlier, later);
+    const excuse = betweenGrants(mayRepeat, earlier, later) ??
+      lateNewsExcuse(faults, later, earlier);
     file(report, { kind: "token-order", atUs, name, message, events }, excuse);
   }
 }
