@@ -94,6 +94,8 @@ export class Acquisition implements Waiter {
   #lease: ManagedLease | null = null;
   #grant: { message: GrantMessage; received: Instant } | null = null;
   #mustAsk = false;
+  /** Whether what was granted may be somebody else's by now. */
+  #isStolen = false;
   #failure: { error: unknown } | null = null;
   /** Ends the wait for an answer or a message. */
   #wake: () => void = () => {};
@@ -141,13 +143,21 @@ export class Acquisition implements Waiter {
   /** A message for this owner. A grant to one that holds already is a duplicate. */
   receive(message: InboxMessage): void {
     const { kind } = message;
-    if (kind === "stolen") this.#lease?.lose("stolen");
+    if (kind === "stolen") this.#onStolen();
     else if (this.#lease !== null) return;
     else if (message.kind !== "grant") this.ask();
     else {
       this.#grant = { message, received: instant(this.#host.engine.clock) };
       this.#wake();
     }
+  }
+
+  /** The grant that was stolen may not be a lease yet: then the caller never sees it. */
+  #onStolen(): void {
+    if (this.#lease !== null) return this.#lease.lose("stolen");
+    this.#grant = null;
+    this.#isStolen = true;
+    this.ask();
   }
 
   async #loop(): Promise<ManagedLease | null> {
@@ -187,7 +197,7 @@ export class Acquisition implements Waiter {
   async #askOnce(): Promise<Outcome> {
     const { patience, signal } = this.#request;
     signal.throwIfAborted();
-    this.#mustAsk = false;
+    this.#mustAsk = this.#isStolen = false;
     let asked: Asked | void;
     try {
       asked = await patience.settle(this.#sendOrGrant(), this.#request.ownSignal);
@@ -197,6 +207,7 @@ export class Acquisition implements Waiter {
     }
     signal.throwIfAborted();
     if (!asked) return AGAIN;
+    if (this.#isStolen) return AGAIN;
     // A grant that is always known too late is no answer to the caller.
     if (asked.answer.state !== "granted") patience.answered();
     return this.#read(asked);

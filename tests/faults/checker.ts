@@ -55,8 +55,9 @@ export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
   checkEnds(calls, report);
   for (const ofName of Map.groupBy(calls, ({ name }) => name).values()) {
     const leases = ofName.filter(isLease);
-    checkSpans(leases, [...stealsOf(ofName), ...faults], report);
-    checkTokens(leases.filter(hasToken), faults, report);
+    const losses = [...stealsOf(ofName), ...faults];
+    checkSpans(leases, losses, report);
+    checkTokens(leases.filter(hasToken), losses, report);
     checkWrites(leases.filter(hasToken), report);
     checkProgress(ofName, limits, faults, history.endUs, report);
     for (const line of linesOf(ofName, history)) checkOrder(line, faults, report);

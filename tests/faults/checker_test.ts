@@ -110,14 +110,10 @@ Deno.test("tokens must grow where the events tell the order of the grants", () =
   const reset = { ...flush, tokensMayRepeat: true };
   assertEquals(run({ token: "7" }, {}, [flush]), [["1 token-order"], []]);
   assertEquals(run({ token: "7" }, {}, [reset]), [[], ["1 token-order"]]);
-  const forgotten = { ...early, granted: 50, token: "6", refused: [51] };
-  const fault = { ...flush, atUs: 16, untilUs: 19 };
-  assertEquals(run({ token: "7", wrote: [30] }, forgotten, [fault]), [[], ["1 token-order"]]);
-  const wrote = { ...forgotten, refused: [], wrote: [51] };
-  assertEquals(run({ token: "7", wrote: [30] }, wrote, [fault])[0], [
-    "1 token-order",
-    "1 stale-write",
-  ]);
+  const between = [{ ...flush, atUs: 18 }];
+  assertEquals(run({ token: "7" }, early, between), [[], ["1 token-order"]], "late news");
+  assertEquals(run({ token: "7" }, { invoke: 21 }, between), [["1 token-order"], []]);
+  assertEquals(run({ token: "7", steals: true }, early), [[], ["1 token-order"]], "stolen");
   const other = kindsOf(judge([
     { ...first, ...left },
     { ...second, name: "m", granted: 41, token: "5", ...left },

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Call, Lease } from "./calls.ts";
-import { betweenGrants, overlapExcuse } from "./excuses.ts";
+import { betweenGrants, lateNewsExcuse, overlapExcuse } from "./excuses.ts";
 import { file, type Report } from "./findings.ts";
 import type { FaultEvent, WorkerEvent } from "./history.ts";
 
@@ -85,10 +85,8 @@ export function checkTokens(
     const { name, grantedUs: atUs } = later;
     const message = `${nameOf(later)} was granted after ${nameOf(earlier)}`;
     const events = eventsOf(earlier, later);
-    // It may be known late what the server granted first, and then forgot.
-    const isForgotten = later.invokeUs < earlier.grantedUs && later.token < earlier.token;
     const excuse = betweenGrants(mayRepeat, earlier, later) ??
-      (isForgotten ? overlapExcuse(faults, later, earlier) : undefined);
+      lateNewsExcuse(faults, later, earlier);
     file(report, { kind: "token-order", atUs, name, message, events }, excuse);
   }
 }

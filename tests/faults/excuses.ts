@@ -63,6 +63,26 @@ export function overlapExcuse(
   return loser.events.some(isLate) ? undefined : fault;
 }
 
+/**
+ * What excuses that a lease with a smaller token is known later than one with a greater token: it was
+ * granted first and lost at once, to a thief or with the server's data, and the news of its grant came
+ * when the next one was known already. It must have been asked for before that, and write nothing.
+ */
+export function lateNewsExcuse(
+  faults: readonly FaultEvent[],
+  loser: Call,
+  winner: Call,
+): FaultEvent | undefined {
+  if (loser.invokeUs > winner.grantedUs || loser.token === winner.token) return undefined;
+  const wonUs = winner.events.find(({ kind }) => kind === "wrote")?.atUs ?? Infinity;
+  const isTaken = loser.events.some(({ kind, sentUs = 0 }) => kind === "wrote" && sentUs > wonUs);
+  return isTaken
+    ? undefined
+    : faults.findLast((fault) =>
+      fault.destructive && fault.atUs <= winner.grantedUs && endOf(fault) >= loser.invokeUs
+    );
+}
+
 /** The faults that may have cost a worker's waiters their turn. */
 export function parkingOf(
   faults: readonly FaultEvent[],

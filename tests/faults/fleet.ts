@@ -120,8 +120,8 @@ export class Fleet implements AsyncDisposable {
       started.isRunning = false;
       // 137: SIGKILL, by the nemesis or by itself.
       if (code === 137) this.#crashed.add(name);
-      else if (code !== 0) this.problems.push(`${name} ended with ${code}`);
-      if (!this.#isEnding) this.#start(worker, incarnation + 1);
+      else if (!this.#isEnding || code !== 0) this.problems.push(`${name} ended with ${code}`);
+      if (!this.#isEnding && code === 137) this.#start(worker, incarnation + 1);
     });
   }
 

@@ -7,7 +7,7 @@ import type { RedisClientName } from "../conformance/open_lock.ts";
 import { keysLeft } from "../redis/residue.ts";
 import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { waitUntil } from "../servers/wait.ts";
 import type { Residue } from "./history.ts";
 import { replayedCommands } from "./link_faults.ts";
 import type { FaultTable, Place } from "./place.ts";
@@ -130,20 +130,24 @@ function faultsOf(pair: RedisPair): FaultTable {
 }
 
 /** What the workers have left. What the dead have left in queues goes by its TTL of half a minute. */
-async function residueOf({ command }: RedisServer, boundMs: number): Promise<Residue[]> {
+async function residueOf(server: RedisServer, boundMs: number): Promise<Residue[]> {
   let residue: Residue[] = [];
-  const look = async () => {
-    const clients = String(await command("CLIENT", "LIST")).trim().split("\n");
-    const users = clients.filter((line) => !/ flags=S /.test(line)).length - 1; // this one
-    const channels = await command("PUBSUB", "CHANNELS") as string[];
-    const keys = await keysLeft(command);
-    residue = [
-      { what: "keys", count: keys.length },
-      { what: "connections to Redis", count: users },
-      { what: "subscriptions", count: channels.length },
-    ];
+  await waitUntil("nothing is left", async () => {
+    residue = await look(server).catch((error) => [
+      { what: `unknown things, as Redis does not answer (${error})`, count: 1 },
+    ]);
     return residue.every(({ count }) => count === 0);
-  };
-  await waitUntil("nothing is left", look, boundMs).catch(() => pause(0));
+  }, boundMs).catch(() => {}); // what is left tells
   return residue;
+}
+
+async function look({ command }: RedisServer): Promise<Residue[]> {
+  const clients = String(await command("CLIENT", "LIST")).trim().split("\n");
+  const users = clients.filter((line) => !/ flags=S /.test(line)).length - 1; // this one
+  const channels = await command("PUBSUB", "CHANNELS") as string[];
+  return [
+    { what: "keys", count: (await keysLeft(command)).length },
+    { what: "connections to Redis", count: users },
+    { what: "subscriptions", count: channels.length },
+  ];
 }

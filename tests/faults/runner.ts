@@ -50,9 +50,16 @@ export interface RunResult {
 /** Numbers of workers, of calls of each at once, and of locks: so that there are always waiters. */
 const SIZES = {
   file: { workers: 4, lanes: 3, locks: 4 },
-  redis: { workers: 5, lanes: 6, locks: 8 },
+  redis: { workers: 5, lanes: 10, locks: 16 },
   zookeeper: { workers: 4, lanes: 5, locks: 6 },
 } as const;
+
+/** What workers do more often on one strategy: steal where that is offered, hold long where that is rare. */
+const OWN_HABITS: Readonly<Record<History["strategy"], Partial<Habits>>> = {
+  file: {},
+  redis: { steals: 0.5 },
+  zookeeper: { outlasts: 8 },
+};
 
 /** What a run makes before it begins. */
 interface Setting {
@@ -130,7 +137,7 @@ function newFleet({ place, makeClock, ...setting }: Setting, options: RunOptions
   return new Fleet(place, {
     ...{ names, workers, lanes, clocks, seed: options.seed },
     storePath: `${directory}/store.db`,
-    habits: { ...HABITS, ...place.strategy === "redis" && { steals: 0.5 }, ...options.habits },
+    habits: { ...HABITS, ...OWN_HABITS[place.strategy], ...options.habits },
   });
 }
 

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { ASK } from "../../redis/_scripts.ts";
 import { within } from "../conformance/wait.ts";
-import { waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { Gate } from "./gated_client.ts";
 import { AT_ONCE_MS, isTheOne, play } from "./race_stage.ts";
 import { provenInboxes } from "./traces.ts";
@@ -91,6 +91,31 @@ Deno.test("RedisLock: an ask reaches the server after its lease was released", (
     answered.open();
     assertEquals(await stage.holder(), null, "nobody wants it any more");
     assertEquals(await stage.waiting(), 0);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock: a grant that was stolen before its message came is no lease", () =>
+  play(async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const { promise: both, resolve: deliver } = Promise.withResolvers<void>();
+    let messages = 0;
+    stage.gates.onMessage = () => (messages++, both);
+    await held.release();
+    await stage.other.request("n", { steal: true }, async (thief) => {
+      await waitUntil("it is told of the grant and of the theft", () => messages === 2);
+      deliver();
+      const asked = stage.gates.sent.length;
+      await Promise.race([
+        waiting,
+        waitUntil("it asks again", () => stage.gates.sent.length > asked),
+      ]);
+      thief!.throwIfLost();
+      const first = await Promise.race([waiting, pause(50)]);
+      assertEquals(first, undefined, "it has no lease while the thief holds the lock");
+    });
+    const lease = await within("it is granted", waiting, AT_ONCE_MS);
+    await isTheOne(stage, lease);
+    assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
   }));
 
