@@ -4,6 +4,7 @@
  * @module
  */
 import type { Reporter } from "../processes/child.ts";
+import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 import type { WorkerEvent } from "./history.ts";
 import type { Place } from "./place.ts";
@@ -35,6 +36,7 @@ export class Fleet implements AsyncDisposable {
   readonly #all: Incarnation[] = [];
   readonly #live: Incarnation[] = [];
   readonly #crashed = new Set<string>();
+  readonly #ends: Promise<void>[] = [];
   /** What must not happen to a worker. */
   readonly problems: string[] = [];
   #isEnding = false;
@@ -89,7 +91,11 @@ export class Fleet implements AsyncDisposable {
     const { name, process, isRunning } = this.#live[worker]!;
     if (!isRunning) return;
     if (signal === "SIGKILL") this.#crashed.add(name);
-    process.kill(signal);
+    try {
+      process.kill(signal);
+    } catch {
+      // It has ended by itself just now.
+    }
   }
 
   /** Lets all finish what they have begun; tells of those who do not. */
@@ -116,17 +122,27 @@ export class Fleet implements AsyncDisposable {
     const started: Incarnation = { name, process, isRunning: true, [Symbol.asyncDispose]: dispose };
     this.#all.push(started);
     this.#live[worker] = started;
-    process.ended.then((code) => {
+    const onEnd = (code: number) => {
       started.isRunning = false;
       // 137: SIGKILL, by the nemesis or by itself.
       if (code === 137) this.#crashed.add(name);
       else if (!this.#isEnding || code !== 0) this.problems.push(`${name} ended with ${code}`);
       if (!this.#isEnding && code === 137) this.#start(worker, incarnation + 1);
-    });
+    };
+    this.#ends.push(guarded(process.pid, process.ended.then(onEnd)));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     for (const { process } of this.#all) await process[Symbol.asyncDispose]();
+    await Promise.all(this.#ends);
   }
+}
+
+/** Sees to it that a process ends with this one: one that is frozen would outlive it. */
+async function guarded(pid: number, ended: Promise<void>): Promise<void> {
+  await using lifeline = openLifeline();
+  await lifeline.guard(pid);
+  await ended;
+  await lifeline.forget();
 }

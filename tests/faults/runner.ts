@@ -5,6 +5,7 @@
  */
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
+import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 import { filePlace } from "./file_place.ts";
 import { Fleet } from "./fleet.ts";
@@ -111,7 +112,7 @@ async function setUp(options: RunOptions, stack: AsyncDisposableStack): Promise<
   const isThere = await Deno.stat(SHARED_MEMORY).then(() => true, () => false);
   const place = { prefix: "holdfast-faults-", ...isThere && { dir: SHARED_MEMORY } };
   const directory = await Deno.makeTempDir(place);
-  stack.defer(() => Deno.remove(directory, { recursive: true }));
+  stack.use(openLifeline({ remove: directory }));
   const { workers, lanes, locks } = { ...SIZES[options.strategy], ...options };
   const names = Array.from({ length: locks }, (_, i) => `lock ${i}`);
   const makeClock = await clockMaker(directory);

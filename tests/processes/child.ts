@@ -6,6 +6,7 @@
 
 /** A process that was started. */
 export interface ChildProcess extends AsyncDisposable {
+  readonly pid: number;
   /** The next line that it prints; null when it has ended. */
   line(): Promise<string | null>;
   /** Writes a line to its input. */
@@ -39,6 +40,7 @@ export function startChild(
   let closing: Promise<void> | null = null;
   const endInput = () => closing ??= input.close().catch(() => {});
   return {
+    pid: child.pid,
     line: lines.next,
     send: (line) => input.write(new TextEncoder().encode(`${line}\n`)),
     kill: (signal) => child.kill(signal),
@@ -62,7 +64,7 @@ export function startChild(
 
 /** A process of which each line is a report, in JSON. */
 export interface Reporter<T>
-  extends Pick<ChildProcess, "send" | "kill" | "ended">, AsyncDisposable {
+  extends Pick<ChildProcess, "pid" | "send" | "kill" | "ended">, AsyncDisposable {
   /** What it has reported so far. */
   readonly reports: readonly T[];
   /** Ends its input; resolves with its exit code, and when all reports are there. */
@@ -76,16 +78,13 @@ export function startReporter<T>(
   env?: Readonly<Record<string, string>>,
 ): Reporter<T> {
   const child = startChild(script, argument, env);
-  const { line, send, kill, end, ended, [Symbol.asyncDispose]: dispose } = child;
+  const { pid, line, send, kill, end, ended, [Symbol.asyncDispose]: dispose } = child;
   const reports: T[] = [];
   const reading = (async () => {
     for (let text; (text = await line()) !== null;) reports.push(JSON.parse(text));
   })();
   return {
-    reports,
-    send,
-    kill,
-    ended,
+    ...{ pid, reports, send, kill, ended },
     async finish() {
       const code = await end();
       await reading;
