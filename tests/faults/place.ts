@@ -23,11 +23,14 @@ export interface Place extends AsyncDisposable {
   readonly faults: FaultTable;
   /** Faults that cannot be had here, and why. */
   readonly skipped: Readonly<Record<string, string>>;
-  /** Undoes what faults have left, before the workers come to their end. */
-  heal(): Promise<void>;
+  /** Undoes what faults have left, before the workers come to their end; tells if that is a fault, too. */
+  heal(): Promise<Healing | void>;
   /** What is left of the workers when all are gone; waits until it is nothing, for a while. */
   residue(boundMs: number): Promise<Residue[]>;
 }
+
+/** A fault that undoes another: a clock that is set back, say. */
+export type Healing = Pick<FaultEvent, "target" | "destructive" | "tokensMayRepeat">;
 
 /** What faults act on. */
 export interface Stage {

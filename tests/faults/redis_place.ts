@@ -10,7 +10,7 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import type { Residue } from "./history.ts";
 import { replayedCommands } from "./link_faults.ts";
-import type { FaultTable, Place } from "./place.ts";
+import type { FaultTable, Healing, Place } from "./place.ts";
 import { REDIS_CLOCK_FAULTS, REDIS_FAULTS } from "./redis_faults.ts";
 import type { ClockMaker, WallClock } from "./wall_clock.ts";
 
@@ -57,6 +57,14 @@ export class RedisPair implements AsyncDisposable {
   step(aheadMs: number): void {
     this.#highestMs = Math.max(this.#highestMs, this.#serverMs);
     this.clock!.set(aheadMs);
+  }
+
+  /** Sets the clock right, which is another step. */
+  heal(): Healing | void {
+    if (this.clock === null || this.clock.aheadMs === 0) return;
+    const tokensMayRepeat = this.clock.aheadMs > 0 && this.hasJustLost;
+    this.step(0);
+    return { target: "redis", destructive: true, tokensMayRepeat };
   }
 
   /** The data are lost from now on; says whether tokens may go back by that. */
@@ -114,7 +122,7 @@ export async function redisPlace(workers: number, makeClock: ClockMaker | null):
     linksOf: (worker) => [proxies[worker]!],
     faults: faultsOf(pair),
     skipped: pair.clock ? {} : { "server-clock": "there is no C compiler, or this is no Linux" },
-    heal: () => Promise.resolve(pair.clock ? pair.step(0) : undefined),
+    heal: () => Promise.resolve(pair.heal()),
     residue: (boundMs) => residueOf(pair.master, boundMs),
     [Symbol.asyncDispose]: () => disposal.disposeAsync(),
   };

@@ -91,7 +91,9 @@ export async function run(options: RunOptions): Promise<RunResult> {
     options.onFault?.(event, fleet.grants);
   });
   await pause(Math.max(CALM_MS, (untilUs - nowUs()) / 1_000));
-  await place.heal();
+  const healUs = nowUs();
+  const healing = await place.heal();
+  if (healing) done.push({ atUs: healUs, untilUs: nowUs(), fault: "heal", ...healing });
   fleet.clocks.forEach((clock) => clock.set(0));
   await fleet.finish();
   const endUs = nowUs();
