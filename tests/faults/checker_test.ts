@@ -62,6 +62,19 @@ Deno.test("an overlap is excused by a loss at the server between, if late writes
   assertEquals(run({ wrote: [55] }, flush)[0], ["1 overlap", "1 stale-write"]);
 });
 
+Deno.test("a lease that was lost before it was known may overlap the next one", () => {
+  const next = { ...first, invoke: 18, token: "7", wrote: [21], ...left };
+  const run = (fault: FaultEvent, story: Partial<Story> = {}) =>
+    kindsOf(judge([next, { ...second, invoke: 12, granted: 50, token: "6", ...left, ...story }], {
+      faults: [fault],
+    }))[0];
+  const lost = { ...flush, atUs: 15 };
+  assertEquals(run(lost, { refused: [51] }), []);
+  assertEquals(run({ ...lost, destructive: false }), ["1 overlap"]);
+  assertEquals(run({ ...lost, atUs: 11 }), ["1 overlap"], "before it was asked for");
+  assertEquals(run(lost, { wrote: [51] }), ["1 overlap", "1 stale-write"]);
+});
+
 Deno.test("an overlap with a thief is excused", () => {
   const thief = { ...second, granted: 40, wrote: [50], ...left };
   const robbed = { ...first, lost: 90, ...left };

@@ -53,14 +53,18 @@ export function overlapExcuse(
   earlier: Call,
   later: Call,
 ): FaultEvent | undefined {
-  const fault = betweenGrants(faults.filter(({ destructive }) => destructive), earlier, later);
-  if (!fault) return undefined;
   const isInOrder = (earlier.token ?? 0n) <= (later.token ?? 0n);
   const [loser, winner] = isInOrder ? [earlier, later] : [later, earlier];
+  if (hasWrittenLate(loser, winner)) return undefined;
+  return betweenGrants(faults.filter(({ destructive }) => destructive), earlier, later) ??
+    (isInOrder ? undefined : lateNewsExcuse(faults, loser, winner));
+}
+
+/** Whether the resource took a write of the loser after the winner's first. */
+function hasWrittenLate(loser: Call, winner: Call): boolean {
   const wonUs = winner.events.find(({ kind }) => kind === "wrote")?.atUs ?? Infinity;
-  const isLate = (event: WorkerEvent) =>
-    event.kind === "wrote" && (event.sentUs ?? event.atUs) > wonUs;
-  return loser.events.some(isLate) ? undefined : fault;
+  const sentUs = ({ sentUs, atUs }: WorkerEvent) => sentUs ?? atUs;
+  return loser.events.some((event) => event.kind === "wrote" && sentUs(event) > wonUs);
 }
 
 /**
@@ -74,13 +78,10 @@ export function lateNewsExcuse(
   winner: Call,
 ): FaultEvent | undefined {
   if (loser.invokeUs > winner.grantedUs || loser.token === winner.token) return undefined;
-  const wonUs = winner.events.find(({ kind }) => kind === "wrote")?.atUs ?? Infinity;
-  const isTaken = loser.events.some(({ kind, sentUs = 0 }) => kind === "wrote" && sentUs > wonUs);
-  return isTaken
-    ? undefined
-    : faults.findLast((fault) =>
-      fault.destructive && fault.atUs <= winner.grantedUs && endOf(fault) >= loser.invokeUs
-    );
+  if (hasWrittenLate(loser, winner)) return undefined;
+  return faults.findLast((fault) =>
+    fault.destructive && fault.atUs <= winner.grantedUs && endOf(fault) >= loser.invokeUs
+  );
 }
 
 /** The faults that may have cost a worker's waiters their turn. */
