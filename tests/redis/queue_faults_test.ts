@@ -12,6 +12,7 @@ import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import { median, say } from "../processes/figures.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
+import { traceOrder } from "./order_trace.ts";
 import { randomOf, seedOf } from "../processes/random.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 import { inversions } from "../processes/workers.ts";
@@ -119,6 +120,7 @@ Deno.test("RedisLock serves everybody while grants get lost at random", async ()
 Deno.test("RedisLock serves everybody while subscribers are killed twice a second", async () => {
   await using server = await startRedis();
   {
+    using trace = await traceOrder(server, NAME);
     await using fleet = await fleetOn(fourOf(server.url), 1);
     let kills = 0;
     await endure(fleet, async (untilMs) => {
@@ -129,7 +131,13 @@ Deno.test("RedisLock serves everybody while subscribers are killed twice a secon
     });
     assert(kills >= 4);
     const { grants } = fleet;
-    say(`${kills} kills, ${grants.length} grants, ${inversions(grants)} out of order`);
+    const { inversions: late, pairs, unexplained, barged } = await trace.report(grants);
+    assertEquals(late, inversions(grants));
+    assertEquals(barged, 0, "nobody in the queue was passed over without being parked");
+    assertEquals(unexplained, [], "who was overtaken was parked");
+    say(
+      `${kills} kills, ${grants.length} grants, ${late} out of order (${pairs} pairs): all parked`,
+    );
   }
   await nothingLeft(server);
 });
