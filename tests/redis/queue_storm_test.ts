@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { say } from "../processes/figures.ts";
 import { randomOf, seedOf } from "../processes/random.ts";
-import { nothingLeft } from "./traces.ts";
+import { nothingAtLast } from "./traces.ts";
 import { inversions, overlaps, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
@@ -68,5 +68,5 @@ Deno.test("RedisLock: nobody overlaps and everybody is served in a storm of faul
   } finally {
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
-  await nothingLeft(server);
+  await nothingAtLast(server, TTL_MS);
 });

@@ -16,6 +16,8 @@ import { nothingLeft, provenInboxes } from "./traces.ts";
 
 /** Far longer than any test waits: nothing is solved by an expiry. */
 export const TTL_MS = 60_000;
+/** The longest life in ms that a scene asks for. */
+const LONGEST_MS = 600_000;
 /** What must come at once must come before half a claim is over. */
 export const AT_ONCE_MS = 1_500;
 
@@ -51,7 +53,7 @@ export async function play(scene: (stage: Stage) => Promise<void>): Promise<void
     await near.close();
     await far.close();
   }
-  await nothingLeft(server);
+  await nothingLeft(server, LONGEST_MS);
 }
 
 function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Gates): Stage {

@@ -15,9 +15,12 @@ import { startProxy, type Verdict } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
-import { Gate } from "./gated_client.ts";
+import type { Gate } from "./gated_client.ts";
 import { AT_ONCE_MS, TTL_MS } from "./race_stage.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
+
+/** The longest life in ms that a scene asks for. */
+const LONGEST_MS = 600_000;
 
 const SCRIPTS = { ask: ASK, leave: LEAVE, renew: RENEW };
 
@@ -92,7 +95,7 @@ export async function playOnWire(
       await near.close();
     }
   }
-  await nothingLeft(server);
+  await nothingLeft(server, LONGEST_MS);
 }
 
 function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireStage {
