@@ -4,11 +4,12 @@
  *
  * @module
  */
+import { assertEquals } from "@std/assert";
 import { type LockKeys, lockKeys } from "../../redis/keys.ts";
 import type { RedisServer } from "../servers/redis.ts";
 import { connectResp } from "../servers/resp.ts";
 import { waitUntil } from "../servers/wait.ts";
-import type { Grant } from "../processes/workers.ts";
+import { type Grant, inversions } from "../processes/workers.ts";
 
 /** A grant as the server made it. */
 interface TracedGrant {
@@ -61,6 +62,15 @@ export async function traceOrder(server: RedisServer, name: string): Promise<Ord
     },
     [Symbol.dispose]: () => connection[Symbol.dispose](),
   };
+}
+
+/** Asserts that nobody was overtaken but those who were parked; what to say of it. */
+export async function explainOrder(trace: OrderTrace, grants: readonly Grant[]): Promise<string> {
+  const { inversions: late, pairs, unexplained, barged } = await trace.report(grants);
+  assertEquals(late, inversions(grants));
+  assertEquals(barged, 0, "nobody in the queue was passed over without being parked");
+  assertEquals(unexplained, [], "who was overtaken was parked");
+  return `${grants.length} grants, ${late} out of order (${pairs} pairs), all parked`;
 }
 
 /** The queue of one lock, as the commands of the scripts make it. */
@@ -132,22 +142,22 @@ function compare(
   const inOrder = [...grants].sort((a, b) => BigInt(a.token) < BigInt(b.token) ? -1 : 1);
   const latestCallUs: number[] = [];
   const unexplained: string[] = [];
-  let inversions = 0;
+  let late = 0;
   let pairs = 0;
-  for (const [i, late] of inOrder.entries()) {
-    const queuedUs = late.queuedUs ?? Infinity;
+  for (const [i, grant] of inOrder.entries()) {
+    const queuedUs = grant.queuedUs ?? Infinity;
     const before = pairs;
     for (let j = i - 1; j >= 0 && latestCallUs[j]! > queuedUs; j--) {
       const { calledUs, token } = inOrder[j]!;
       if (calledUs <= queuedUs) continue;
       pairs++;
-      const value = traced.get(late.token)?.value;
+      const value = traced.get(grant.token)?.value;
       if (value !== undefined && traced.get(token)?.parked.has(value)) continue;
       unexplained.push(`${value} was overtaken by ${traced.get(token)?.value}`);
     }
-    if (pairs > before) inversions++;
-    latestCallUs.push(Math.max(latestCallUs.at(-1) ?? -Infinity, late.calledUs));
+    if (pairs > before) late++;
+    latestCallUs.push(Math.max(latestCallUs.at(-1) ?? -Infinity, grant.calledUs));
   }
   const barged = [...traced.values()].reduce((sum, { overtaken }) => sum + overtaken.length, 0);
-  return { inversions, pairs, unexplained, barged };
+  return { inversions: late, pairs, unexplained, barged };
 }
