@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "9bf6fa1ee92d524f6edff3f11d3e2633f9565711",
+  sha1: "f1bf73bccd60f59ebd2e15f044363fc7aa35b08d",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -60,9 +60,14 @@ export const ASK: Script = {
     "local function nextWaiter(me, mine, lapsed)",
     "local claimant = lapsed and string.match(lapsed, '^u(.-) ')",
     "if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end",
+    "local deaf = {}",
     "while true do",
     "local head = redis.call('ZPOPMIN', KEYS[2])",
     "local value = head[1]",
+    "if not value and deaf[1] then",
+    "for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end",
+    "return unpack(deaf[1])",
+    "end",
     "if not value or value == me then return value end",
     "local _, _, claim, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))",
     "local found = redis.call('HMGET', KEYS[3], 'i' .. (inbox or ''), 'p' .. (inbox or ''))",
@@ -71,6 +76,8 @@ export const ASK: Script = {
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
     "elseif inbox and not (found[2] and listens(inbox) == false) then",
     "return value, claim, inbox, head[2]",
+    "elseif inbox then",
+    "deaf[#deaf + 1] = { value, math.min(claim, 1000), inbox, head[2] }",
     "end",
     "end",
     "end",
@@ -172,7 +179,7 @@ export const ASK: Script = {
 
 /** `scripts/leave.lua`. */
 export const LEAVE: Script = {
-  sha1: "52212b813a78a5730e4bcf2ef70942673b8354cf",
+  sha1: "23c4428978c54c3379c441342a9fde4cba5ec421",
   source: [
     "local time, now",
     "local function tell(inbox, message)",
@@ -214,9 +221,14 @@ export const LEAVE: Script = {
     "local function nextWaiter(me, mine, lapsed)",
     "local claimant = lapsed and string.match(lapsed, '^u(.-) ')",
     "if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end",
+    "local deaf = {}",
     "while true do",
     "local head = redis.call('ZPOPMIN', KEYS[2])",
     "local value = head[1]",
+    "if not value and deaf[1] then",
+    "for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end",
+    "return unpack(deaf[1])",
+    "end",
     "if not value or value == me then return value end",
     "local _, _, claim, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))",
     "local found = redis.call('HMGET', KEYS[3], 'i' .. (inbox or ''), 'p' .. (inbox or ''))",
@@ -225,6 +237,8 @@ export const LEAVE: Script = {
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
     "elseif inbox and not (found[2] and listens(inbox) == false) then",
     "return value, claim, inbox, head[2]",
+    "elseif inbox then",
+    "deaf[#deaf + 1] = { value, math.min(claim, 1000), inbox, head[2] }",
     "end",
     "end",
     "end",
@@ -333,7 +347,7 @@ export const RENEW: Script = {
 
 /** `scripts/steal.lua`. */
 export const STEAL: Script = {
-  sha1: "8c194fde608c25fc5c6743c584bfbd5ce1c699b7",
+  sha1: "786bc5475130211948eb0e7427d365abdbc5dc18",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -376,9 +390,14 @@ export const STEAL: Script = {
     "local function nextWaiter(me, mine, lapsed)",
     "local claimant = lapsed and string.match(lapsed, '^u(.-) ')",
     "if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end",
+    "local deaf = {}",
     "while true do",
     "local head = redis.call('ZPOPMIN', KEYS[2])",
     "local value = head[1]",
+    "if not value and deaf[1] then",
+    "for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end",
+    "return unpack(deaf[1])",
+    "end",
     "if not value or value == me then return value end",
     "local _, _, claim, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))",
     "local found = redis.call('HMGET', KEYS[3], 'i' .. (inbox or ''), 'p' .. (inbox or ''))",
@@ -387,6 +406,8 @@ export const STEAL: Script = {
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
     "elseif inbox and not (found[2] and listens(inbox) == false) then",
     "return value, claim, inbox, head[2]",
+    "elseif inbox then",
+    "deaf[#deaf + 1] = { value, math.min(claim, 1000), inbox, head[2] }",
     "end",
     "end",
     "end",

@@ -13,13 +13,19 @@ local function give(value, life)
 end
 -- Takes the first waiter that lives out of the queue, for a lock that is free: its value, details and
 -- ticket. Passes over those whose inbox has no lease or no listener. An inbox that let a claim run out
--- unconfirmed is parked whole.
+-- unconfirmed is parked whole. If nobody listens at all, subscribers were cut off together rather than
+-- dead: all keep their places, and the first one gets a short claim to come back in.
 local function nextWaiter(me, mine, lapsed)
   local claimant = lapsed and string.match(lapsed, '^u(.-) ')
   if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end
+  local deaf = {}
   while true do
     local head = redis.call('ZPOPMIN', KEYS[2])
     local value = head[1]
+    if not value and deaf[1] then
+      for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end
+      return unpack(deaf[1])
+    end
     if not value or value == me then return value end
     local _, _, claim, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))
     local found = redis.call('HMGET', KEYS[3], 'i' .. (inbox or ''), 'p' .. (inbox or ''))
@@ -28,6 +34,8 @@ local function nextWaiter(me, mine, lapsed)
       redis.call('HDEL', KEYS[3], 'd' .. value)
     elseif inbox and not (found[2] and listens(inbox) == false) then
       return value, claim, inbox, head[2]
+    elseif inbox then
+      deaf[#deaf + 1] = { value, math.min(claim, 1000), inbox, head[2] }
     end
   end
 end

@@ -5,11 +5,12 @@ import { assert, assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { say } from "../processes/figures.ts";
-import { keysLeft } from "./residue.ts";
+import { nothingLasts, onlyFencesLeft } from "./traces.ts";
 import { type Grant, inversions, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 3_000;
+const TTL_MS = 10_000;
 const PROCESSES = 4;
 const WAITERS = 50;
 const SEED = Number(Deno.env.get("HOLDFAST_SEED") ?? 20_261_120);
@@ -21,7 +22,7 @@ function start(server: RedisServer, aborts: boolean): Worker[] {
     client: "node-redis",
     url: server.url,
     keyPrefix: "fifo:",
-    ttlMs: 10_000,
+    ttlMs: TTL_MS,
   } as const;
   return Array.from({ length: PROCESSES }, (_, i) => {
     const waiters = Math.floor((WAITERS + i) / PROCESSES);
@@ -33,14 +34,11 @@ function all(workers: readonly Worker[]): Grant[] {
   return workers.flatMap(({ grants }) => grants);
 }
 
-/** Tokens are unique, nobody was overtaken, nothing is left on the server. */
-async function check(server: RedisServer, grants: readonly Grant[]): Promise<void> {
+/** Tokens are unique, nobody was overtaken. */
+function check(grants: readonly Grant[]): void {
   assertEquals(new Set(grants.map(({ token }) => token)).size, grants.length);
   assert(grants.length >= GRANTS);
   assertEquals(inversions(grants), 0, `seed ${SEED}`);
-  await waitUntil("only fencing keys are left", async () => {
-    return (await keysLeft(server.command)).length === 0;
-  }, 60_000);
 }
 
 Deno.test("RedisLock serves waiters of several processes in order", async () => {
@@ -49,10 +47,11 @@ Deno.test("RedisLock serves waiters of several processes in order", async () => 
   try {
     await waitUntil("enough were granted", () => all(workers).length >= GRANTS, BOUND_MS);
     for (const worker of workers) assertEquals(await worker.finish(), 0);
-    await check(server, all(workers));
+    check(all(workers));
   } finally {
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
+  await onlyFencesLeft(server, TTL_MS);
 });
 
 Deno.test("RedisLock keeps the order when waiters time out and processes are killed", async () => {
@@ -67,8 +66,9 @@ Deno.test("RedisLock keeps the order when waiters time out and processes are kil
     workers[1]!.kill("SIGKILL");
     await waitUntil("enough were granted", reached(1), BOUND_MS);
     for (const worker of workers.slice(2)) assertEquals(await worker.finish(), 0);
-    await check(server, all(workers));
+    check(all(workers));
   } finally {
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
+  await nothingLasts(server, TTL_MS);
 });

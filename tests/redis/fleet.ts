@@ -27,6 +27,9 @@ export interface FleetOptions {
   readonly holdMs?: number;
 }
 
+/** How many {@linkcode startFifty} starts. */
+export const WAITERS = 50;
+
 /** Waiters at work. */
 export interface Fleet extends AsyncDisposable {
   readonly grants: Grant[];
@@ -57,6 +60,16 @@ export class Gauge {
   leave(lease: Lease): void {
     if (this.#holder === lease) this.#holder = null;
   }
+}
+
+/** 50 waiters of as many instances as there are URLs. */
+export function startFifty(urls: readonly string[], name: string, holdMs = 0): Promise<Fleet> {
+  return startFleet({ urls, name, waiters: WAITERS, holdMs, options: { ttlMs: 10_000 } });
+}
+
+/** The same server for each of four instances. */
+export function fourOf(url: string): string[] {
+  return Array.from({ length: 4 }, () => url);
 }
 
 /** Starts the waiters. */

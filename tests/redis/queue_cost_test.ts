@@ -8,10 +8,11 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import { say } from "../processes/figures.ts";
-import { nothingLeft, provenInboxes } from "./traces.ts";
+import { onlyFencesLeft, provenInboxes } from "./traces.ts";
 import { startWorker, type Worker } from "../processes/workers.ts";
 
 const PROCESSES = 4;
+const TTL_MS = 10_000;
 const IDLE_MS = 5_000;
 const BOUND_MS = 60_000;
 /** The soak runs the full figure. */
@@ -23,7 +24,7 @@ function start(server: RedisServer, waiters: number): Worker[] {
     client: "node-redis",
     url: server.url,
     keyPrefix: "lock:",
-    ttlMs: 10_000,
+    ttlMs: TTL_MS,
   } as const;
   return Array.from(
     { length: PROCESSES },
@@ -76,7 +77,7 @@ Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a sec
     await lock[Symbol.asyncDispose]();
     await client.close();
   }
-  await nothingLeft(server);
+  await onlyFencesLeft(server, TTL_MS);
 });
 
 Deno.test("RedisLock sends two commands per cycle while others wait", async () => {
@@ -92,5 +93,5 @@ Deno.test("RedisLock sends two commands per cycle while others wait", async () =
   const perCycle = await commands(server) / grants();
   say(`${grants()} grants, ${perCycle.toFixed(4)} commands each`);
   assertLessOrEqual(perCycle, 2.05);
-  await nothingLeft(server);
+  await onlyFencesLeft(server, TTL_MS);
 });

@@ -116,6 +116,31 @@ for (const waiters of [1, 100]) {
   });
 }
 
+Deno.test("RedisLock: if all who waited are dead, one who comes waits for a short claim at most", async () => {
+  await using server = await startRedis();
+  {
+    await using scene = await open(server, { waiters: 100 });
+    const held = await scene.holder.acquire(scene.name);
+    await waitUntil("the process waits", async () => await scene.waiting() === 100);
+    await waitUntil("its inbox is proven", async () => {
+      return (await provenInboxes(server.command, scene.details)).length === 1;
+    });
+    const [inbox] = await provenInboxes(server.command, scene.details);
+    scene.worker.kill("SIGKILL");
+    await waitUntil("the server has noticed", async () => {
+      return await listeners(server.command, inbox!) === 0;
+    });
+    const releasedMs = performance.now();
+    await held.release();
+    const lease = await within("it is granted", scene.next.acquire(scene.name));
+    const waitedMs = performance.now() - releasedMs;
+    say(`all 100 killed: release to grant of the next who came ${Math.round(waitedMs)} ms`);
+    assertLess(waitedMs, CLAIM_MS);
+    await lease.release();
+  }
+  await nothingLasts(server);
+});
+
 Deno.test("RedisLock: a frozen process with 100 waiters costs the next one a claim in all", async () => {
   await using server = await startRedis();
   {

@@ -1,6 +1,6 @@
 /**
- * What goes wrong while many wait: lost messages, killed subscribers, forgotten scripts, full memory,
- * a restart. Nobody waits for ever, nobody overlaps, and the order is kept where the queue survives.
+ * What goes wrong while many wait: lost messages, killed subscribers, forgotten scripts, full memory.
+ * Nobody waits for ever, nobody overlaps, and the order is kept where the queue survives.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { lockKeys } from "../../redis/keys.ts";
@@ -8,39 +8,26 @@ import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../conformance/wait.ts";
 import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { connectResp } from "../servers/resp.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import { median, say } from "../processes/figures.ts";
-import { type Fleet, startFleet } from "./fleet.ts";
+import { type Fleet, fourOf, startFifty, WAITERS } from "./fleet.ts";
+import { explainOrder, traceOrder } from "./order_trace.ts";
 import { randomOf, seedOf } from "../processes/random.ts";
-import { passedOver, watchQueue } from "./queue_watch.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
-import { type Grant, inversions } from "../processes/workers.ts";
+import { inversions } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 /** How long each kind of fault goes on, in ms. */
 const FAULTY_MS = SOAK ? 60_000 : 2_000;
 const CLAIM_MS = 3_000;
-const WAITERS = 50;
 const NAME = "n";
 
 /** Whether a chunk tells of a grant. */
 function isGrant(chunk: Uint8Array): boolean {
   return new TextDecoder().decode(chunk).includes("\r\ng\n");
-}
-
-function lastToken(grants: readonly Grant[]): string {
-  return grants.map(({ token }) => BigInt(token)).reduce((a, b) => a > b ? a : b).toString();
-}
-
-/** 50 waiters of four instances. */
-function fleetOn(urls: readonly string[], holdMs = 0): Promise<Fleet> {
-  return startFleet({ urls, name: NAME, waiters: WAITERS, holdMs, options: { ttlMs: 10_000 } });
-}
-
-function fourOf(url: string): string[] {
-  return Array.from({ length: 4 }, () => url);
 }
 
 /** Works under faults for a while, then without, until everybody was served. */
@@ -104,10 +91,11 @@ Deno.test("RedisLock serves everybody while grants get lost at random", async ()
   await using server = await startRedis();
   {
     await using disposal = new AsyncDisposableStack();
+    const trace = disposal.use(await traceOrder(server, NAME));
     const proxies: FaultProxy[] = [];
     for (let i = 0; i < 4; i++) proxies.push(disposal.use(startProxy(server)));
     const fleet = disposal.use(
-      await fleetOn(proxies.map(({ hostname, port }) => `redis://${hostname}:${port}`), 1),
+      await startFifty(proxies.map(({ hostname, port }) => `redis://${hostname}:${port}`), NAME, 1),
     );
     await endure(fleet, async (untilMs) => {
       for (const proxy of proxies) {
@@ -116,16 +104,16 @@ Deno.test("RedisLock serves everybody while grants get lost at random", async ()
       await waitUntil("time is up", () => performance.now() > untilMs, 2 * FAULTY_MS);
       for (const proxy of proxies) proxy.onReply = undefined;
     });
-    say(`seed ${seed}: ${fleet.grants.length} grants`);
+    say(`seed ${seed}: ${await explainOrder(trace, fleet.grants)}`);
   }
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock serves everybody while subscribers are killed twice a second, and only the parked are passed over", async () => {
+Deno.test("RedisLock serves everybody while subscribers are killed twice a second", async () => {
   await using server = await startRedis();
   {
-    await using watch = await watchQueue(server.url, lockKeys("lock:", NAME));
-    await using fleet = await fleetOn(fourOf(server.url), 1);
+    using trace = await traceOrder(server, NAME);
+    await using fleet = await startFifty(fourOf(server.url), NAME, 1);
     let kills = 0;
     await endure(fleet, async (untilMs) => {
       while (performance.now() < untilMs) {
@@ -134,18 +122,26 @@ Deno.test("RedisLock serves everybody while subscribers are killed twice a secon
       }
     });
     assert(kills >= 4);
-    const { grants } = fleet;
-    const isSeen = () =>
-      watch.grants.length > 0 && watch.grants.at(-1)!.token === lastToken(grants);
-    await waitUntil("all grants are seen", isSeen);
-    const { count, inQueue } = passedOver(grants, watch.grants);
-    const outOfOrder = inversions(grants);
-    say(
-      `${kills} kills, ${grants.length} grants, ${watch.parkings} parked; ${outOfOrder} grants out ` +
-        `of order: ${count} times was somebody passed over, ${inQueue} of them in the queue`,
-    );
-    assert(watch.parkings > 0);
-    assertEquals(inQueue, 0);
+    say(`${kills} kills: ${await explainOrder(trace, fleet.grants)}`);
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock keeps the order while somebody listens to everything", async () => {
+  await using server = await startRedis();
+  {
+    using monitor = await connectResp(server.url);
+    await monitor.command("PSUBSCRIBE", "*");
+    let heard = 0;
+    const listening = (async () => {
+      for (;;) heard += (await monitor.next() as string[])[0] === "pmessage" ? 1 : 0;
+    })();
+    listening.catch(() => {}); // it ends with its connection
+    await using fleet = await startFifty(fourOf(server.url), NAME);
+    await endure(fleet, (untilMs) => pause(untilMs - performance.now()));
+    say(`${fleet.grants.length} grants, ${heard} messages heard`);
+    assert(heard > 0);
+    assertEquals(inversions(fleet.grants), 0);
   }
   await nothingLeft(server);
 });
@@ -155,7 +151,7 @@ Deno.test("RedisLock keeps the order while scripts are flushed at random", async
   const random = randomOf(seed);
   await using server = await startRedis();
   {
-    await using fleet = await fleetOn(fourOf(server.url));
+    await using fleet = await startFifty(fourOf(server.url), NAME);
     await endure(fleet, async (untilMs) => {
       while (performance.now() < untilMs) {
         await server.command("SCRIPT", "FLUSH");
@@ -175,7 +171,7 @@ Deno.test("RedisLock keeps the order while memory is full at random", async () =
   const random = randomOf(seed);
   await using server = await startRedis();
   {
-    await using fleet = await fleetOn(fourOf(server.url));
+    await using fleet = await startFifty(fourOf(server.url), NAME);
     await endure(fleet, async (untilMs) => {
       while (performance.now() < untilMs) {
         await server.command("CONFIG", "SET", "maxmemory", 1);
@@ -192,60 +188,8 @@ Deno.test("RedisLock keeps the order while memory is full at random", async () =
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async () => {
-  await using server = await startRedis({
-    args: ["--appendonly", "yes", "--appendfsync", "always"],
-  });
-  const { command } = server;
-  {
-    const holder = await openRedisClient("node-redis", server.url);
-    await using lock = new RedisLock(holder.client);
-    const held = await lock.acquire(NAME);
-    await using fleet = await fleetOn(fourOf(server.url));
-    const { waiting } = lockKeys("lock:", NAME);
-    await waitUntil("all wait", async () => await command("ZCARD", waiting) === WAITERS);
-    await waitUntil("all listen", async () => await channels(server) === 4);
-    await server.restart();
-    assertEquals(await command("ZCARD", waiting), WAITERS, "the queue survived");
-    await waitUntil("all listen again", async () => await channels(server) === 4);
-    assert(held.remainingMs > 0);
-    await held.release();
-    await within("everybody is served", fleet.finish());
-    assertEquals([fleet.overlaps, fleet.refusals, inversions(fleet.grants)], [0, 0, 0]);
-    assert(fleet.grants.length >= WAITERS);
-    await lock[Symbol.asyncDispose]();
-    await holder.close();
-  }
-  await nothingLeft(server);
-});
-
-Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 wait", async () => {
-  await using server = await startRedis();
-  const holder = await openRedisClient("node-redis", server.url);
-  {
-    await using lock = new RedisLock(holder.client);
-    const held = await lock.acquire(NAME);
-    await using fleet = await fleetOn(fourOf(server.url), 1);
-    const { waiting } = lockKeys("lock:", NAME);
-    await waitUntil("all wait", async () => await server.command("ZCARD", waiting) === WAITERS);
-    await server.restart();
-    // The lease is lost with the server's data; what it guards is for the fencing token to guard.
-    await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
-    await within("everybody is served", fleet.finish());
-    assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
-    assert(fleet.grants.every(({ token }) => BigInt(token) > held.fencingToken));
-    await held.release();
-  }
-  await holder.close();
-  await nothingLeft(server);
-});
-
 /** How often the server refused for a reason. */
 async function refused(server: RedisServer, code: string): Promise<number> {
   const info = String(await server.command("INFO", "errorstats"));
   return Number(new RegExp(`errorstat_${code}:count=(\\d+)`).exec(info)?.[1] ?? 0);
-}
-
-async function channels(server: RedisServer): Promise<number> {
-  return (await server.command("PUBSUB", "CHANNELS", "holdfast:inbox:*") as string[]).length;
 }

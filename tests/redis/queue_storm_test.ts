@@ -7,8 +7,9 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { say } from "../processes/figures.ts";
 import { randomOf, seedOf } from "../processes/random.ts";
-import { nothingLeft } from "./traces.ts";
-import { inversions, overlaps, startWorker, type Worker } from "../processes/workers.ts";
+import { explainOrder, traceOrder } from "./order_trace.ts";
+import { nothingAtLast } from "./traces.ts";
+import { overlaps, startWorker, type Worker } from "../processes/workers.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
@@ -24,8 +25,7 @@ const FAULTS: Fault[] = [
     worker.kill("SIGCONT");
   },
   (_workers, { command }) => command("CLIENT", "KILL", "TYPE", "pubsub"),
-  // All but the observer itself.
-  (_workers, { command }) => command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+  (_workers, server) => killCommandConnections(server),
   (_workers, { command }) => command("SCRIPT", "FLUSH"),
   async (_workers, { command }, random) => {
     await command("CONFIG", "SET", "maxmemory", 1);
@@ -39,11 +39,22 @@ const FAULTS: Fault[] = [
   },
 ];
 
+/** All but the observers: this one, and the one that follows the order. */
+async function killCommandConnections({ command }: RedisServer): Promise<void> {
+  const own = await command("CLIENT", "ID");
+  const list = String(await command("CLIENT", "LIST", "TYPE", "normal")).trim().split("\n");
+  for (const line of list) {
+    const [, id, flags] = /^id=(\d+) .* flags=(\w+) /.exec(line)!;
+    if (Number(id) !== own && !flags!.includes("O")) await command("CLIENT", "KILL", "ID", id!);
+  }
+}
+
 Deno.test("RedisLock: nobody overlaps and everybody is served in a storm of faults", async () => {
   const seed = seedOf();
   say(`seed ${seed}`);
   const random = randomOf(seed);
   await using server = await startRedis();
+  const trace = await traceOrder(server, "n");
   const workers = (["node-redis", "ioredis", "deno-redis-like"] as const).map((client, i) => {
     const common = { client, url: server.url, keyPrefix: "lock:", ttlMs: TTL_MS };
     const spec = { strategy: "redis", ...common } as const;
@@ -64,9 +75,10 @@ Deno.test("RedisLock: nobody overlaps and everybody is served in a storm of faul
     assertEquals(await Promise.all(served), [0, 0, 0]);
     assertEquals(overlaps(grants()), 0, `seed ${seed}`);
     assertEquals(new Set(grants().map(({ token }) => token)).size, grants().length);
-    say(`${grants().length} grants, ${inversions(grants())} out of order`);
+    say(await explainOrder(trace, grants()));
   } finally {
+    trace[Symbol.dispose]();
     for (const worker of workers) await worker[Symbol.asyncDispose]();
   }
-  await nothingLeft(server);
+  await nothingAtLast(server, TTL_MS);
 });

@@ -8,7 +8,6 @@ import type { Lease } from "../../mod.ts";
 import { type LockKeys, lockKeys } from "../../redis/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../conformance/wait.ts";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
@@ -17,6 +16,8 @@ import { nothingLeft, provenInboxes } from "./traces.ts";
 
 /** Far longer than any test waits: nothing is solved by an expiry. */
 export const TTL_MS = 60_000;
+/** The longest life in ms that a scene asks for. */
+const LONGEST_MS = 600_000;
 /** What must come at once must come before half a claim is over. */
 export const AT_ONCE_MS = 1_500;
 
@@ -27,8 +28,6 @@ export interface Stage {
   /** The one whose traffic is tampered with. */
   readonly lock: RedisLock;
   readonly gates: Gates;
-  /** The wire between that one and the server. */
-  readonly proxy: FaultProxy;
   readonly other: RedisLock;
   /** What the lock key holds. */
   holder(): Promise<string | null>;
@@ -43,29 +42,26 @@ export interface Stage {
 /** Plays a scene; nothing of it is left on the server. */
 export async function play(scene: (stage: Stage) => Promise<void>): Promise<void> {
   await using server = await startRedis();
-  await using proxy = startProxy(server);
   const near = await openRedisClient("node-redis", server.url);
-  const far = await openRedisClient("node-redis", `redis://${proxy.hostname}:${proxy.port}`);
+  const far = await openRedisClient("node-redis", server.url);
   try {
     const { client, gates } = gated(far.client);
     await using lock = new RedisLock(client, { ttlMs: TTL_MS });
     await using other = new RedisLock(near.client, { ttlMs: TTL_MS });
-    await scene(stage({ server, proxy, lock, other, gates }));
+    await scene(stage(server, lock, other, gates));
   } finally {
     await near.close();
     await far.close();
   }
-  await nothingLeft(server);
+  await nothingLeft(server, LONGEST_MS);
 }
 
-function stage(actors: Pick<Stage, "server" | "proxy" | "lock" | "other" | "gates">): Stage {
+function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Gates): Stage {
   const keys = lockKeys("lock:", "n");
-  const { lock, other, server: { command } } = actors;
+  const { command } = server;
   const waiting = async () => Number(await command("ZCARD", keys.waiting));
   return {
-    ...actors,
-    keys,
-    waiting,
+    ...{ server, keys, lock, other, gates, waiting },
     holder: async () => await command("GET", keys.lock) as string | null,
     async queueUp(signal) {
       const held = await other.acquire("n");

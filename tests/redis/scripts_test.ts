@@ -185,6 +185,28 @@ Deno.test("waiters whose inbox has no lease, or no listener, are passed over", a
   assertEquals(state, 1, "a deaf one that asks is alive");
 });
 
+Deno.test("if nobody listens all keep their places, and the first one gets a short claim", async () => {
+  await using redis = await open();
+  const owners = ["b", "c", "d"];
+  await redis.ask({ owner: "a" });
+  for (const owner of owners) await redis.ask({ owner, inbox: owner });
+  for (const inbox of owners) await redis.command("HSET", "w", `p${inbox}`, 1);
+  await redis.leave("a");
+  assertEquals(await redis.holder(), "b#n");
+  assert(Number(await redis.command("PTTL", "l")) <= 1_000);
+  assertEquals(await redis.queue(), ["c#n", "d#n"]);
+  assertEquals((await redis.ask({ owner: "b", inbox: "b", ticket: 1 }))[0], 1, "it is back");
+  assert(Number(await redis.command("PTTL", "l")) > 4_000);
+  await redis.leave("b", 0, 0);
+  assertEquals(await redis.holder(), null);
+  assertEquals(await redis.queue(), ["c#n", "d#n"], "without handoff, too");
+  await redis.ask({ owner: "late", mode: "try" });
+  assertEquals(await redis.holder(), "c#n", "nobody barges");
+  await redis.command("DEL", "l"); // its claim has run out
+  assertEquals((await redis.ask({ owner: "new", inbox: "new" }))[0], 1, "one that asks is alive");
+  assertEquals(await redis.queue(), []);
+});
+
 Deno.test("an inbox that let a claim run out is parked whole", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
@@ -226,9 +248,11 @@ Deno.test("what the dead have left is swept", async () => {
     await redis.ask({ owner: `gone${i}`, inbox: `gone${i}` });
     await redis.command("HSET", "w", `pgone${i}`, 1);
   }
+  await redis.ask({ owner: "b" });
   await redis.leave("a");
-  assertEquals(await redis.holder(), null, "nobody listens");
+  assertEquals(await redis.holder(), "b#n", "the others do not listen");
   assertEquals(await redis.queue(), []);
+  await redis.leave("b");
   for (let i = 0; i < 200; i++) await redis.command("HSET", "w", `igone${i}`, 1);
   for (let i = 0; i < 64; i++) await redis.ask({ owner: `b${i}` });
   const fields = await redis.command("HKEYS", "w") as string[];

@@ -18,7 +18,7 @@ export type Verdict =
   | "drop"
   | "cut"
   | { readonly delayMs: number }
-  | { readonly until: Promise<void> }
+  | { readonly until: Promise<unknown> }
   | { readonly cutAfterBytes: number };
 
 /** One connection through the proxy, as the hooks see it. */
@@ -32,8 +32,8 @@ export interface ProxyConnection {
 /**
  * Judges a chunk before it travels on. `"drop"` swallows it and all that follows it in this
  * direction of the connection, `"cut"` closes the connection without delivering it, `cutAfterBytes`
- * after having delivered its beginning; a delay, or waiting for a promise, holds up what follows, too.
- * What a hook throws closes the connection, and the proxy's disposal rejects with it.
+ * after having delivered its beginning; a delay, and a promise that is waited for, hold up what
+ * follows, too. What a hook throws closes the connection, and the proxy's disposal rejects with it.
  */
 export type ChunkHook = (chunk: Uint8Array, connection: ProxyConnection) => Verdict;
 
@@ -257,7 +257,7 @@ async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<bo
     return !signal.aborted;
   }
   if ("until" in verdict) {
-    await abortable(verdict.until, signal).catch(() => {});
+    await abortable(verdict.until, signal).catch(() => {}); // cut meanwhile
     return !signal.aborted;
   }
   // Closed at once, it could take back what is not read yet.

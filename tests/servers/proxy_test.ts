@@ -219,6 +219,24 @@ Deno.test("a delayed reply arrives late, and those after it behind it", async ()
   assert(performance.now() - startedAt >= 195);
 });
 
+Deno.test("a reply can be held back until something has happened, or the connection is cut", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  for (const isCut of [false, true]) {
+    await using client = await connect(proxy);
+    const { promise: until, resolve } = Promise.withResolvers<void>();
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+    proxy.onReply = () => (arrive(), { until });
+    await client.send("a");
+    await arrived;
+    assertEquals(client.received, "");
+    if (isCut) proxy.cutAll();
+    else resolve();
+    await waitUntil("it is over", () => isCut ? client.hasEnded : client.received === "a");
+    assertEquals(client.received, isCut ? "" : "a");
+  }
+});
+
 Deno.test("disposing of the proxy ends connections and delays", async () => {
   await using echo = startEcho();
   const proxy = startProxy(echo);

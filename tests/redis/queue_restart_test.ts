@@ -1,0 +1,67 @@
+/**
+ * A server that restarts while many wait, with its data or without.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { lockKeys } from "../../redis/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import { fourOf, startFifty, WAITERS } from "./fleet.ts";
+import { nothingLeft } from "./traces.ts";
+import { inversions } from "../processes/workers.ts";
+
+const NAME = "n";
+
+Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async () => {
+  await using server = await startRedis({
+    args: ["--appendonly", "yes", "--appendfsync", "always"],
+  });
+  const { command } = server;
+  {
+    const holder = await openRedisClient("node-redis", server.url);
+    await using lock = new RedisLock(holder.client);
+    const held = await lock.acquire(NAME);
+    await using fleet = await startFifty(fourOf(server.url), NAME);
+    const { waiting } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await command("ZCARD", waiting) === WAITERS);
+    await waitUntil("all listen", async () => await channels(server) === 4);
+    await server.restart();
+    assertEquals(await command("ZCARD", waiting), WAITERS, "the queue survived");
+    await waitUntil("all listen again", async () => await channels(server) === 4);
+    assert(held.remainingMs > 0);
+    await held.release();
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals, inversions(fleet.grants)], [0, 0, 0]);
+    assert(fleet.grants.length >= WAITERS);
+    await lock[Symbol.asyncDispose]();
+    await holder.close();
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 wait", async () => {
+  await using server = await startRedis();
+  const holder = await openRedisClient("node-redis", server.url);
+  {
+    await using lock = new RedisLock(holder.client);
+    const held = await lock.acquire(NAME);
+    await using fleet = await startFifty(fourOf(server.url), NAME, 1);
+    const { waiting } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await server.command("ZCARD", waiting) === WAITERS);
+    await server.restart();
+    // The lease is lost with the server's data; what it guards is for the fencing token to guard.
+    await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
+    assert(fleet.grants.every(({ token }) => BigInt(token) > held.fencingToken));
+    await held.release();
+  }
+  await holder.close();
+  await nothingLeft(server);
+});
+
+async function channels(server: RedisServer): Promise<number> {
+  return (await server.command("PUBSUB", "CHANNELS", "holdfast:inbox:*") as string[]).length;
+}
