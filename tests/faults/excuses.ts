@@ -10,9 +10,9 @@ import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 const RECORDED_WITHIN_US = 250_000;
 /**
  * How long after a fault is healed, in µs, the waiters that it hit may still be out of the line: all
- * ask again within 2 s, but the first answer may need another round.
+ * ask again within 2 s, and those of a queue that was lost do so in the second round.
  */
-const RECOVERY_US = 3_000_000;
+const RECOVERY_US = 5_000_000;
 
 const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
 
