@@ -38,18 +38,32 @@ export interface OrderTrace extends Disposable {
   report(grants: readonly Grant[]): Promise<OrderReport>;
 }
 
-/** Starts to watch; before anybody asks for the lock. */
+/** Who waits, and who holds. */
+const STANDING =
+  "return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('GET', KEYS[2])}";
+
+/** Starts to watch. */
 export async function traceOrder(server: RedisServer, name: string): Promise<OrderTrace> {
   const connection = await connectResp(server.url);
   await connection.command("MONITOR");
   const queue = new TracedQueue(lockKeys("lock:", name));
+  // What it is at this very command; what was seen before is in it.
+  const begin = crypto.randomUUID();
+  const { lock, waiting } = lockKeys("lock:", name);
+  const [standing, holder] = await server.command("EVAL", STANDING, 2, waiting, lock, begin) as [
+    string[],
+    string?,
+  ];
+  queue.begin(holder ?? "", standing);
+  let isLive = false;
   let seen = "";
   const reading = (async () => {
     for (;;) {
       const line = String(await connection.next());
       const words = [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, word]) => word!);
       if (words[0]?.toUpperCase() === "ECHO") seen = words[1]!;
-      else queue.execute(words);
+      else if (isLive) queue.execute(words);
+      else isLive = words.at(-1) === begin;
     }
   })();
   reading.catch(() => {}); // the connection was closed
@@ -98,6 +112,12 @@ class TracedQueue {
     else if (command === "ZADD") this.#enter(args[1]!, Number(args[0]));
     else if (command === "ZREM") this.#leave(args[0]!);
     else if (command === "ZPOPMIN") this.#pop();
+  }
+
+  /** Who holds the lock already, and who waits: values and tickets, in turn. */
+  begin(holder: string, list: readonly string[]): void {
+    this.#holder = holder;
+    for (let i = 0; i < list.length; i += 2) this.#enter(list[i]!, Number(list[i + 1]));
   }
 
   #enter(value: string, ticket: number): void {

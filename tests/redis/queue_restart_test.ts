@@ -2,6 +2,7 @@
  * A server that restarts while many wait, with its data or without.
  */
 import { assert, assertEquals } from "@std/assert";
+import { LEAVE } from "../../redis/_scripts.ts";
 import { lockKeys } from "../../redis/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../conformance/wait.ts";
@@ -9,7 +10,9 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import { fourOf, startFifty, WAITERS } from "./fleet.ts";
-import { nothingLeft } from "./traces.ts";
+import { explainOrder, traceOrder } from "./order_trace.ts";
+import { nothingLeft, provenInboxes } from "./traces.ts";
+import { say } from "../processes/figures.ts";
 import { inversions } from "../processes/workers.ts";
 
 const NAME = "n";
@@ -37,6 +40,31 @@ Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async (
     assert(fleet.grants.length >= WAITERS);
     await lock[Symbol.asyncDispose]();
     await holder.close();
+  }
+  await nothingLeft(server);
+});
+
+Deno.test("RedisLock keeps the order when the lock is released before anybody listens again", async () => {
+  await using server = await startRedis({
+    args: ["--appendonly", "yes", "--appendfsync", "always"],
+  });
+  const { command } = server;
+  const { lock, waiting, details, fence } = lockKeys("lock:", NAME);
+  await command("SET", lock, "somebody-else", "PX", 60_000);
+  {
+    await using fleet = await startFifty(fourOf(server.url), NAME, 5);
+    await waitUntil("all wait", async () => await command("ZCARD", waiting) === WAITERS);
+    await waitUntil("all listen", async () => {
+      return (await provenInboxes(command, details)).length === 4;
+    });
+    await server.restart();
+    await command("EVAL", LEAVE.source, 4, lock, waiting, details, fence, "somebody-else", 0, 1);
+    const left = Number(await command("ZCARD", waiting));
+    using trace = await traceOrder(server, NAME);
+    await within("everybody is served", fleet.finish());
+    assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
+    assert(fleet.grants.length >= WAITERS);
+    say(`${left} of ${WAITERS} in the queue: ${await explainOrder(trace, fleet.grants)}`);
   }
   await nothingLeft(server);
 });
