@@ -231,6 +231,14 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    * 1 to 500 UTF-16 code units without control characters. The same id asked twice in one instance is one lease.
    */
   ownerId?: string;
+  /**
+   * Whether the lease outlives the instance that took it: disposal then lets go of it without giving
+   * it back, so that it ends by its TTL, or is found again by {@linkcode AttachableLock.attach} after
+   * a restart.
+   *
+   * @default {false}
+   */
+  outlivesDisposal?: boolean;
 }
 
 /** A strategy whose leases can be taken over by their owner id, after a restart for instance. */
@@ -248,5 +256,9 @@ export interface AttachableLock extends DistributedLock {
    *
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    */
-  attach(name: string, ownerId: string, options?: TryAcquireOptions): Promise<Lease | null>;
+  attach(
+    name: string,
+    ownerId: string,
+    options?: Omit<AttachableAcquireOptions, "onWait" | "ownerId">,
+  ): Promise<Lease | null>;
 }

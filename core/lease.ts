@@ -139,6 +139,14 @@ export class ManagedLease implements Lease {
     return this.#releasing;
   }
 
+  /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */
+  async close(): Promise<void> {
+    if (!this.#grant.outlivesDisposal) return void await this.release();
+    if (this.#state !== "held") return void await this.#releasing;
+    this.#state = "released";
+    this.#host.ended(this);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }

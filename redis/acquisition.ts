@@ -51,6 +51,7 @@ export interface AcquisitionRequest {
   readonly mode: AskMode;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
+  readonly outlivesDisposal: boolean;
   readonly patience: Patience;
   /** The caller's own signal and disposal. */
   readonly signal: AbortSignal;
@@ -287,9 +288,10 @@ export class Acquisition implements Waiter {
 
   #open(grant: Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">): Outcome {
     const { engine, commands } = this.#host;
-    const { name, keys, owner, ttlMs, autoRenew, maxHoldMs, patience, onEnd } = this.#request;
+    const { name, keys, owner, ttlMs, autoRenew, patience, onEnd } = this.#request;
+    const { maxHoldMs, outlivesDisposal } = this.#request;
     const lease = engine.open(
-      { ...grant, name, ownerId: owner.ownerId, ttlMs, autoRenew, maxHoldMs },
+      { ...grant, name, ownerId: owner.ownerId, ttlMs, autoRenew, maxHoldMs, outlivesDisposal },
       {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: () => {

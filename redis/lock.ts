@@ -13,7 +13,6 @@ import type {
   LockCapabilities,
   LockSnapshot,
   RequestOptions,
-  TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
@@ -153,7 +152,7 @@ export class RedisLock implements AttachableLock {
   async attach(
     name: string,
     ownerId: string,
-    options: TryAcquireOptions = {},
+    options: Omit<AttachableAcquireOptions, "onWait" | "ownerId"> = {},
   ): Promise<Lease | null> {
     checkOwnerId(ownerId);
     return await this.#take(name, { ...options, ownerId }, { kind: "attach" });
@@ -215,6 +214,9 @@ export class RedisLock implements AttachableLock {
     checkName(name);
     checkAcquireOptions(options);
     if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
+    if (options.outlivesDisposal !== undefined && typeof options.outlivesDisposal !== "boolean") {
+      throw new TypeError("Cannot use 'outlivesDisposal' as it is not a boolean");
+    }
     this.#lifetime.throwIfEnded();
     return this.#keys(name);
   }
@@ -245,6 +247,7 @@ export class RedisLock implements AttachableLock {
         mode,
         autoRenew: options.autoRenew ?? true,
         maxHoldMs: options.maxHoldMs,
+        outlivesDisposal: options.outlivesDisposal ?? false,
         patience: this.#patience(name, signal),
         signal,
         ownSignal: options.signal,

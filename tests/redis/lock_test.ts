@@ -104,6 +104,25 @@ Deno.test("RedisLock gives the lock to the same owner id again after a restart",
   again.throwIfLost();
 });
 
+Deno.test("RedisLock lets go of a lease that outlives its disposal, for a later instance", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
+  const options = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
+  const first = await a.acquire("kept", options);
+  const { signal } = first;
+  await a.acquire("freed", { ownerId: "job-7" });
+  await a[Symbol.asyncDispose]();
+  assertEquals([first.remainingMs, signal.aborted], [0, false]);
+  assertEquals(await first.release(), false);
+  assertEquals((await b.query("freed")).held, null);
+  assertEquals(await b.tryAcquire("kept"), null);
+  const again = await b.attach("kept", "job-7");
+  assert(again !== null && again.fencingToken > first.fencingToken);
+  assertEquals(await again.release(), true);
+  const wrong = { outlivesDisposal: 1 as unknown as boolean };
+  await assertRejects(() => b.acquire("kept", wrong), TypeError);
+});
+
 Deno.test("RedisLock takes the same owner id in one instance for one lease", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock(), await redis.lock()];

@@ -1,0 +1,152 @@
+/**
+ * When a response of `node:http` is over, for the frameworks that stand on it.
+ *
+ * @module
+ */
+import type { Lease } from "../core/distributed_lock.ts";
+import { giveBack } from "./_work.ts";
+
+/** What is used of a response of `node:http`. */
+export interface NodeResponse {
+  /** Ends the response; replaced to see it. */
+  end: (...args: never[]) => unknown;
+  /** Listens for its end, whatever it was. */
+  on(event: "close", listener: () => void): unknown;
+  /** Breaks the connection. */
+  destroy(): unknown;
+  /** Whether the connection is closed. */
+  readonly destroyed: boolean;
+  /** Whether anything was sent. */
+  readonly headersSent: boolean;
+}
+
+/**
+ * Watches one response. It is over when it is complete, as its last bytes are handed to the system, or
+ * when the client has gone.
+ */
+export class ResponseWatch {
+  readonly #response: NodeResponse;
+  readonly #gone = new AbortController();
+  #isOver = false;
+  #isComplete = false;
+  #onOver: () => void = () => {};
+
+  constructor(response: NodeResponse) {
+    this.#response = response;
+    if (response.destroyed) this.#close();
+    else response.on("close", () => this.#close());
+    this.#watchEnd();
+  }
+
+  /** Aborts if the client goes away before the response is complete. */
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  /** Whether it is too late for another response. */
+  get hasBegun(): boolean {
+    return this.#response.headersSent;
+  }
+
+  /** Calls back when the response is over; at once if it is. */
+  onOver(callback: () => void): void {
+    if (this.#isOver) callback();
+    else this.#onOver = callback;
+  }
+
+  /** Breaks off a response that has begun: half of one must not look like a whole one. */
+  breakOff(): void {
+    if (!this.#isComplete) this.#response.destroy();
+  }
+
+  /** As session middlewares do: there is no event *before* the client can have it all. */
+  #watchEnd(): void {
+    const response = this.#response;
+    const end = response.end;
+    response.end = (...args) => {
+      this.#isComplete = true;
+      this.#finish();
+      return end.apply(response, args);
+    };
+  }
+
+  #close(): void {
+    if (!this.#isComplete) this.#gone.abort(new DOMException("The client is gone", "AbortError"));
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#onOver();
+  }
+}
+
+/**
+ * Holds a lease for a response: gives it back once, when both the response is over and no handler is
+ * at work under it. A loss breaks off a response that has begun.
+ */
+export class ResponseHold {
+  readonly lease: Lease;
+  readonly #watch: ResponseWatch;
+  readonly #onLost: () => void;
+  #isWorking: boolean;
+  #isOver = false;
+  #isAnswered = false;
+  #endsWithAnswer = false;
+  #isGivenBack = false;
+
+  /**
+   * @param isWorking Whether a handler is at work already; if not, none may come.
+   * @param onLost Called if the lease is lost before the response has begun.
+   */
+  constructor(lease: Lease, watch: ResponseWatch, isWorking: boolean, onLost: () => void) {
+    this.lease = lease;
+    this.#watch = watch;
+    this.#onLost = onLost;
+    this.#isWorking = isWorking;
+    watch.onOver(() => {
+      this.#isOver = true;
+      this.#giveBack();
+    });
+    const { signal } = lease;
+    if (signal.aborted) this.#lose();
+    else signal.addEventListener("abort", this.#lose);
+  }
+
+  /** A handler begins. */
+  work(): void {
+    this.#isWorking = true;
+  }
+
+  /** The handler has ended. */
+  done(): void {
+    this.#isWorking = false;
+    this.#giveBack();
+  }
+
+  /** The handler has returned and will answer later: it is at work until then. */
+  doneWhenAnswered(): void {
+    this.#endsWithAnswer = true;
+    if (this.#isAnswered) this.done();
+  }
+
+  /** There is a response, which need not have been sent. */
+  answered(): void {
+    this.#isAnswered = true;
+    if (this.#endsWithAnswer) this.done();
+  }
+
+  readonly #lose = (): void => {
+    if (this.#isGivenBack) return;
+    if (this.#watch.hasBegun) this.#watch.breakOff();
+    else this.#onLost();
+  };
+
+  #giveBack(): void {
+    if (this.#isWorking || !this.#isOver || this.#isGivenBack) return;
+    this.#isGivenBack = true;
+    this.lease.signal.removeEventListener("abort", this.#lose);
+    giveBack(this.lease);
+  }
+}
