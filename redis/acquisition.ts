@@ -10,25 +10,15 @@ import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
-import { ASK_LIFE_MS, type Asked, type AskMode, type RedisCommands } from "./commands.ts";
+import type { Asked, AskMode, RedisCommands } from "./commands.ts";
+import { CallTrace, TOMBSTONE_MS } from "./call_trace.ts";
 import type { Inbox } from "./inbox.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
 import { type Patience, RETRY_MS } from "./patience.ts";
-import {
-  type GrantMessage,
-  type InboxMessage,
-  type Left,
-  type Queued,
-  refusalOf,
-} from "./replies.ts";
+import type { GrantMessage, InboxMessage, Left, Queued } from "./replies.ts";
 import { claimStartMs } from "./waiting.ts";
 import type { Waiter, WaitingRooms } from "./waiting_room.ts";
-
-/** How long asks are refused that were sent before the server's clock was known, in ms. */
-const LONG_TOMBSTONE_MS = 30_000;
-/** How long all others are refused: none is executed later than this. */
-const TOMBSTONE_MS = 2 * ASK_LIFE_MS;
 
 /** What the acquisitions of one instance share. */
 export interface AcquisitionHost {
@@ -80,18 +70,9 @@ export class Acquisition implements Waiter {
   readonly #host: AcquisitionHost;
   readonly #request: AcquisitionRequest;
   readonly #value: string;
-  /** The connection on which it all began, and when. */
-  readonly #epoch: number;
   readonly #firstSent: Instant;
-  /** Whether an ask without an answer may be executed at any time, for want of the server's clock. */
-  #isTimeless = false;
+  readonly #trace: CallTrace;
   #ticket = 0;
-  /** Whether the server may know us: as the owner or in the queue. */
-  #mayHold = false;
-  /** Whether a copy of an ask may be executed later. */
-  #isUnclean = false;
-  /** How many asks are without an answer. */
-  #unanswered = 0;
   #lease: ManagedLease | null = null;
   #grant: { message: GrantMessage; received: Instant } | null = null;
   #mustAsk = false;
@@ -105,7 +86,7 @@ export class Acquisition implements Waiter {
     this.#host = host;
     this.#request = request;
     this.#value = ownerValue(request.owner);
-    this.#epoch = host.commands.epoch;
+    this.#trace = new CallTrace(host.commands);
     this.#firstSent = instant(host.engine.clock);
   }
 
@@ -229,24 +210,10 @@ export class Acquisition implements Waiter {
   #send(): Promise<Asked> {
     const { commands, inbox } = this.#host;
     const { keys, owner, ttlMs, mode, signal } = this.#request;
-    const { epoch } = commands;
     const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
     const isWanted = () => !signal.aborted && this.#lease === null;
-    const isTimeless = !commands.knowsServerTime(keys);
-    this.#isTimeless ||= isTimeless;
-    this.#unanswered++;
-    return commands.ask({ keys, owner, ttlMs, mode, ...place }, isWanted).then((asked) => {
-      this.#unanswered--;
-      const { state } = asked.answer;
-      if (state === "granted" || state === "queued") this.#mayHold = true;
-      if (!asked.clean) this.#isUnclean = true;
-      else if (isTimeless) this.#isTimeless = false;
-      return asked;
-    }, (error) => {
-      this.#unanswered--;
-      if (refusalOf(error) === null || epoch !== commands.epoch) this.#isUnclean = true;
-      throw error;
-    });
+    const ask = { keys, owner, ttlMs, mode, ...place };
+    return this.#trace.follow(keys, () => commands.ask(ask, isWanted));
   }
 
   #read(asked: Asked): Outcome {
@@ -277,7 +244,7 @@ export class Acquisition implements Waiter {
     const { keys, autoRenew } = this.#request;
     const { message: { serverMs, claimMs, fencingToken }, received } = this.#grant!;
     this.#grant = null;
-    this.#mayHold = true;
+    this.#trace.granted();
     // In a cluster the lock may have moved since, to a node with another clock.
     const mapping = commands.cluster ? null : rooms.get(keys)?.mapping(commands.epoch) ?? null;
     const startMs = claimStartMs(mapping, this.#firstSent.nowMs, serverMs, received.nowMs);
@@ -307,19 +274,17 @@ export class Acquisition implements Waiter {
 
   /** One attempt to give back what the server knows of us. */
   #leave(): Promise<Left> {
-    const { commands, receivers, leave } = this.#host;
-    const isClean = !this.#isUnclean && this.#unanswered === 0 && commands.epoch === this.#epoch;
-    const tombstoneMs = isClean ? 0 : this.#isTimeless ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
+    const { receivers, leave } = this.#host;
     // A grant that comes from now on is handed on, as one to a stranger is.
     receivers.delete(this.#value);
-    return leave(this.#request.keys, this.#value, tombstoneMs);
+    return leave(this.#request.keys, this.#value, this.#trace.tombstoneMs);
   }
 
   /** Leaves in the background, until the server has answered or nothing of us can be left. */
   #giveUp(): void {
     const { engine, receivers } = this.#host;
     receivers.delete(this.#value);
-    if (!this.#mayHold && !this.#isUnclean && this.#unanswered === 0) return;
+    if (!this.#trace.isLeft) return;
     const untilMs = engine.clock.now() + this.#request.ttlMs + TOMBSTONE_MS;
     engine.background(async () => {
       while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
