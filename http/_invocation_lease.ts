@@ -130,12 +130,14 @@ export class InvocationLease implements Lease {
 
   /**
    * A request to renew may be tried again or executed late, but not after the lease that it renews:
-   * even then it must not reach beyond the invocation.
+   * even then it must not reach beyond the invocation. It may reach into the margin, so that it is the
+   * end of the invocation's time that ends the lease.
    */
   #boundMs(ttlMs: number): number {
     const { leftMs, remainingMs } = this.#limits;
+    const endMs = (leftMs() + remainingMs()) / 2;
     const lateMs = remainingMs() - servedMs(this.#inner);
-    return Math.floor(Math.min(ttlMs, leftMs(), lateMs));
+    return Math.floor(Math.min(ttlMs, endMs, lateMs));
   }
 
   /** Timers may fire early by a fraction of a ms. */

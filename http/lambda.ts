@@ -117,22 +117,22 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
   options: LambdaLockOptions<Event, Context>,
-): <Result>(
-  handler: LambdaLeaseHandler<Event, Context, Lease, Result>,
-) => LambdaHandler<Event, Context, Result>;
+): <Result, E extends Event = Event, C extends Context = Context>(
+  handler: LambdaLeaseHandler<E, C, Lease, Result>,
+) => LambdaHandler<E, C, Result>;
 /** The same for handlers that may run without a lease: no key, or `onUnavailable: "proceed"`. */
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
   options: OptionalLambdaLockOptions<Event, Context>,
-): <Result>(
-  handler: LambdaLeaseHandler<Event, Context, Lease | undefined, Result>,
-) => LambdaHandler<Event, Context, Result>;
+): <Result, E extends Event = Event, C extends Context = Context>(
+  handler: LambdaLeaseHandler<E, C, Lease | undefined, Result>,
+) => LambdaHandler<E, C, Result>;
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
   options: OptionalLambdaLockOptions<Event, Context>,
-): <Result>(
-  handler: LambdaLeaseHandler<Event, Context, Lease, Result>,
-) => LambdaHandler<Event, Context, Result> {
+): <Result, E extends Event = Event, C extends Context = Context>(
+  handler: LambdaLeaseHandler<E, C, Lease, Result>,
+) => LambdaHandler<E, C, Result> {
   const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = options;
   checkKey(key);
   checkDuration("marginMs", marginMs, 0);
