@@ -37,8 +37,8 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
 
 /**
  * Wraps a handler of the Fetch API so that it refuses stale tokens: 412 if a greater one was seen, 428
- * if there is none, 400 if it is not a number. The check comes before the handler: one that writes to a
- * store which others write to as well gives it the token (`where fence <= $1`).
+ * if there is none, 400 if it is not a number. The check comes before the handler, which may still be at
+ * work when a later token comes: it gives the token to the write, too (`where fence <= $1`).
  *
  * @param fences Where the greatest tokens are kept.
  * @param resource What a request is about.

@@ -7,6 +7,9 @@ import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./_scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
 
+/** Longest command, in words: Lua's stack holds little more. */
+const MAX_WORDS = 7_000;
+
 /**
  * Runs commands under a fencing token, on the client that the locks use or on another one. Comparing
  * the token with the greatest one so far and running the command are one step on the server.
@@ -39,7 +42,9 @@ export class FencedRedis implements FenceStore {
    * @param keys The keys that it touches; needed for Redis Cluster only.
    * @returns The reply.
    * @throws {StaleTokenError} If a greater token was seen; nothing was written then.
-   * @throws {RangeError} If the token is negative or needs more than 63 bits.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has more
+   * than 7,000 words.
+   * @throws {TypeError} If there is no command.
    */
   async run(
     resource: string,
@@ -47,6 +52,10 @@ export class FencedRedis implements FenceStore {
     command: readonly string[],
     keys: readonly string[] = [],
   ): Promise<unknown> {
+    if (command.length === 0) throw new TypeError("Cannot run the command as it is empty");
+    if (command.length > MAX_WORDS) {
+      throw new RangeError(`Cannot run a command of more than ${MAX_WORDS} words`);
+    }
     const [state, reply] = await this.#send(resource, token, command, keys);
     if (state === 1) return reply ?? null;
     throw new StaleTokenError(resource, token);

@@ -26,6 +26,7 @@ export type RuntimeHandler<Event> = (event: Event, context: RuntimeContext) => P
 interface Invocation {
   readonly id: string;
   readonly event: unknown;
+  readonly timeoutMs: number;
   readonly answer: PromiseWithResolvers<{ ok: boolean; body: string }>;
 }
 
@@ -37,7 +38,8 @@ export class RuntimeApi implements AsyncDisposable {
   readonly #running = new Map<string, Invocation>();
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
   readonly #timeoutMs: number;
-  #wake: () => void = () => {};
+  /** The instances that wait for work. */
+  readonly #idle = new Set<() => void>();
 
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
@@ -51,10 +53,10 @@ export class RuntimeApi implements AsyncDisposable {
   }
 
   /** Invokes the function; resolves with what it returned, in JSON, or with its error. */
-  invoke(event: unknown): Promise<{ ok: boolean; body: string }> {
+  invoke(event: unknown, timeoutMs = this.#timeoutMs): Promise<{ ok: boolean; body: string }> {
     const answer = Promise.withResolvers<{ ok: boolean; body: string }>();
-    this.#queue.push({ id: crypto.randomUUID(), event, answer });
-    this.#wake();
+    this.#queue.push({ id: crypto.randomUUID(), event, timeoutMs, answer });
+    for (const wake of this.#idle) wake();
     return answer.promise;
   }
 
@@ -73,17 +75,18 @@ export class RuntimeApi implements AsyncDisposable {
   async #next(gone: AbortSignal): Promise<Response> {
     while (this.#queue.length === 0) {
       if (gone.aborted) return new Response(null, { status: 499 });
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-        gone.addEventListener("abort", () => resolve(), { once: true });
-      });
+      const { promise: woken, resolve: wake } = Promise.withResolvers<void>();
+      this.#idle.add(wake);
+      gone.addEventListener("abort", () => wake(), { once: true });
+      await woken;
+      this.#idle.delete(wake);
     }
     const invocation = this.#queue.shift()!;
     this.#running.set(invocation.id, invocation);
     return Response.json(invocation.event, {
       headers: {
         "lambda-runtime-aws-request-id": invocation.id,
-        "lambda-runtime-deadline-ms": String(Date.now() + this.#timeoutMs),
+        "lambda-runtime-deadline-ms": String(Date.now() + invocation.timeoutMs),
       },
     });
   }
