@@ -232,6 +232,11 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    */
   ownerId?: string;
   /**
+   * Time to live in ms of this lease, the strategy's own unless given. A lease that is found, not
+   * taken, is prolonged to it and never shortened.
+   */
+  ttlMs?: number;
+  /**
    * Whether the lease outlives the instance that took it: disposal then lets go of it without giving
    * it back, so that it ends by its TTL, or is found again by {@linkcode AttachableLock.attach} after
    * a restart.

@@ -19,7 +19,7 @@ import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner.ts";
 import { request, type RequestArguments } from "../core/request.ts";
-import { checkAcquireOptions, checkName, checkOwnerId } from "../core/validate.ts";
+import { checkAcquireOptions, checkName, checkOwnerId, checkTtl } from "../core/validate.ts";
 import { Acquisition, type AcquisitionHost } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./commands.ts";
@@ -214,6 +214,7 @@ export class RedisLock implements AttachableLock {
     checkName(name);
     checkAcquireOptions(options);
     if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
+    if (options.ttlMs !== undefined) checkTtl(options.ttlMs);
     if (options.outlivesDisposal !== undefined && typeof options.outlivesDisposal !== "boolean") {
       throw new TypeError("Cannot use 'outlivesDisposal' as it is not a boolean");
     }
@@ -243,7 +244,7 @@ export class RedisLock implements AttachableLock {
         name,
         keys,
         owner: makeOwner(ownerId, !isOwned),
-        ttlMs: this.#options.ttlMs,
+        ttlMs: options.ttlMs ?? this.#options.ttlMs,
         mode,
         autoRenew: options.autoRenew ?? true,
         maxHoldMs: options.maxHoldMs,
