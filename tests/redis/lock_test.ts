@@ -142,6 +142,28 @@ Deno.test("RedisLock takes the same owner id in one instance for one lease", asy
   await held.release();
   await using next = await within("the first call goes on", waiting);
   assert(next !== one);
+  // That it had to wait is over.
+  assert(await a.attach("n", "job-7") === next);
+  assert(await a.tryAcquire("n", { ownerId: "job-7" }) === next);
+});
+
+Deno.test("RedisLock gives a lease the TTL that its caller asks for", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock(), await redis.lock()];
+  const options = { ownerId: "job-7", autoRenew: false };
+  const lease = await a.acquire("n", { ...options, ttlMs: 1_000 });
+  const leftMs = () => redis.server.command("PTTL", "lock:n").then(Number);
+  assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
+  await lease.renew(); // by its own TTL
+  assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
+  const longer = await b.attach("n", "job-7", { autoRenew: false, ttlMs: 60_000 });
+  assert(longer!.remainingMs > 30_000 && await leftMs() > 30_000);
+  const shorter = await a.attach("n", "job-7", { autoRenew: false, ttlMs: 1_000 });
+  assert(await leftMs() > 30_000, "nothing is shortened");
+  await shorter!.release();
+  for (const ttlMs of [9, 1.5, 2 ** 31]) {
+    await assertRejects(() => a.acquire("n", { ttlMs }), RangeError);
+  }
 });
 
 Deno.test("RedisLock keeps tokens growing when the server has lost them", async () => {
