@@ -134,5 +134,5 @@ function parse(text: string): Partial<Record<Field, number>> {
 function checkField(name: Field, value: unknown, { maxTtlMs, maxWaitMs }: Limits): void {
   const [min, max] = name === "ttlMs" ? [MIN_TTL_MS, maxTtlMs] : [0, maxWaitMs];
   if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return;
-  throw badRequest(`The field "${name}" must be a whole number of ms from ${min} to ${max}`);
+  throw badRequest(`The field '${name}' must be a whole number of ms from ${min} to ${max}`);
 }
