@@ -28,7 +28,7 @@ const ID = /^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/;
 /** The lock that is asked about by one who may. */
 export async function keyOf(asked: Asked): Promise<string> {
   const [key, ...rest] = segmentsOf(asked.request);
-  if (rest.length > 0) throw notAllowed(asked.request);
+  if (rest.join("") !== "") throw notAllowed(asked.request);
   const name = checkedKey(key);
   await principalOf(asked, { action: "query", key: name });
   return name;

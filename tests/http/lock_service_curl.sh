@@ -239,6 +239,8 @@ for method in PUT PATCH DELETE; do
   call $method /lock/k
   problem 405 method-not-allowed 'allow: GET, HEAD'
 done
+call GET /lock/k/
+expect 200
 call GET /lock/k/i
 problem 405 method-not-allowed 'allow: PUT, PATCH, DELETE'
 call PUT /lock/a/b/c
