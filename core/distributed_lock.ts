@@ -258,6 +258,7 @@ export interface AttachableLock extends DistributedLock {
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The lease object that held it until
    * now, wherever it lives, is lost with the reason `"stolen"`, and the fencing token grows.
+   * A call that ends without an answer gives nothing back: the lock stays held until its TTL.
    *
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    */

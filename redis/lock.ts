@@ -125,7 +125,7 @@ export class RedisLock implements AttachableLock {
       inbox: this.#inbox,
       rooms: this.#rooms,
       receivers: this.#receivers,
-      leave: (keys, value, tombstoneMs) => this.#leave(keys, value, tombstoneMs),
+      leave: (...args) => this.#leave(...args),
     };
   }
 
@@ -290,8 +290,14 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Gives the lock back or leaves the queue. */
-  async #leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left> {
-    const left = await this.#commands.leave(keys, value, tombstoneMs, this.#options.handoff);
+  async #leave(
+    keys: LockKeys,
+    value: string,
+    tombstoneMs: number,
+    keeps = false,
+  ): Promise<Left> {
+    const { handoff } = this.#options;
+    const left = await this.#commands.leave(keys, value, tombstoneMs, handoff, keeps);
     if (!left.told) {
       this.#warn('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
     }

@@ -147,6 +147,39 @@ Deno.test("RedisLock takes the same owner id in one instance for one lease", asy
   assert(await a.tryAcquire("n", { ownerId: "job-7" }) === next);
 });
 
+Deno.test("RedisLock gives nothing back that the owner id may have held before", async () => {
+  await using redis = await open();
+  const holder = await redis.lock({ ttlMs: 60_000 });
+  const kept = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
+  type Call = (lock: RedisLock, name: string, signal: AbortSignal) => Promise<unknown>;
+  const calls: Call[] = [
+    (lock, name, signal) => lock.attach(name, "job-7", { signal }),
+    (lock, name, signal) => lock.tryAcquire(name, { ...kept, signal }),
+    (lock, name, signal) => lock.acquire(name, { ...kept, signal }),
+  ];
+  for (const [i, call] of calls.entries()) {
+    for (const isDisposed of [false, true]) {
+      const name = `${i} ${isDisposed}`;
+      const first = await holder.acquire(name, kept);
+      const { proxy, lock } = await redis.proxied();
+      await lock.query(name); // it is connected
+      let isDone = false;
+      proxy.onReply = () => (isDone = true, { delayMs: 200 });
+      const abort = new AbortController();
+      const cut = assertRejects(() => call(lock, name, abort.signal), DOMException);
+      await waitUntil("the server has taken it over", () => isDone);
+      if (isDisposed) await lock[Symbol.asyncDispose]();
+      else abort.abort();
+      await cut;
+      await lock[Symbol.asyncDispose](); // its clean-ups are done
+      assertEquals(await holder.tryAcquire(name), null, "nobody else gets it");
+      const again = await (await redis.lock()).attach(name, "job-7");
+      assert(again!.fencingToken > first.fencingToken);
+      assertEquals(await again!.release(), true);
+    }
+  }
+});
+
 Deno.test("RedisLock gives a lease the TTL that its caller asks for", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock(), await redis.lock()];
