@@ -232,6 +232,11 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    */
   ownerId?: string;
   /**
+   * Time to live in ms of this lease, the strategy's own unless given. A lease that is found, not
+   * taken, is prolonged to it and never shortened.
+   */
+  ttlMs?: number;
+  /**
    * Whether the lease outlives the instance that took it: disposal then lets go of it without giving
    * it back, so that it ends by its TTL, or is found again by {@linkcode AttachableLock.attach} after
    * a restart.
@@ -253,6 +258,7 @@ export interface AttachableLock extends DistributedLock {
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The lease object that held it until
    * now, wherever it lives, is lost with the reason `"stolen"`, and the fencing token grows.
+   * A call that ends without an answer gives nothing back: the lock stays held until its TTL.
    *
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    */

@@ -112,6 +112,7 @@ export function checkAttachableOptions(options: AttachableAcquireOptions): void 
   checkAcquireOptions(options);
   checkOptional("outlivesDisposal", options.outlivesDisposal, "boolean");
   if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
+  if (options.ttlMs !== undefined) checkTtl(options.ttlMs);
 }
 
 /** Checks the options of `request`, with the refusals of the Web Locks API. */

@@ -4,58 +4,66 @@
  * @module
  */
 import type { AttachableLock, Lease } from "../core/distributed_lock.ts";
-import { checkName, MAX_DURATION_MS, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/validate.ts";
+import { type Asked, keyOf, notAllowed, ownerOf, readBody } from "./_lock_request.ts";
 import { type NodeResponse, ResponseWatch } from "./_node_response.ts";
-import { badRequest, RequestError } from "./_request_error.ts";
-import { remainingMs } from "./_take.ts";
-import type { Authorization, LockRoutesRequest } from "./lock_routes.ts";
-import { busy, type Problem } from "./problem.ts";
+import { RequestError, unknownOutcome } from "./_request_error.ts";
 
 /** One request. */
-export interface LockRequest {
+export interface LockRequest extends Asked {
   readonly lock: AttachableLock;
-  readonly request: LockRoutesRequest;
   readonly response: NodeResponse;
-  readonly limits: { readonly maxTtlMs: number; readonly maxWaitMs: number };
-  /** The principal, or `null`. */
-  readonly authorize: (authorization: Authorization) => string | null | Promise<string | null>;
+  /** Aborts when the server is about to close. */
+  readonly closing: AbortSignal;
 }
 
-type Answer =
-  | { readonly state: "done"; readonly body: Readonly<Record<string, unknown>> }
-  | { readonly state: "refused"; readonly problem: Problem };
+/** What is answered, with status 200. All else is an error. */
+type Answer = Readonly<Record<string, unknown>>;
 
 /** Leases of the service: nobody renews them but their clients, and they outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
-const ID = /^[A-Za-z0-9._~-]{1,128}$/;
-/** How often a lease is looked for that other servers may attach to at the same time. */
-const ATTEMPTS = 3;
+/** How often a lease is looked for that other servers take over at the same time. */
+const ATTEMPTS = 10;
+/** How long in ms an answer may take; what goes on behind it ends with the lease. */
+const ANSWER_MS = 5_000;
+/** How long in ms a refusal may wait to learn the holder's TTL. */
+const QUERY_MS = 500;
+/** When to come back if the holder's TTL is not known, in ms. */
+const UNKNOWN_TTL_MS = 1_000;
 
 /** What each method does. */
-export const actions = { PUT: acquire, PATCH: renew, DELETE: release, GET: query } as const;
+export const actions = {
+  PUT: acquire,
+  PATCH: renew,
+  DELETE: release,
+  GET: query,
+  POST: refuse,
+} as const;
 
 async function acquire(asked: LockRequest): Promise<Answer> {
   const { key, ownerId } = await ownerOf(asked, "acquire");
-  const { ttlMs, waitMs = 0 } = readBody(asked, ["ttlMs", "waitMs"]);
-  const { gone } = new ResponseWatch(asked.response);
+  const { ttlMs, waitMs } = readBody(asked, ["ttlMs", "waitMs"]);
+  using wait = new Wait(waitMs, new ResponseWatch(asked.response).gone, asked.closing);
+  const { lock } = asked;
+  const options = { ...LEASE, ownerId, ttlMs };
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const lease = await takeWithin(asked.lock, key, ownerId, waitMs, gone);
-    if (lease === null) break;
+    // Not under the client's signal: a repeated request that is cut off must not give back what the
+    // first one has got.
+    const lease = await lock.tryAcquire(key, options) ?? await wait.for(lock, key, options);
     // It may be a lease that this process remembers: only the service knows whether it is held.
-    if (await isRenewed(lease, ttlMs)) return described(key, lease);
+    if (await isRenewed(lease, ttlMs)) return described(lease);
   }
-  return { state: "refused", problem: busy(409, await remainingMs(asked.lock, key)) };
+  throw unknownOutcome();
 }
 
 async function renew(asked: LockRequest): Promise<Answer> {
   const { key, ownerId } = await ownerOf(asked, "renew");
   const { ttlMs } = readBody(asked, ["ttlMs"]);
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const lease = await asked.lock.attach(key, ownerId, LEASE);
-    if (lease === null) break;
-    if (await isRenewed(lease, ttlMs)) return described(key, lease);
+    const lease = await asked.lock.attach(key, ownerId, { ...LEASE, ttlMs });
+    if (lease === null) throw notHeld();
+    if (await isRenewed(lease, ttlMs)) return described(lease);
   }
-  throw notHeld();
+  throw unknownOutcome();
 }
 
 async function release(asked: LockRequest): Promise<Answer> {
@@ -63,46 +71,84 @@ async function release(asked: LockRequest): Promise<Answer> {
   readBody(asked, []);
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const lease = await asked.lock.attach(key, ownerId, LEASE);
-    if (lease === null) break;
-    if (await lease.release()) return { state: "done", body: { key, released: true } };
+    if (lease === null) throw notHeld();
+    if (await answered(lease.release())) return { key, released: true };
   }
-  throw notHeld();
+  throw unknownOutcome();
 }
 
 async function query(asked: LockRequest): Promise<Answer> {
-  const [key, ...rest] = segmentsOf(asked.request);
-  if (rest.length > 0) throw notFound();
-  await authorized(asked, { action: "query", key: checkedKey(key) });
-  const { held, waiters } = await asked.lock.query(key!);
-  const token = held?.fencingToken === undefined ? {} : { fencingToken: String(held.fencingToken) };
-  const left = held?.remainingMs === undefined ? {} : { remainingMs: Math.floor(held.remainingMs) };
-  const body = { key, held: held !== null, ...token, ...left, waiters: waiters.length };
-  return { state: "done", body };
+  const key = await keyOf(asked);
+  const { held, waiters } = await asked.lock.query(key);
+  const fencingToken = held?.fencingToken === undefined ? undefined : String(held.fencingToken);
+  const remainingMs = held?.remainingMs === undefined ? undefined : Math.floor(held.remainingMs);
+  return { key, held: held !== null, fencingToken, remainingMs, waiters: waiters.length };
 }
 
-/** Waits for the lock as long as the client may and does. */
-async function takeWithin(
-  lock: AttachableLock,
-  key: string,
-  ownerId: string,
-  waitMs: number,
-  gone: AbortSignal,
-): Promise<Lease | null> {
-  const options = { ownerId, ...LEASE };
-  if (waitMs === 0) return await lock.tryAcquire(key, { ...options, signal: gone });
-  const over = AbortSignal.timeout(waitMs);
-  try {
-    return await lock.acquire(key, { ...options, signal: AbortSignal.any([gone, over]) });
-  } catch (error) {
-    if (gone.aborted || (over.aborted && error === over.reason)) return null;
-    throw error;
+// deno-lint-ignore require-await -- as the others are
+async function refuse({ request }: LockRequest): Promise<Answer> {
+  throw notAllowed(request);
+}
+
+/** A wait that ends by its time, with the client or with the server. */
+class Wait {
+  readonly #controller = new AbortController();
+  readonly #ends: readonly AbortSignal[];
+  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #ms: number;
+  #isOver = false;
+
+  constructor(ms: number, ...ends: AbortSignal[]) {
+    this.#ms = ms;
+    this.#ends = ends;
+    for (const end of ends) end.addEventListener("abort", this.#end);
+    if (ends.some(({ aborted }) => aborted)) this.#end();
+    if (ms > 0) {
+      this.#timer = setTimeout(() => {
+        this.#isOver = true;
+        this.#end();
+      }, ms);
+    }
   }
+
+  /** Waits for the lock, which somebody else holds. */
+  async for(
+    lock: AttachableLock,
+    key: string,
+    options: Parameters<AttachableLock["acquire"]>[1],
+  ): Promise<Lease> {
+    if (this.#ms === 0) throw busy(await remainingMs(lock, key));
+    const { signal } = this.#controller;
+    try {
+      return await lock.acquire(key, { ...options, signal });
+    } catch (error) {
+      if (!signal.aborted || error !== signal.reason) throw error;
+    }
+    if (!this.#isOver) throw unknownOutcome(); // the server closes, or nobody reads this
+    const leftMs = await remainingMs(lock, key);
+    throw leftMs === null ? unknownOutcome() : busy(leftMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    for (const end of this.#ends) end.removeEventListener("abort", this.#end);
+  }
+
+  readonly #end = (): void => {
+    this.#controller.abort(new DOMException("The wait is over", "AbortError"));
+  };
 }
 
-async function isRenewed(lease: Lease, ttlMs: number | undefined): Promise<boolean> {
+/** The holder's TTL; undefined if it has none or nobody holds the lock, null without an answer. */
+async function remainingMs(lock: AttachableLock, key: string): Promise<number | undefined | null> {
+  const asked = lock.query(key).then(({ held }) => held?.remainingMs, () => null);
+  return await before(QUERY_MS, asked, () => null);
+}
+
+async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
   try {
-    await lease.renew(ttlMs);
-    return true;
+    await answered(lease.renew(ttlMs));
+    return lease.remainingMs >= 1;
   } catch (error) {
     if (error instanceof Error && error.name === "LeaseLostError") return false;
     if (error instanceof Error && error.name === "LockError") return false; // released meanwhile
@@ -110,104 +156,50 @@ async function isRenewed(lease: Lease, ttlMs: number | undefined): Promise<boole
   }
 }
 
-/** As text: other languages' numbers may be too small for a token. */
-function described(key: string, lease: Lease): Answer {
-  const { fencingToken, remainingMs } = lease;
-  const body = { key, fencingToken: String(fencingToken), remainingMs: Math.floor(remainingMs) };
-  return { state: "done", body };
-}
-
-/** The owner id that a request speaks for. The principal is encoded, so the first ":" ends it. */
-async function ownerOf(
-  asked: LockRequest,
-  action: Authorization["action"],
-): Promise<{ key: string; ownerId: string }> {
-  const [key, id, ...rest] = segmentsOf(asked.request);
-  if (id === undefined || rest.length > 0) throw notFound();
-  const name = checkedKey(key);
-  if (!ID.test(id)) {
-    throw badRequest("The id must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ -");
-  }
-  const principal = await authorized(asked, { action, key: name });
-  const ownerId = `${encodeURIComponent(principal)}:${id}`;
-  if (ownerId.length > MAX_OWNER_ID_LENGTH) throw new Error("The principal is too long");
-  return { key: name, ownerId };
-}
-
-async function authorized(
-  { authorize }: LockRequest,
-  authorization: Authorization,
-): Promise<string> {
-  const principal = await authorize(authorization);
-  if (typeof principal === "string" && principal !== "") return principal;
-  throw new RequestError("forbidden", 403, "Forbidden", "The request is not authorized");
-}
-
-/** What follows `/lock/` in the URL, in parts, decoded one by one: a key may hold a "/". */
-function segmentsOf({ raw, routeOptions }: LockRoutesRequest): string[] {
-  const before = (routeOptions.url ?? "/lock/*").split("/").length - 1;
-  const path = (raw.url ?? "").replace(/[?#].*$/s, "");
-  return path.split("/").slice(before).map((part) => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      throw badRequest("The path is not percent-encoded UTF-8");
-    }
+/** Waits for an answer of the service, but not as long as a lease may last. */
+function answered<T>(answer: Promise<T>): Promise<T> {
+  return before(ANSWER_MS, answer, () => {
+    throw unknownOutcome();
   });
 }
 
-function checkedKey(key: string | undefined): string {
+/** What is answered in time, or what `late` makes of it. */
+async function before<T>(ms: number, answer: Promise<T>, late: () => T): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const over = new Promise<null>((resolve) => timer = setTimeout(() => resolve(null), ms));
   try {
-    checkName(key);
-    return key;
-  } catch {
-    throw badRequest(`The key must have 1 to 1000 characters: it has ${key?.length ?? 0}`);
+    const first = await Promise.race([answer.then((value) => ({ value })), over]);
+    return first === null ? late() : first.value;
+  } finally {
+    clearTimeout(timer);
   }
 }
 
-type Field = "ttlMs" | "waitMs";
-
-/** The fields of the body, all of them numbers of ms; an empty body has none. */
-function readBody(
-  { request: { body }, limits }: LockRequest,
-  allowed: readonly Field[],
-): Partial<Record<Field, number>> {
-  if (body === undefined || body === null || body === "") return {};
-  const fields = parse(String(body));
-  for (const [name, value] of Object.entries(fields)) {
-    if (!(allowed as readonly string[]).includes(name)) {
-      throw badRequest(`The field ${JSON.stringify(name)} is not known here`);
-    }
-    checkField(name as Field, value, limits);
-  }
-  return fields;
+/** As text: other languages' numbers may be too small for a token. */
+function described({ name, fencingToken, remainingMs }: Lease): Answer {
+  return {
+    key: name,
+    fencingToken: String(fencingToken),
+    remainingMs: Math.floor(remainingMs),
+  };
 }
 
-function parse(text: string): Record<string, number> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw badRequest("The body is not JSON");
-  }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return value as Record<string, number>;
-  }
-  throw badRequest("The body must be a JSON object");
+/** Somebody else holds the lock: for how long, unless that is not known. */
+function busy(leftMs: number | undefined | null): RequestError {
+  const remainingMs = leftMs === undefined || leftMs === null ? undefined : Math.floor(leftMs);
+  return new RequestError("busy", {
+    status: 409,
+    title: "Busy",
+    detail: "Somebody else holds the lock",
+    retryAfterMs: remainingMs ?? UNKNOWN_TTL_MS,
+  }, { members: { remainingMs } });
 }
 
-function checkField(name: Field, value: unknown, limits: LockRequest["limits"]): void {
-  const isTtl = name === "ttlMs";
-  const min = isTtl ? MIN_TTL_MS : 0;
-  const max = Math.min(isTtl ? limits.maxTtlMs : limits.maxWaitMs, MAX_DURATION_MS);
-  if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return;
-  throw badRequest(`The field "${name}" must be a whole number of ms from ${min} to ${max}`);
-}
-
+/** Whoever else holds the lock, or nobody. */
 function notHeld(): RequestError {
-  return new RequestError("not-held", 404, "Not held", "The lock is not held under this id");
-}
-
-function notFound(): RequestError {
-  return new RequestError("not-found", 404, "Not found", "There is nothing under this path");
+  return new RequestError("not-held", {
+    status: 404,
+    title: "Not held",
+    detail: "The lock is not held under this id",
+  });
 }

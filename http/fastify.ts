@@ -34,6 +34,7 @@ import { leaseLost, type Problem } from "./problem.ts";
 export type { NodeResponse } from "./_node_response.ts";
 export {
   type Authorization,
+  DEFAULT_LEASE_TTL_MS,
   DEFAULT_MAX_TTL_MS,
   DEFAULT_MAX_WAIT_MS,
   lockRoutes,

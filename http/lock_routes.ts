@@ -4,12 +4,12 @@
  * @module
  */
 import type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";
-import { checkDuration } from "../core/validate.ts";
+import { checkDuration, checkTtl } from "../core/validate.ts";
 import { actions } from "./_lock_actions.ts";
-import { badRequest, isHttpError, RequestError } from "./_request_error.ts";
-import { isUnavailable } from "./_take.ts";
+import type { Limits } from "./_lock_request.ts";
+import { problemOf } from "./_request_error.ts";
 import type { NodeResponse } from "./_node_response.ts";
-import { type Problem, problem, unavailable } from "./problem.ts";
+import type { Problem } from "./problem.ts";
 
 /** Who asks for what, as `authorize` gets it. */
 export interface Authorization {
@@ -26,13 +26,21 @@ export interface LockRoutesOptions {
   /**
    * Says who a request comes from: a tenant, a user, a service. Whatever names this *principal* is part
    * of the owner of its locks, so that a lock's `id`, which stands in access logs, is worth nothing to
-   * others. `null` refuses the request (403); what it throws is an error of the request, with its
-   * `statusCode` if it has one below 500. Without this hook the plugin refuses to register.
+   * others. `null` refuses the request (403). An error with a `statusCode` below 500 is told to the
+   * client, with its `message` and `headers`; any other is a 500. Locks are common to all principals:
+   * look at `authorization.key` if not everybody may have every lock. Without this hook the plugin
+   * refuses to register.
    */
   authorize(
     request: LockRoutesRequest,
     authorization: Authorization,
   ): string | null | Promise<string | null>;
+  /**
+   * The TTL in ms of a lease whose client asks for none; never more than `maxTtlMs`.
+   *
+   * @default {30000}
+   */
+  defaultTtlMs?: number;
   /**
    * The longest TTL in ms that a client may ask for.
    *
@@ -87,19 +95,23 @@ export interface LockRoutesApp {
       done: (error: Error | null, body?: unknown) => void,
     ) => void,
   ): unknown;
+  /** Listens for the end of the server. */
+  addHook(name: "preClose", hook: () => Promise<void>): unknown;
   /** Says what becomes of errors. */
   setErrorHandler(
     handler: (error: unknown, request: LockRoutesRequest, reply: LockRoutesReply) => unknown,
   ): unknown;
   /** Adds a route. */
   route(options: {
-    method: "PUT" | "PATCH" | "DELETE" | "GET";
+    method: "PUT" | "PATCH" | "DELETE" | "GET" | "POST";
     url: string;
     bodyLimit: number;
     handler: (request: LockRoutesRequest, reply: LockRoutesReply) => unknown;
   }): unknown;
 }
 
+/** Default of {@linkcode LockRoutesOptions.defaultTtlMs}. */
+export const DEFAULT_LEASE_TTL_MS = 30_000;
 /** Default of {@linkcode LockRoutesOptions.maxTtlMs}. */
 export const DEFAULT_MAX_TTL_MS = 300_000;
 /** Default of {@linkcode LockRoutesOptions.maxWaitMs}. */
@@ -108,37 +120,37 @@ export const DEFAULT_MAX_WAIT_MS = 30_000;
 const BODY_LIMIT = 4_096;
 
 /**
- * A plugin: a lock service. `PUT /lock/:key/:id` takes a lock (200 with `fencingToken` and
- * `remainingMs`, or 409 with the holder's `Retry-After`), `PATCH` renews it, `DELETE` gives it back
- * (only under the same `:id`), `GET /lock/:key` tells who waits. Bodies are JSON: `ttlMs`, and for
- * `PUT` `waitMs`.
+ * A plugin: a lock service. `PUT /lock/:key/:id` takes a lock (200 with `fencingToken`, a string, and
+ * `remainingMs`; or 409 with the holder's `remainingMs` and `Retry-After`), `PATCH` renews it, `DELETE`
+ * gives it back, both only under the same `:id` (else 404), and `GET /lock/:key` tells whether it is
+ * held and how many wait. Bodies are JSON: `ttlMs` for `PUT` and `PATCH`, `waitMs` for `PUT`, both whole
+ * numbers of ms. All refusals are `application/problem+json`: 400 for what a client must not repeat, 503
+ * if it is not known whether anything was done.
  *
  * Leases belong to the caller, not to this process: they end by their TTL unless they are renewed, and
- * outlive the server; another one that uses the same Redis goes on with them. The owner of a lease is
- * the principal that `authorize` names together with `:id`. All requests can be repeated: a `PUT` whose
- * answer was lost is answered again. A key may have all the 1,000 characters of a lock's name,
- * percent-encoded; an id is 1 to 128 of `A-Z a-z 0-9 . _ ~ -`.
+ * outlive the server; another one that uses the same Redis goes on with them, under a greater token. The
+ * owner of a lease is the principal that `authorize` names together with `:id`. All requests can be
+ * repeated: a `PUT` whose answer was lost is answered again, and a `DELETE` that is answered 404 has
+ * nothing left to release. A key may have all the 1,000 characters of a lock's name, percent-encoded; an
+ * id is 1 to 128 of `A-Z a-z 0-9 . _ ~ -`.
  *
  * @param app The instance; routes are below its prefix.
  * @param options The lock, who may use it, and limits.
  * @throws {TypeError} If there is no `authorize`, or if the lock cannot attach.
+ * @throws {RangeError} If a limit is bad.
  */
 // deno-lint-ignore require-await -- Fastify takes plugins that are async, or call back
 export async function lockRoutes(
   app: LockRoutesApp,
   options: LockRoutesOptions,
 ): Promise<void> {
-  const { lock, maxTtlMs = DEFAULT_MAX_TTL_MS, maxWaitMs = DEFAULT_MAX_WAIT_MS } = options;
-  checkLock(lock);
-  if (typeof options.authorize !== "function") {
-    throw new TypeError("Cannot register lockRoutes without 'authorize': anybody could use it");
-  }
-  checkDuration("maxTtlMs", maxTtlMs);
-  checkDuration("maxWaitMs", maxWaitMs, 0);
-  const onError = options.onError ?? (() => {});
+  const { lock, authorize, limits, report } = readOptions(options);
+  const closing = new AbortController();
+  // deno-lint-ignore require-await -- hooks are async, or call back
+  app.addHook("preClose", async () => closing.abort());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
-  app.setErrorHandler((error, _request, reply) => answer(reply, problemOf(error, onError)));
+  app.setErrorHandler((error, _request, reply) => answer(reply, problemOf(error, report)));
   for (const [method, action] of Object.entries(actions)) {
     app.route({
       method: method as keyof typeof actions,
@@ -146,17 +158,61 @@ export async function lockRoutes(
       url: "/lock/*",
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
-        const result = await action({
+        const body = await action({
           lock,
           request,
           response: reply.raw,
-          limits: { maxTtlMs, maxWaitMs },
-          authorize: (authorization) => options.authorize(request, authorization),
+          limits,
+          closing: closing.signal,
+          authorize: (authorization) => authorize(request, authorization),
         });
-        return result.state === "refused" ? answer(reply, result.problem) : reply.send(result.body);
+        reply.headers({ "cache-control": "no-store" });
+        return reply.send(body);
       },
     });
   }
+}
+
+/** What the plugin works with. */
+interface Settings {
+  readonly lock: AttachableLock;
+  readonly authorize: LockRoutesOptions["authorize"];
+  readonly limits: Limits;
+  readonly report: (error: unknown) => void;
+}
+
+function readOptions(options: LockRoutesOptions): Settings {
+  const {
+    lock,
+    maxTtlMs = DEFAULT_MAX_TTL_MS,
+    maxWaitMs = DEFAULT_MAX_WAIT_MS,
+    defaultTtlMs = Math.min(DEFAULT_LEASE_TTL_MS, maxTtlMs),
+    onError = () => {},
+  } = options;
+  checkLock(lock);
+  if (typeof options.authorize !== "function") {
+    throw new TypeError("Cannot register lockRoutes without 'authorize': anybody could use it");
+  }
+  if (typeof onError !== "function") {
+    throw new TypeError("Cannot use 'onError' as it is not a function");
+  }
+  checkTtl(defaultTtlMs);
+  checkDuration("maxTtlMs", maxTtlMs, defaultTtlMs);
+  checkDuration("maxWaitMs", maxWaitMs, 0);
+  const limits = { defaultTtlMs, maxTtlMs, maxWaitMs };
+  const authorize: Settings["authorize"] = (...args) => options.authorize(...args);
+  return { lock, authorize, limits, report: quiet(onError) };
+}
+
+/** A listener that throws changes nothing. */
+function quiet(listener: (error: unknown) => void): (error: unknown) => void {
+  return (error) => {
+    try {
+      listener(error);
+    } catch {
+      // The response does not depend on logs.
+    }
+  };
 }
 
 function checkLock(lock: DistributedLock): asserts lock is AttachableLock {
@@ -171,22 +227,4 @@ function answer(reply: LockRoutesReply, { status, headers, body }: Problem): unk
   reply.code(status);
   reply.headers({ ...headers });
   return reply.send(body);
-}
-
-/** What a client learns of an error: what it did wrong, and nothing of what went wrong here. */
-function problemOf(error: unknown, onError: (error: unknown) => void): Problem {
-  if (error instanceof RequestError) return error.problem;
-  if (isUnavailable(error)) {
-    onError(error);
-    return unavailable();
-  }
-  // The lock's own limits for keys, which may be narrower than those of a name.
-  if (error instanceof RangeError) return badRequest(error.message).problem;
-  if (isHttpError(error)) {
-    const { statusCode: status, message: detail } = error;
-    const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
-    return problem(kind, { status, title: "Request refused", detail });
-  }
-  onError(error);
-  return problem("internal", { status: 500, title: "Internal error" });
 }

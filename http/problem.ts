@@ -18,6 +18,7 @@ export type ProblemKind =
   | "forbidden"
   | "not-held"
   | "not-found"
+  | "method-not-allowed"
   | "stale-token"
   | "token-required"
   | "internal";

@@ -28,8 +28,8 @@ export interface AcquisitionHost {
   readonly rooms: WaitingRooms;
   /** Who gets the messages for an owner value. */
   readonly receivers: Map<string, Acquisition>;
-  /** Gives the lock back or leaves the queue, as the options say. */
-  leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left>;
+  /** Gives the lock back, unless it is to stay, and leaves the queue, as the options say. */
+  leave(keys: LockKeys, value: string, tombstoneMs: number, keeps?: boolean): Promise<Left>;
 }
 
 /** What the caller wants. */
@@ -273,11 +273,11 @@ export class Acquisition implements Waiter {
   }
 
   /** One attempt to give back what the server knows of us. */
-  #leave(): Promise<Left> {
+  #leave(keeps = false): Promise<Left> {
     const { receivers, leave } = this.#host;
     // A grant that comes from now on is handed on, as one to a stranger is.
     receivers.delete(this.#value);
-    return leave(this.#request.keys, this.#value, this.#trace.tombstoneMs);
+    return leave(this.#request.keys, this.#value, this.#trace.tombstoneMs, keeps);
   }
 
   /** Leaves in the background, until the server has answered or nothing of us can be left. */
@@ -285,10 +285,12 @@ export class Acquisition implements Waiter {
     const { engine, receivers } = this.#host;
     receivers.delete(this.#value);
     if (!this.#trace.isLeft) return;
+    // The owner id may have held the lock before, and counts on it: what we have taken over stays.
+    const keeps = this.#request.mode.kind === "attach" || this.#request.outlivesDisposal;
     const untilMs = engine.clock.now() + this.#request.ttlMs + TOMBSTONE_MS;
     engine.background(async () => {
       while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
-        const left = await this.#leave().catch(() => null);
+        const left = await this.#leave(keeps).catch(() => null);
         if (left !== null) return;
         await pause(engine.clock, RETRY_MS, engine.stopped);
       }

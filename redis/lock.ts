@@ -126,7 +126,7 @@ export class RedisLock implements AttachableLock {
       inbox: this.#inbox,
       rooms: this.#rooms,
       receivers: this.#receivers,
-      leave: (keys, value, tombstoneMs) => this.#leave(keys, value, tombstoneMs),
+      leave: (...args) => this.#leave(...args),
     };
   }
 
@@ -228,7 +228,7 @@ export class RedisLock implements AttachableLock {
         name,
         keys,
         owner: makeOwner(ownerId, !isOwned),
-        ttlMs: this.#options.ttlMs,
+        ttlMs: options.ttlMs ?? this.#options.ttlMs,
         mode,
         autoRenew: options.autoRenew ?? true,
         maxHoldMs: options.maxHoldMs,
@@ -274,8 +274,14 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Gives the lock back or leaves the queue. */
-  async #leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left> {
-    const left = await this.#commands.leave(keys, value, tombstoneMs, this.#options.handoff);
+  async #leave(
+    keys: LockKeys,
+    value: string,
+    tombstoneMs: number,
+    keeps = false,
+  ): Promise<Left> {
+    const { handoff } = this.#options;
+    const left = await this.#commands.leave(keys, value, tombstoneMs, handoff, keeps);
     if (!left.told) {
       this.#warnings.say(
         'Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling',
