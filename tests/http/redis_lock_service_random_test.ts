@@ -21,6 +21,7 @@ async function disturb(
     const service = services[which]!;
     if (random() < 0.5) await service.kill();
     else await service.finish();
+    await service[Symbol.asyncDispose]();
     services[which] = await start(service.port);
   }
 }
