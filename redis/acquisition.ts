@@ -257,8 +257,11 @@ export class Acquisition implements Waiter {
     const { engine, commands } = this.#host;
     const { name, keys, owner, ttlMs, autoRenew, patience, onEnd } = this.#request;
     const { maxHoldMs, outlivesDisposal } = this.#request;
+    // What its owner id was granted before still counts: it must not end with a shorter TTL.
+    const longestMs = outlivesDisposal ? Math.max(ttlMs, grant.validMs) : ttlMs;
+    const terms = { ttlMs: longestMs, autoRenew, maxHoldMs, outlivesDisposal };
     const lease = engine.open(
-      { ...grant, name, ownerId: owner.ownerId, ttlMs, autoRenew, maxHoldMs, outlivesDisposal },
+      { ...grant, ...terms, name, ownerId: owner.ownerId },
       {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: () => {

