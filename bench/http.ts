@@ -17,7 +17,7 @@ const ROUNDS = 25;
 const WARM_UP_ROUNDS = 5;
 const STEPS = 400;
 /** How many requests are under way. */
-const CLIENTS = 4;
+const CLIENTS = 1;
 /** More than the ratio that is allowed. */
 const LIMIT = 1.15;
 

@@ -13,6 +13,11 @@ import { koaLock } from "../http/koa.ts";
 import { lambdaLock } from "../http/lambda.ts";
 import { exclusive } from "../http/mod.ts";
 import type { DistributedLock } from "../mod.ts";
+import {
+  type ApiGatewayEvent,
+  type RuntimeHandler,
+  serveLambda,
+} from "../tests/http/lambda_runtime.ts";
 
 /** A route that can be called with the name of a lock. */
 export interface Endpoint extends AsyncDisposable {
@@ -66,15 +71,15 @@ async function ready(app: FastifyInstance): Promise<Endpoint> {
 }
 
 const pathOf = ({ url }: Request) => url.slice(url.lastIndexOf("/orders/"));
-const context = { getRemainingTimeInMillis: () => 30_000 };
 
-function local(handler: (event: { order: string }) => Promise<unknown>): Promise<Endpoint> {
-  return Promise.resolve({
-    async call(order) {
-      if (await handler({ order }) !== ANSWER) throw new Error("The answer was another one");
-    },
-    [Symbol.asyncDispose]: () => Promise.resolve(),
-  });
+/** What a function gets of a request, and what it answers. */
+type Event = Pick<ApiGatewayEvent, "rawPath">;
+const LAMBDA_ANSWER = { statusCode: 200, headers: {}, body: JSON.stringify(ANSWER) };
+
+/** Behind a front and the Runtime API, in one instance. */
+async function invoked(handler: RuntimeHandler<ApiGatewayEvent>): Promise<Endpoint> {
+  const { url, [Symbol.asyncDispose]: dispose } = await serveLambda(handler);
+  return endpoint(Number(new URL(url).port), async () => await dispose());
 }
 
 /** With our part. */
@@ -105,9 +110,9 @@ export const ours: Readonly<Record<string, Make>> = {
   },
 
   lambda(locks) {
-    const wrap = lambdaLock(locks, { key: ({ order }: { order: string }) => order });
-    const handler = wrap(() => ANSWER);
-    return local((event) => handler(event, context));
+    return invoked(
+      lambdaLock(locks, { key: ({ rawPath }: Event) => rawPath })(() => LAMBDA_ANSWER),
+    );
   },
 };
 
@@ -167,11 +172,11 @@ export const byHand: Readonly<Record<string, Make>> = {
   },
 
   lambda: (locks) =>
-    local(async ({ order }) => {
-      const lease = await locks.tryAcquire(order);
+    invoked(async ({ rawPath }) => {
+      const lease = await locks.tryAcquire(rawPath);
       if (lease === null) return { statusCode: 409 };
       try {
-        return ANSWER;
+        return LAMBDA_ANSWER;
       } finally {
         await lease.release();
       }
