@@ -88,7 +88,9 @@ export function exclusive(
   return (handler) =>
     async function exclusive(request, ...rest) {
       const name = await nameOf(key, request);
-      const taken = await take(lock, name, settings, request.signal);
+      // Its signal costs as much as all the rest, so only who waits gets it.
+      const gone = settings.waitMs > 0 ? request.signal : undefined;
+      const taken = await take(lock, name, settings, gone);
       if (taken.state === "refused") return problemResponse(taken.problem);
       if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
       // Who may run without a lease has said so by the options.

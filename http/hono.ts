@@ -92,7 +92,9 @@ export function honoLock(
   return async function honoLock(c, next) {
     const { raw } = c.req;
     const name = await nameOf(given.key, c);
-    const taken = await take(lock, name, settings, name === undefined ? undefined : raw.signal);
+    // Its signal costs as much as all the rest, so only who waits gets it.
+    const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
+    const taken = await take(lock, name, settings, gone);
     if (taken.state === "refused") return problemResponse(taken.problem);
     if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
     if (taken.state === "unlocked") return await next();
