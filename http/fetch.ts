@@ -45,8 +45,8 @@ export type FetchHandler<Rest extends unknown[]> = (
  * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
  * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
  * was cancelled, or broke off. A client that goes away while it waits leaves the queue; once the handler
- * runs, it runs to its end under the lock (`request.signal` tells it that nobody listens). If the lease is lost,
- * `lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ * runs, it runs to its end under the lock (`request.signal` tells it that nobody listens). If the lease
+ * is lost, `lease.signal` aborts and the response is 503, or breaks off if it has begun.
  *
  * @param lock Any strategy.
  * @param options The key, and what to do if it is busy.
