@@ -48,11 +48,36 @@ async function holdUntilRead(
 ): Promise<Response> {
   const { body } = response;
   if (body !== null && !body.locked && hasReader) {
-    return new Response(heldStream(lease, body), response);
+    const reader = body.getReader();
+    const start = await readAhead(reader);
+    if (Array.isArray(start)) return new Response(heldStream(lease, reader, start), response);
+    await giveBack(lease);
+    return new Response(start, response);
   }
   if (!hasReader) discard(response);
   await giveBack(lease);
   return response;
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
+type Read = ReturnType<Reader["read"]>;
+
+/** Turns that a body which is there already has to show it. */
+const PROMPT_TURNS = 5;
+
+/**
+ * All of a body that is there as a whole when the handler returns, as most are; such a response is
+ * complete. Else the reads that have been begun: a chunk or two of a stream are read ahead.
+ */
+async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read[]> {
+  const reads = [reader.read(), reader.read()];
+  let isOver = false;
+  reads[1]!.then(({ done }) => isOver = done, () => {});
+  reads[0]!.catch(() => {}); // who awaits it later hears of its failure
+  for (let turn = 0; turn < PROMPT_TURNS && !isOver; turn++) await null;
+  if (!isOver) return reads;
+  const { value } = await reads[0]!;
+  return value ?? new Uint8Array();
 }
 
 /** Nobody will read this response: its source may stop. */
@@ -62,8 +87,7 @@ function discard(response: unknown): void {
 }
 
 /** Passes a stream on. Its end waits until the lock is free, so that who has it all finds it so. */
-function heldStream(lease: Lease, source: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  const reader = source.getReader();
+function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream<Uint8Array> {
   const { signal } = lease;
   let lose = () => {};
   const end = () => {
@@ -82,7 +106,7 @@ function heldStream(lease: Lease, source: ReadableStream<Uint8Array>): ReadableS
     },
     async pull(controller) {
       try {
-        const { done, value } = await reader.read();
+        const { done, value } = await (ahead.shift() ?? reader.read());
         if (signal.aborted) return;
         if (!done) return controller.enqueue(value);
       } catch (error) {

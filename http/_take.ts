@@ -44,20 +44,20 @@ export async function take(
 ): Promise<Taken> {
   if (name === undefined) return UNLOCKED;
   if (gone?.aborted) return GONE;
-  using wait = new Wait(settings.waitMs, gone);
+  using wait = settings.waitMs === 0 ? null : new Wait(settings.waitMs, gone);
   try {
     const { maxHoldMs, autoRenew = true } = settings;
-    const { signal, onWait } = wait;
-    const lease = settings.waitMs === 0
-      ? await lock.tryAcquire(name, { signal, maxHoldMs, autoRenew })
-      : await lock.acquire(name, { signal, maxHoldMs, autoRenew, onWait });
+    const options = { maxHoldMs, autoRenew };
+    const lease = wait === null
+      ? await lock.tryAcquire(name, gone === undefined ? options : { ...options, signal: gone })
+      : await lock.acquire(name, { ...options, signal: wait.signal, onWait: wait.onWait });
     if (lease === null) return await refuseBusy(lock, name, settings);
     if (!gone?.aborted) return { state: "held", lease };
     await lease.release();
     return GONE;
   } catch (error) {
     if (gone?.aborted) return GONE;
-    const isOver = wait.signal.aborted && error === wait.signal.reason;
+    const isOver = wait !== null && wait.signal.aborted && error === wait.signal.reason;
     // A service that has not even said that we must wait is out of reach.
     if (isOver && wait.isQueued) return await refuseBusy(lock, name, settings);
     if (isOver || isUnavailable(error)) return refuseUnavailable(settings, error);
@@ -69,14 +69,13 @@ export async function take(
 class Wait {
   readonly #controller = new AbortController();
   readonly #gone: AbortSignal | undefined;
-  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #timer: ReturnType<typeof setTimeout>;
   /** Whether the service has answered that the lock is somebody else's. */
   isQueued = false;
 
   constructor(waitMs: number, gone: AbortSignal | undefined) {
     this.#gone = gone;
     gone?.addEventListener("abort", this.#leave);
-    if (waitMs === 0) return;
     this.#timer = setTimeout(() => {
       this.#controller.abort(new DOMException("The wait is over", "TimeoutError"));
     }, waitMs);

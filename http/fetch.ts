@@ -43,10 +43,10 @@ export type FetchHandler<Rest extends unknown[]> = (
  * Wraps a handler so that at most one request per key is in it, in all processes together.
  *
  * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response was read to its end, was cancelled, or broke off:
- * streams too. A client that goes away while it waits leaves the queue; once the handler runs, it runs
- * to its end under the lock (`request.signal` tells it that nobody listens). If the lease is lost,
- * `lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
+ * was cancelled, or broke off. A client that goes away while it waits leaves the queue; once the handler
+ * runs, it runs to its end under the lock (`request.signal` tells it that nobody listens). If the lease
+ * is lost, `lease.signal` aborts and the response is 503, or breaks off if it has begun.
  *
  * @param lock Any strategy.
  * @param options The key, and what to do if it is busy.
@@ -88,7 +88,9 @@ export function exclusive(
   return (handler) =>
     async function exclusive(request, ...rest) {
       const name = await nameOf(key, request);
-      const taken = await take(lock, name, settings, request.signal);
+      // Its signal costs as much as all the rest, so only who waits gets it.
+      const gone = settings.waitMs > 0 ? request.signal : undefined;
+      const taken = await take(lock, name, settings, gone);
       if (taken.state === "refused") return problemResponse(taken.problem);
       if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
       // Who may run without a lease has said so by the options.

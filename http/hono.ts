@@ -74,8 +74,8 @@ export type HonoMiddleware = (
  * at `c.get("lease")` for what comes after it.
  *
  * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response was read to its end, was cancelled or broke off:
- * streams too. A client that goes away while it waits leaves the queue. If the lease is lost,
+ * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
+ * was cancelled or broke off. A client that goes away while it waits leaves the queue. If the lease is lost,
  * `c.get("lease").signal` aborts and the response is 503, or breaks off if it has begun.
  *
  * @param lock Any strategy.
@@ -92,7 +92,9 @@ export function honoLock(
   return async function honoLock(c, next) {
     const { raw } = c.req;
     const name = await nameOf(given.key, c);
-    const taken = await take(lock, name, settings, name === undefined ? undefined : raw.signal);
+    // Its signal costs as much as all the rest, so only who waits gets it.
+    const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
+    const taken = await take(lock, name, settings, gone);
     if (taken.state === "refused") return problemResponse(taken.problem);
     if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
     if (taken.state === "unlocked") return await next();
