@@ -5,7 +5,7 @@ import { pause, waitUntil } from "../servers/wait.ts";
 import { call, type ServiceProcess, startService } from "./lock_service.ts";
 import { faultsOf, runClient, type Seen } from "./lock_service_clients.ts";
 
-const RUN_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 4_000;
+const RUN_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
 const CLIENTS = 6;
 
 /** Sometimes a server is killed or closed, and started again at its place. */
