@@ -25,6 +25,8 @@ export interface Told {
 export interface Seen {
   readonly holds: Hold[];
   readonly told: Told[];
+  /** Who was told that it holds nothing, before its time was over. */
+  readonly lost: Hold[];
   /** How many answers had each status; 0 for none. */
   readonly statuses: Map<number, number>;
 }
@@ -56,6 +58,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
     const receivedMs = performance.now();
     const status = answer?.status ?? 0;
     seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1);
+    if (status === 404 && hold !== null && receivedMs < hold.untilMs) seen.lost.push(hold);
     if (status === 200 && method !== "DELETE") {
       seen.told.push({ id, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
       // Whoever was not told in time, may only count from now on.
@@ -91,8 +94,8 @@ export async function runClient(options: ClientOptions): Promise<void> {
 }
 
 /** What must not have been: two holders at once, tokens that go back or serve two. */
-export function faultsOf({ holds, told }: Seen): string[] {
-  const faults: string[] = [];
+export function faultsOf({ holds, told, lost }: Seen): string[] {
+  const faults = lost.map(({ id, untilMs }) => `${id} has lost what it held until ${untilMs}`);
   const sorted = holds.filter(({ fromMs, untilMs }) => untilMs > fromMs)
     .sort((a, b) => a.fromMs - b.fromMs);
   let last: Hold | null = null;
