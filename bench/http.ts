@@ -3,8 +3,7 @@
  * takes and releases the lock by hand: `deno task bench`. Starts a Redis of its own; all is in one
  * process, the requests go over sockets.
  *
- * By hand the lock is released before the response is sent. So it is by our parts for fetch handlers,
- * Hono and Lambda; those for Koa and Fastify release it as the response ends, without waiting.
+ * By hand the lock is released before the response is sent; our parts release it as the response ends.
  *
  * @module
  */
