@@ -50,9 +50,10 @@ async function holdUntilRead(
   if (body !== null && !body.locked && hasReader) {
     return new Response(heldStream(lease, body), response);
   }
-  if (!hasReader) discard(response);
   await giveBack(lease);
-  return response;
+  if (body === null || hasReader) return response;
+  discard(response);
+  return new Response(null, response); // a server may stumble over a body that was cancelled
 }
 
 /** Nobody will read this response: its source may stop. */

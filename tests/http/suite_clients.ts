@@ -116,7 +116,10 @@ async function head(stage: Stage): Promise<void> {
   const { status, text } = await holder;
   assertEquals([status, text], [200, ""]);
   assertEquals((await ask(b, { path: "/busy", key, method: "HEAD" })).status, 200);
-  const stream = { path: "/busy", key, id: "head stream", mode: "endless", method: "HEAD" };
+  // Fastify reads to its end what it does not send.
+  const mode = stage.framework === "fastify" ? "stream" : "endless";
+  const stream = { path: "/busy", key, id: "head stream", mode, method: "HEAD" };
   assertEquals((await ask(a, stream)).status, 200);
+  await a.open("head stream");
   assertEquals((await ask(b, { path: "/busy", key })).status, 200);
 }
