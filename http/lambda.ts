@@ -265,6 +265,7 @@ class Invocation {
   refuse(problem: Problem, cause?: unknown): LambdaResponse {
     const { kind, status, headers, body, retryAfterMs } = problem;
     if (isHttpEvent(this.#event)) return { statusCode: status, headers: { ...headers }, body };
+    if (kind === "bad-request") throw new RangeError("Cannot use the key of this event for a lock");
     throw new RetryableLockError(kind as RetryReason, this.#name, retryAfterMs, { cause });
   }
 
