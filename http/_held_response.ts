@@ -54,9 +54,10 @@ async function holdUntilRead(
     await giveBack(lease);
     return new Response(start, response);
   }
-  if (!hasReader) discard(response);
   await giveBack(lease);
-  return response;
+  if (body === null || hasReader) return response;
+  discard(response);
+  return new Response(null, response); // a server may stumble over a body that was cancelled
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;

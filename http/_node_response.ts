@@ -21,15 +21,15 @@ export interface NodeResponse {
 }
 
 /**
- * Watches one response. It is over when it is complete, as its last bytes are handed to the system, or
- * when the client has gone.
+ * Watches one response. It is over right before its last bytes are handed to the system, or when the
+ * client has gone.
  */
 export class ResponseWatch {
   readonly #response: NodeResponse;
   readonly #gone = new AbortController();
   #isOver = false;
   #isComplete = false;
-  #onOver: () => void = () => {};
+  #onOver: () => Promise<void> | undefined = () => undefined;
 
   constructor(response: NodeResponse) {
     this.#response = response;
@@ -48,8 +48,8 @@ export class ResponseWatch {
     return this.#response.headersSent;
   }
 
-  /** Calls back when the response is over; at once if it is. */
-  onOver(callback: () => void): void {
+  /** Calls back when the response is over; at once if it is. Its end is sent after what is returned. */
+  onOver(callback: () => Promise<void> | undefined): void {
     if (this.#isOver) callback();
     else this.#onOver = callback;
   }
@@ -59,14 +59,26 @@ export class ResponseWatch {
     if (!this.#isComplete) this.#response.destroy();
   }
 
-  /** As session middlewares do: there is no event *before* the client can have it all. */
+  /**
+   * As session middlewares do: there is no event *before* the client can have it all, and who has it
+   * all must find the lock free.
+   */
   #watchEnd(): void {
     const response = this.#response;
     const end = response.end;
-    response.end = (...args) => {
-      this.#isComplete = true;
-      this.#finish();
+    let isPending = false;
+    const endNow = (args: never[]) => {
+      isPending = false;
       return end.apply(response, args);
+    };
+    response.end = (...args) => {
+      if (isPending) return response;
+      this.#isComplete = true;
+      const freed = this.#finish();
+      if (freed === undefined) return endNow(args);
+      isPending = true;
+      freed.then(() => endNow(args)).catch(() => response.destroy());
+      return response;
     };
   }
 
@@ -75,10 +87,10 @@ export class ResponseWatch {
     this.#finish();
   }
 
-  #finish(): void {
-    if (this.#isOver) return;
+  #finish(): Promise<void> | undefined {
+    if (this.#isOver) return undefined;
     this.#isOver = true;
-    this.#onOver();
+    return this.#onOver();
   }
 }
 
@@ -107,7 +119,7 @@ export class ResponseHold {
     this.#isWorking = isWorking;
     watch.onOver(() => {
       this.#isOver = true;
-      this.#giveBack();
+      return this.#giveBack();
     });
     const { signal } = lease;
     if (signal.aborted) this.#lose();
@@ -131,7 +143,7 @@ export class ResponseHold {
     if (this.#isAnswered) this.done();
   }
 
-  /** There is a response, which need not have been sent. */
+  /** There will be a response: it is being made ready, or the handler writes it by itself. */
   answered(): void {
     this.#isAnswered = true;
     if (this.#endsWithAnswer) this.done();
@@ -140,13 +152,13 @@ export class ResponseHold {
   readonly #lose = (): void => {
     if (this.#isGivenBack) return;
     if (this.#watch.hasBegun) this.#watch.breakOff();
-    else this.#onLost();
+    else if (!this.#isAnswered) this.#onLost();
   };
 
-  #giveBack(): void {
-    if (this.#isWorking || !this.#isOver || this.#isGivenBack) return;
+  #giveBack(): Promise<void> | undefined {
+    if (this.#isWorking || !this.#isOver || this.#isGivenBack) return undefined;
     this.#isGivenBack = true;
     this.lease.signal.removeEventListener("abort", this.#lose);
-    giveBack(this.lease);
+    return giveBack(this.lease);
   }
 }

@@ -82,6 +82,7 @@ export function refuse(
       ? { ...response, multiValueHeaders: manyValues(headers) }
       : response;
   }
+  if (kind === "bad-request") throw new RangeError("Cannot use the key of this event for a lock");
   throw new RetryableLockError(
     kind as RetryReason,
     lockName,

@@ -4,8 +4,9 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { checkName } from "../core/validate.ts";
 import { type HoldSettings, type LockKey, report } from "./options.ts";
-import { busy, type Problem, unavailable } from "./problem.ts";
+import { badKey, busy, type Problem, unavailable } from "./problem.ts";
 
 /** How taking the lock ended. */
 export type Taken =
@@ -34,7 +35,7 @@ export function nameOf<Args extends unknown[]>(
  * Takes the lock, waiting for it as long as the settings allow. A client that goes away ends the wait
  * and leaves the queue; a lease that is granted at that very moment is given back.
  *
- * @throws {TypeError|RangeError} If the name is no lock's.
+ * @throws {TypeError} If the name is not even a string.
  */
 export async function take(
   lock: DistributedLock,
@@ -43,6 +44,7 @@ export async function take(
   gone?: AbortSignal,
 ): Promise<Taken> {
   if (name === undefined) return UNLOCKED;
+  if (typeof name === "string" && !isName(name)) return refuseKey();
   if (gone?.aborted) return GONE;
   using wait = settings.waitMs === 0 ? null : new Wait(settings.waitMs, gone);
   try {
@@ -61,8 +63,24 @@ export async function take(
     // A service that has not even said that we must wait is out of reach.
     if (isOver && wait.isQueued) return await refuseBusy(lock, name, settings);
     if (isOver || isUnavailable(error)) return refuseUnavailable(settings, error);
+    // All else that is passed was checked when the server started: the strategy refuses the name.
+    if (error instanceof RangeError) return refuseKey(error);
     throw error;
   }
+}
+
+/** Whether a lock can have this name. It may stem from the request: a bad one is the client's. */
+function isName(name: string): boolean {
+  try {
+    checkName(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function refuseKey(cause?: unknown): Taken {
+  return { state: "refused", problem: badKey(), cause };
 }
 
 /** A wait that ends by its time, or with the client. */

@@ -72,8 +72,10 @@ export interface FastifyLockReply {
   header(name: string, value: string): unknown;
   /** Takes a header back. */
   removeHeader(name: string): unknown;
-  /** Sends a response. */
-  send(payload?: unknown): unknown;
+  /** Sends a response; replaced to see it. */
+  send: (payload?: unknown) => unknown;
+  /** Leaves the response to the handler; replaced to see it. */
+  hijack: () => unknown;
 }
 
 /** What is used of a Fastify route. */
@@ -186,7 +188,6 @@ function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
     async function lockOnSend(request: Request, reply: Reply, payload: unknown) {
       const hold = holds.get(request);
       if (hold === undefined) return payload;
-      hold.answered();
       const loss = await lossOf(hold.lease);
       if (loss === null) return payload;
       report(settings, loss);
@@ -226,6 +227,7 @@ function wrapHandler(handler: Handler, holds: Holds): Handler {
     const hold = holds.get(request);
     if (hold === undefined) return handler.call(this, request, reply);
     hold.work();
+    tellOfAnswer(reply, hold);
     let result: unknown;
     try {
       result = handler.call(this, request, reply);
@@ -237,6 +239,19 @@ function wrapHandler(handler: Handler, holds: Holds): Handler {
     else if (result !== undefined || reply.sent) hold.done();
     else hold.doneWhenAnswered(); // it will call reply.send() later
     return result;
+  };
+}
+
+/** Tells when there will be an answer: hooks may take their time before anything is sent. */
+function tellOfAnswer(reply: Reply, hold: ResponseHold): void {
+  const { send, hijack } = reply;
+  reply.send = (payload) => {
+    hold.answered();
+    return send.call(reply, payload);
+  };
+  reply.hijack = () => {
+    hold.answered();
+    return hijack.call(reply);
   };
 }
 

@@ -58,14 +58,14 @@ export interface HonoContext {
 }
 
 /** Options of {@linkcode honoLock}. */
-export interface HonoLockOptions extends HoldOptions {
+export interface HonoLockOptions<Context extends HonoContext = HonoContext> extends HoldOptions {
   /** The name of the lock for a request; `undefined` if it needs none. */
-  key: LockKey<[c: HonoContext]>;
+  key: LockKey<[c: Context]>;
 }
 
 /** Middleware as Hono takes it. */
-export type HonoMiddleware = (
-  c: HonoContext,
+export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
+  c: Context,
   next: () => Promise<void>,
 ) => Promise<Response | void>;
 
@@ -82,10 +82,10 @@ export type HonoMiddleware = (
  * @param options The key, and what to do if it is busy; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
  */
-export function honoLock(
+export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
-  options: HonoLockOptions | string,
-): HonoMiddleware {
+  options: HonoLockOptions<Context> | string,
+): HonoMiddleware<Context> {
   const given = typeof options === "string" ? { key: options } : options;
   checkKey(given.key);
   const settings = readSettings(given);

@@ -42,8 +42,9 @@ export interface HoldOptions {
 
 /**
  * The name of the lock, or how it is found; with `undefined` there is no lock for this request.
- * Whatever it throws, also for a name that is no lock's, fails the request as an error of the handler
- * would.
+ * A name that no lock can have (empty, longer than 1,000 characters, not well-formed) gets a 400, since
+ * it may stem from the request. Whatever the function throws fails the request as an error of the
+ * handler would.
  */
 export type LockKey<Args extends unknown[], Key extends string | undefined = string | undefined> =
   | string

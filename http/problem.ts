@@ -79,6 +79,15 @@ export function busy(status: number, remainingMs: number | undefined): Problem {
   });
 }
 
+/** The request names a lock that cannot be. */
+export function badKey(): Problem {
+  return problem("bad-request", {
+    status: 400,
+    title: "Bad request",
+    detail: "The request names no lock: the name is empty, too long, or otherwise not allowed",
+  });
+}
+
 /** Nothing can be known of the lock. */
 export function unavailable(): Problem {
   return problem("unavailable", {

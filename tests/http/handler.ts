@@ -107,7 +107,7 @@ async function* stream(
   try {
     yield new TextEncoder().encode("first ");
     if (gate !== "") await parts.gates.pass(gate);
-    else for (;;) yield new Uint8Array(64 * 1024).fill(120);
+    else for (;; await pause(0)) yield new Uint8Array(64 * 1024).fill(120);
     yield new TextEncoder().encode("last");
     isComplete = true;
   } finally {

@@ -1,14 +1,16 @@
 /**
  * A process that serves the same routes in each framework, for {@linkcode startServers}. Prints its
- * ports, then what happens in its handlers; lines on its input open gates.
+ * ports, then what happens in its handlers; lines on its input open gates, or ask for a lock (`?name`).
  *
  * @module
  */
 import { openLock } from "../conformance/open_lock.ts";
+import type { LockSnapshot } from "../../mod.ts";
+import { linesOf } from "../processes/child.ts";
 import { nowUs } from "../processes/clock.ts";
 import { FRAMEWORKS } from "./frameworks.ts";
 import { Gates, type HandlerEvent } from "./handler.ts";
-import type { ServerOptions } from "./servers.ts";
+import type { LockSummary, ServerOptions } from "./servers.ts";
 
 async function main({ spec, frameworks }: ServerOptions): Promise<void> {
   await using stack = new AsyncDisposableStack();
@@ -25,11 +27,16 @@ async function main({ spec, frameworks }: ServerOptions): Promise<void> {
     urls[name] = served.url;
   }
   print({ urls });
-  const lines = Deno.stdin.readable.pipeThrough(new TextDecoderStream());
-  for await (const text of lines) for (const gate of text.trim().split("\n")) gates.open(gate);
+  const lines = linesOf(Deno.stdin.readable);
+  for (let line; (line = await lines.next()) !== null;) {
+    if (!line.startsWith("?")) gates.open(line);
+    else print(summary(await lock.query(line.slice(1))));
+  }
 }
 
-if (import.meta.main) {
-  await main(JSON.parse(Deno.args[0]!));
-  Deno.exit(0); // clients that went away may have left sockets behind
+function summary({ name, held, waiters }: LockSnapshot): LockSummary {
+  return { name, isHeld: held !== null, waiters: waiters.length };
 }
+
+// It must end by itself once all is disposed of: a timer or a socket that is left would keep it.
+if (import.meta.main) await main(JSON.parse(Deno.args[0]!));

@@ -15,7 +15,14 @@ export interface ServerOptions {
   readonly frameworks: readonly FrameworkName[];
 }
 
-type Line = HandlerEvent | { readonly urls: Readonly<Record<FrameworkName, string>> };
+/** What a server process knows of a lock. */
+export interface LockSummary {
+  readonly name: string;
+  readonly isHeld: boolean;
+  readonly waiters: number;
+}
+
+type Line = LockSummary | HandlerEvent | { readonly urls: Readonly<Record<FrameworkName, string>> };
 
 /** A server process. */
 export interface ServerProcess extends AsyncDisposable {
@@ -27,15 +34,20 @@ export interface ServerProcess extends AsyncDisposable {
   event(id: string, what: HandlerEvent["what"]): Promise<void>;
   /** Opens a gate. */
   open(gate: string): Promise<void>;
+  /** Asks its lock about a name. */
+  query(name: string): Promise<LockSummary>;
+  /** Ends it; resolves with its exit code when nothing keeps it alive any more. */
+  finish(): Promise<number>;
   kill(signal: Deno.Signal): void;
 }
 
 /** Starts a process and waits until it listens. */
 export async function startServer(options: ServerOptions): Promise<ServerProcess> {
-  const { reports, send, kill, [Symbol.asyncDispose]: dispose }: Reporter<Line> = startReporter(
+  const reporter: Reporter<Line> = startReporter(
     new URL("./server.ts", import.meta.url),
     options,
   );
+  const { reports, send, finish, kill, [Symbol.asyncDispose]: dispose } = reporter;
   await waitUntil("a server listens", () => reports.length > 0);
   const urls = (reports[0] as Extract<Line, { urls: unknown }>).urls;
   const events = (id: string) =>
@@ -45,6 +57,15 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
     events,
     event: (id, what) => waitUntil(`${id} ${what}`, () => events(id).includes(what)),
     open: send,
+    async query(name) {
+      const from = reports.length;
+      await send(`?${name}`);
+      const found = () =>
+        reports.slice(from).find((line) => "isHeld" in line && line.name === name);
+      await waitUntil(`a server tells about ${name}`, () => found() !== undefined);
+      return found() as LockSummary;
+    },
+    finish,
     kill,
     [Symbol.asyncDispose]: dispose,
   };
