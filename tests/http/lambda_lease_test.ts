@@ -113,8 +113,12 @@ Deno.test("the loss of the lease itself is told at once, by the clock and by the
 Deno.test("a lease that was lost before it is bound is lost, and asks for nothing", async () => {
   const { clock, lease, renewals } = openLease({ autoRenew: false });
   clock.block(3_000);
+  assert(lease.signal.aborted);
+  await settle();
+  const { timers } = clock;
   const limits = { leftMs: () => 1_000, remainingMs: () => 1_500, renews: true };
   const bound = new InvocationLease(lease, limits, clock);
+  assertEquals(clock.timers, timers);
   await clock.pass(900);
   assertEquals(renewals.length, 0);
   assert(bound.signal.aborted);
