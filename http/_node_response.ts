@@ -94,6 +94,9 @@ export class ResponseWatch {
   }
 }
 
+/** Turns that a handler has to end when its response is made; promises within promises take some. */
+const WAKE_TURNS = 10;
+
 /**
  * Holds a lease for a response: gives it back once, when both the response is over and no handler is
  * at work under it. A loss breaks off a response that has begun.
@@ -106,7 +109,8 @@ export class ResponseHold {
   #isOver = false;
   #isAnswered = false;
   #endsWithAnswer = false;
-  #isGivenBack = false;
+  #wakes: (() => void)[] = [];
+  #freed: Promise<void> | undefined;
 
   /**
    * @param isWorking Whether a handler is at work already; if not, none may come.
@@ -119,7 +123,7 @@ export class ResponseHold {
     this.#isWorking = isWorking;
     watch.onOver(() => {
       this.#isOver = true;
-      return this.#giveBack();
+      return this.#wakes.length > 0 && watch.hasBegun ? this.#wake() : this.#giveBack();
     });
     const { signal } = lease;
     if (signal.aborted) this.#lose();
@@ -149,16 +153,27 @@ export class ResponseHold {
     if (this.#endsWithAnswer) this.done();
   }
 
+  /** Calls back when the response is made but not yet sent: the handler waits for it, perhaps to end. */
+  beforeEnd(callback: () => void): void {
+    this.#wakes.push(callback);
+  }
+
+  /** Only a handler that does not end by what it waited for is still at work. */
+  async #wake(): Promise<void> {
+    for (const wake of this.#wakes) wake();
+    for (let turn = 0; turn < WAKE_TURNS && this.#isWorking; turn++) await null;
+    await this.#giveBack();
+  }
+
   readonly #lose = (): void => {
-    if (this.#isGivenBack) return;
+    if (this.#freed !== undefined) return;
     if (this.#watch.hasBegun) this.#watch.breakOff();
     else if (!this.#isAnswered) this.#onLost();
   };
 
   #giveBack(): Promise<void> | undefined {
-    if (this.#isWorking || !this.#isOver || this.#isGivenBack) return undefined;
-    this.#isGivenBack = true;
+    if (this.#isWorking || !this.#isOver) return undefined;
     this.lease.signal.removeEventListener("abort", this.#lose);
-    return giveBack(this.lease);
+    return this.#freed ??= giveBack(this.lease);
   }
 }

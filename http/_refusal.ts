@@ -69,6 +69,7 @@ export class RetryableLockError extends LockError {
  * Ends an invocation that has not run the handler, or has lost its lease.
  *
  * @throws {RetryableLockError} If the event does not want an HTTP response.
+ * @throws {RangeError} If it does not, and no lock can have its key: no retry will help.
  */
 export function refuse(
   event: unknown,
@@ -82,7 +83,9 @@ export function refuse(
       ? { ...response, multiValueHeaders: manyValues(headers) }
       : response;
   }
-  if (kind === "bad-request") throw new RangeError("Cannot use the key of this event for a lock");
+  if (kind === "bad-request") {
+    throw new RangeError("Cannot use the key of this event for a lock", { cause });
+  }
   throw new RetryableLockError(
     kind as RetryReason,
     lockName,

@@ -44,7 +44,8 @@ export async function take(
   gone?: AbortSignal,
 ): Promise<Taken> {
   if (name === undefined) return UNLOCKED;
-  if (typeof name === "string" && !isName(name)) return refuseKey();
+  const flaw = typeof name === "string" ? flawOf(name) : null;
+  if (flaw !== null) return refuseKey(flaw);
   if (gone?.aborted) return GONE;
   using wait = settings.waitMs === 0 ? null : new Wait(settings.waitMs, gone);
   try {
@@ -69,17 +70,17 @@ export async function take(
   }
 }
 
-/** Whether a lock can have this name. It may stem from the request: a bad one is the client's. */
-function isName(name: string): boolean {
+/** Why no lock can have this name. It may stem from the request: a bad one is the client's. */
+function flawOf(name: string): unknown {
   try {
     checkName(name);
-    return true;
-  } catch {
-    return false;
+    return null;
+  } catch (error) {
+    return error;
   }
 }
 
-function refuseKey(cause?: unknown): Taken {
+function refuseKey(cause: unknown): Taken {
   return { state: "refused", problem: badKey(), cause };
 }
 

@@ -76,6 +76,8 @@ export interface FastifyLockReply {
   send: (payload?: unknown) => unknown;
   /** Leaves the response to the handler; replaced to see it. */
   hijack: () => unknown;
+  /** Waits until the response was sent; replaced, as handlers return their reply. */
+  then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
 /** What is used of a Fastify route. */
@@ -244,7 +246,7 @@ function wrapHandler(handler: Handler, holds: Holds): Handler {
 
 /** Tells when there will be an answer: hooks may take their time before anything is sent. */
 function tellOfAnswer(reply: Reply, hold: ResponseHold): void {
-  const { send, hijack } = reply;
+  const { send, hijack, then } = reply;
   reply.send = (payload) => {
     hold.answered();
     return send.call(reply, payload);
@@ -252,6 +254,17 @@ function tellOfAnswer(reply: Reply, hold: ResponseHold): void {
   reply.hijack = () => {
     hold.answered();
     return hijack.call(reply);
+  };
+  // A handler that returns its reply waits for the end, which waits for the handler.
+  reply.then = (onSent, onError) => {
+    let isTold = false;
+    const once = <A extends unknown[]>(tell: (...args: A) => void) => (...args: A) => {
+      if (isTold) return;
+      isTold = true;
+      tell(...args);
+    };
+    hold.beforeEnd(once(onSent));
+    then.call(reply, once(onSent), once(onError));
   };
 }
 

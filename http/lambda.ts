@@ -108,6 +108,7 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
  * 503 response with a problem in JSON; any other event (SQS, EventBridge, …) ends with a
  * {@linkcode RetryableLockError}, also when the lease is lost in the middle: a handler that takes no
  * notice of `lease.signal` may then still be at work when the next invocation comes to its instance.
+ * A key that no lock can have is answered with 400, or throws a `RangeError`: no retry will help.
  *
  * @param lock Any strategy, or a factory.
  * @param options The key, and what to do if it is busy.

@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { lambdaLock } from "../../http/lambda.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
 
@@ -17,7 +23,12 @@ Deno.test("lambdaLock() refuses bad options when the function starts", async () 
   assertThrows(make({ onUnavailable: "maybe" }), TypeError, "'onUnavailable'");
   assertThrows(make({ onError: 1 }), TypeError, "'onError'");
   const handler = lambdaLock(lock, { key: "" })(() => "done");
-  await assertRejects(() => handler({}, context), RangeError, "1 to 1000");
+  const error = await assertRejects(
+    () => handler({}, context),
+    RangeError,
+    "the key of this event",
+  );
+  assertStringIncludes((error.cause as Error).message, "1 to 1000");
 });
 
 Deno.test("an invocation ends when its lock was given back, not before", async () => {
