@@ -231,6 +231,19 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    * 1 to 500 UTF-16 code units without control characters. The same id asked twice in one instance is one lease.
    */
   ownerId?: string;
+  /**
+   * Time to live in ms of this lease, the strategy's own unless given. A lease that is found, not
+   * taken, is prolonged to it and never shortened.
+   */
+  ttlMs?: number;
+  /**
+   * Whether the lease outlives the instance that took it: disposal then lets go of it without giving
+   * it back, so that it ends by its TTL, or is found again by {@linkcode AttachableLock.attach} after
+   * a restart.
+   *
+   * @default {false}
+   */
+  outlivesDisposal?: boolean;
 }
 
 /** A strategy whose leases can be taken over by their owner id, after a restart for instance. */
@@ -245,8 +258,13 @@ export interface AttachableLock extends DistributedLock {
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The lease object that held it until
    * now, wherever it lives, is lost with the reason `"stolen"`, and the fencing token grows.
+   * A call that ends without an answer gives nothing back: the lock stays held until its TTL.
    *
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    */
-  attach(name: string, ownerId: string, options?: TryAcquireOptions): Promise<Lease | null>;
+  attach(
+    name: string,
+    ownerId: string,
+    options?: Omit<AttachableAcquireOptions, "onWait" | "ownerId">,
+  ): Promise<Lease | null>;
 }

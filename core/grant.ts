@@ -46,6 +46,8 @@ export interface Grant {
   readonly validMs: number;
   readonly autoRenew: boolean;
   readonly maxHoldMs?: number | undefined;
+  /** Whether the lease is not given back when its instance is disposed. */
+  readonly outlivesDisposal?: boolean;
   /** Renew (look after) the lease at this interval in ms, whatever `autoRenew` says. */
   readonly watchEveryMs?: number;
 }

@@ -3,24 +3,11 @@
  *
  * @module
  */
-import {
-  type Clock,
-  deadlineMs,
-  type Instant,
-  instant,
-  pause,
-  settledWithin,
-  wasSuspended,
-} from "./clock.ts";
+import { type Clock, type Instant, instant, pause, settledWithin } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
-import {
-  type Grant,
-  grantDeadlineMs,
-  type LeaseActions,
-  type ReleaseAnswer,
-  type RenewAnswer,
-} from "./grant.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
+import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
+import { Proof } from "./proof.ts";
 import { checkTtl } from "./validate.ts";
 
 /** What a lease needs of the engine that it belongs to. */
@@ -51,17 +38,11 @@ export class ManagedLease implements Lease {
   readonly #host: LeaseHost;
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
+  readonly #proof: Proof;
   readonly #maxHoldAtMs: number;
   #state: "held" | "releasing" | "released" | "lost" = "held";
   #error: LeaseLostError | null = null;
   #controller: AbortController | null = null;
-  /** The longest TTL asked for so far: the server's answer is never believed beyond it. */
-  #ttlMs: number;
-  #deadlineMs: number;
-  /** What the last proof was worth: its drift is what the clocks may differ by. */
-  #provenMs: number;
-  /** When the last answered proof was sent. */
-  #proof: Instant;
   #renewAtMs: number;
   #renewing: Promise<boolean> | null = null;
   #releasing: Promise<boolean> | null = null;
@@ -77,16 +58,13 @@ export class ManagedLease implements Lease {
     this.fencingToken = grant.fencingToken;
     const { maxHoldMs } = grant;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : host.clock.now() + maxHoldMs;
-    this.#ttlMs = grant.ttlMs;
-    this.#proof = grant.sent;
-    this.#provenMs = Math.min(grant.ttlMs, grant.validMs);
-    this.#deadlineMs = grantDeadlineMs(grant);
+    this.#proof = new Proof(grant);
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
   /** The moment at which the lease stops being provable, in monotonic ms. */
   get #endMs(): number {
-    return Math.min(this.#deadlineMs, this.#maxHoldAtMs);
+    return Math.min(this.#proof.deadlineMs, this.#maxHoldAtMs);
   }
 
   get remainingMs(): number {
@@ -139,22 +117,23 @@ export class ManagedLease implements Lease {
     return this.#releasing;
   }
 
+  /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */
+  async close(): Promise<void> {
+    if (!this.#grant.outlivesDisposal) return void await this.release();
+    if (this.#state !== "held") return void await this.#releasing;
+    this.#state = "released";
+    this.#host.ended(this);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
 
   /** The service proved the lease by other means than a renewal (a session's heartbeat). */
-  extend(sent: Instant, validMs: number): void {
+  extend(sent: Instant, validMs: number, ttlMs?: number): void {
     if (this.#state === "held") this.#settle();
     if (this.#state !== "held" && this.#state !== "releasing") return;
-    this.#deadlineMs = Math.max(
-      this.#deadlineMs,
-      deadlineMs(sent.nowMs, this.#ttlMs, validMs),
-    );
-    if (sent.nowMs >= this.#proof.nowMs) {
-      this.#proof = sent;
-      this.#provenMs = Math.min(this.#ttlMs, validMs);
-    }
+    this.#proof.extend(sent, validMs, ttlMs);
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }
@@ -174,13 +153,10 @@ export class ManagedLease implements Lease {
   tick(nowMs: number): number {
     this.#settle();
     if (this.#state !== "held") return Infinity;
-    const earlyMs = Math.min(
-      BURST_MS,
-      this.#grant.ttlMs / 10,
-      this.#grant.watchEveryMs ?? BURST_MS,
-    );
+    const { ttlMs, watchEveryMs = BURST_MS } = this.#grant;
+    const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
     if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) {
-      this.#startRenewal(this.#grant.ttlMs);
+      this.#startRenewal(ttlMs);
     }
     return this.dueMs;
   }
@@ -195,7 +171,7 @@ export class ManagedLease implements Lease {
     if (this.#state !== "held") return;
     const nowMs = this.#host.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
-    else if (nowMs < this.#deadlineMs) return;
+    else if (nowMs < this.#proof.deadlineMs) return;
     else if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed());
     else if (this.#unanswered === null) this.lose("expired");
     else this.lose("unreachable", this.#unanswered.cause);
@@ -203,7 +179,7 @@ export class ManagedLease implements Lease {
 
   /** Whether the last proof still counts; if not, asks for another one. */
   #isProven(): boolean {
-    if (!wasSuspended(this.#host.clock, this.#proof, this.#provenMs)) return true;
+    if (!this.#proof.isStale(this.#host.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
       // Without automatic renewal the question must not prolong the lease: 1 ms never does.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
@@ -215,7 +191,7 @@ export class ManagedLease implements Lease {
     if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
     if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
     // A third of what was granted, be it a whole TTL or a short claim; later after a longer renewal.
-    return this.#deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
+    return this.#proof.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
   }
 
   /** How long an attempt may stay without an answer before the next one. */
@@ -257,8 +233,7 @@ export class ManagedLease implements Lease {
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
     else {
-      this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
-      this.extend(sent, answer.validMs);
+      this.extend(sent, answer.validMs, ttlMs);
       return true;
     }
     return false;
@@ -267,17 +242,17 @@ export class ManagedLease implements Lease {
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#host;
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
-    let ours = !wasSuspended(clock, this.#proof, this.#provenMs);
+    let ours = !this.#proof.isStale(clock);
     if (this.#renewing !== null) await this.#renewing;
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
-      const answer = await this.#tryRelease(this.#deadlineMs - clock.now());
+      const answer = await this.#tryRelease(this.#proof.deadlineMs - clock.now());
       if (answer.state === "released") ours = true;
       else if (answer.state === "gone") {
         ours &&= sentBefore;
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
       if (answer.state !== "unknown") break;
-      if (clock.now() >= this.#deadlineMs) {
+      if (clock.now() >= this.#proof.deadlineMs) {
         this.#cleanUp();
         break;
       }
@@ -300,7 +275,7 @@ export class ManagedLease implements Lease {
   /** Releases in the background until the service has answered, or has surely dropped the lease. */
   #cleanUp(): void {
     const { clock, stopped } = this.#host;
-    const untilMs = clock.now() + this.#ttlMs;
+    const untilMs = clock.now() + this.#proof.ttlMs;
     this.#host.background(async () => {
       if (this.#renewing !== null) await this.#renewing;
       while (!stopped.aborted && clock.now() < untilMs) {

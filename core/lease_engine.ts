@@ -66,9 +66,9 @@ export class LeaseEngine {
     return lease;
   }
 
-  /** Releases all leases, waits for clean-ups, both within `timeoutMs`; then stops all work. */
+  /** Releases all leases but those that outlive it, waits for clean-ups, both within `timeoutMs`; then stops all work. */
   async close(timeoutMs: number): Promise<void> {
-    const released = Promise.all(Array.from(this.#leases, (lease) => lease.release()));
+    const released = Promise.all(Array.from(this.#leases, (lease) => lease.close()));
     const done = released.then(() => this.#background.idle());
     await settledWithin(this.clock, done, timeoutMs);
     this.#stop.abort();

@@ -3,7 +3,11 @@
  *
  * @module
  */
-import type { AcquireOptions, RequestOptions } from "./distributed_lock.ts";
+import type {
+  AcquireOptions,
+  AttachableAcquireOptions,
+  RequestOptions,
+} from "./distributed_lock.ts";
 
 /** Longest name of a lock, in UTF-16 code units. */
 export const MAX_NAME_LENGTH = 1_000;
@@ -101,6 +105,14 @@ export function checkAcquireOptions(options: AcquireOptions): void {
   checkOptional("autoRenew", options.autoRenew, "boolean");
   checkOptional("onWait", options.onWait, "function");
   if (options.maxHoldMs !== undefined) checkDuration("maxHoldMs", options.maxHoldMs);
+}
+
+/** Checks the same options where callers may make owner ids. */
+export function checkAttachableOptions(options: AttachableAcquireOptions): void {
+  checkAcquireOptions(options);
+  checkOptional("outlivesDisposal", options.outlivesDisposal, "boolean");
+  if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
+  if (options.ttlMs !== undefined) checkTtl(options.ttlMs);
 }
 
 /** Checks the options of `request`, with the refusals of the Web Locks API. */

@@ -1,6 +1,6 @@
 /**
- * Opens a lock of the strategy that the demo shows. A program of your own needs one strategy only:
- * take what you need from `locks/`.
+ * Opens a lock of any strategy, for the demo and the examples. A program of your own needs one
+ * strategy only: take what you need from `locks/`.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { DistributedLock } from "@holdfast/lock";
 
 /** Where the locks live. */
 export type Backend =
-  | { readonly kind: "file"; readonly dir: string }
+  | { readonly kind: "file"; readonly dir?: string }
   | { readonly kind: "redis"; readonly url: string; readonly keyPrefix: string }
   | { readonly kind: "zookeeper"; readonly connectString: string; readonly rootPath: string };
 
@@ -26,6 +26,15 @@ const MODULES: Record<Backend["kind"], string> = {
   redis: "./locks/redis.ts",
   zookeeper: "./locks/zookeeper.ts",
 };
+
+/** Redis if `REDIS_URL` is set, ZooKeeper if `ZOOKEEPER_CONNECT` is, else files in the usual place. */
+export function chooseBackend(): Backend {
+  const url = Deno.env.get("REDIS_URL");
+  if (url) return { kind: "redis", url, keyPrefix: "lock:" };
+  const connectString = Deno.env.get("ZOOKEEPER_CONNECT");
+  if (connectString) return { kind: "zookeeper", connectString, rootPath: "/holdfast/locks" };
+  return { kind: "file" };
+}
 
 /** Opens a lock. */
 export async function openLock(backend: Backend): Promise<OpenLock> {

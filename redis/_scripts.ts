@@ -179,7 +179,7 @@ export const ASK: Script = {
 
 /** `scripts/leave.lua`. */
 export const LEAVE: Script = {
-  sha1: "23c4428978c54c3379c441342a9fde4cba5ec421",
+  sha1: "2a6a1139a53b0b7052909d638ecd6be0694d800a",
   source: [
     "local time, now",
     "local function tell(inbox, message)",
@@ -249,7 +249,7 @@ export const LEAVE: Script = {
     "return tell(inbox, 'g\\n' .. value .. '\\n' .. token .. '\\n' .. now .. '\\n' .. claim)",
     "end",
     "local value = redis.call('GET', KEYS[1])",
-    "local mine = value == ARGV[1]",
+    "local mine = value == ARGV[1] and ARGV[4] ~= '1'",
     "local state = mine and 1 or value and -1 or 0",
     "local told = 1",
     "if ARGV[2] == '0' and redis.call('EXISTS', KEYS[3]) == 0 then",

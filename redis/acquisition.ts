@@ -10,25 +10,15 @@ import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
-import { ASK_LIFE_MS, type Asked, type AskMode, type RedisCommands } from "./commands.ts";
+import type { Asked, AskMode, RedisCommands } from "./commands.ts";
+import { CallTrace, TOMBSTONE_MS } from "./call_trace.ts";
 import type { Inbox } from "./inbox.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
 import { type Patience, RETRY_MS } from "./patience.ts";
-import {
-  type GrantMessage,
-  type InboxMessage,
-  type Left,
-  type Queued,
-  refusalOf,
-} from "./replies.ts";
+import type { GrantMessage, InboxMessage, Left, Queued } from "./replies.ts";
 import { claimStartMs } from "./waiting.ts";
 import type { Waiter, WaitingRooms } from "./waiting_room.ts";
-
-/** How long asks are refused that were sent before the server's clock was known, in ms. */
-const LONG_TOMBSTONE_MS = 30_000;
-/** How long all others are refused: none is executed later than this. */
-const TOMBSTONE_MS = 2 * ASK_LIFE_MS;
 
 /** What the acquisitions of one instance share. */
 export interface AcquisitionHost {
@@ -38,8 +28,8 @@ export interface AcquisitionHost {
   readonly rooms: WaitingRooms;
   /** Who gets the messages for an owner value. */
   readonly receivers: Map<string, Acquisition>;
-  /** Gives the lock back or leaves the queue, as the options say. */
-  leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left>;
+  /** Gives the lock back, unless it is to stay, and leaves the queue, as the options say. */
+  leave(keys: LockKeys, value: string, tombstoneMs: number, keeps?: boolean): Promise<Left>;
 }
 
 /** What the caller wants. */
@@ -51,6 +41,7 @@ export interface AcquisitionRequest {
   readonly mode: AskMode;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
+  readonly outlivesDisposal: boolean;
   readonly patience: Patience;
   /** The caller's own signal and disposal. */
   readonly signal: AbortSignal;
@@ -79,18 +70,9 @@ export class Acquisition implements Waiter {
   readonly #host: AcquisitionHost;
   readonly #request: AcquisitionRequest;
   readonly #value: string;
-  /** The connection on which it all began, and when. */
-  readonly #epoch: number;
   readonly #firstSent: Instant;
-  /** Whether an ask without an answer may be executed at any time, for want of the server's clock. */
-  #isTimeless = false;
+  readonly #trace: CallTrace;
   #ticket = 0;
-  /** Whether the server may know us: as the owner or in the queue. */
-  #mayHold = false;
-  /** Whether a copy of an ask may be executed later. */
-  #isUnclean = false;
-  /** How many asks are without an answer. */
-  #unanswered = 0;
   #lease: ManagedLease | null = null;
   #grant: { message: GrantMessage; received: Instant } | null = null;
   #mustAsk = false;
@@ -104,7 +86,7 @@ export class Acquisition implements Waiter {
     this.#host = host;
     this.#request = request;
     this.#value = ownerValue(request.owner);
-    this.#epoch = host.commands.epoch;
+    this.#trace = new CallTrace(host.commands);
     this.#firstSent = instant(host.engine.clock);
   }
 
@@ -228,24 +210,10 @@ export class Acquisition implements Waiter {
   #send(): Promise<Asked> {
     const { commands, inbox } = this.#host;
     const { keys, owner, ttlMs, mode, signal } = this.#request;
-    const { epoch } = commands;
     const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
     const isWanted = () => !signal.aborted && this.#lease === null;
-    const isTimeless = !commands.knowsServerTime(keys);
-    this.#isTimeless ||= isTimeless;
-    this.#unanswered++;
-    return commands.ask({ keys, owner, ttlMs, mode, ...place }, isWanted).then((asked) => {
-      this.#unanswered--;
-      const { state } = asked.answer;
-      if (state === "granted" || state === "queued") this.#mayHold = true;
-      if (!asked.clean) this.#isUnclean = true;
-      else if (isTimeless) this.#isTimeless = false;
-      return asked;
-    }, (error) => {
-      this.#unanswered--;
-      if (refusalOf(error) === null || epoch !== commands.epoch) this.#isUnclean = true;
-      throw error;
-    });
+    const ask = { keys, owner, ttlMs, mode, ...place };
+    return this.#trace.follow(keys, () => commands.ask(ask, isWanted));
   }
 
   #read(asked: Asked): Outcome {
@@ -276,7 +244,7 @@ export class Acquisition implements Waiter {
     const { keys, autoRenew } = this.#request;
     const { message: { serverMs, claimMs, fencingToken }, received } = this.#grant!;
     this.#grant = null;
-    this.#mayHold = true;
+    this.#trace.granted();
     // In a cluster the lock may have moved since, to a node with another clock.
     const mapping = commands.cluster ? null : rooms.get(keys)?.mapping(commands.epoch) ?? null;
     const startMs = claimStartMs(mapping, this.#firstSent.nowMs, serverMs, received.nowMs);
@@ -287,9 +255,13 @@ export class Acquisition implements Waiter {
 
   #open(grant: Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">): Outcome {
     const { engine, commands } = this.#host;
-    const { name, keys, owner, ttlMs, autoRenew, maxHoldMs, patience, onEnd } = this.#request;
+    const { name, keys, owner, ttlMs, autoRenew, patience, onEnd } = this.#request;
+    const { maxHoldMs, outlivesDisposal } = this.#request;
+    // What its owner id was granted before still counts: it must not end with a shorter TTL.
+    const longestMs = outlivesDisposal ? Math.max(ttlMs, grant.validMs) : ttlMs;
+    const terms = { ttlMs: longestMs, autoRenew, maxHoldMs, outlivesDisposal };
     const lease = engine.open(
-      { ...grant, name, ownerId: owner.ownerId, ttlMs, autoRenew, maxHoldMs },
+      { ...grant, ...terms, name, ownerId: owner.ownerId },
       {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: () => {
@@ -304,24 +276,24 @@ export class Acquisition implements Waiter {
   }
 
   /** One attempt to give back what the server knows of us. */
-  #leave(): Promise<Left> {
-    const { commands, receivers, leave } = this.#host;
-    const isClean = !this.#isUnclean && this.#unanswered === 0 && commands.epoch === this.#epoch;
-    const tombstoneMs = isClean ? 0 : this.#isTimeless ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
+  #leave(keeps = false): Promise<Left> {
+    const { receivers, leave } = this.#host;
     // A grant that comes from now on is handed on, as one to a stranger is.
     receivers.delete(this.#value);
-    return leave(this.#request.keys, this.#value, tombstoneMs);
+    return leave(this.#request.keys, this.#value, this.#trace.tombstoneMs, keeps);
   }
 
   /** Leaves in the background, until the server has answered or nothing of us can be left. */
   #giveUp(): void {
     const { engine, receivers } = this.#host;
     receivers.delete(this.#value);
-    if (!this.#mayHold && !this.#isUnclean && this.#unanswered === 0) return;
+    if (!this.#trace.isLeft) return;
+    // The owner id may have held the lock before, and counts on it: what we have taken over stays.
+    const keeps = this.#request.mode.kind === "attach" || this.#request.outlivesDisposal;
     const untilMs = engine.clock.now() + this.#request.ttlMs + TOMBSTONE_MS;
     engine.background(async () => {
       while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
-        const left = await this.#leave().catch(() => null);
+        const left = await this.#leave(keeps).catch(() => null);
         if (left !== null) return;
         await pause(engine.clock, RETRY_MS, engine.stopped);
       }

@@ -116,14 +116,16 @@ export class RedisCommands {
    * @param value The whole owner value.
    * @param tombstoneMs How long asks of this value are refused from now on, 0 for not at all.
    * @param handoff Whether the next waiter becomes the owner, or is told to race.
+   * @param keeps Whether a lock that is ours stays as it is.
    */
   async leave(
     keys: LockKeys,
     value: string,
     tombstoneMs: number,
     handoff: boolean,
+    keeps: boolean,
   ): Promise<Left> {
-    const args = [value, String(tombstoneMs), handoff ? "1" : "0"];
+    const args = [value, String(tombstoneMs), handoff ? "1" : "0", keeps ? "1" : "0"];
     return decodeLeave(await this.#run(LEAVE, keys, args));
   }
 

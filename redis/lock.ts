@@ -13,14 +13,13 @@ import type {
   LockCapabilities,
   LockSnapshot,
   RequestOptions,
-  TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner.ts";
 import { request, type RequestArguments } from "../core/request.ts";
-import { checkAcquireOptions, checkName, checkOwnerId } from "../core/validate.ts";
+import { checkAttachableOptions, checkName, checkOwnerId } from "../core/validate.ts";
 import { Acquisition, type AcquisitionHost } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./commands.ts";
@@ -28,11 +27,12 @@ import { Inbox } from "./inbox.ts";
 import { type LockKeys, lockKeys } from "./keys.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { OwnedLeases } from "./owned_leases.ts";
-import { isOurs, labelOfValue, makeOwner } from "./owner_value.ts";
+import { makeOwner } from "./owner_value.ts";
 import { Patience } from "./patience.ts";
-import { evictionWarning } from "./preflight.ts";
 import type { InboxMessage, Left, QueryAnswer } from "./replies.ts";
+import { snapshotOf } from "./snapshot.ts";
 import { WaitingRooms } from "./waiting_room.ts";
+import { Warnings } from "./warnings.ts";
 
 /** What closing a connection may take in ms when releasing has used up the time of disposal. */
 const CLOSE_MS = 100;
@@ -89,10 +89,9 @@ export class RedisLock implements AttachableLock {
   readonly #rooms: WaitingRooms;
   readonly #inbox: Inbox;
   readonly #host: AcquisitionHost;
-  readonly #warned = new Set<string>();
+  readonly #warnings: Warnings;
   /** The keys of the last lock that was asked for: most who ask again ask for the same. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
-  #memoryChecked = false;
 
   /**
    * Creates a manager of locks. Nothing is sent before the first lock is asked for.
@@ -113,10 +112,11 @@ export class RedisLock implements AttachableLock {
     const { clock } = this.#engine;
     const { commandTimeoutMs, ttlMs } = this.#options;
     this.#commands = new RedisCommands(client, clock, commandTimeoutMs);
+    this.#warnings = new Warnings(this.#commands, this.#options.onWarning);
     this.#inbox = new Inbox(client, clock, {
       onMessage: (message) => this.#receive(message),
       onChange: () => this.#rooms.askAll(),
-      onWarning: (message) => this.#warn(message),
+      onWarning: (message) => this.#warnings.say(message),
     });
     const claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
     this.#rooms = new WaitingRooms(clock, () => ({ listens: this.#inbox.listens, claimMs }));
@@ -126,7 +126,7 @@ export class RedisLock implements AttachableLock {
       inbox: this.#inbox,
       rooms: this.#rooms,
       receivers: this.#receivers,
-      leave: (keys, value, tombstoneMs) => this.#leave(keys, value, tombstoneMs),
+      leave: (...args) => this.#leave(...args),
     };
   }
 
@@ -153,7 +153,7 @@ export class RedisLock implements AttachableLock {
   async attach(
     name: string,
     ownerId: string,
-    options: TryAcquireOptions = {},
+    options: Omit<AttachableAcquireOptions, "onWait" | "ownerId"> = {},
   ): Promise<Lease | null> {
     checkOwnerId(ownerId);
     return await this.#take(name, { ...options, ownerId }, { kind: "attach" });
@@ -182,19 +182,7 @@ export class RedisLock implements AttachableLock {
   /** Tells who holds the lock. See {@linkcode AttachableLock.query}. */
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const { value, leftMs, fencingToken, ...queue } = await this.#read(name);
-    const waiters = queue.waiters.map(({ value, waitedMs }) => {
-      const label = labelOfValue(value);
-      return { ...(label === undefined ? {} : { label }), waitedMs };
-    });
-    if (value === null) return { name, held: null, waiters };
-    const label = labelOfValue(value);
-    const held = {
-      ...(label === undefined ? {} : { label }),
-      ...(isOurs(value) ? { fencingToken } : {}),
-      ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
-    };
-    return { name, held, waiters };
+    return snapshotOf(name, await this.#read(name));
   }
 
   /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
@@ -213,8 +201,7 @@ export class RedisLock implements AttachableLock {
 
   #check(name: string, options: AttachableAcquireOptions): LockKeys {
     checkName(name);
-    checkAcquireOptions(options);
-    if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
+    checkAttachableOptions(options);
     this.#lifetime.throwIfEnded();
     return this.#keys(name);
   }
@@ -241,17 +228,18 @@ export class RedisLock implements AttachableLock {
         name,
         keys,
         owner: makeOwner(ownerId, !isOwned),
-        ttlMs: this.#options.ttlMs,
+        ttlMs: options.ttlMs ?? this.#options.ttlMs,
         mode,
         autoRenew: options.autoRenew ?? true,
         maxHoldMs: options.maxHoldMs,
+        outlivesDisposal: options.outlivesDisposal ?? false,
         patience: this.#patience(name, signal),
         signal,
         ownSignal: options.signal,
         onWait: (info) => (onWait?.(), options.onWait?.(info)),
         onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
       }).run();
-      if (!this.#memoryChecked) call.then(() => this.#checkMemory(), () => {});
+      this.#warnings.checkMemoryAfter(call);
       return call;
     };
     if (!isOwned) return await start();
@@ -286,10 +274,18 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Gives the lock back or leaves the queue. */
-  async #leave(keys: LockKeys, value: string, tombstoneMs: number): Promise<Left> {
-    const left = await this.#commands.leave(keys, value, tombstoneMs, this.#options.handoff);
+  async #leave(
+    keys: LockKeys,
+    value: string,
+    tombstoneMs: number,
+    keeps = false,
+  ): Promise<Left> {
+    const { handoff } = this.#options;
+    const left = await this.#commands.leave(keys, value, tombstoneMs, handoff, keeps);
     if (!left.told) {
-      this.#warn('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
+      this.#warnings.say(
+        'Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling',
+      );
     }
     return left;
   }
@@ -303,22 +299,5 @@ export class RedisLock implements AttachableLock {
     this.#engine.background(async () => {
       await this.#leave(lockKeys("", lockKey), value, 2 * ASK_LIFE_MS);
     });
-  }
-
-  /** Looks once, behind the first call, whether the server may evict locks. */
-  #checkMemory(): void {
-    if (this.#memoryChecked) return;
-    this.#memoryChecked = true;
-    this.#commands.memoryInfo().then((info) => {
-      const warning = evictionWarning(info);
-      if (warning !== null) this.#warn(warning);
-    }).catch(() => {}); // INFO may be forbidden; a warning is not worth an error
-  }
-
-  /** Says something once. */
-  #warn(message: string): void {
-    if (this.#warned.has(message)) return;
-    this.#warned.add(message);
-    this.#options.onWarning(message);
   }
 }

@@ -11,6 +11,8 @@ interface Call {
   readonly lease: Promise<ManagedLease | null>;
   /** Resolves when the call was told that somebody else holds the lock. */
   readonly waits: Promise<void>;
+  /** Whether it has ended, so that it waits no more. */
+  isOver: boolean;
 }
 
 /** How a caller joins. */
@@ -35,7 +37,7 @@ export class OwnedLeases {
       const call = this.#calls.get(key);
       if (call === undefined) return await this.#start(key, start);
       const lease = call.lease.catch(() => null);
-      const answer = wait ? lease : Promise.race([lease, call.waits]);
+      const answer = wait || call.isOver ? lease : Promise.race([lease, call.waits]);
       const joined = await abortable(answer, signal);
       if (joined === undefined) return null; // that call still waits, and this one must not
       if (joined !== null && joined.remainingMs > 0) return joined;
@@ -50,12 +52,13 @@ export class OwnedLeases {
 
   async #start(key: string, start: JoinOptions["start"]): Promise<ManagedLease | null> {
     const { promise: waits, resolve } = Promise.withResolvers<void>();
-    const call: Call = { lease: start(resolve), waits };
+    const call: Call = { lease: start(resolve), waits, isOver: false };
     this.#calls.set(key, call);
     let lease: ManagedLease | null = null;
     try {
       lease = await call.lease;
     } finally {
+      call.isOver = true;
       if (lease === null && this.#calls.get(key) === call) this.#calls.delete(key);
     }
     return lease;

@@ -14,6 +14,12 @@ const EXPORTS: Record<string, string[]> = {
   "./redis/ioredis": ["ioredis"],
   "./redis/deno-redis": ["denoRedis"],
   "./zookeeper": ["ZooKeeperLock"],
+  "./http": ["exclusive"],
+  "./http/koa": ["koaLock"],
+  "./http/fastify": ["fastifyLock", "lockRoutes"],
+  "./http/hono": ["honoLock"],
+  "./http/lambda": ["lambdaLock", "RetryableLockError"],
+  "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };
 
 interface Configuration {

@@ -17,7 +17,7 @@ const SERVERLESS_TESTS = [
   "tests/conformance/file_test.ts",
 ];
 /** Folders whose documentation examples run without a server. */
-const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file"];
+const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file", "http", "fencing"];
 
 interface Step {
   readonly name: string;

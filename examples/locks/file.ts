@@ -8,6 +8,6 @@ import type { BackendOf, OpenLock } from "../open_lock.ts";
 
 /** Opens the lock. The kernel frees what a dead process held, so there is no time to set. */
 export function open({ dir }: BackendOf<"file">): Promise<OpenLock> {
-  const locks = new FileLock({ dir });
+  const locks = new FileLock(dir === undefined ? {} : { dir });
   return Promise.resolve({ locks, [Symbol.asyncDispose]: () => locks[Symbol.asyncDispose]() });
 }

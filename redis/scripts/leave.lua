@@ -2,13 +2,14 @@
 -- KEYS[1] lock   KEYS[2] waiting   KEYS[3] their details   KEYS[4] last fencing token
 -- ARGV[1] owner value   ARGV[2] for how long (ms) asks of this value are refused; 0 for none
 -- ARGV[3] '1': the first waiter becomes the owner; '0': it is told to race for a free lock
+-- ARGV[4] '1': leaves the queue only; a lock of ours stays as it is
 -- Returns { 1 released, 0 gone or -1 another owner, 0 if an inbox could not be told }
 local time, now
 --#include "_tell.lua"
 --#include "_queue.lua"
 --#include "_grant.lua"
 local value = redis.call('GET', KEYS[1])
-local mine = value == ARGV[1]
+local mine = value == ARGV[1] and ARGV[4] ~= '1'
 local state = mine and 1 or value and -1 or 0
 local told = 1
 if ARGV[2] == '0' and redis.call('EXISTS', KEYS[3]) == 0 then

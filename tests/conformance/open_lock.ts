@@ -26,6 +26,7 @@ export type LockSpec =
       url: string;
       keyPrefix: string;
       ttlMs: number;
+      unavailableAfterMs?: number;
     }
     | {
       strategy: "zookeeper";
@@ -53,7 +54,8 @@ export async function openLock(spec: LockSpec): Promise<OpenLock> {
   const { RedisLock } = await import("../../redis/mod.ts");
   const { openRedisClient } = await import("../redis/clients.ts");
   const { client, close } = await openRedisClient(spec.client, spec.url);
-  const lock = new RedisLock(client, { keyPrefix: spec.keyPrefix, ttlMs: spec.ttlMs, ...label });
+  const { strategy: _, label: __, client: ___, url: ____, ...options } = spec;
+  const lock = new RedisLock(client, { ...options, ...label });
   return owned(lock, close);
 }
 

@@ -106,6 +106,12 @@ Deno.test("a grant before the deadline of a dead worker's lease is found", () =>
 Deno.test("a grant that comes too late to be provable must respect the lease before, too", () => {
   const late = { ...second, granted: 60, until: 60, ...left };
   assertEquals(kindsOf(judge([{ ...first, ...left }, late])), [["1 early-grant"], []]);
+  const old = { ...late, invoke: 15, token: "4" };
+  assertEquals(kindsOf(judge([{ ...first, ...left }, old])), [[], []], "it was over before");
+  assertEquals(kindsOf(judge([{ ...first, ...left }, { ...old, until: 61 }])), [
+    ["1 overlap"],
+    [],
+  ]);
 });
 
 Deno.test("tokens must grow where the events tell the order of the grants", () => {

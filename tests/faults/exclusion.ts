@@ -31,10 +31,17 @@ export function checkSpans(
   let open: Call[] = [];
   for (const later of inOrder) {
     open = open.filter(({ endUs }) => endUs > later.grantedUs);
-    for (const earlier of open) fileOverlap(earlier, later, faults, report);
+    for (const earlier of open) {
+      if (!isOldNews(earlier, later)) fileOverlap(earlier, later, faults, report);
+    }
     if (later.endUs > later.grantedUs) open.push(later);
     if (open.length > COMPARED) open.sort((a, b) => b.endUs - a.endUs).pop();
   }
+}
+
+/** Whether the later news is of the earlier grant, as its token says: one that was over by then. */
+function isOldNews(earlier: Call, later: Call): boolean {
+  return later.endUs <= later.grantedUs && compareTokens(later, earlier) < 0;
 }
 
 function fileOverlap(

@@ -10,7 +10,11 @@ import type { Habits } from "./workers.ts";
 
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 const ROOT = new URL("../../", import.meta.url).pathname;
-const COPIED = ["core", "file", "redis", "zookeeper", "memory", "examples", "tests", "tools"];
+/** What the runs import, and all scripts that are embedded. */
+const COPIED = [
+  ...["core", "file", "redis", "zookeeper", "memory", "http", "fencing"],
+  ...["examples", "tests", "tools"],
+];
 const FILES = ["mod.ts", "deno.json", "deno.lock"];
 const COMMAND_BOUND_MS = 60_000;
 const RUN_MS = 25_000;

@@ -21,12 +21,12 @@ export function assert(expr: unknown, msg = "Expected a truthy value"): asserts 
 
 /** Fails unless both are deeply equal. */
 export function assertEquals<T>(actual: T, expected: T, msg?: string): void {
-  nodeAssert.deepEqual(actual, expected, msg);
+  nodeAssert.deepEqual(actual, expected, msg!);
 }
 
 /** Fails if both are deeply equal. */
 export function assertNotEquals<T>(actual: T, expected: T, msg?: string): void {
-  nodeAssert.notDeepEqual(actual, expected, msg);
+  nodeAssert.notDeepEqual(actual, expected, msg!);
 }
 
 /** Fails unless both are the same value. */
@@ -35,7 +35,7 @@ export function assertStrictEquals<T>(
   expected: T,
   msg?: string,
 ): asserts actual is T {
-  nodeAssert.equal(actual, expected, msg);
+  nodeAssert.equal(actual, expected, msg!);
 }
 
 /** Fails if the value is null or undefined. */

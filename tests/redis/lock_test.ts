@@ -104,6 +104,25 @@ Deno.test("RedisLock gives the lock to the same owner id again after a restart",
   again.throwIfLost();
 });
 
+Deno.test("RedisLock lets go of a lease that outlives its disposal, for a later instance", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
+  const options = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
+  const first = await a.acquire("kept", options);
+  const { signal } = first;
+  await a.acquire("freed", { ownerId: "job-7" });
+  await a[Symbol.asyncDispose]();
+  assertEquals([first.remainingMs, signal.aborted], [0, false]);
+  assertEquals(await first.release(), false);
+  assertEquals((await b.query("freed")).held, null);
+  assertEquals(await b.tryAcquire("kept"), null);
+  const again = await b.attach("kept", "job-7");
+  assert(again !== null && again.fencingToken > first.fencingToken);
+  assertEquals(await again.release(), true);
+  const wrong = { outlivesDisposal: 1 as unknown as boolean };
+  await assertRejects(() => b.acquire("kept", wrong), TypeError);
+});
+
 Deno.test("RedisLock takes the same owner id in one instance for one lease", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock(), await redis.lock()];
@@ -123,6 +142,62 @@ Deno.test("RedisLock takes the same owner id in one instance for one lease", asy
   await held.release();
   await using next = await within("the first call goes on", waiting);
   assert(next !== one);
+  // That it had to wait is over.
+  assert(await a.attach("n", "job-7") === next);
+  assert(await a.tryAcquire("n", { ownerId: "job-7" }) === next);
+});
+
+Deno.test("RedisLock gives nothing back that the owner id may have held before", async () => {
+  await using redis = await open();
+  const holder = await redis.lock({ ttlMs: 60_000 });
+  const kept = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
+  type Call = (lock: RedisLock, name: string, signal: AbortSignal) => Promise<unknown>;
+  const calls: Call[] = [
+    (lock, name, signal) => lock.attach(name, "job-7", { signal }),
+    (lock, name, signal) => lock.tryAcquire(name, { ...kept, signal }),
+    (lock, name, signal) => lock.acquire(name, { ...kept, signal }),
+  ];
+  for (const [i, call] of calls.entries()) {
+    for (const isDisposed of [false, true]) {
+      const name = `${i} ${isDisposed}`;
+      const first = await holder.acquire(name, kept);
+      const { proxy, lock } = await redis.proxied();
+      await lock.query(name); // it is connected
+      let isDone = false;
+      proxy.onReply = () => (isDone = true, proxy.onReply = undefined, { delayMs: 200 });
+      const abort = new AbortController();
+      const cut = assertRejects(() => call(lock, name, abort.signal), DOMException);
+      await waitUntil("the server has taken it over", () => isDone);
+      if (isDisposed) await lock[Symbol.asyncDispose]();
+      else abort.abort();
+      await cut;
+      await lock[Symbol.asyncDispose](); // its clean-ups are done
+      assertEquals(await holder.tryAcquire(name), null, "nobody else gets it");
+      const again = await (await redis.lock()).attach(name, "job-7");
+      assert(again!.fencingToken > first.fencingToken);
+      assertEquals(await again!.release(), true);
+    }
+  }
+});
+
+Deno.test("RedisLock gives a lease the TTL that its caller asks for", async () => {
+  await using redis = await open();
+  const [a, b] = [await redis.lock(), await redis.lock()];
+  const options = { ownerId: "job-7", autoRenew: false };
+  const lease = await a.acquire("n", { ...options, ttlMs: 1_000 });
+  const leftMs = () => redis.server.command("PTTL", "lock:n").then(Number);
+  assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
+  await lease.renew(); // by its own TTL
+  assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
+  const longer = await b.attach("n", "job-7", { autoRenew: false, ttlMs: 60_000 });
+  assert(longer!.remainingMs > 30_000 && await leftMs() > 30_000);
+  const brief = { autoRenew: false, outlivesDisposal: true, ttlMs: 1_000 };
+  const shorter = await (await redis.lock()).attach("n", "job-7", brief);
+  assert(shorter!.remainingMs > 30_000 && await leftMs() > 30_000, "nothing is shortened");
+  await shorter!.release();
+  for (const ttlMs of [9, 1.5, 2 ** 31]) {
+    await assertRejects(() => a.acquire("n", { ttlMs }), RangeError);
+  }
 });
 
 Deno.test("RedisLock keeps tokens growing when the server has lost them", async () => {

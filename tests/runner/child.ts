@@ -29,10 +29,10 @@ export interface DenoTestOptions {
 export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promise<DenoTestResult> {
   await using lifeline = openLifeline();
   const child = new Deno.Command(Deno.execPath(), {
-    // Tests wait more than they work: two files at a time take half as long, on two cores.
+    // Tests wait more than they work: three files at a time keep two cores busy.
     args: ["test", "--parallel", ...args],
     cwd,
-    env: { DENO_JOBS: "2", ...Deno.stdout.isTerminal() ? {} : { NO_COLOR: "1" } },
+    env: { DENO_JOBS: "3", ...Deno.stdout.isTerminal() ? {} : { NO_COLOR: "1" } },
     stdin: "null",
     stdout: "piped",
   }).spawn();

@@ -1,0 +1,61 @@
+/**
+ * What a lock costs in each framework, as ratios of runs that are interleaved with the same route that
+ * takes and releases the lock by hand: `deno task bench`. Starts a Redis of its own; all is in one
+ * process, the requests go over sockets.
+ *
+ * By hand the lock is released before the response is sent; our parts release it as the response ends.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { nodeRedis, type NodeRedisClient } from "../redis/clients/node_redis.ts";
+import { RedisLock } from "../redis/mod.ts";
+import { createClient } from "redis";
+import { startRedis } from "../tests/servers/redis.ts";
+import { inTurns, summary, timed } from "./compare.ts";
+import { byHand, type Endpoint, ours } from "./http_endpoints.ts";
+
+const ROUNDS = 25;
+const WARM_UP_ROUNDS = 5;
+const STEPS = 400;
+/** How many requests are under way: the first argument. */
+const CLIENTS = Number(Deno.args[0] ?? 1);
+/** The greatest ratio that is allowed. */
+const LIMIT = 1.15;
+
+/** So many requests on locks that nobody else wants. */
+async function run({ call }: Endpoint, steps: number): Promise<void> {
+  let left = steps;
+  const client = async (index: number) => {
+    for (; left > 0; left--) await call(`order-${index}-${left % 50}`);
+  };
+  await Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
+}
+
+async function compare(name: string, locks: RedisLock): Promise<number> {
+  await using mine = await ours[name]!(locks);
+  await using least = await byHand[name]!(locks);
+  const jobs = [mine, least].map((endpoint) => () => timed(STEPS, (steps) => run(endpoint, steps)));
+  await inTurns(WARM_UP_ROUNDS, jobs);
+  const rows = await inTurns(ROUNDS, jobs);
+  const { us, ratio, least: low, most } = summary(rows, 1);
+  console.log(
+    `${name}: ${summary(rows, 0).us.toFixed(0)} µs per request, by hand ${us.toFixed(0)} µs, ` +
+      `ratio ${ratio.toFixed(2)} (${low.toFixed(2)} to ${most.toFixed(2)})`,
+  );
+  return ratio;
+}
+
+async function main(): Promise<number> {
+  await using server = await startRedis();
+  const client = createClient({ url: server.url }).on("error", () => {});
+  await client.connect();
+  await using locks = new RedisLock(nodeRedis(client as unknown as NodeRedisClient));
+  const ratios: number[] = [];
+  for (const name of Object.keys(ours)) ratios.push(await compare(name, locks));
+  await locks[Symbol.asyncDispose]();
+  client.destroy();
+  return ratios.every((ratio) => ratio <= LIMIT) ? 0 : 1;
+}
+
+if (import.meta.main) Deno.exit(await main());

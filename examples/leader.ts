@@ -1,0 +1,77 @@
+/**
+ * A leader among several processes: start `deno run -A examples/leader.ts` as often as you like, then
+ * kill the one that leads.
+ *
+ * Whoever holds the lock leads. A leader that dies is followed by the next in line: at once with files,
+ * after the TTL or session timeout with servers. One that is cut off or suspended knows by its own clock
+ * that it leads no longer, and its signal ends its work.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { tmpdir } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import {
+  type DistributedLock,
+  type Lease,
+  LeaseLostError,
+  LockUnavailableError,
+} from "@holdfast/lock";
+import { FencedStore } from "./fenced_store.ts";
+import { chooseBackend, openLock } from "./open_lock.ts";
+
+const USAGE = `Leads, or waits for its turn. The leader writes its process id to a database.
+The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+
+  --db FILE    where to write (in the temporary directory by default)
+  --every-ms N how often (200 by default)`;
+
+/** Leads whenever it can, until the signal aborts. */
+export async function leadInTurn(
+  locks: DistributedLock,
+  name: string,
+  work: (lease: Lease, signal: AbortSignal) => Promise<void>,
+  stop: AbortSignal,
+): Promise<void> {
+  while (!stop.aborted) {
+    try {
+      await using lease = await locks.acquire(name, { signal: stop });
+      await work(lease, AbortSignal.any([lease.signal, stop]));
+    } catch (error) {
+      if (stop.aborted) return;
+      const isOver = error instanceof LeaseLostError || error instanceof LockUnavailableError;
+      if (!isOver) throw error;
+      console.log(error.message);
+      await pause(1_000, undefined, { signal: stop }).catch(() => {}); // then stand in line again
+    }
+  }
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      db: { type: "string", default: `${tmpdir()}/holdfast-leader.db` },
+      "every-ms": { type: "string", default: "200" },
+      help: { type: "boolean" },
+    },
+  });
+  if (values.help) return console.log(USAGE);
+  const stop = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(name, () => stop.abort());
+  }
+  using store = new FencedStore(values.db);
+  await using open = await openLock(chooseBackend());
+  await leadInTurn(open.locks, "leader", async (lease, signal) => {
+    console.log(`Leading under token ${lease.fencingToken}`);
+    while (!signal.aborted) {
+      lease.throwIfLost(); // this process may have stood still: the signal cannot tell yet
+      if (!store.write("leader", `${Deno.pid}`, lease.fencingToken)) break; // there is a later leader
+      await pause(Number(values["every-ms"]), undefined, { signal }).catch(() => {});
+    }
+    signal.throwIfAborted();
+  }, stop.signal);
+}
+
+if (import.meta.main) await main();

@@ -1,0 +1,74 @@
+/**
+ * Locks over HTTP, for programs in any language: `examples/lock_service.sh` uses them from a shell.
+ *
+ * Start it with `LOCK_TOKENS='{"backup": "a long secret"}' deno run -A examples/lock_service.ts`, as
+ * many times as you like: leases live in Redis, so a client may renew at one server what it took at
+ * another, and no restart ends one.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { createHash, timingSafeEqual } from "node:crypto";
+import { parseArgs } from "node:util";
+import { RedisLock } from "@holdfast/lock/redis";
+import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+import { lockRoutes } from "@holdfast/lock/http/fastify";
+import Fastify from "fastify";
+import { createClient } from "redis";
+
+const USAGE = `Serves PUT, PATCH and DELETE /lock/:key/:id, and GET /lock/:key.
+
+  --port N      where to listen (8000 by default, 0 for any free port)
+  LOCK_TOKENS   who may: {"name": "its bearer token", …}
+  REDIS_URL     where the locks live (redis://127.0.0.1:6379 by default)`;
+
+const digest = (text: string) => createHash("sha256").update(text).digest();
+
+/** Makes the hook that tells by its bearer token who asks. */
+export function bearerTokens(tokens: Readonly<Record<string, string>>) {
+  const known = Object.entries(tokens).map(([name, token]) => ({ name, hash: digest(token) }));
+  return ({ headers }: { headers: { authorization?: string | undefined } }): string | null => {
+    const token = /^Bearer (\S+)$/i.exec(headers.authorization ?? "")?.[1];
+    if (token === undefined) throw new NeedsToken("Send a bearer token");
+    // Hashes have one length, and all are compared: how long it takes tells nothing.
+    const hash = digest(token);
+    const found = known.filter((one) => timingSafeEqual(one.hash, hash));
+    return found[0]?.name ?? null;
+  };
+}
+
+/** Becomes a response 401. */
+class NeedsToken extends Error {
+  readonly statusCode = 401;
+  readonly headers = { "www-authenticate": "Bearer" };
+}
+
+async function main(): Promise<void> {
+  const { values: { port, help } } = parseArgs({
+    options: { port: { type: "string", default: "8000" }, help: { type: "boolean" } },
+  });
+  const tokens = JSON.parse(Deno.env.get("LOCK_TOKENS") ?? "{}");
+  if (help || Object.keys(tokens).length === 0) return console.log(USAGE);
+  const client = createClient({ url: Deno.env.get("REDIS_URL") ?? "redis://127.0.0.1:6379" });
+  await client.on("error", console.error).connect();
+  await using lock = new RedisLock(nodeRedis(client));
+  const app = Fastify();
+  await app.register(lockRoutes, {
+    lock,
+    authorize: bearerTokens(tokens),
+    maxTtlMs: 60_000,
+    onError: console.error,
+  });
+  const { promise: stopping, resolve: stop } = Promise.withResolvers<void>();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, stop);
+  console.log(`locks at ${await app.listen({ port: Number(port), host: "127.0.0.1" })}`);
+  await stopping;
+  await app.close(); // ends the waits; leases go on without us
+  await lock[Symbol.asyncDispose]();
+  client.destroy();
+}
+
+if (import.meta.main) {
+  await main();
+  Deno.exit(0); // listeners for signals would keep it alive
+}

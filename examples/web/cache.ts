@@ -1,0 +1,78 @@
+/**
+ * A cache that is refilled once, however many requests find it out of date, in however many processes:
+ * `deno run -A examples/web/cache.ts`, then `curl localhost:8000`.
+ *
+ * The lock saves work here and guards nothing, so if the lock service is out of reach each process
+ * refills for itself.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { tmpdir } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { type DistributedLock, LockUnavailableError } from "@holdfast/lock";
+import { FencedStore } from "../fenced_store.ts";
+import { chooseBackend, openLock } from "../open_lock.ts";
+
+const USAGE = `Serves a report that takes long to make, from a cache that all processes share.
+The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+
+  --port N     where to listen (8000 by default, 0 for any free port)
+  --db FILE    the cache (in the temporary directory by default)
+  --fresh-ms N how long a report is good for (10000 by default)`;
+
+/** What is in the cache, or what `make` makes if that is missing or out of date. */
+export async function cached(
+  { store, locks, freshMs }: { store: FencedStore; locks: DistributedLock; freshMs: number },
+  key: string,
+  make: (signal?: AbortSignal) => Promise<string>,
+): Promise<string> {
+  const read = () => {
+    const { body, madeMs } = JSON.parse(store.read(key)?.value ?? `{"madeMs":0}`);
+    return Date.now() - madeMs < freshMs ? body as string : null;
+  };
+  const fresh = read();
+  if (fresh !== null) return fresh; // the usual case takes no lock
+  try {
+    return await locks.request(`cache:${key}`, async ({ signal, fencingToken }) => {
+      const refilled = read(); // by somebody else, while we waited
+      if (refilled !== null) return refilled;
+      const body = await make(signal);
+      store.write(key, JSON.stringify({ body, madeMs: Date.now() }), fencingToken);
+      return body;
+    });
+  } catch (error) {
+    if (error instanceof LockUnavailableError) return await make();
+    throw error;
+  }
+}
+
+const { values } = parseArgs({
+  options: {
+    port: { type: "string", default: "8000" },
+    db: { type: "string", default: `${tmpdir()}/holdfast-cache.db` },
+    "fresh-ms": { type: "string", default: "10000" },
+    help: { type: "boolean" },
+  },
+});
+if (values.help) {
+  console.log(USAGE);
+  Deno.exit(0);
+}
+using store = new FencedStore(values.db);
+await using open = await openLock(chooseBackend());
+const cache = { store, locks: open.locks, freshMs: Number(values["fresh-ms"]) };
+const server = Deno.serve({
+  port: Number(values.port),
+  onListen: ({ port }) => console.log(`Listening on http://localhost:${port}`),
+}, async () =>
+  new Response(
+    await cached(cache, "report", async (signal) => {
+      console.log("refilled");
+      await pause(300, undefined, signal && { signal });
+      return `A report, made at ${new Date().toISOString()}\n`;
+    }),
+  ));
+Deno.addSignalListener("SIGTERM", () => server.shutdown());
+await server.finished;

@@ -1,0 +1,76 @@
+/**
+ * What the order endpoints of all frameworks share: the command line, the lock, and an order that is
+ * shipped once.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- these are commands
+import { tmpdir } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import type { DistributedLock, Lease } from "@holdfast/lock";
+import { FencedStore } from "../fenced_store.ts";
+import { chooseBackend, openLock } from "../open_lock.ts";
+
+const USAGE =
+  `POST /orders/42 ships an order: once, however many ask, and whichever process they ask.
+The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+
+  --port N      where to listen (8000 by default, 0 for any free port)
+  --db FILE     what has been shipped (in the temporary directory by default)
+  --work-ms N   how long a shipment takes (200 by default)`;
+
+/** What a request is answered: 201 by the one that ships, 200 by those that come later. */
+export interface Shipment {
+  readonly status: 200 | 201 | 409;
+  readonly body: { readonly order: string; readonly state: string };
+}
+
+/** What an endpoint needs. */
+export interface Shop extends AsyncDisposable {
+  readonly locks: DistributedLock;
+  readonly port: number;
+  /** Resolves at Ctrl-C, or when somebody ends the process kindly. */
+  readonly closing: Promise<unknown>;
+  ship(order: string, lease: Lease): Promise<Shipment>;
+}
+
+/** Opens the shop as the command line says. */
+export async function openShop(): Promise<Shop> {
+  const { values } = parseArgs({
+    options: {
+      port: { type: "string", default: "8000" },
+      db: { type: "string", default: `${tmpdir()}/holdfast-orders.db` },
+      "work-ms": { type: "string", default: "200" },
+      help: { type: "boolean" },
+    },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    Deno.exit(0);
+  }
+  const { promise: closing, resolve } = Promise.withResolvers<void>();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, resolve);
+  const resources = new AsyncDisposableStack();
+  const store = resources.use(new FencedStore(values.db));
+  const { locks } = resources.use(await openLock(chooseBackend()));
+  return {
+    locks,
+    port: Number(values.port),
+    closing,
+    async ship(order, { signal, fencingToken }) {
+      const key = `orders:${order}`;
+      if (store.read(key)?.value === "shipped") {
+        return { status: 200, body: { order, state: "shipped before" } };
+      }
+      await pause(Number(values["work-ms"]), undefined, { signal }); // a lost lease ends it
+      // Perhaps the process stood still since: the token tells, and nothing is written then.
+      if (!store.write(key, "shipped", fencingToken)) {
+        return { status: 409, body: { order, state: "somebody else was later" } };
+      }
+      console.log(`shipped ${order} under token ${fencingToken}`);
+      return { status: 201, body: { order, state: "shipped" } };
+    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}

@@ -1,0 +1,92 @@
+/**
+ * The `If-Fence` header: a request that a later lease shuts out.
+ *
+ * @module
+ */
+import type { Lease } from "../core/distributed_lock.ts";
+import { problem, problemResponse } from "../http/problem.ts";
+import { checkToken, type FenceStore } from "./fences.ts";
+
+/** The header that carries the fencing token, as decimal digits. */
+export const FENCE_HEADER = "if-fence";
+
+/** A handler that gets the token, to write with it. */
+export type FencedHandler<Rest extends unknown[]> = (
+  request: Request,
+  token: bigint,
+  ...rest: Rest
+) => Response | Promise<Response>;
+
+/**
+ * The header of a request that shall count only while no later lease was there.
+ *
+ * @param lease The lease under which the request is made.
+ * @returns For `fetch(url, { headers })`.
+ *
+ * @example Usage
+ * ```ts
+ * import { fenceHeader } from "@holdfast/lock/fencing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * assertEquals(fenceHeader({ fencingToken: 7n }), { "if-fence": "7" });
+ * ```
+ */
+export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, string> {
+  return { [FENCE_HEADER]: String(lease.fencingToken) };
+}
+
+/**
+ * Wraps a handler of the Fetch API so that it refuses stale tokens: 412 if a greater one was seen, 428
+ * if there is none, 400 if it is not a number. The check comes before the handler, which may still be at
+ * work when a later token comes: it gives the token to the write, too (`where fence <= $1`).
+ *
+ * @param fences Where the greatest tokens are kept.
+ * @param resource What a request is about.
+ * @returns A function that wraps a handler; the handler gets the token after the request.
+ *
+ * @example Usage
+ * ```ts
+ * import { fencedHttp, MemoryFences } from "@holdfast/lock/fencing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const handler = fencedHttp(new MemoryFences(), (request) => request.url)(
+ *   (_request, token) => new Response(`written under ${token}`),
+ * );
+ * const request = new Request("http://localhost/", { headers: { "if-fence": "7" } });
+ * assertEquals(await (await handler(request)).text(), "written under 7");
+ * ```
+ */
+export function fencedHttp(
+  fences: FenceStore,
+  resource: (request: Request) => string,
+): <Rest extends unknown[]>(
+  handler: FencedHandler<Rest>,
+) => (request: Request, ...rest: Rest) => Promise<Response> {
+  return (handler) => async (request, ...rest) => {
+    const header = request.headers.get(FENCE_HEADER);
+    if (header === null) return refuse("token-required", 428, "Fencing token required");
+    const token = readToken(header);
+    if (token === null) return refuse("bad-request", 400, "Bad fencing token");
+    if (await fences.raise(resource(request), token)) return await handler(request, token, ...rest);
+    return refuse("stale-token", 412, "Stale fencing token");
+  };
+}
+
+function readToken(text: string): bigint | null {
+  if (!/^[0-9]{1,19}$/.test(text)) return null;
+  const token = BigInt(text);
+  try {
+    checkToken(token);
+    return token;
+  } catch {
+    return null;
+  }
+}
+
+function refuse(
+  kind: "token-required" | "bad-request" | "stale-token",
+  status: number,
+  title: string,
+): Response {
+  return problemResponse(problem(kind, { status, title }));
+}

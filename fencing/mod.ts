@@ -1,0 +1,34 @@
+/**
+ * Resources that guard themselves: they refuse the fencing token of a lease that is a thing of the
+ * past. A lock alone cannot do that: its holder may be suspended right before it writes, for longer
+ * than its lease.
+ *
+ * For SQL the check is part of the statement: `update … set …, fence = $1 where … and fence <= $1`.
+ *
+ * @example A service that takes no orders from late holders
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { fencedHttp, fenceHeader, MemoryFences } from "@holdfast/lock/fencing";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const handler = fencedHttp(new MemoryFences(), (request) => new URL(request.url).pathname)(
+ *   (_request, token) => new Response(`written under ${token}`),
+ * );
+ *
+ * await using locks = new MemoryLock();
+ * const late = await locks.acquire("orders:42");
+ * await late.release();
+ * const lease = await locks.acquire("orders:42");
+ * const put = (headers: HeadersInit) =>
+ *   handler(new Request("http://localhost/orders/42", { method: "PUT", headers }));
+ * assertEquals((await put(fenceHeader(lease))).status, 200);
+ * assertEquals((await put(fenceHeader(late))).status, 412);
+ * ```
+ *
+ * @module
+ */
+export { checkToken, type FenceStore, MemoryFences, StaleTokenError } from "./fences.ts";
+export { FENCE_HEADER, type FencedHandler, fencedHttp, fenceHeader } from "./http.ts";
+export { FencedRedis, fencedRedis, type FencedRedisOptions } from "./redis.ts";
+export type { Lease } from "../core/distributed_lock.ts";
+export type { RedisClient } from "../redis/client.ts";

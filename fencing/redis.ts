@@ -1,0 +1,125 @@
+/**
+ * Writes to Redis that a later lease shuts out.
+ *
+ * @module
+ */
+import type { RedisClient } from "../redis/client.ts";
+import { FENCED } from "./_scripts.ts";
+import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
+
+/** Longest command, in words: Lua's stack holds little more. */
+const MAX_WORDS = 7_000;
+
+/**
+ * Runs commands under a fencing token, on the client that the locks use or on another one. Comparing
+ * the token with the greatest one so far and running the command are one step on the server.
+ *
+ * The greatest token of a resource is kept, for ever, in a key of its own.
+ */
+export class FencedRedis implements FenceStore {
+  readonly #client: RedisClient;
+  readonly #keyPrefix: string;
+
+  /**
+   * Wraps a client. See {@linkcode fencedRedis}.
+   *
+   * @param client A client in an adapter, as `RedisLock` takes it.
+   * @param keyPrefix What the keys of the greatest tokens begin with.
+   */
+  constructor(client: RedisClient, keyPrefix: string) {
+    this.#client = client;
+    this.#keyPrefix = keyPrefix;
+  }
+
+  /**
+   * Runs a command, unless a greater token was seen for this resource. If the command itself fails the
+   * token is remembered all the same. A client that sends it twice after a reconnect does it twice, as
+   * with any command.
+   *
+   * @param resource What the token is for. In Redis Cluster its hash tag must be that of the keys.
+   * @param token The fencing token of the lease.
+   * @param command The command and its arguments.
+   * @param keys The keys that it touches; needed for Redis Cluster only.
+   * @returns The reply.
+   * @throws {StaleTokenError} If a greater token was seen; nothing was written then.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has more
+   * than 7,000 words.
+   * @throws {TypeError} If there is no command.
+   */
+  async run(
+    resource: string,
+    token: bigint,
+    command: readonly string[],
+    keys: readonly string[] = [],
+  ): Promise<unknown> {
+    if (command.length === 0) throw new TypeError("Cannot run the command as it is empty");
+    if (command.length > MAX_WORDS) {
+      throw new RangeError(`Cannot run a command of more than ${MAX_WORDS} words`);
+    }
+    const [state, reply] = await this.#send(resource, token, command, keys);
+    if (state === 1) return reply ?? null;
+    throw new StaleTokenError(resource, token);
+  }
+
+  /**
+   * Remembers a token without running anything.
+   *
+   * @param resource What the token is for.
+   * @param token The token of the caller's lease.
+   * @returns `false` if it is stale: a greater one was seen.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits.
+   */
+  async raise(resource: string, token: bigint): Promise<boolean> {
+    const [state] = await this.#send(resource, token, [], []);
+    return state === 1;
+  }
+
+  async #send(
+    resource: string,
+    token: bigint,
+    command: readonly string[],
+    keys: readonly string[],
+  ): Promise<[state: number, reply?: unknown]> {
+    checkToken(token);
+    const fence = this.#keyPrefix + resource;
+    const count = String(1 + keys.length);
+    const args = [FENCED.sha1, count, fence, ...keys, String(token), ...command];
+    const reply = await this.#client.send("EVALSHA", args, fence).catch((error) => {
+      if (!/^-?NOSCRIPT\b/.test(String((error as Error)?.message))) throw error;
+      return this.#client.send("EVAL", args.with(0, FENCED.source), fence);
+    });
+    return reply as [number, unknown?];
+  }
+}
+
+/** Options of {@linkcode fencedRedis}. */
+export interface FencedRedisOptions {
+  /**
+   * What the keys of the greatest tokens begin with.
+   *
+   * @default {"fence:"}
+   */
+  keyPrefix?: string;
+}
+
+/**
+ * Wraps a Redis client so that its writes are shut out by a later lease.
+ *
+ * @param client A client in an adapter, as `RedisLock` takes it.
+ * @param options Where tokens are kept.
+ * @returns What runs commands under a token.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { fencedRedis } from "@holdfast/lock/fencing";
+ *
+ * const fenced = fencedRedis(nodeRedis(client));
+ * await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ * ```
+ */
+export function fencedRedis(
+  client: RedisClient,
+  { keyPrefix = "fence:" }: FencedRedisOptions = {},
+): FencedRedis {
+  return new FencedRedis(client, keyPrefix);
+}

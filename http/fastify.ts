@@ -1,0 +1,287 @@
+/**
+ * Fastify plugins: `fastifyLock` holds a lock while a route is handled, `lockRoutes` is a small lock
+ * service for clients in other languages.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { fastifyLock } from "@holdfast/lock/http/fastify";
+ * import Fastify from "fastify";
+ *
+ * const app = Fastify();
+ * await app.register(fastifyLock, { lock: locks, wait: 2_000 });
+ * app.post("/orders", { config: { lock: "orders" } }, (request) => {
+ *   const lease = request.getDecorator<Lease>("lease");
+ *   return `done under token ${lease.fencingToken}`;
+ * });
+ * ```
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { type NodeResponse, ResponseHold, ResponseWatch } from "./_node_response.ts";
+import { nameOf, take } from "./_take.ts";
+import { lossOf } from "./_work.ts";
+import {
+  checkKey,
+  type HoldOptions,
+  type HoldSettings,
+  type LockKey,
+  readSettings,
+  report,
+} from "./options.ts";
+import { leaseLost, type Problem } from "./problem.ts";
+
+export type { NodeResponse } from "./_node_response.ts";
+export {
+  type Authorization,
+  DEFAULT_LEASE_TTL_MS,
+  DEFAULT_MAX_TTL_MS,
+  DEFAULT_MAX_WAIT_MS,
+  lockRoutes,
+  type LockRoutesApp,
+  type LockRoutesOptions,
+  type LockRoutesReply,
+  type LockRoutesRequest,
+} from "./lock_routes.ts";
+
+/** What is used of a Fastify request. */
+export interface FastifyLockRequest {
+  /** The parameters of the route. */
+  readonly params: unknown;
+  /** The parameters of the query. */
+  readonly query: unknown;
+  /** The body, parsed and validated: the lock is taken after that. */
+  readonly body?: unknown;
+  /** The path and query. */
+  readonly url: string;
+  /** The headers. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** What is used of a Fastify reply. */
+export interface FastifyLockReply {
+  /** The response of `node:http`. */
+  readonly raw: NodeResponse;
+  /** Whether a response is under way. */
+  readonly sent: boolean;
+  /** Sets the status. */
+  code(status: number): unknown;
+  /** Sets headers. */
+  headers(values: Record<string, string>): unknown;
+  /** Sets a header. */
+  header(name: string, value: string): unknown;
+  /** Takes a header back. */
+  removeHeader(name: string): unknown;
+  /** Sends a response; replaced to see it. */
+  send: (payload?: unknown) => unknown;
+  /** Leaves the response to the handler; replaced to see it. */
+  hijack: () => unknown;
+  /** Waits until the response was sent; replaced, as handlers return their reply. */
+  then: (onSent: () => void, onError: (error: Error) => void) => void;
+}
+
+/** What is used of a Fastify route. */
+export interface FastifyLockRoute {
+  /** The route's own options: `lock` is ours. */
+  config?: { readonly lock?: unknown };
+  /** Its handler; replaced. */
+  handler: unknown;
+  /** What runs before it; added to. */
+  preHandler?: unknown;
+  /** What runs before its response is sent; added to. */
+  onSend?: unknown;
+}
+
+/** What is used of a Fastify instance. */
+export interface FastifyLockApp {
+  /** Adds a property to the instance. */
+  decorate(name: string, value: unknown): unknown;
+  /** Adds a property to each request. */
+  decorateRequest(name: string, value: null): unknown;
+  /** Listens for routes. */
+  addHook(name: "onRoute", hook: (route: FastifyLockRoute) => void): unknown;
+}
+
+/** Options of {@linkcode fastifyLock}; all but `lock` are defaults of the routes. */
+export interface FastifyLockOptions extends HoldOptions {
+  /** Any strategy. */
+  lock: DistributedLock;
+}
+
+/** What stands at `config.lock` of a route: the key, or options with the key. */
+export type FastifyRouteLock =
+  | LockKey<[request: FastifyLockRequest]>
+  | FastifyRouteLockOptions;
+
+/** Options of one route. */
+export interface FastifyRouteLockOptions extends HoldOptions {
+  /** The name of the lock for a request; `undefined` if it needs none. */
+  key: LockKey<[request: FastifyLockRequest]>;
+}
+
+/** The lock of one route. */
+interface RouteLock {
+  readonly lock: DistributedLock;
+  readonly key: LockKey<[request: FastifyLockRequest]>;
+  readonly settings: HoldSettings;
+}
+
+type Request = FastifyLockRequest & { lease: Lease | null };
+type Reply = FastifyLockReply;
+/** Which requests hold a lock. */
+type Holds = WeakMap<FastifyLockRequest, ResponseHold>;
+
+/**
+ * A plugin that decorates the instance with `locks` and each request with `lease`, and takes the lock
+ * of every route that has a `lock` in its `config`: `{ config: { lock: "key" } }`, a function of the
+ * request, or options with `key`.
+ *
+ * The lock is taken right before the handler (after authentication, parsing and validation) and held
+ * until the response is complete (streams too) or was aborted, and in any case as long as the handler
+ * is at work. A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock
+ * service is out of reach. A client that goes away while it waits leaves the queue. If the lease is
+ * lost, `request.lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ *
+ * @param app The instance.
+ * @param options The lock, and defaults of the routes.
+ * @throws {TypeError|RangeError} If an option of the plugin or of a route is bad.
+ */
+// deno-lint-ignore require-await -- Fastify takes plugins that are async, or call back
+export async function fastifyLock(
+  app: FastifyLockApp,
+  options: FastifyLockOptions,
+): Promise<void> {
+  const { lock, ...defaults } = options;
+  if (typeof lock?.acquire !== "function") {
+    throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock");
+  }
+  readSettings(defaults);
+  app.decorate("locks", lock);
+  app.decorateRequest("lease", null);
+  app.addHook("onRoute", (route) => {
+    const given = route.config?.lock as FastifyRouteLock | undefined;
+    if (given === undefined) return;
+    const own = typeof given === "object" ? given : { key: given };
+    checkKey(own.key);
+    wire(route, { lock, key: own.key, settings: readSettings({ ...defaults, ...own }) });
+  });
+}
+
+// What the package fastify-plugin does: decorators and hooks are those of the parent.
+Object.assign(fastifyLock, {
+  [Symbol.for("skip-override")]: true,
+  [Symbol.for("fastify.display-name")]: "@holdfast/lock",
+  [Symbol.for("plugin-meta")]: { name: "@holdfast/lock", fastify: ">=4" },
+});
+
+/** Handlers that are wrapped: Fastify makes HEAD routes of GET routes, perhaps of what we have made. */
+const wrapped = new WeakSet<Handler>();
+
+/** Adds our part to a route. */
+function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
+  if (wrapped.has(route.handler as Handler)) return;
+  const holds: Holds = new WeakMap();
+  const { settings } = routeLock;
+  route.preHandler = [route.preHandler ?? [], takeBefore(routeLock, holds)].flat();
+  const handler = wrapHandler(route.handler as Handler, holds);
+  wrapped.add(handler);
+  route.handler = handler;
+  route.onSend = [
+    async function lockOnSend(request: Request, reply: Reply, payload: unknown) {
+      const hold = holds.get(request);
+      if (hold === undefined) return payload;
+      const loss = await lossOf(hold.lease);
+      if (loss === null) return payload;
+      report(settings, loss);
+      discard(payload);
+      return prepare(reply, leaseLost());
+    },
+    route.onSend ?? [],
+  ].flat();
+}
+
+function takeBefore({ lock, key, settings }: RouteLock, holds: Holds) {
+  return async function lockPreHandler(request: Request, reply: Reply): Promise<unknown> {
+    const name = await nameOf(key, request);
+    if (name === undefined) return undefined;
+    const watch = new ResponseWatch(reply.raw);
+    const taken = await take(lock, name, settings, watch.gone);
+    if (taken.state === "unlocked") return undefined;
+    if (taken.state === "gone") return reply.send();
+    if (taken.state === "refused") return reply.send(prepare(reply, taken.problem));
+    const { lease } = taken;
+    request.lease = lease;
+    const { fencingHeader } = settings;
+    if (fencingHeader !== undefined) reply.header(fencingHeader, String(lease.fencingToken));
+    const onLost = () => {
+      if (!reply.sent) reply.send(prepare(reply, leaseLost()));
+    };
+    holds.set(request, new ResponseHold(lease, watch, false, onLost));
+    return undefined;
+  };
+}
+
+type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
+
+/** Tells when the handler is at work, and when no more. */
+function wrapHandler(handler: Handler, holds: Holds): Handler {
+  return function lockHandler(request, reply) {
+    const hold = holds.get(request);
+    if (hold === undefined) return handler.call(this, request, reply);
+    hold.work();
+    tellOfAnswer(reply, hold);
+    let result: unknown;
+    try {
+      result = handler.call(this, request, reply);
+    } catch (error) {
+      hold.done();
+      throw error;
+    }
+    if (isThenable(result)) result.then(() => hold.done(), () => hold.done());
+    else if (result !== undefined || reply.sent) hold.done();
+    else hold.doneWhenAnswered(); // it will call reply.send() later
+    return result;
+  };
+}
+
+/** Tells when there will be an answer: hooks may take their time before anything is sent. */
+function tellOfAnswer(reply: Reply, hold: ResponseHold): void {
+  const { send, hijack, then } = reply;
+  reply.send = (payload) => {
+    hold.answered();
+    return send.call(reply, payload);
+  };
+  reply.hijack = () => {
+    hold.answered();
+    return hijack.call(reply);
+  };
+  // A handler that returns its reply waits for the end, which waits for the handler.
+  reply.then = (onSent, onError) => {
+    let isTold = false;
+    const once = <A extends unknown[]>(tell: (...args: A) => void) => (...args: A) => {
+      if (isTold) return;
+      isTold = true;
+      tell(...args);
+    };
+    hold.beforeEnd(once(onSent));
+    then.call(reply, once(onSent), once(onError));
+  };
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | undefined)?.then === "function";
+}
+
+/** Makes the reply a problem; returns its payload. */
+function prepare(reply: Reply, { status, headers, body }: Problem): string {
+  reply.code(status);
+  reply.removeHeader("content-length");
+  reply.headers({ ...headers });
+  return body;
+}
+
+/** A stream that will not be sent may stop. */
+function discard(payload: unknown): void {
+  if (payload instanceof ReadableStream && !payload.locked) payload.cancel().catch(() => {});
+  else (payload as { destroy?: () => void } | null | undefined)?.destroy?.();
+}

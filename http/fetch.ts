@@ -1,0 +1,102 @@
+/**
+ * Handlers of the Fetch API under a lock: `Deno.serve`, `export default { fetch }`.
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { respondUnder } from "./_held_response.ts";
+import { nameOf, take } from "./_take.ts";
+import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
+import { problemResponse } from "./problem.ts";
+
+/** What nginx answers a client that went away; nobody reads it. */
+const CLIENT_GONE = 499;
+
+/** Options of {@linkcode exclusive} for handlers that always have a lease. */
+export interface ExclusiveOptions extends HoldOptions {
+  /** The name of the lock for a request. */
+  key: LockKey<[request: Request], string>;
+  /** As in {@linkcode HoldOptions}; `"proceed"` takes {@linkcode OptionalExclusiveOptions}. */
+  onUnavailable?: "reject";
+}
+
+/** Options of {@linkcode exclusive} for handlers that may run without a lease. */
+export interface OptionalExclusiveOptions extends HoldOptions {
+  /** The name of the lock for a request; `undefined` if it needs none. */
+  key: LockKey<[request: Request]>;
+}
+
+/** A handler that runs under a lease, then what the server passes besides the request. */
+export type LeaseHandler<L, Rest extends unknown[]> = (
+  request: Request,
+  lease: L,
+  ...rest: Rest
+) => Response | Promise<Response>;
+
+/** A handler as a server takes it. */
+export type FetchHandler<Rest extends unknown[]> = (
+  request: Request,
+  ...rest: Rest
+) => Promise<Response>;
+
+/**
+ * Wraps a handler so that at most one request per key is in it, in all processes together.
+ *
+ * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
+ * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
+ * was cancelled, or broke off. A client that goes away while it waits leaves the queue; once the handler
+ * runs, it runs to its end under the lock (`request.signal` tells it that nobody listens). If the lease
+ * is lost, `lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ *
+ * @param lock Any strategy.
+ * @param options The key, and what to do if it is busy.
+ * @returns A function that wraps a handler; the handler gets the lease after the request.
+ * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { exclusive } from "@holdfast/lock/http";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const handler = exclusive(locks, {
+ *   key: (request) => `orders:${new URL(request.url).pathname}`,
+ *   wait: 2_000,
+ * })((_request, lease) => new Response(`done under token ${lease.fencingToken}`));
+ *
+ * const response = await handler(new Request("http://localhost/42", { method: "POST" }));
+ * assertEquals(await response.text(), "done under token 1");
+ * ```
+ */
+export function exclusive(
+  lock: DistributedLock,
+  options: ExclusiveOptions,
+): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest>;
+/** The same for handlers that may run without a lease: no key, or `onUnavailable: "proceed"`. */
+export function exclusive(
+  lock: DistributedLock,
+  options: OptionalExclusiveOptions,
+): <Rest extends unknown[]>(handler: LeaseHandler<Lease | undefined, Rest>) => FetchHandler<Rest>;
+export function exclusive(
+  lock: DistributedLock,
+  options: OptionalExclusiveOptions,
+): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest> {
+  const { key } = options;
+  checkKey(key);
+  const settings = readSettings(options);
+  return (handler) =>
+    async function exclusive(request, ...rest) {
+      const name = await nameOf(key, request);
+      // Its signal costs as much as all the rest, so only who waits gets it.
+      const gone = settings.waitMs > 0 ? request.signal : undefined;
+      const taken = await take(lock, name, settings, gone);
+      if (taken.state === "refused") return problemResponse(taken.problem);
+      if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
+      // Who may run without a lease has said so by the options.
+      if (taken.state === "unlocked") return await handler(request, undefined!, ...rest);
+      const { lease } = taken;
+      const hasReader = request.method !== "HEAD";
+      return await respondUnder(lease, settings, hasReader, () => handler(request, lease, ...rest));
+    };
+}

@@ -1,0 +1,110 @@
+/**
+ * Hono middleware that holds a lock while a request is handled: on Deno, Node, Workers.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { honoLock, type HonoLockEnv } from "@holdfast/lock/http/hono";
+ * import { Hono } from "hono";
+ *
+ * const app = new Hono<HonoLockEnv>();
+ * app.post(
+ *   "/orders/:id",
+ *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, wait: 2_000 }),
+ *   (c) => c.text(`done under token ${c.get("lease").fencingToken}`),
+ * );
+ * ```
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { respondUnder } from "./_held_response.ts";
+import { nameOf, take } from "./_take.ts";
+import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
+import { problemResponse } from "./problem.ts";
+
+/** What nginx answers a client that went away; nobody reads it. */
+const CLIENT_GONE = 499;
+
+/** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
+export interface HonoLockEnv {
+  /** As Hono wants them. */
+  Variables: {
+    /** The lease, unless the request runs without. */
+    lease: Lease;
+  };
+}
+
+/** What is used of Hono's context. */
+export interface HonoContext {
+  /** The request. */
+  readonly req: {
+    /** As the runtime made it. */
+    readonly raw: Request;
+    /** Its path. */
+    readonly path: string;
+    /** A parameter of the route. */
+    param(name: string): string | undefined;
+    /** A header. */
+    header(name: string): string | undefined;
+    /** A parameter of the query. */
+    query(name: string): string | undefined;
+  };
+  /** The response, once a handler has made it. */
+  res: Response;
+  /** What a handler threw, if its response came from the error handler. */
+  readonly error: Error | undefined;
+  /** Sets a variable. */
+  set: (name: never, value: never) => void;
+}
+
+/** Options of {@linkcode honoLock}. */
+export interface HonoLockOptions<Context extends HonoContext = HonoContext> extends HoldOptions {
+  /** The name of the lock for a request; `undefined` if it needs none. */
+  key: LockKey<[c: Context]>;
+}
+
+/** Middleware as Hono takes it. */
+export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
+  c: Context,
+  next: () => Promise<void>,
+) => Promise<Response | void>;
+
+/**
+ * Makes middleware that lets at most one request per key pass, in all processes together. The lease is
+ * at `c.get("lease")` for what comes after it.
+ *
+ * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
+ * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
+ * was cancelled or broke off. A client that goes away while it waits leaves the queue. If the lease is lost,
+ * `c.get("lease").signal` aborts and the response is 503, or breaks off if it has begun.
+ *
+ * @param lock Any strategy.
+ * @param options The key, and what to do if it is busy; or the key alone.
+ * @throws {TypeError|RangeError} If an option is bad.
+ */
+export function honoLock<Context extends HonoContext = HonoContext>(
+  lock: DistributedLock,
+  options: HonoLockOptions<Context> | string,
+): HonoMiddleware<Context> {
+  const given = typeof options === "string" ? { key: options } : options;
+  checkKey(given.key);
+  const settings = readSettings(given);
+  return async function honoLock(c, next) {
+    const { raw } = c.req;
+    const name = await nameOf(given.key, c);
+    // Its signal costs as much as all the rest, so only who waits gets it.
+    const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
+    const taken = await take(lock, name, settings, gone);
+    if (taken.state === "refused") return problemResponse(taken.problem);
+    if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
+    if (taken.state === "unlocked") return await next();
+    const { lease } = taken;
+    (c as { set(name: string, value: Lease): void }).set("lease", lease);
+    const response = await respondUnder(lease, settings, raw.method !== "HEAD", async () => {
+      await next();
+      return c.res;
+    });
+    (c as { res: Response | undefined }).res = undefined; // else Hono copies its headers
+    c.res = response;
+  };
+}

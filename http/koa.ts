@@ -1,0 +1,121 @@
+/**
+ * Koa middleware that holds a lock while a request is handled.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { koaLock } from "@holdfast/lock/http/koa";
+ * import Koa from "koa";
+ *
+ * const app = new Koa();
+ * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, wait: 2_000 }));
+ * app.use((ctx) => {
+ *   ctx.body = `done under token ${ctx.state.lease.fencingToken}`;
+ * });
+ * ```
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { type NodeResponse, ResponseHold, ResponseWatch } from "./_node_response.ts";
+import { nameOf, take } from "./_take.ts";
+import { workUnder } from "./_work.ts";
+import {
+  checkKey,
+  type HoldOptions,
+  type HoldSettings,
+  type LockKey,
+  readSettings,
+  report,
+} from "./options.ts";
+import { leaseLost, type Problem } from "./problem.ts";
+
+export type { NodeResponse } from "./_node_response.ts";
+
+/** What is used of Koa's context. */
+export interface KoaContext {
+  /** Where the lease is put, as `lease`. */
+  state: { lease?: Lease };
+  /** The path of the request. */
+  readonly path: string;
+  /** The method of the request. */
+  readonly method: string;
+  /** The response of `node:http`. */
+  readonly res: NodeResponse;
+  /** The status of the response. */
+  status: number;
+  /** The body of the response. */
+  body: unknown;
+  /** A header of the request. */
+  get(field: string): string;
+  /** Sets a header of the response. */
+  set(field: string, value: string): void;
+}
+
+/** Options of {@linkcode koaLock}. */
+export interface KoaLockOptions<Context extends KoaContext = KoaContext> extends HoldOptions {
+  /** The name of the lock for a request; `undefined` if it needs none. */
+  key: LockKey<[ctx: Context]>;
+}
+
+/** Middleware as `app.use()` takes it. */
+export type KoaMiddleware<Context extends KoaContext> = (
+  ctx: Context,
+  next: () => Promise<unknown>,
+) => Promise<void>;
+
+/**
+ * Makes middleware that lets at most one request per key pass, in all processes together. The lease is
+ * at `ctx.state.lease` for what comes after it.
+ *
+ * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
+ * out of reach. The lock is held until the response is complete (streams too) or the client has gone,
+ * and in any case as long as the middleware that comes after this is at work. A client that goes away
+ * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
+ * response is 503, or breaks off if it has begun.
+ *
+ * @param lock Any strategy.
+ * @param options The key, and what to do if it is busy; or the key alone.
+ * @throws {TypeError|RangeError} If an option is bad.
+ */
+export function koaLock<Context extends KoaContext = KoaContext>(
+  lock: DistributedLock,
+  options: KoaLockOptions<Context> | string,
+): KoaMiddleware<Context> {
+  const given = typeof options === "string" ? { key: options } : options;
+  checkKey(given.key);
+  const settings = readSettings(given);
+  return async function koaLock(ctx, next) {
+    const name = await nameOf(given.key, ctx);
+    if (name === undefined) return void await next();
+    const watch = new ResponseWatch(ctx.res);
+    const taken = await take(lock, name, settings, watch.gone);
+    if (taken.state === "refused") answer(ctx, taken.problem);
+    else if (taken.state === "unlocked") await next();
+    else if (taken.state === "held") await runUnder(taken.lease, ctx, next, watch, settings);
+  };
+}
+
+async function runUnder(
+  lease: Lease,
+  ctx: KoaContext,
+  next: () => Promise<unknown>,
+  watch: ResponseWatch,
+  settings: HoldSettings,
+): Promise<void> {
+  ctx.state.lease = lease;
+  const { fencingHeader } = settings;
+  if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
+  const hold = new ResponseHold(lease, watch, true, () => {});
+  const outcome = await workUnder(lease, next);
+  hold.done();
+  if (outcome.state === "failed") throw outcome.error;
+  if (outcome.state === "done") return;
+  report(settings, outcome.error);
+  if (!watch.hasBegun) answer(ctx, leaseLost());
+}
+
+function answer(ctx: KoaContext, { status, headers, body }: Problem): void {
+  ctx.status = status;
+  ctx.body = body;
+  for (const [name, value] of Object.entries(headers)) ctx.set(name, value);
+}

@@ -1,0 +1,159 @@
+/**
+ * AWS Lambda handlers under a lock.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { lambdaLock } from "@holdfast/lock/http/lambda";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock(); // in a real function: Redis, ZooKeeper
+ * export const handler = lambdaLock(locks, {
+ *   key: (event: { order: string }) => `orders:${event.order}`,
+ * })(async (event, _context, lease) => {
+ *   lease.throwIfLost();
+ *   return await Promise.resolve(`shipped ${event.order}`);
+ * });
+ *
+ * const context = { getRemainingTimeInMillis: () => 3_000 };
+ * assertEquals(await handler({ order: "42" }, context), "shipped 42");
+ * ```
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
+import { Invocation } from "./_invocation.ts";
+import type { LambdaResponse } from "./_refusal.ts";
+import { nameOf } from "./_take.ts";
+import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
+
+export { type LambdaResponse, RetryableLockError, type RetryReason } from "./_refusal.ts";
+
+/** What is used of Lambda's context. */
+export interface LambdaContext {
+  /** How long in ms the invocation may still take. */
+  getRemainingTimeInMillis(): number;
+}
+
+/** Options of {@linkcode lambdaLock} for handlers that always have a lease. */
+export interface LambdaLockOptions<Event, Context extends LambdaContext>
+  extends Omit<HoldOptions, "fencingHeader" | "maxHoldMs"> {
+  /** The name of the lock for an event. */
+  key: LockKey<[event: Event, context: Context], string>;
+  /** As in {@linkcode HoldOptions}; `"proceed"` takes {@linkcode OptionalLambdaLockOptions}. */
+  onUnavailable?: "reject";
+  /** The longest time in ms that an invocation may hold the lock; its remaining time unless given. */
+  maxHoldMs?: number;
+  /**
+   * What is kept back of the invocation's time, in ms, for giving the lock back and answering.
+   *
+   * @default {500}
+   */
+  marginMs?: number;
+  /**
+   * The TTL of the locks that a factory makes, in ms; less if less time remains.
+   *
+   * @default {10000}
+   */
+  ttlMs?: number;
+}
+
+/** Options of {@linkcode lambdaLock} for handlers that may run without a lease. */
+export interface OptionalLambdaLockOptions<Event, Context extends LambdaContext>
+  extends Omit<LambdaLockOptions<Event, Context>, "key" | "onUnavailable"> {
+  /** The name of the lock for an event; `undefined` if it needs none. */
+  key: LockKey<[event: Event, context: Context]>;
+  /** As in {@linkcode HoldOptions}. */
+  onUnavailable?: "reject" | "proceed";
+}
+
+/** Makes a lock for one invocation, with a TTL in ms that ends with it. */
+export type LockFactory = (ttlMs: number) => DistributedLock;
+
+/** A handler that runs under a lease. */
+export type LambdaLeaseHandler<Event, Context, L, Result> = (
+  event: Event,
+  context: Context,
+  lease: L,
+) => Result | Promise<Result>;
+
+/** A handler as Lambda takes it. */
+export type LambdaHandler<Event, Context, Result> = (
+  event: Event,
+  context: Context,
+) => Promise<Result | LambdaResponse>;
+
+/** Default of {@linkcode LambdaLockOptions.marginMs}. */
+export const DEFAULT_MARGIN_MS = 500;
+/** Default of {@linkcode LambdaLockOptions.ttlMs}. */
+export const DEFAULT_LAMBDA_TTL_MS = 10_000;
+
+/**
+ * Wraps a Lambda handler so that at most one invocation per key is in it, in all instances together.
+ *
+ * The wait and the lease end with the invocation (`marginMs` before it), by the wall clock, so that an
+ * instance that was frozen and thawed knows that its lease is a thing of the past. The lock is given
+ * back before the invocation ends. A TTL never exceeds the remaining time: the lock of an invocation
+ * that is killed frees itself by then.
+ *
+ * With a *factory*, `(ttlMs) => new RedisLock(client, { ttlMs })`, each invocation has a lock of its
+ * own with a TTL that fits, also at the end of its wait, for which it uses at most half of its time. It
+ * is disposed at its end, so that no subscription stays open in a frozen instance. A lock that is
+ * passed as it is must have a TTL below the function's timeout, or invocations are refused as
+ * `"too-little-time"`. (A ZooKeeper session cannot be shortened: its timeout is what a killed
+ * invocation blocks for.)
+ *
+ * An HTTP event (API Gateway, function URL, load balancer) that cannot have the lock gets a 409, 423 or
+ * 503 response with a problem in JSON; any other event (SQS, EventBridge, …) ends with a
+ * {@linkcode RetryableLockError}, also when the lease is lost in the middle: a handler that takes no
+ * notice of `lease.signal` may then still be at work when the next invocation comes to its instance.
+ * A key that no lock can have is answered with 400, or throws a `RangeError`: no retry will help.
+ *
+ * @param lock Any strategy, or a factory.
+ * @param options The key, and what to do if it is busy.
+ * @returns A function that wraps a handler; the handler gets the lease after event and context.
+ * @throws {TypeError|RangeError} If an option is bad.
+ */
+export function lambdaLock<Event, Context extends LambdaContext>(
+  lock: DistributedLock | LockFactory,
+  options: LambdaLockOptions<Event, Context>,
+): <Result, E extends Event = Event, C extends Context = Context>(
+  handler: LambdaLeaseHandler<E, C, Lease, Result>,
+) => LambdaHandler<E, C, Result>;
+/** The same for handlers that may run without a lease: no key, or `onUnavailable: "proceed"`. */
+export function lambdaLock<Event, Context extends LambdaContext>(
+  lock: DistributedLock | LockFactory,
+  options: OptionalLambdaLockOptions<Event, Context>,
+): <Result, E extends Event = Event, C extends Context = Context>(
+  handler: LambdaLeaseHandler<E, C, Lease | undefined, Result>,
+) => LambdaHandler<E, C, Result>;
+export function lambdaLock<Event, Context extends LambdaContext>(
+  lock: DistributedLock | LockFactory,
+  options: OptionalLambdaLockOptions<Event, Context>,
+): <Result, E extends Event = Event, C extends Context = Context>(
+  handler: LambdaLeaseHandler<E, C, Lease, Result>,
+) => LambdaHandler<E, C, Result> {
+  const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = options;
+  checkKey(key);
+  checkDuration("marginMs", marginMs, 0);
+  checkTtl(ttlMs);
+  // The invocation's end bounds the lease: a function may run for 15 minutes.
+  const maxHoldMs = options.maxHoldMs ?? MAX_DURATION_MS;
+  const settings = { ...readSettings({ ...options, maxHoldMs }), marginMs, ttlMs };
+  return (handler) => async (event, context) => {
+    const name = await nameOf(key, event, context);
+    // Who may run without a lease has said so by the options.
+    if (name === undefined) return await handler(event, context, undefined!);
+    const work = (lease: Lease | undefined) => handler(event, context, lease!);
+    const invocation = new Invocation({ name, event, context }, settings);
+    if (typeof lock !== "function") return await invocation.run(lock, work, false);
+    if (invocation.ttlMs === 0) return invocation.refuseForTime();
+    const own = lock(invocation.ttlMs);
+    try {
+      return await invocation.run(own, work, true);
+    } finally {
+      await invocation.within(own[Symbol.asyncDispose]());
+    }
+  };
+}

@@ -1,0 +1,26 @@
+/**
+ * Locks around handlers of the Fetch API, for `Deno.serve` and `export default { fetch }`. For other
+ * frameworks see `./http/koa`, `./http/fastify`, `./http/hono` and `./http/lambda`.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { exclusive } from "@holdfast/lock/http";
+ *
+ * await using locks = new MemoryLock(); // or any other strategy
+ * const handler = exclusive(locks, { key: "nightly-report" })(() => new Response("done"));
+ * console.log((await handler(new Request("http://localhost/"))).status);
+ * ```
+ *
+ * @module
+ */
+export {
+  exclusive,
+  type ExclusiveOptions,
+  type FetchHandler,
+  type LeaseHandler,
+  type OptionalExclusiveOptions,
+} from "./fetch.ts";
+export { DEFAULT_MAX_HOLD_MS, type HoldOptions, type LockKey } from "./options.ts";
+export { PROBLEM_TYPE } from "./problem.ts";
+export type { DistributedLock, Lease } from "../core/distributed_lock.ts";

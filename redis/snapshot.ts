@@ -1,0 +1,26 @@
+/**
+ * What `query()` tells of a lock.
+ *
+ * @module
+ */
+import type { LockSnapshot } from "../core/distributed_lock.ts";
+import { isOurs, labelOfValue } from "./owner_value.ts";
+import type { QueryAnswer } from "./replies.ts";
+
+/** The answer of the script without its secrets: labels of owner ids, not the ids. */
+export function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
+  const { value, leftMs, fencingToken } = answer;
+  const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
+  if (value === null) return { name, held: null, waiters };
+  const held = {
+    ...labelled(value),
+    ...(isOurs(value) ? { fencingToken } : {}),
+    ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
+  };
+  return { name, held, waiters };
+}
+
+function labelled(value: string): { label?: string } {
+  const label = labelOfValue(value);
+  return label === undefined ? {} : { label };
+}

@@ -1,0 +1,64 @@
+/**
+ * What each order endpoint of the examples must do, whatever its framework and lock.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { FencedStore } from "../../examples/fenced_store.ts";
+import { type Place, type Program, startProgram } from "./programs.ts";
+
+const REQUESTS = 30;
+
+interface Answer {
+  readonly status: number;
+  readonly state: string;
+}
+
+async function post(url: string, order: string): Promise<Answer> {
+  const response = await fetch(`${url}/orders/${order}`, { method: "POST" });
+  const { state, title } = await response.json();
+  return { status: response.status, state: state ?? title };
+}
+
+/** How often an order was shipped, as the processes tell. */
+function shipments(programs: readonly Program[], order: string): number {
+  const start = `shipped ${order} under token `;
+  return programs.flatMap(({ lines }) => lines.filter((line) => line.startsWith(start))).length;
+}
+
+/** Sends orders to two processes at once. */
+export async function orderOnce(framework: string, place: Place): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const programs = [0, 1].map(() =>
+    stack.use(startProgram(`web/${framework}.ts`, place, "--port", "0", "--work-ms", "100"))
+  );
+  const urls = await Promise.all(programs.map((program) => program.saying("Listening on ")));
+
+  const others = [post(urls[0]!, "43"), post(urls[1]!, "44")];
+  const answers = await Promise.all(
+    Array.from({ length: REQUESTS }, (_, i) => post(urls[i % 2]!, "42")),
+  );
+  assertEquals(answers.filter(({ status }) => status === 201), [{ status: 201, state: "shipped" }]);
+  // On a busy machine the last in line may have waited for longer than they are allowed to.
+  const allowed = ["200 shipped before", "201 shipped", "409 Busy"];
+  for (const { status, state } of answers) assert(allowed.includes(`${status} ${state}`), state);
+  assertEquals(await post(urls[1]!, "42"), { status: 200, state: "shipped before" });
+  assertEquals((await Promise.all(others)).map(({ status }) => status), [201, 201]);
+
+  // As if its holder had been asleep while somebody else took the lock.
+  {
+    using store = new FencedStore(`${place.dir}/holdfast-orders.db`);
+    assert(store.write("orders:45", "in doubt", 2n ** 62n));
+  }
+  assertEquals((await post(urls[0]!, "45")).state, "somebody else was later");
+
+  const missing = await fetch(`${urls[0]}/nothing`);
+  await missing.body?.cancel();
+  assertEquals(missing.status, 404);
+  for (const program of programs) program.kill("SIGTERM");
+  assertEquals(await Promise.all(programs.map(({ ended }) => ended)), [0, 0]);
+  assertEquals(["42", "43", "44", "45"].map((order) => shipments(programs, order)), [1, 1, 1, 0]);
+}
+
+/** The order endpoints. */
+export const ENDPOINTS = ["fetch", "koa", "fastify", "hono"];

@@ -1,0 +1,10 @@
+/** The order endpoints of the examples, with locks in files. */
+import { ENDPOINTS, orderOnce } from "./orders.ts";
+import { filePlace } from "./programs.ts";
+
+for (const framework of ENDPOINTS) {
+  Deno.test(`an order is shipped once by two ${framework} processes, with locks in files`, async () => {
+    await using place = await filePlace();
+    await orderOnce(framework, place);
+  });
+}

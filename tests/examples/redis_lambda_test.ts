@@ -1,0 +1,83 @@
+import { assert, assertEquals } from "@std/assert";
+import { RuntimeApi } from "../http/lambda_runtime.ts";
+import { startReporter } from "../processes/child.ts";
+import { startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+
+const INSTANCE = new URL("testdata/lambda_instance.ts", import.meta.url);
+const TIMEOUT_MS = 20_000;
+const HTTP_EVENT = { version: "2.0", requestContext: { http: { method: "POST" } } };
+const SCHEDULE = { "source": "aws.events", "detail-type": "Scheduled Event" };
+
+/** Two instances of the example. */
+async function open() {
+  await using stack = new AsyncDisposableStack();
+  const redis = stack.use(await startRedis());
+  const instances = await Promise.all([0, 1].map(async () => {
+    const api = stack.use(new RuntimeApi(TIMEOUT_MS));
+    const argument = { url: api.url };
+    const process = stack.use(startReporter(INSTANCE, argument, { REDIS_URL: redis.url }));
+    await waitUntil("an instance is ready", () => process.reports.length > 0);
+    const invoke = async (event: unknown) => {
+      const { ok, body } = await api.invoke(event);
+      return { ok, value: JSON.parse(body) };
+    };
+    return { invoke, finish: process.finish };
+  }));
+  const owned = stack.move();
+  return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+Deno.test("the example of a Lambda does not run twice at once", async () => {
+  await using stage = await open();
+  const { redis: { command }, instances: [first, second] } = stage;
+  const transfers: string[] = [];
+  const push = async (count: number) => {
+    const more = Array.from({ length: count }, (_, i) => `transfer ${transfers.length + i}`);
+    transfers.push(...more);
+    await command("RPUSH", "transfers:list", ...more);
+  };
+  await push(30);
+  const running = first!.invoke(HTTP_EVENT);
+  await waitUntil("it is at work", async () => await command("LLEN", "bank") !== 0);
+  let isTold = false;
+  const feeding = (async () => { // it stays at work until the other one was told
+    for (; !isTold; await pause(15)) await push(2);
+  })();
+  const human = await second!.invoke(HTTP_EVENT);
+  const schedule = await second!.invoke(SCHEDULE);
+  isTold = true;
+  await feeding;
+  assertEquals(human.value.statusCode, 409);
+  const { reason, retryable } = schedule.value;
+  assertEquals([schedule.ok, reason, retryable], [false, "busy", true]);
+  for (let { ok } = schedule; !ok; await pause(50)) ({ ok } = await second!.invoke(SCHEDULE));
+  const { value } = await running;
+  assertEquals([value.statusCode, JSON.parse(value.body)], [200, { count: transfers.length }]);
+  assertEquals(await command("LRANGE", "bank", 0, -1), transfers, "each once, in order");
+  assertEquals(await command("EXISTS", "lock:transfers"), 0);
+  assert(await first!.finish() === 0 && await second!.finish() === 0);
+});
+
+Deno.test("the example of a Lambda makes all transfers when it is invoked from everywhere", async () => {
+  await using stage = await open();
+  const { redis: { command }, instances } = stage;
+  const transfers = Array.from({ length: 60 }, (_, i) => `transfer ${i}`);
+  let counted = 0;
+  let isDone = false;
+  const callers = instances.map(async ({ invoke }) => {
+    while (!isDone) {
+      const { value } = await invoke(HTTP_EVENT);
+      if (value.statusCode === 200) counted += JSON.parse(value.body).count;
+    }
+  });
+  for (let i = 0; i < transfers.length; i += 10) {
+    await command("RPUSH", "transfers:list", ...transfers.slice(i, i + 10));
+    await pause(100);
+  }
+  await waitUntil("all are made", async () => await command("GET", "transfers:made") === "60");
+  isDone = true;
+  await Promise.all(callers);
+  assertEquals(await command("LRANGE", "bank", 0, -1), transfers);
+  assertEquals(counted, transfers.length);
+});

@@ -1,0 +1,122 @@
+import { assert, assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { bearerTokens } from "../../examples/lock_service.ts";
+import { call } from "../http/lock_service.ts";
+import { linesOf } from "../processes/child.ts";
+import { runCommand } from "../servers/command.ts";
+import { startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+
+const EXAMPLES = new URL("../../examples/", import.meta.url);
+const SCRIPT = fileURLToPath(new URL("lock_service.sh", EXAMPLES));
+const CONFIG = fileURLToPath(new URL("../../deno.json", import.meta.url));
+const TOKEN = "secret-of-the-backup";
+const TOKENS = { backup: TOKEN, other: "another-secret" };
+
+const curl = (await runCommand(["curl", "--version"], 10_000)).success;
+const note = curl ? "" : " [skipped: there is no curl]";
+
+/** The example, as a process on a Redis of its own. */
+async function open() {
+  await using stack = new AsyncDisposableStack();
+  const redis = stack.use(await startRedis());
+  const child = new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "-A", "--no-check", "--config", CONFIG],
+      ...[fileURLToPath(new URL("lock_service.ts", EXAMPLES)), "--port", "0"],
+    ],
+    env: { REDIS_URL: redis.url, LOCK_TOKENS: JSON.stringify(TOKENS) },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const lines = linesOf(child.stdout);
+  let isRunning = true;
+  const ended = child.status.then(({ code }) => (isRunning = false, code));
+  stack.defer(async () => {
+    if (isRunning) child.kill("SIGKILL");
+    await ended;
+    await lines.cancel();
+  });
+  const url = /^locks at (http:\S+)$/.exec((await lines.next())!)![1]!;
+  const owned = stack.move();
+  return { url, redis, child, ended, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Runs the script; a process group of its own is not needed: it stops what it starts. */
+function script(url: string, command: readonly string[], env: Record<string, string> = {}) {
+  return new Deno.Command("sh", {
+    args: [SCRIPT, "nightly%2Fbackup", ...command],
+    env: { LOCK_URL: url, LOCK_TOKEN: TOKEN, LOCK_RENEW_S: "0.1", ...env },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+async function resultOf(child: Deno.ChildProcess): Promise<{ code: number; text: string }> {
+  const { code, stdout, stderr } = await child.output();
+  return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
+
+Deno.test({
+  name: "the example of a lock service and its client in curl: once at a time" + note,
+  ignore: !curl,
+  async fn() {
+    await using place = await open();
+    const { url } = place;
+    const queue = async () =>
+      (await call(url, "GET", "/lock/nightly%2Fbackup", { as: TOKEN })).body;
+    // The command's own code, and its token.
+    const first = await resultOf(script(url, ["sh", "-c", 'echo "token $FENCING_TOKEN"; exit 3']));
+    assertEquals(first.code, 3, first.text);
+    const token = BigInt(/token (\d+)/.exec(first.text)![1]!);
+    assertEquals((await queue()).held, false);
+    // One works for longer than its TTL; another waits, a third does not get it.
+    const held = { LOCK_TTL_MS: "1500" };
+    const long = script(url, ["sleep", "60"], held);
+    await waitUntil("it works", async () => (await queue()).held);
+    const third = await resultOf(script(url, ["echo", "no"], { LOCK_WAIT_MS: "0" }));
+    assertEquals([third.code, third.text.includes("somebody else")], [75, true], third.text);
+    const second = script(url, ["sh", "-c", 'echo "token $FENCING_TOKEN"'], {
+      LOCK_WAIT_MS: "30000",
+    });
+    await waitUntil("it waits", async () => (await queue()).waiters === 1);
+    const before = BigInt((await queue()).fencingToken);
+    const startMs = performance.now();
+    await waitUntil("a TTL is over", () => performance.now() - startMs > 1_800);
+    assertEquals(BigInt((await queue()).fencingToken), before, "it was renewed");
+    long.kill("SIGTERM"); // the trap gives the lock back
+    assertEquals((await resultOf(long)).code, 143);
+    const next = await resultOf(second);
+    assertEquals(next.code, 0, next.text);
+    assert(BigInt(/token (\d+)/.exec(next.text)![1]!) > before && before > token);
+    // A lease that is lost stops the command.
+    const lost = script(url, ["sleep", "60"], held);
+    await waitUntil("it works", async () => (await queue()).held);
+    await place.redis.command("DEL", "lock:nightly/backup");
+    const { code, text } = await resultOf(lost);
+    assertEquals([code, text.includes("lost the lock")], [70, true], text);
+    // Others' tokens.
+    const stranger = await resultOf(script(url, ["echo"], { LOCK_TOKEN: "guessed" }));
+    assertEquals([stranger.code, stranger.text.includes("403")], [69, true], stranger.text);
+    place.child.kill("SIGTERM");
+    assertEquals(await place.ended, 0);
+  },
+});
+
+Deno.test("the example's bearer tokens tell who asks", () => {
+  const authorize = bearerTokens({ a: "one", b: "two" });
+  const ask = (authorization?: string) => authorize({ headers: { authorization } });
+  assertEquals([ask("Bearer one"), ask("bearer two")], ["a", "b"]);
+  assertEquals([ask("Bearer three"), ask("Bearer on"), ask("Bearer onee")], [null, null, null]);
+  for (const none of [undefined, "", "Basic one", "Bearer", "Bearer one two"]) {
+    let status: unknown;
+    try {
+      ask(none);
+    } catch (error) {
+      status = (error as { statusCode: number }).statusCode;
+    }
+    assertEquals(status, 401);
+  }
+});

@@ -1,0 +1,101 @@
+/**
+ * What the examples without a framework must do, whatever their lock: a cron job, a leader, a cache.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { FencedStore } from "../../examples/fenced_store.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { type Place, type Program, startProgram } from "./programs.ts";
+
+const EVERY_MS = 500;
+const LEADING = "Leading under token ";
+
+/** Three processes whose clocks differ; each tick is run by one of them. */
+export async function cronOnce(place: Place): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const programs = [0, 20, 90].map((slowMs) =>
+    stack.use(
+      startProgram("cron.ts", place, "--every-ms", `${EVERY_MS}`, "--slow-ms", `${slowMs}`),
+    )
+  );
+  const runs = () => programs.flatMap(({ lines }) => lines).sort();
+  await waitUntil("five ticks have been run", () => runs().length >= 5);
+  const lines = runs();
+  for (const line of lines) assertMatch(line, /^\S+ report under token \d+$/);
+  const ticks = lines.map((line) => Date.parse(line.split(" ")[0]!));
+  assertEquals(new Set(ticks).size, ticks.length, "no tick is run twice");
+  for (const tick of ticks) assertEquals(tick % EVERY_MS, 0);
+  const tokens = lines.map((line) => BigInt(line.split(" ").at(-1)!));
+  assertEquals(tokens, tokens.toSorted((a, b) => a < b ? -1 : 1), "tokens grow");
+}
+
+function leaders(programs: readonly Program[]): Program[] {
+  return programs.filter(({ lines }) => lines.at(-1)?.startsWith(LEADING));
+}
+
+/** Three processes; whoever leads is killed, then the next one is asked to end. */
+export async function leadersInTurn(place: Place): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  using store = new FencedStore(`${place.dir}/holdfast-leader.db`);
+  const programs = [0, 1, 2].map(() =>
+    stack.use(startProgram("leader.ts", place, "--every-ms", "20"))
+  );
+  const terms: bigint[] = [];
+  let running = [...programs];
+  for (const signal of ["SIGKILL", "SIGTERM", "SIGTERM"] as const) {
+    await waitUntil("one leads", () => leaders(running).length > 0);
+    const [leader, ...more] = leaders(running);
+    assertEquals(more, []);
+    await waitUntil("the leader writes", () => store.read("leader")?.value === `${leader!.pid}`);
+    terms.push(store.read("leader")!.fence);
+    assertEquals(leader!.lines, [`${LEADING}${terms.at(-1)}`]);
+    running = running.filter((program) => program !== leader);
+    leader!.kill(signal);
+    assertEquals(await leader!.ended, signal === "SIGTERM" ? 0 : 137);
+  }
+  assert(terms[0]! < terms[1]! && terms[1]! < terms[2]!, terms.join());
+}
+
+/** A leader that stands still for longer than its lease leads no more; the other one does. */
+export async function leaderAsleep(place: Place): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  using store = new FencedStore(`${place.dir}/holdfast-leader.db`);
+  const start = () => stack.use(startProgram("leader.ts", place, "--every-ms", "1"));
+  const first = start();
+  await first.saying(LEADING);
+  const second = start();
+  await pause(200); // writes go on meanwhile: it is somewhere among them that the process stops
+  first.kill("SIGSTOP");
+  const token = BigInt(await second.saying(LEADING));
+  first.kill("SIGCONT");
+  await first.saying("Lost");
+  await waitUntil("the second writes", () => store.read("leader")?.fence === token);
+  assertEquals(leaders([first, second]), [second]);
+  await pause(20); // many writes could be made
+  assertEquals(store.read("leader"), { value: `${second.pid}`, fence: token });
+  second.kill("SIGTERM");
+  assertEquals(await second.ended, 0);
+  await waitUntil("the first leads again", () => leaders([first]).length === 1);
+}
+
+/** Two processes, many requests: one refill whenever the cache is out of date. */
+export async function refilledOnce(place: Place): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const freshMs = 2_000;
+  const programs = [0, 1].map(() =>
+    stack.use(startProgram("web/cache.ts", place, "--port", "0", "--fresh-ms", `${freshMs}`))
+  );
+  const urls = await Promise.all(programs.map((program) => program.saying("Listening on ")));
+  const refills = () =>
+    programs.flatMap(({ lines }) => lines.filter((line) => line === "refilled")).length;
+  for (const round of [1, 2]) {
+    if (round === 2) await pause(freshMs + 1); // longer than the report is good for
+    const requests = Array.from({ length: 60 }, async (_, i) => {
+      return await (await fetch(urls[i % 2]!)).text();
+    });
+    const reports = await Promise.all(requests);
+    assertEquals(new Set(reports).size, 1, "all have got the same report");
+    assertEquals(refills(), round);
+  }
+}

@@ -1,0 +1,74 @@
+import { assert, assertEquals } from "@std/assert";
+import { FENCE_HEADER, fencedHttp, fenceHeader, MemoryFences } from "../../fencing/mod.ts";
+import { MemoryLock } from "../../mod.ts";
+
+const LAST = 2n ** 63n - 1n;
+
+/** A service that takes no orders from late holders; `handled` has the tokens that came through. */
+function serve() {
+  const handled: [path: string, token: bigint][] = [];
+  const pathOf = (request: Request) => new URL(request.url).pathname;
+  const handler = fencedHttp(new MemoryFences(), pathOf)(async (request, token, info) => {
+    assert((info as Deno.ServeHandlerInfo).remoteAddr.transport === "tcp", "the rest is passed on");
+    handled.push([pathOf(request), token]);
+    return new Response(`${await request.text()} under ${token}`);
+  });
+  const server = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen() {} },
+    (request, info) => handler(request, info),
+  );
+  const put = async (path: string, headers: HeadersInit) => {
+    const url = `http://127.0.0.1:${server.addr.port}${path}`;
+    const response = await fetch(url, { method: "PUT", headers, body: "written" });
+    return { status: response.status, headers: response.headers, body: await response.text() };
+  };
+  return { handled, put, [Symbol.asyncDispose]: () => server.shutdown() };
+}
+
+Deno.test("http: a stale token is refused, resource by resource", async () => {
+  await using service = serve();
+  await using locks = new MemoryLock();
+  const late = await locks.acquire("orders:42");
+  await late.release();
+  const lease = await locks.acquire("orders:42");
+  const { status, body } = await service.put("/42", fenceHeader(lease));
+  assertEquals([status, body], [200, `written under ${lease.fencingToken}`]);
+  assertEquals((await service.put("/42", fenceHeader(lease))).status, 200, "twice");
+  const refused = await service.put("/42", fenceHeader(late));
+  assertEquals(refused.status, 412);
+  assertEquals(refused.headers.get("content-type"), "application/problem+json");
+  assertEquals(JSON.parse(refused.body).type, "urn:holdfast:problem:stale-token");
+  assertEquals((await service.put("/43", fenceHeader(late))).status, 200, "another resource");
+  assertEquals(service.handled.map(([path]) => path), ["/42", "/42", "/43"]);
+});
+
+Deno.test("http: no token is 428, and what is none is 400", async () => {
+  await using service = serve();
+  const without = await service.put("/a", {});
+  assertEquals([without.status, JSON.parse(without.body).status], [428, 428]);
+  assertEquals(JSON.parse(without.body).type, "urn:holdfast:problem:token-required");
+  const bad = ["", "x", "-1", "+1", "1.0", "0x1", "1e3", "1, 2", String(LAST + 1n), "9".repeat(40)];
+  for (const text of bad) {
+    const { status, body } = await service.put("/a", { [FENCE_HEADER]: text });
+    assertEquals([status, JSON.parse(body).title], [400, "Bad fencing token"], text);
+  }
+  assertEquals(service.handled, []);
+  for (const text of ["0", "007", String(LAST)]) {
+    assertEquals((await service.put("/a", { "If-Fence": text })).status, 200, text);
+  }
+  assertEquals(service.handled.map(([, token]) => token), [0n, 7n, LAST]);
+});
+
+Deno.test("http: requests at once never go back behind each other", async () => {
+  await using service = serve();
+  const tokens = Array.from({ length: 200 }, (_, i) => BigInt((i * 7919) % 200));
+  const answers = await Promise.all(
+    tokens.map((fencingToken) => service.put("/a", fenceHeader({ fencingToken }))),
+  );
+  const accepted = answers.filter(({ status }) => status === 200).length;
+  assertEquals(answers.filter(({ status }) => status === 412).length, 200 - accepted);
+  const seen = service.handled.map(([, token]) => token);
+  assertEquals(seen.length, accepted);
+  assert(seen.every((token, i) => i === 0 || seen[i - 1]! <= token), "tokens only grew");
+  assertEquals(seen.at(-1), 199n);
+});

@@ -1,0 +1,206 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { createHash } from "node:crypto";
+import { FENCED } from "../../fencing/_scripts.ts";
+import { fencedRedis, StaleTokenError } from "../../fencing/mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { bundle, generate } from "../../tools/embed_lua.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { openRedisClient } from "../redis/clients.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { redisClusterSkip, startRedisCluster } from "../servers/redis_cluster.ts";
+
+const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
+const CLUSTER_CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
+const LAST = 2n ** 63n - 1n;
+
+/** A server and a client of it. */
+async function open(clientName: RedisClientName = "node-redis") {
+  await using stack = new AsyncDisposableStack();
+  const redis = stack.use(await startRedis());
+  const { client, close } = await openRedisClient(clientName, redis.url);
+  stack.defer(close);
+  const owned = stack.move();
+  const { command } = redis;
+  return {
+    redis,
+    command,
+    client,
+    fenced: fencedRedis(client),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function isStale(run: Promise<unknown>): Promise<boolean> {
+  const error = await run.then(() => null, (error) => error);
+  if (error !== null && !(error instanceof StaleTokenError)) throw error;
+  return error !== null;
+}
+
+for (const clientName of CLIENTS) {
+  Deno.test(`redis × ${clientName}: a stale token is refused, an equal one is not`, async () => {
+    await using stage = await open(clientName);
+    const { fenced, command } = stage;
+    const set = (token: bigint, value: string) => fenced.run("a", token, ["SET", "a", value]);
+    assertEquals(await set(5n, "first"), "OK");
+    assertEquals(await set(5n, "second"), "OK"); // a lease may write twice
+    const error = await assertRejects(() => set(4n, "late"), StaleTokenError, "token 4");
+    assertEquals([error.resource, error.token], ["a", 4n]);
+    assertEquals(await command("GET", "a"), "second");
+    assertEquals(await fenced.run("b", 1n, ["INCR", "n"]), 1); // another resource
+    assertEquals(await fenced.run("b", 2n, ["GET", "nothing"]), null);
+    assertEquals(await fenced.run("b", 2n, ["MGET", "a", "nothing"]), ["second", null]);
+    assertEquals(await fenced.raise("a", 6n), true);
+    assertEquals([await fenced.raise("a", 5n), await fenced.raise("a", 6n)], [false, true]);
+    assert(await isStale(set(5n, "late")));
+    assertEquals(await command("GET", "fence:a"), "6");
+    assertEquals(await command("TTL", "fence:a"), -1);
+    assertEquals(await fencedRedis(stage.client, { keyPrefix: "x:" }).raise("a", 1n), true);
+    assertEquals(await command("GET", "x:a"), "1");
+  });
+}
+
+Deno.test("redis: tokens are compared as whole numbers, however many digits they have", async () => {
+  await using stage = await open();
+  const { fenced } = stage;
+  const rising = [0n, 1n, 9n, 10n, 99n, 100n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n];
+  rising.push(2n ** 53n + 2n, 10n ** 18n - 1n, 10n ** 18n, LAST - 1n, LAST);
+  for (const [i, token] of rising.entries()) {
+    assert(await fenced.raise("r", token), `${token}`);
+    for (const less of rising.slice(0, i)) {
+      assertEquals(await fenced.raise("r", less), false, `${less} after ${token}`);
+    }
+    assert(await fenced.raise("r", token), `${token} once more`);
+  }
+  await assertRejects(() => fenced.raise("r", LAST + 1n), RangeError, "63 bits");
+  await assertRejects(() => fenced.run("r", -1n, ["SET", "a", "x"]), RangeError);
+  await assertRejects(() => fenced.raise("r", 1 as unknown as bigint), TypeError, "bigint");
+});
+
+Deno.test("redis: bad commands are refused before anything is sent", async () => {
+  await using stage = await open();
+  const { fenced, command } = stage;
+  await assertRejects(() => fenced.run("r", 1n, []), TypeError, "command");
+  const long = ["RPUSH", "list", ...Array.from({ length: 7_000 }, String)];
+  await assertRejects(() => fenced.run("r", 1n, long), RangeError, "7000");
+  assertEquals(await command("DBSIZE"), 0);
+  assertEquals(await fenced.run("r", 1n, long.slice(0, 7_000)), 6_998);
+});
+
+Deno.test("redis: a command that fails says so, and its token counts", async () => {
+  await using stage = await open();
+  const { fenced, command } = stage;
+  await command("SET", "text", "x");
+  await assertRejects(() => fenced.run("r", 2n, ["LPUSH", "text", "y"]), Error, "WRONGTYPE");
+  assertEquals(await fenced.raise("r", 1n), false);
+});
+
+Deno.test("redis: without memory for the token the command is not run", async () => {
+  await using stage = await open();
+  const { fenced, command } = stage;
+  await command("SET", "a", "kept");
+  assert(await fenced.raise("r", 1n));
+  await command("CONFIG", "SET", "maxmemory", "1");
+  // DEL itself needs no memory: only the token does.
+  await assertRejects(() => fenced.run("r", 2n, ["DEL", "a"]), Error, "OOM");
+  assertEquals(await command("GET", "a"), "kept");
+  assertEquals(await command("GET", "fence:r"), "1");
+  assertEquals(await fenced.run("r", 1n, ["DEL", "a"]), 1, "nothing new is to be remembered");
+});
+
+Deno.test("redis: the script is sent when the server does not know it, and only then", async () => {
+  await using stage = await open();
+  const { fenced, command } = stage;
+  const calls = async (name: string) => {
+    const stats = String(await command("INFO", "commandstats"));
+    return Number(new RegExp(`^cmdstat_${name}:calls=(\\d+)`, "m").exec(stats)?.[1] ?? 0);
+  };
+  for (const flushes of [1, 2]) {
+    for (let i = 0; i < 3; i++) {
+      assertEquals(await fenced.run("r", 1n, ["INCR", "n"]), 3 * flushes - 2 + i);
+    }
+    assertEquals(await calls("eval"), flushes);
+    await command("SCRIPT", "FLUSH");
+  }
+});
+
+/** Two writers with tokens of their own that rise by turns, each as fast as it can. */
+async function race(
+  stage: { command: RedisServer["command"] },
+  writers: ReturnType<typeof fencedRedis>[],
+) {
+  const rounds = 300;
+  const accepted = await Promise.all(writers.map(async (fenced, odd) => {
+    let count = 0;
+    for (let i = 0; i < rounds; i++) {
+      const token = BigInt(2 * i + odd);
+      if (!await isStale(fenced.run("r", token, ["RPUSH", "log", String(token)]))) count++;
+    }
+    return count;
+  }));
+  const log = (await stage.command("LRANGE", "log", 0, -1) as string[]).map(Number);
+  assertEquals(log.length, accepted[0]! + accepted[1]!, "what was written was said to be");
+  assert(log.every((token, i) => i === 0 || log[i - 1]! < token), "tokens only grew");
+  assertEquals(log.at(-1), 2 * rounds - 1);
+}
+
+Deno.test("redis: two writers at once never go back behind each other", async () => {
+  await using stage = await open();
+  const { client, close } = await openRedisClient("ioredis", stage.redis.url);
+  await using _ = { [Symbol.asyncDispose]: close };
+  await race(stage, [stage.fenced, fencedRedis(client)]);
+});
+
+Deno.test("redis: the tokens of a lock's leases shut out the earlier one", async () => {
+  await using stage = await open();
+  const { client, fenced, command } = stage;
+  await using locks = new RedisLock(client, { ttlMs: 1_000 });
+  const late = await locks.acquire("orders:42", { autoRenew: false });
+  await command("DEL", "lock:orders:42"); // as if it had run out
+  await using lease = await locks.acquire("orders:42");
+  const write = (token: bigint, value: string) =>
+    fenced.run("orders:42", token, ["SET", "orders:42", value]);
+  assertEquals(await write(lease.fencingToken, "new"), "OK");
+  await assertRejects(() => write(late.fencingToken, "old"), StaleTokenError);
+  assertEquals(await command("GET", "orders:42"), "new");
+});
+
+const skip = await redisClusterSkip();
+
+Deno.test({
+  name: "redis cluster: fences with the hash tag of what they guard",
+  ignore: skip !== undefined,
+  async fn() {
+    await using cluster = await startRedisCluster();
+    for (const clientName of CLUSTER_CLIENTS) {
+      const { client, close } = await openRedisClient(clientName, cluster.url);
+      await using _ = { [Symbol.asyncDispose]: close };
+      const fenced = fencedRedis(client);
+      for (const tag of ["a", "b", "c", "d"]) { // in slots of all three masters
+        const key = `${clientName}:{${tag}}:value`;
+        const run = (token: bigint, value: string) =>
+          fenced.run(`${clientName}:{${tag}}`, token, ["SET", key, value], [key]);
+        assertEquals(await run(2n, "new"), "OK");
+        await assertRejects(() => run(1n, "old"), StaleTokenError);
+        assertEquals(await (await cluster.masterOf(key)).command("GET", key), "new");
+        const other = `${clientName}:{${tag}${tag}}`;
+        await assertRejects(() => fenced.run(tag, 3n, ["SET", other, "x"], [other]), Error, "slot");
+      }
+    }
+  },
+});
+
+Deno.test("redis: the embedded script is that of the source, and keeps the rules", () => {
+  const source = Deno.readTextFileSync(
+    new URL("../../fencing/scripts/fenced.lua", import.meta.url),
+  );
+  const code = bundle(source, () => "");
+  assertEquals(FENCED.source, code);
+  assertEquals(FENCED.sha1, createHash("sha1").update(code).digest("hex"));
+  assert(generate("fencing").includes(FENCED.sha1));
+  // One literal key; those of the command are named by who calls.
+  assertEquals([...new Set(code.match(/KEYS\[[^\]]*\]/g))], ["KEYS[1]"]);
+  assertEquals(code.match(/\bKEYS\b/g)?.length, code.match(/KEYS\[1\]/g)?.length);
+  const header = source.slice(0, source.search(/^[^-]/m));
+  for (const part of ["KEYS[1]", "ARGV[1]", "ARGV[2]", "-- Returns"]) assert(header.includes(part));
+  assert(source.split("\n").length <= 40);
+});

@@ -1,0 +1,93 @@
+/**
+ * The SQL of `docs/fencing.md`, as it stands there: that for PostgreSQL and SQLite is run on SQLite.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+
+const DOCUMENT = Deno.readTextFileSync(new URL("../../docs/fencing.md", import.meta.url));
+const LAST = 2n ** 63n - 1n;
+
+/** The statements in the section with this heading. */
+function statementsOf(heading: string): string[] {
+  const section = DOCUMENT.split(`\n### ${heading}\n`)[1]!.split(/\n##/)[0]!;
+  return Array.from(section.matchAll(/```sql\n(.*?)```/gs), ([, sql]) => sql!);
+}
+
+const [SCHEMA, UPDATE, UPSERT, RAISE] = statementsOf("PostgreSQL and SQLite") as [
+  string,
+  string,
+  string,
+  string,
+];
+
+/** The statements on a database of SQLite's. */
+function open(path: string) {
+  const database = new DatabaseSync(path, { timeout: 10_000 });
+  const write = (sql: string) => (id: string, state: string, fence: bigint) => {
+    const { changes } = database.prepare(sql).run({ $1: state, $2: fence, $3: id });
+    return changes === 1;
+  };
+  return {
+    exec: (sql: string) => database.exec(sql),
+    update: write(UPDATE),
+    upsert: write(UPSERT),
+    raise: (id: string, fence: bigint) =>
+      database.prepare(RAISE).get({ $1: fence, $2: id } as Record<string, SQLInputValue>)?.state,
+    read(id: string) {
+      const query = database.prepare("select state, fence from orders where id = ?");
+      query.setReadBigInts(true);
+      const row = query.get(id);
+      return row && [row.state, row.fence];
+    },
+    [Symbol.dispose]: () => database.close(),
+  };
+}
+
+Deno.test("the documentation's SQL refuses a stale token and takes an equal one", () => {
+  for (const kind of ["update", "upsert"] as const) {
+    using orders = open(":memory:");
+    orders.exec(SCHEMA);
+    assertEquals(orders[kind]("42", "new", 5n), kind === "upsert", "the row is missing");
+    orders.exec("insert or ignore into orders (id, state) values ('42', 'new')");
+    assert(orders[kind]("42", "paid", 5n));
+    assert(orders[kind]("42", "shipped", 5n), "one lease writes twice");
+    assert(!orders[kind]("42", "late", 4n));
+    assertEquals(orders.read("42"), ["shipped", 5n]);
+    assert(orders[kind]("42", "almost", LAST - 1n)); // as numbers the two are the same
+    assert(orders[kind]("42", "last", LAST));
+    assert(!orders[kind]("42", "late", LAST - 1n));
+    assertEquals(orders.read("42"), ["last", LAST]);
+  }
+});
+
+Deno.test("the documentation's SQL raises the fence before it reads", () => {
+  using orders = open(":memory:");
+  orders.exec(SCHEMA);
+  orders.upsert("42", "paid", 5n);
+  assertEquals(orders.raise("42", 6n), "paid");
+  assert(!orders.update("42", "late", 5n), "the earlier holder is shut out");
+  assertEquals(orders.raise("42", 5n), undefined);
+  assertEquals(orders.raise("42", 6n), "paid");
+});
+
+Deno.test("two connections that write by the documentation's SQL never go back", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
+  try {
+    using first = open(`${dir}/orders.db`);
+    first.exec("pragma journal_mode = wal; pragma synchronous = off");
+    first.exec(SCHEMA);
+    using second = open(`${dir}/orders.db`);
+    let greatest = -1n;
+    for (let i = 0n; i < 400n; i++) {
+      const token = (i * 7919n) % 400n; // each once, in no order
+      const isTaken = (i % 2n === 0n ? first : second).upsert("k", `of ${token}`, token);
+      assertEquals(isTaken, token > greatest);
+      if (isTaken) greatest = token;
+      assertEquals(first.read("k"), [`of ${greatest}`, greatest]);
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});

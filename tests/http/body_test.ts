@@ -1,0 +1,89 @@
+/** When the lock is given back, and what of the body arrives, for bodies of all kinds. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { exclusive } from "../../http/mod.ts";
+import { MemoryLock } from "../../mod.ts";
+
+const encoder = new TextEncoder();
+
+/** Sends a body through a lock; tells whether the lock is still held before anybody reads it. */
+async function send(make: () => BodyInit | null): Promise<[isHeld: boolean, Response]> {
+  const locks = new MemoryLock();
+  const init = { status: 201, headers: { "content-type": "text/x-test" } };
+  const handler = exclusive(locks, { key: "n" })(() => new Response(make(), init));
+  const response = await handler(new Request("http://localhost/"));
+  assertEquals([response.status, response.headers.get("content-type")], [201, "text/x-test"]);
+  const { held } = await locks.query("n");
+  return [held !== null, response];
+}
+
+/** A stream of these chunks; each comes after so many turns of the event loop. */
+function stream(chunks: readonly (string | Error)[], turns: number): ReadableStream {
+  let next = 0;
+  return new ReadableStream({
+    async pull(controller) {
+      for (let turn = 0; turn < turns; turn++) await new Promise((done) => setTimeout(done));
+      const chunk = chunks[next++];
+      if (chunk === undefined) controller.close();
+      else if (typeof chunk === "string") controller.enqueue(encoder.encode(chunk));
+      else controller.error(chunk);
+    },
+  });
+}
+
+const WHOLE: Record<string, () => BodyInit | null> = {
+  "text": () => "text äöü",
+  "bytes": () => encoder.encode("text äöü"),
+  "a blob": () => new Blob(["text ", "äöü"]),
+};
+
+for (const [name, make] of Object.entries(WHOLE)) {
+  Deno.test(`a response of ${name} arrives as it is`, async () => {
+    const [, response] = await send(make);
+    assertEquals(await response.text(), "text äöü");
+  });
+}
+
+Deno.test("a response that is there as a whole holds no lock, and has a length", async () => {
+  assertEquals((await send(() => "text"))[0], false);
+  assertEquals((await send(() => null))[0], false);
+  assertEquals((await send(() => ""))[0], false);
+  const handler = exclusive(new MemoryLock(), { key: "n" })(() => new Response("text"));
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (r) => handler(r));
+  const response = await fetch(`http://127.0.0.1:${server.addr.port}`);
+  assertEquals([response.headers.get("content-length"), await response.text()], ["4", "text"]);
+  await server.shutdown();
+});
+
+for (const turns of [0, 1]) {
+  Deno.test(`a stream holds the lock until it was read, ${turns} turns a chunk`, async () => {
+    const chunks = ["one ", "two ", "three ", "four"];
+    const [isHeld, response] = await send(() => stream(chunks, turns));
+    assertEquals(isHeld, true);
+    assertEquals(await response.text(), chunks.join(""));
+  });
+
+  Deno.test(`a stream that breaks off breaks off, ${turns} turns a chunk`, async () => {
+    for (const before of [[], ["one"], ["one", "two", "three"]]) {
+      const [, response] = await send(() => stream([...before, new Error("broken")], turns));
+      await assertRejects(() => response.text(), Error, "broken");
+    }
+  });
+
+  Deno.test(`a stream without a chunk is empty, ${turns} turns`, async () => {
+    const [, response] = await send(() => stream([], turns));
+    assertEquals(await response.text(), "");
+  });
+}
+
+Deno.test("a stream that is not wanted is cancelled, what was read ahead of it too", async () => {
+  let cancelled: unknown = null;
+  const endless = () =>
+    new ReadableStream({
+      pull: (controller) => controller.enqueue(encoder.encode("x")),
+      cancel: (reason) => void (cancelled = reason),
+    });
+  const [isHeld, response] = await send(endless);
+  assertEquals([isHeld, cancelled], [true, null]);
+  await response.body!.cancel("enough");
+  assertEquals(cancelled, "enough");
+});

@@ -1,0 +1,4 @@
+import { filePlace } from "./places.ts";
+import { integrationSuite } from "./suite.ts";
+
+integrationSuite("koa", "file", filePlace);

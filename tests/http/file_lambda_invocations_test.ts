@@ -1,0 +1,76 @@
+import { assert, assertEquals } from "@std/assert";
+import { waitUntil } from "../servers/wait.ts";
+import { type Instance, type LockForm, type LockPlace, startInstance } from "./lambda_instances.ts";
+
+const FORMS: readonly LockForm[] = ["shared", "factory"];
+const GATEWAY = { version: "2.0", requestContext: { http: { method: "PUT" } } };
+
+async function open(form: LockForm, count: number) {
+  await using stack = new AsyncDisposableStack();
+  const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
+  stack.defer(() => Deno.remove(dir, { recursive: true }));
+  const place: LockPlace = { strategy: "file", dir };
+  const instances: Instance[] = [];
+  while (instances.length < count) instances.push(stack.use(await startInstance(place, form)));
+  const owned = stack.move();
+  return { instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+Deno.test("one invocation at a time is in the handler, over three instances with files", async () => {
+  for (const form of FORMS) {
+    await using stage = await open(form, 3);
+    const held: { token: bigint; held: [number, number] }[] = [];
+    await Promise.all(stage.instances.map(async (instance) => {
+      for (let i = 0; i < 15; i++) {
+        const { ok, value } = await instance.invoke({ key: "k", options: { wait: 50_000 } });
+        assert(ok);
+        held.push({ token: BigInt(value.token), held: value.held });
+      }
+    }));
+    held.sort((a, b) => a.held[0] - b.held[0]);
+    for (let i = 1; i < held.length; i++) {
+      assert(held[i - 1]!.held[1] <= held[i]!.held[0], "the one before was over");
+      assert(held[i - 1]!.token < held[i]!.token, "tokens grow");
+    }
+    assertEquals(held.length, 45);
+    for (const instance of stage.instances) assertEquals(await instance.finish(), 0);
+  }
+});
+
+Deno.test("files: busy, thrown, killed and out of time", async () => {
+  for (const form of FORMS) {
+    await using stage = await open(form, 2);
+    const [first, second] = stage.instances as [Instance, Instance];
+    const reply = first.invoke({ id: "a", key: "k", mode: "gate" }, 2_500);
+    const { killedAtMs } = await first.report("a", "entered");
+    assertEquals((await second.invoke({ ...GATEWAY, key: "k" })).value.statusCode, 409);
+    const { value: lost } = await reply; // its time has run out
+    assert(Date.now() < killedAtMs!);
+    assertEquals(lost.reason, "lease-lost");
+    assertEquals((await first.report("a", "aborted")).reason, "max-hold");
+    const { value: failed } = await second.invoke({ key: "k", mode: "throw" });
+    assertEquals(failed.errorMessage, "The handler has failed");
+    first.invoke({ id: "b", key: "k", mode: "gate" });
+    await first.report("b", "entered");
+    first.kill("SIGKILL");
+    assert((await second.invoke({ key: "k", options: { wait: 20_000 } })).ok);
+  }
+});
+
+Deno.test("files: an instance that is frozen beyond its invocation knows, and gives back", async () => {
+  await using stage = await open("factory", 2);
+  const [frozen, other] = stage.instances as [Instance, Instance];
+  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, 1_500);
+  const { token, killedAtMs } = await frozen.report("a", "entered");
+  frozen.kill("SIGSTOP");
+  await frozen.open("a");
+  await waitUntil("its time is over", () => Date.now() > killedAtMs!);
+  // A file has no TTL: the lock is held until the holder wakes, or dies.
+  assertEquals((await other.invoke({ ...GATEWAY, key: "k" })).value.statusCode, 409);
+  frozen.kill("SIGCONT");
+  const { throws, aborted } = await frozen.report("a", "left");
+  assertEquals([throws, aborted], ["LeaseLostError", true]);
+  assertEquals((await reply).value.reason, "lease-lost");
+  const next = await other.invoke({ key: "k", options: { wait: 20_000 } });
+  assert(BigInt(next.value.token) > BigInt(token!));
+});

@@ -1,0 +1,140 @@
+/**
+ * The same server in each framework: the real packages on real sockets.
+ *
+ * @module
+ */
+import { Readable } from "node:stream";
+import Fastify from "fastify";
+import { Hono } from "hono";
+// @ts-types="@types/koa"
+import Koa from "koa";
+import { fastifyLock } from "../../http/fastify.ts";
+import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
+import { koaLock } from "../../http/koa.ts";
+import { lambdaLock } from "../../http/lambda.ts";
+import { exclusive } from "../../http/mod.ts";
+import type { Lease } from "../../mod.ts";
+import { type Answer, handle, keyOf, ROUTES, type ServerParts } from "./handler.ts";
+import { serveLambda } from "./lambda_runtime.ts";
+
+/** A server that runs. */
+export interface Served extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** The frameworks under test. */
+export type FrameworkName = "fetch" | "koa" | "fastify" | "hono" | "lambda";
+
+function toResponse(answer: Answer): Response {
+  if ("text" in answer) return new Response(answer.text);
+  return new Response(ReadableStream.from(answer.stream) as ReadableStream<Uint8Array>);
+}
+
+function serveFetch(handler: (request: Request) => Response | Promise<Response>): Served {
+  const server = Deno.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    onListen() {},
+    onError: () => new Response("failed", { status: 500 }),
+  }, (request) => handler(request));
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+// deno-lint-ignore require-await -- as the others are
+async function fetchServer(parts: ServerParts): Promise<Served> {
+  const handlers = new Map(ROUTES.map(({ path, ...options }) => {
+    const wrap = exclusive(parts.lock, { ...options, key: ({ url }) => keyOf(url) });
+    return [
+      path,
+      wrap(async ({ url }, lease) => toResponse(await handle(parts, url, lease))),
+    ] as const;
+  }));
+  return serveFetch((request) => handlers.get(new URL(request.url).pathname)!(request));
+}
+
+// deno-lint-ignore require-await -- as the others are
+async function honoServer(parts: ServerParts): Promise<Served> {
+  const app = new Hono<HonoLockEnv>();
+  app.onError((_error, c) => c.text("failed", 500));
+  for (const { path, ...options } of ROUTES) {
+    app.all(
+      path,
+      honoLock(parts.lock, { ...options, key: (c) => keyOf(c.req.raw.url) }),
+      async (c) => toResponse(await handle(parts, c.req.url, c.get("lease"))),
+    );
+  }
+  return serveFetch((request) => app.fetch(request));
+}
+
+async function koaServer(parts: ServerParts): Promise<Served> {
+  const app = new Koa();
+  app.silent = true;
+  for (const { path, ...options } of ROUTES) {
+    const lock = koaLock(parts.lock, {
+      ...options,
+      key: (ctx: Koa.Context) => keyOf(ctx.url),
+    });
+    app.use((ctx, next) => ctx.path === path ? lock(ctx, next) : next());
+  }
+  app.use(async (ctx) => {
+    const answer = await handle(parts, ctx.url, ctx.state.lease);
+    ctx.body = "text" in answer ? answer.text : Readable.from(answer.stream);
+  });
+  const { promise: listening, resolve } = Promise.withResolvers<void>();
+  const server = app.listen(0, "127.0.0.1", () => resolve());
+  await listening;
+  return {
+    url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
+    // deno-lint-ignore require-await -- a disposal is async
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function fastifyServer(parts: ServerParts): Promise<Served> {
+  const app = Fastify({ forceCloseConnections: true });
+  await app.register(fastifyLock, { lock: parts.lock });
+  for (const { path: url, ...options } of ROUTES) {
+    const lock = { ...options, key: (request: { url: string }) => keyOf(request.url) };
+    app.get(url, { config: { lock } }, async (request, reply) => {
+      const lease = request.getDecorator<Lease | null>("lease") ?? undefined;
+      const answer = await handle(parts, request.url, lease);
+      if ("text" in answer) return answer.text;
+      return reply.send(Readable.from(answer.stream));
+    });
+  }
+  const url = await app.listen({ port: 0, host: "127.0.0.1" });
+  return { url, [Symbol.asyncDispose]: () => app.close() };
+}
+
+async function lambdaServer(parts: ServerParts): Promise<Served> {
+  const handlers = new Map(ROUTES.map(({ path, fencingHeader: _, ...options }) => [
+    path,
+    lambdaLock(parts.lock, { ...options, key: (event: { url: string }) => keyOf(event.url) })(
+      async ({ url }, _context, lease) => {
+        const answer = await handle(parts, url, lease);
+        if (!("text" in answer)) throw new Error("Lambda does not stream here");
+        return { statusCode: 200, headers: {}, body: answer.text };
+      },
+    ),
+  ]));
+  return await serveLambda((event, context) => {
+    const url = `${event.rawPath}?${event.rawQueryString}`;
+    return handlers.get(event.rawPath)!({ ...event, url }, context);
+  });
+}
+
+/** How each is started. */
+export const FRAMEWORKS: Readonly<Record<FrameworkName, (parts: ServerParts) => Promise<Served>>> =
+  {
+    fetch: fetchServer,
+    koa: koaServer,
+    fastify: fastifyServer,
+    hono: honoServer,
+    lambda: lambdaServer,
+  };

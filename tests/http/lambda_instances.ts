@@ -1,0 +1,113 @@
+/**
+ * Instances of a function: real processes, each with a Runtime API of its own, as in the service.
+ *
+ * @module
+ */
+import type { OptionalLambdaLockOptions } from "../../http/lambda.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { type Reporter, startReporter } from "../processes/child.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { RuntimeApi, type RuntimeContext } from "./lambda_runtime.ts";
+
+/** How long an invocation may take unless a test says otherwise. */
+export const TIMEOUT_MS = 60_000;
+
+/** Where the locks live. */
+export type LockPlace =
+  | { readonly strategy: "file"; readonly dir: string }
+  | {
+    readonly strategy: "redis";
+    readonly client: RedisClientName;
+    readonly url: string;
+    readonly keyPrefix: string;
+    /** Of the lock that all invocations of an instance share. */
+    readonly ttlMs: number;
+    readonly unavailableAfterMs?: number;
+  };
+
+/** Whether invocations share a lock, or each has its own. */
+export type LockForm = "shared" | "factory";
+
+/** What an instance is given. */
+export interface InstanceOptions {
+  /** Where its Runtime API listens. */
+  readonly url: string;
+  readonly place: LockPlace;
+  readonly form: LockForm;
+}
+
+/** An event: what else is in it decides whether it wants an HTTP response. */
+export interface InstanceEvent {
+  readonly id: string;
+  readonly key?: string;
+  /** What the handler does; `gate` and `write` wait until the test opens the gate of this id. */
+  readonly mode: "quick" | "gate" | "write" | "throw";
+  readonly form?: LockForm;
+  readonly options?: Omit<OptionalLambdaLockOptions<InstanceEvent, RuntimeContext>, "key">;
+  readonly [more: string]: unknown;
+}
+
+/** What has happened in an instance. */
+export interface InstanceReport {
+  readonly id: string;
+  readonly what: "entered" | "aborted" | "left" | "written" | "refused";
+  readonly token?: string | null;
+  /** When the invocation is killed, in ms of wall time. */
+  readonly killedAtMs?: number;
+  readonly reason?: string;
+  readonly throws?: string | null;
+  readonly aborted?: boolean;
+}
+
+/** What an invocation ended with. */
+export interface Reply {
+  readonly ok: boolean;
+  // deno-lint-ignore no-explicit-any -- as the handler made it
+  readonly value: any;
+}
+
+/** An instance that runs. */
+export interface Instance extends AsyncDisposable {
+  readonly pid: number;
+  /** Invokes the function; ids of events are made unless given. */
+  invoke(event: Partial<InstanceEvent>, timeoutMs?: number): Promise<Reply>;
+  /** Waits until something has happened in the handler, and tells it. */
+  report(id: string, what: InstanceReport["what"]): Promise<InstanceReport>;
+  /** All that has happened to an event. */
+  reports(id: string): InstanceReport["what"][];
+  /** Lets the handler of an event go on. */
+  open(id: string): Promise<void>;
+  kill(signal: Deno.Signal): void;
+  /** Ends it as the service never does; resolves with its exit code. */
+  finish(): Promise<number>;
+}
+
+/** Starts an instance. */
+export async function startInstance(place: LockPlace, form: LockForm): Promise<Instance> {
+  const api = new RuntimeApi(TIMEOUT_MS);
+  const { reports, ...process }: Reporter<InstanceReport> = startReporter(
+    new URL("./lambda_instance.ts", import.meta.url),
+    { url: api.url, place, form } satisfies InstanceOptions,
+  );
+  const find = (id: string, what: string) => reports.find((r) => r.id === id && r.what === what);
+  return await Promise.resolve({
+    pid: process.pid,
+    async invoke(event, timeoutMs) {
+      const full = { id: crypto.randomUUID(), mode: "quick", ...event };
+      const { ok, body } = await api.invoke(full, timeoutMs);
+      return { ok, value: JSON.parse(body) };
+    },
+    async report(id, what) {
+      await waitUntil(`${id} ${what}`, () => find(id, what) !== undefined);
+      return find(id, what)!;
+    },
+    reports: (id) => reports.flatMap((report) => report.id === id ? [report.what] : []),
+    open: process.send,
+    kill: process.kill,
+    finish: process.finish,
+    async [Symbol.asyncDispose]() {
+      await process[Symbol.asyncDispose]();
+      await api[Symbol.asyncDispose]();
+    },
+  });
+}

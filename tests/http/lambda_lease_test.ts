@@ -1,0 +1,166 @@
+/**
+ * The lease of an invocation, on a clock in the test's hand. What it does on servers is tested on them.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { InvocationLease } from "../../http/_invocation_lease.ts";
+import { LeaseLostError, LockError } from "../../mod.ts";
+import { settle } from "../core/fake_clock.ts";
+import { type FakeService, openLease } from "../core/fake_service.ts";
+
+const MARGIN_MS = 500;
+
+interface Bench extends FakeService {
+  readonly bound: InvocationLease;
+  /** How long the invocation may still take. */
+  remainingMs(): number;
+}
+
+/** A lease of 3,000 ms in an invocation that is killed after `timeoutMs`. */
+function open(timeoutMs: number, marginMs = MARGIN_MS): Bench {
+  const service = openLease({ autoRenew: false });
+  const { clock, lease } = service;
+  const killedMs = clock.wall() + timeoutMs;
+  const remainingMs = () => killedMs - clock.wall();
+  const leftMs = () => remainingMs() - marginMs;
+  const bound = new InvocationLease(lease, { leftMs, remainingMs, renews: true }, clock);
+  return { ...service, bound, remainingMs };
+}
+
+/** Lets time pass while the service answers each renewal after `delayMs`, as Redis would. */
+async function serve(bench: Bench, durationMs: number, delayMs = 0): Promise<void> {
+  const { clock, renewals, remainingMs } = bench;
+  let endMs = clock.now() + 3_000; // of the key
+  for (let passed = 0; passed < durationMs; passed += 5) {
+    await clock.pass(5);
+    const due = renewals[0];
+    if (due === undefined || clock.now() < due.sentMs + delayMs) continue;
+    renewals.shift();
+    if (clock.now() > endMs) due.answer({ state: "lost", reason: "expired" });
+    else {
+      endMs = Math.max(endMs, clock.now() + due.ttlMs!);
+      assert(endMs - clock.now() <= Math.max(remainingMs(), 0) + 1, "the key ends before");
+      due.answer({ state: "held", validMs: endMs - clock.now() });
+    }
+    await settle();
+  }
+}
+
+Deno.test("a lease is renewed until its invocation has no time left, and no longer", async () => {
+  for (const timeoutMs of [4_000, 10_000, 60_000]) {
+    const bench = open(timeoutMs);
+    await serve(bench, timeoutMs - MARGIN_MS - 10);
+    bench.bound.throwIfLost();
+    assert(bench.bound.remainingMs > 0 && bench.bound.remainingMs <= 10);
+    await bench.clock.pass(10);
+    const { reason } = bench.bound.signal.reason as LeaseLostError;
+    assertEquals(reason, "max-hold");
+    assertEquals(bench.bound.remainingMs, 0);
+    assertThrows(() => bench.bound.throwIfLost(), LeaseLostError, "max");
+    assertEquals(bench.releases.length, 1, "it is given back");
+    bench.releases[0]!.answer({ state: "released" });
+    await settle();
+    assertEquals(bench.clock.timers, 0);
+  }
+});
+
+Deno.test("a renewal that is executed late does not reach beyond the invocation", async () => {
+  for (const delayMs of [50, 100, 200, 450]) {
+    const bench = open(9_000);
+    await serve(bench, 8_500, delayMs); // checks it at each answer
+  }
+});
+
+Deno.test("a renewal that is tried again and again does not either", async () => {
+  const bench = open(5_000);
+  const { clock, renewals, remainingMs } = bench;
+  await clock.pass(2_900); // no attempt is answered
+  assert(renewals.length > 1, "it was tried again");
+  const { ttlMs } = renewals.at(-1)!;
+  assert(ttlMs! <= remainingMs() + 1, `${ttlMs} ms asked for, ${remainingMs()} ms left`);
+});
+
+Deno.test("a caller cannot renew beyond the invocation", async () => {
+  const bench = open(20_000);
+  const renewing = bench.bound.renew(60_000);
+  const { ttlMs, answer } = bench.renewals[0]!;
+  assert(ttlMs! + 3_000 <= 20_000 && ttlMs! > 16_000);
+  answer({ state: "held", validMs: ttlMs! });
+  await renewing;
+  assert(bench.bound.remainingMs > 15_000);
+  await bench.bound.renew(10); // never shortens
+  assertEquals(bench.renewals.length, 1);
+});
+
+Deno.test("the loss of the lease itself is told at once, by the clock and by the signal", async () => {
+  const byClock = open(10_000);
+  const { signal } = byClock.bound;
+  assert(!signal.aborted);
+  byClock.clock.block(3_000); // no timer runs
+  assert(byClock.bound.signal.aborted, "read anew it is right");
+  assert(signal.aborted);
+  assertThrows(() => byClock.bound.throwIfLost(), LeaseLostError);
+  const told = open(10_000);
+  let reason: unknown;
+  told.bound.signal.addEventListener("abort", () => reason = told.bound.signal.reason.reason);
+  told.lease.lose("stolen");
+  assertEquals(reason, "stolen");
+  assertEquals(told.bound.remainingMs, 0);
+  await assertRejects(() => told.bound.renew(), LeaseLostError);
+});
+
+Deno.test("a lease that was lost before it is bound is lost, and asks for nothing", async () => {
+  const { clock, lease, renewals } = openLease({ autoRenew: false });
+  clock.block(3_000);
+  assert(lease.signal.aborted);
+  await settle();
+  const { timers } = clock;
+  const limits = { leftMs: () => 1_000, remainingMs: () => 1_500, renews: true };
+  const bound = new InvocationLease(lease, limits, clock);
+  assertEquals(clock.timers, timers);
+  await clock.pass(900);
+  assertEquals(renewals.length, 0);
+  assert(bound.signal.aborted);
+  assertThrows(() => bound.throwIfLost(), LeaseLostError);
+});
+
+Deno.test("a frozen instance that wakes after its invocation trusts nothing", async () => {
+  const bench = open(60_000);
+  const { signal } = bench.bound;
+  bench.clock.stepWall(60_000); // the monotonic clock stood still
+  assertEquals(bench.bound.remainingMs, 0);
+  assertThrows(() => bench.bound.throwIfLost(), LeaseLostError);
+  assert(signal.aborted);
+  await assertRejects(() => bench.bound.renew(), LeaseLostError);
+  assertEquals(bench.renewals.length, 0, "it does not renew what is over");
+});
+
+Deno.test("a frozen instance that wakes within its invocation asks once", async () => {
+  const bench = open(60_000);
+  bench.clock.stepWall(1_000);
+  assertThrows(() => bench.bound.throwIfLost(), LeaseLostError, "cannot be proven");
+  assertEquals(bench.bound.remainingMs, 0);
+  assert(!bench.bound.signal.aborted);
+  bench.renewals[0]!.answer({ state: "held", validMs: 2_000 });
+  await settle();
+  bench.bound.throwIfLost();
+  assert(bench.bound.remainingMs > 1_900);
+});
+
+Deno.test("a lease that is given back leaves no timer and is no loss", async () => {
+  const bench = open(10_000);
+  const { signal } = bench.bound;
+  const released = bench.bound.release();
+  bench.releases[0]!.answer({ state: "released" });
+  assertEquals(await released, true);
+  assertEquals(await bench.bound.release(), false);
+  await bench.bound[Symbol.asyncDispose]();
+  await settle();
+  assertEquals(bench.clock.timers, 0);
+  bench.clock.block(60_000);
+  assert(!signal.aborted && !bench.bound.signal.aborted);
+  assertEquals(bench.bound.remainingMs, 0);
+  const error = assertThrows(() => bench.bound.throwIfLost(), LockError, "released");
+  assert(!(error instanceof LeaseLostError));
+});

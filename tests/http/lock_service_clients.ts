@@ -1,0 +1,117 @@
+/**
+ * Clients of a lock service that do what chance tells them, and a checker of what they were told.
+ *
+ * @module
+ */
+import { pause } from "../servers/wait.ts";
+import { type Answer, call } from "./lock_service.ts";
+
+/** A time in which a client had reason to think that it holds the lock, in ms of one clock. */
+export interface Hold {
+  readonly id: string;
+  fromMs: number;
+  untilMs: number;
+}
+
+/** A token that a client was told. */
+export interface Told {
+  readonly id: string;
+  readonly sentMs: number;
+  readonly receivedMs: number;
+  readonly token: bigint;
+}
+
+/** What clients have seen. */
+export interface Seen {
+  readonly holds: Hold[];
+  readonly told: Told[];
+  /** Who was told that it holds nothing, before its time was over. */
+  readonly lost: Hold[];
+  /** How many answers had each status; 0 for none. */
+  readonly statuses: Map<number, number>;
+}
+
+/** What a client has and does. */
+export interface ClientOptions {
+  readonly urls: readonly string[];
+  readonly key: string;
+  readonly name: string;
+  readonly random: () => number;
+  readonly untilMs: number;
+  readonly seen: Seen;
+}
+
+/** One client: takes, renews, releases, repeats, gives up, forgets; at any server. */
+export async function runClient(options: ClientOptions): Promise<void> {
+  const { urls, key, name, random, untilMs, seen } = options;
+  const below = (n: number) => Math.floor(random() * n);
+  let id = `${name}.0`;
+  let hold: Hold | null = null;
+  const ask = async (method: string, body: unknown, limitMs: number): Promise<Answer | null> => {
+    const url = urls[below(urls.length)]!;
+    const signal = AbortSignal.timeout(limitMs);
+    const sentMs = performance.now();
+    // From here on somebody else may have it.
+    if (method === "DELETE" && hold !== null) hold.untilMs = Math.min(hold.untilMs, sentMs);
+    const answer = await call(url, method, `/lock/${key}/${id}`, { body, signal })
+      .catch(() => null);
+    const receivedMs = performance.now();
+    const status = answer?.status ?? 0;
+    seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1);
+    if (status === 404 && hold !== null && receivedMs < hold.untilMs) seen.lost.push(hold);
+    if (status === 200 && method !== "DELETE") {
+      seen.told.push({ id, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
+      // Whoever was not told in time, may only count from now on.
+      if (hold === null || hold.untilMs < receivedMs) {
+        seen.holds.push(hold = { id, fromMs: receivedMs, untilMs: 0 });
+      }
+      hold.untilMs = Math.max(hold.untilMs, sentMs + answer!.body.remainingMs);
+    }
+    return answer;
+  };
+  for (let round = 1; performance.now() < untilMs; round++) {
+    const isImpatient = below(6) === 0;
+    const put = { ttlMs: 150 + below(600), waitMs: below(2) * (50 + below(400)) };
+    let isOpen = false;
+    const taken = await ask("PUT", put, isImpatient ? 1 + below(100) : 30_000);
+    if (taken?.status === 200) {
+      for (let renewals = below(4); renewals > 0; renewals--) {
+        await pause(below(60));
+        const method = below(4) === 0 ? "PUT" : "PATCH";
+        const renewed = await ask(method, { ttlMs: 150 + below(400) }, 30_000);
+        if (renewed?.status === 404) break;
+      }
+      await pause(below(40));
+      // Sometimes one forgets it, and sometimes it asks twice.
+      for (let releases = below(5) % 3; releases > 0; releases--) {
+        isOpen ||= (await ask("DELETE", "", 30_000)) === null;
+      }
+    }
+    // What has no answer may be done at any later time: a DELETE must not meet a lease of later.
+    if (below(3) === 0 || isOpen || taken === null) [id, hold] = [`${name}.${round}`, null];
+    await pause(below(20));
+  }
+}
+
+/** What must not have been: two holders at once, tokens that go back or serve two. */
+export function faultsOf({ holds, told, lost }: Seen): string[] {
+  const faults = lost.map(({ id, untilMs }) => `${id} has lost what it held until ${untilMs}`);
+  const sorted = holds.filter(({ fromMs, untilMs }) => untilMs > fromMs)
+    .sort((a, b) => a.fromMs - b.fromMs);
+  let last: Hold | null = null;
+  for (const hold of sorted) {
+    if (last !== null && last.id !== hold.id && hold.fromMs < last.untilMs) {
+      faults.push(`${last.id} held until ${last.untilMs}, ${hold.id} from ${hold.fromMs}`);
+    }
+    if (last === null || hold.untilMs > last.untilMs) last = hold;
+  }
+  for (const one of told) {
+    for (const two of told) {
+      if (two.sentMs < one.receivedMs) continue;
+      if (two.token < one.token || (two.token === one.token && two.id !== one.id)) {
+        faults.push(`${two.id} was told ${two.token} after ${one.id} was told ${one.token}`);
+      }
+    }
+  }
+  return faults;
+}

@@ -1,0 +1,108 @@
+/**
+ * Bad options are found when a server starts; bad keys are the client's, or the programmer's.
+ */
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import Fastify from "fastify";
+import { fastifyLock } from "../../http/fastify.ts";
+import { honoLock } from "../../http/hono.ts";
+import { koaLock } from "../../http/koa.ts";
+import { lambdaLock } from "../../http/lambda.ts";
+import { exclusive, type HoldOptions } from "../../http/mod.ts";
+import { MemoryLock } from "../../mod.ts";
+
+type ErrorClass = typeof TypeError | typeof RangeError;
+
+const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] = [
+  [{ key: 42 }, TypeError],
+  [{ key: undefined }, TypeError],
+  [{ wait: -1 }, RangeError],
+  [{ wait: 1.5 }, RangeError],
+  [{ wait: Infinity }, RangeError],
+  [{ wait: "2s" }, TypeError],
+  [{ maxHoldMs: 0 }, RangeError],
+  [{ maxHoldMs: 2 ** 31 }, RangeError],
+  [{ busyStatus: 200 }, TypeError],
+  [{ onUnavailable: "ignore" }, TypeError],
+  [{ onError: "log" }, TypeError],
+];
+const BAD_HEADERS = ["", "Fencing Token", "a:b", "a\r\nb"];
+
+Deno.test("http: bad options are found when the server starts", async (t) => {
+  await using locks = new MemoryLock();
+  type Options = HoldOptions & { key: string };
+  const wraps: Record<string, (options: Options) => unknown> = {
+    fetch: (options) => exclusive(locks, { ...options, onUnavailable: options.onUnavailable! }),
+    koa: (options) => koaLock(locks, options),
+    hono: (options) => honoLock(locks, options),
+    lambda: (options) => lambdaLock(locks, options),
+  };
+  for (const [name, wrap] of Object.entries(wraps)) {
+    await t.step(name, () => {
+      wrap({ key: "key", onUnavailable: "proceed" });
+      for (const [options, errorClass] of BAD) {
+        const given = { key: "key", onUnavailable: "reject", ...options } as Options;
+        assertThrows(() => wrap(given), errorClass);
+      }
+      for (const fencingHeader of name === "lambda" ? [] : BAD_HEADERS) {
+        const given = { key: "key", onUnavailable: "reject", fencingHeader } as Options;
+        assertThrows(() => wrap(given), TypeError);
+      }
+    });
+  }
+});
+
+Deno.test("http: Fastify refuses bad options of the plugin and of a route", async () => {
+  await using locks = new MemoryLock();
+  for (const [options, errorClass] of BAD) {
+    if ("key" in options) continue;
+    const app = Fastify();
+    await assertRejects(async () => {
+      await app.register(fastifyLock, { lock: locks, ...options });
+    }, errorClass);
+    await app.close();
+  }
+  const app = Fastify();
+  await assertRejects(async () => {
+    await Fastify().register(fastifyLock, { lock: {} as MemoryLock });
+  }, TypeError);
+  await app.register(fastifyLock, { lock: locks });
+  for (const [options, errorClass] of BAD) {
+    const lock = { key: "key", ...options };
+    assertThrows(() => app.get("/", { config: { lock } }, () => ""), errorClass);
+  }
+  for (const lock of [42, null, true]) {
+    assertThrows(() => app.get("/", { config: { lock } }, () => ""), TypeError);
+  }
+  await app.close();
+});
+
+Deno.test("http: a key that no lock can have is a 400, one that is no string is a bug", async () => {
+  await using locks = new MemoryLock();
+  const request = new Request("http://localhost/");
+  const run = (key: string) => exclusive(locks, { key: () => key })(() => new Response())(request);
+  for (const key of ["", "\ud800", "x".repeat(1_001)]) {
+    const response = await run(key);
+    assertEquals(response.status, 400);
+    assertEquals(response.headers.get("content-type"), "application/problem+json");
+    await response.body?.cancel();
+  }
+  assertEquals((await run("x".repeat(1_000))).status, 200);
+  for (const key of [42, null, {}]) {
+    await assertRejects(() => run(key as unknown as string), TypeError);
+  }
+  const failing = exclusive(locks, {
+    key: () => {
+      throw new RangeError("A bug");
+    },
+  })(() => new Response());
+  await assertRejects(() => failing(request), RangeError, "A bug");
+});
+
+Deno.test("http: an error of the handler is the handler's, a RangeError too", async () => {
+  await using locks = new MemoryLock();
+  const handler = exclusive(locks, { key: "key" })(() => {
+    throw new RangeError("Out of range");
+  });
+  await assertRejects(() => handler(new Request("http://localhost/")), RangeError, "Out of range");
+  assertEquals((await locks.query("key")).held, null);
+});

@@ -1,0 +1,115 @@
+import { assert, assertEquals } from "@std/assert";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { type Instance, type LockForm, type LockPlace, startInstance } from "./lambda_instances.ts";
+
+const FORMS: readonly LockForm[] = ["shared", "factory"];
+const TTL_MS = 800;
+
+function placeOn(redis: RedisServer, client: RedisClientName = "node-redis"): LockPlace {
+  return { strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: TTL_MS };
+}
+
+function holderOf({ command }: RedisServer, key: string): Promise<unknown> {
+  return command("GET", `l:${key}`);
+}
+
+/** Waits until the server has dropped a lock whose holder is gone or frozen. */
+async function ranOut(redis: RedisServer, key: string): Promise<void> {
+  await waitUntil(`${key} ran out`, async () => await holderOf(redis, key) === null);
+}
+
+/** A handler at work under the lock, which will write when its gate is opened. */
+async function work(instance: Instance, key: string, id: string, timeoutMs = 60_000) {
+  const options = { ttlMs: TTL_MS, wait: 20_000 };
+  const reply = instance.invoke({ id, key, mode: "write", options }, timeoutMs);
+  const { token, killedAtMs } = await instance.report(id, "entered");
+  return { reply, token: BigInt(token!), killedAtMs: killedAtMs! };
+}
+
+Deno.test("an instance that was frozen in an invocation knows, and cannot write", async () => {
+  await using redis = await startRedis();
+  for (const form of FORMS) {
+    await using frozen = await startInstance(placeOn(redis), form);
+    await using other = await startInstance(placeOn(redis), form);
+    const first = await work(frozen, form, "first");
+    frozen.kill("SIGSTOP");
+    await frozen.open("first"); // goes on as soon as it wakes
+    await ranOut(redis, form);
+    const second = await work(other, form, "second");
+    assert(second.token > first.token);
+    await other.open("second");
+    assert((await second.reply).ok);
+    const third = await work(other, form, "third");
+    const holder = await holderOf(redis, form);
+    frozen.kill("SIGCONT");
+    const { throws, aborted } = await frozen.report("first", "left");
+    assertEquals([throws, aborted], ["LeaseLostError", true]);
+    await frozen.report("first", "refused");
+    const { ok, value } = await first.reply;
+    assertEquals([ok, value.reason, value.retryable], [false, "lease-lost", true]);
+    assertEquals(await redis.command("GET", `value:${form}`), "second");
+    assertEquals(await holderOf(redis, form), holder, "it gives back nothing that is not its own");
+    await other.open("third");
+    assert((await third.reply).ok);
+    assertEquals(await redis.command("GET", `value:${form}`), "third");
+    assert((await frozen.invoke({ key: form })).ok, "the instance can be used again");
+    assertEquals([await frozen.finish(), await other.finish()], [0, 0]);
+  }
+});
+
+Deno.test("an instance that was frozen between invocations works, with its connections cut", async () => {
+  await using redis = await startRedis();
+  for (const client of ["node-redis", "ioredis"] as const) {
+    for (const form of FORMS) {
+      await using frozen = await startInstance(placeOn(redis, client), form);
+      await using other = await startInstance(placeOn(redis), form);
+      const key = `${client} ${form}`;
+      // It has waited, and so has subscribed.
+      const before = await work(other, key, "before");
+      const waits = frozen.invoke({ key, options: { wait: 20_000 } });
+      await waitUntil("it waits", async () => {
+        return await redis.command("ZCARD", `holdfast:{l:${key}}:q:l:${key}`) === 1;
+      });
+      await other.open("before");
+      assert((await waits).ok && (await before.reply).ok);
+      frozen.kill("SIGSTOP");
+      await redis.command("CLIENT", "KILL", "TYPE", "pubsub");
+      await redis.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      const meanwhile = await work(other, key, "meanwhile");
+      const queued = frozen.invoke({ key, options: { wait: 20_000 } });
+      await waitUntil(
+        "longer than a TTL",
+        () => Date.now() > meanwhile.killedAtMs - 60_000 + TTL_MS + 200,
+      );
+      frozen.kill("SIGCONT");
+      await waitUntil("it waits again", async () => {
+        return await redis.command("ZCARD", `holdfast:{l:${key}}:q:l:${key}`) === 1;
+      });
+      await other.open("meanwhile");
+      const { ok, value } = await queued;
+      assert(ok && BigInt(value.token) > meanwhile.token);
+      assert((await meanwhile.reply).ok);
+      assertEquals(await holderOf(redis, key), null);
+      assertEquals([await frozen.finish(), await other.finish()], [0, 0]);
+    }
+  }
+});
+
+Deno.test("the lock of a killed instance is free before its invocation would have ended", async () => {
+  await using redis = await startRedis();
+  for (const form of FORMS) {
+    await using killed = await startInstance(placeOn(redis), form);
+    await using other = await startInstance(placeOn(redis), form);
+    const first = await work(killed, form, "first", 4_000);
+    const next = other.invoke({ key: form, options: { wait: 30_000 } });
+    await waitUntil("it is renewed", () => Date.now() > first.killedAtMs - 4_000 + 2 * TTL_MS);
+    killed.kill("SIGKILL");
+    const remainingMs = first.killedAtMs - Date.now();
+    const leftMs = Number(await redis.command("PTTL", `l:${form}`));
+    assert(leftMs > 0 && leftMs <= Math.min(remainingMs, TTL_MS), `${leftMs} of ${remainingMs} ms`);
+    const { ok, value } = await next;
+    assert(ok && BigInt(value.token) > first.token);
+  }
+});

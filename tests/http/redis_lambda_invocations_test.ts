@@ -1,0 +1,250 @@
+import { assert, assertEquals } from "@std/assert";
+import { keysLeft } from "../redis/residue.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import {
+  type Instance,
+  type InstanceEvent,
+  type LockForm,
+  type LockPlace,
+  type Reply,
+  startInstance,
+} from "./lambda_instances.ts";
+
+const FORMS: readonly LockForm[] = ["shared", "factory"];
+const PREFIX = "lambda:";
+const SQS = { Records: [{ eventSource: "aws:sqs", messageId: "1", body: "{}" }] };
+const EVENT_BRIDGE = { "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} };
+const GATEWAY_1 = { version: "1.0", httpMethod: "PUT", requestContext: { stage: "test" } };
+const GATEWAY_2 = { version: "2.0", requestContext: { http: { method: "PUT" } } };
+const ELB = { targetGroupArn: "arn:aws:elasticloadbalancing:…" };
+const BALANCER = { httpMethod: "PUT", requestContext: { elb: ELB }, headers: {} };
+const BALANCER_LISTS = { httpMethod: "PUT", requestContext: { elb: ELB }, multiValueHeaders: {} };
+
+/** A server and instances of a function that is locked on it. */
+async function open(count: number, more: Partial<LockPlace & { strategy: "redis" }> = {}) {
+  await using stack = new AsyncDisposableStack();
+  const redis = stack.use(await startRedis());
+  const place: LockPlace = {
+    ...{ strategy: "redis", client: "node-redis", url: redis.url, keyPrefix: PREFIX, ttlMs: 1_000 },
+    ...more,
+  };
+  const instances: Instance[] = [];
+  while (instances.length < count) instances.push(stack.use(await startInstance(place, "shared")));
+  const owned = stack.move();
+  return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** An instance whose handler is at work under the lock until its gate is opened. */
+async function hold(instance: Instance, key: string, form: LockForm, timeoutMs = 60_000) {
+  const id = `holder of ${key}`;
+  const options = { ttlMs: 1_000 };
+  const reply = instance.invoke({ id, key, mode: "gate", form, options }, timeoutMs);
+  const { token } = await instance.report(id, "entered");
+  return { id, reply, token: BigInt(token!), end: () => (instance.open(id), reply) };
+}
+
+async function isFree({ command }: RedisServer, key: string): Promise<boolean> {
+  return await command("EXISTS", PREFIX + key) === 0;
+}
+
+Deno.test("one invocation at a time is in the handler, over three instances on Redis", async () => {
+  await using stage = await open(3);
+  const invoke = async (instance: Instance, form: LockForm) => {
+    const replies: Reply[] = [];
+    for (let i = 0; i < 15; i++) {
+      replies.push(await instance.invoke({ key: "k", form, options: { wait: 50_000 } }));
+    }
+    return replies;
+  };
+  for (const form of FORMS) {
+    const all = await Promise.all(stage.instances.map((instance) => invoke(instance, form)));
+    const held = all.flat().map(({ value }) => ({ token: BigInt(value.token), held: value.held }));
+    held.sort((a, b) => a.held[0] - b.held[0]);
+    assertEquals(held.length, 45);
+    for (const [i, { token, held: [startUs] }] of held.entries()) {
+      if (i === 0) continue;
+      assert(held[i - 1]!.held[1] <= startUs, "the one before was over");
+      assert(held[i - 1]!.token < token, "tokens grow");
+    }
+  }
+  for (const instance of stage.instances) assertEquals(await instance.finish(), 0);
+  assertEquals(await keysLeft(stage.redis.command), []);
+});
+
+Deno.test("what an invocation is told that finds the lock busy", async () => {
+  await using stage = await open(2);
+  const [first, second] = stage.instances as [Instance, Instance];
+  const holder = await hold(first, "k", "factory");
+  for (const event of [GATEWAY_1, GATEWAY_2, BALANCER, BALANCER_LISTS]) {
+    for (const busyStatus of [409, 423] as const) {
+      const options = { busyStatus };
+      const { ok, value } = await second.invoke({ ...event, key: "k", options, form: "factory" });
+      assert(ok);
+      assertEquals([value.statusCode, value.isBase64Encoded], [busyStatus, false]);
+      assertEquals(value.headers["content-type"], "application/problem+json");
+      assertEquals(value.headers["retry-after"], "1");
+      assertEquals(JSON.parse(value.body).type, "urn:holdfast:problem:busy");
+      const lists = event === BALANCER_LISTS ? ["1"] : undefined;
+      assertEquals(value.multiValueHeaders?.["retry-after"], lists);
+    }
+  }
+  for (const event of [SQS, EVENT_BRIDGE]) {
+    const { ok, value } = await second.invoke({ ...event, key: "k" });
+    assertEquals([ok, value.errorType], [false, "RetryableLockError"]);
+    assertEquals([value.retryable, value.reason, value.lockName], [true, "busy", "k"]);
+    assert(value.retryAfterMs > 0 && value.retryAfterMs <= 1_000);
+  }
+  assertEquals((await second.invoke({ key: "another" })).ok, true);
+  assertEquals((await second.invoke({})).value.token, null, "without a key there is no lock");
+  assert((await holder.end()).ok);
+});
+
+Deno.test("a wait ends with the invocation's time, and a lock that is granted in it fits", async () => {
+  await using stage = await open(2);
+  const [first, second] = stage.instances as [Instance, Instance];
+  const { command } = stage.redis;
+  for (const form of FORMS) {
+    const holder = await hold(first, form, form);
+    const wait = { wait: 60_000, ttlMs: 60_000 };
+    const startMs = Date.now();
+    const event = { ...GATEWAY_2, key: form, form };
+    const refused = await second.invoke({ ...event, options: { ...wait, marginMs: 1_500 } }, 2_000);
+    assertEquals(refused.value.statusCode, 409);
+    assert(Date.now() - startMs < 2_000, "it is told in time");
+    const id = `waiter ${form}`;
+    const options = { ...wait, marginMs: 200 };
+    const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
+    await waitUntil("it waits", async () => {
+      const waiters = await command("ZCARD", `holdfast:{${PREFIX}${form}}:q:${PREFIX}${form}`);
+      return waiters === 1;
+    });
+    await pause(500); // more than the margin: a TTL that fitted before no longer does
+    await holder.end();
+    const { value } = await Promise.race([
+      granted,
+      second.report(id, "entered").then(() => ({ value: null })),
+    ]);
+    assertEquals(value, null);
+    const { killedAtMs } = await second.report(id, "entered");
+    const remainingMs = killedAtMs! - Date.now();
+    const leftMs = Number(await command("PTTL", PREFIX + form));
+    assert(leftMs > 0 && leftMs <= remainingMs, `${leftMs} ms of ${remainingMs}`);
+    await second.open(id);
+    assert((await granted).ok);
+  }
+});
+
+/** Follows the TTL of a lock until it is free. */
+async function followTtl({ command }: RedisServer, key: string, killedAtMs: number) {
+  let renewals = 0;
+  for (let beforeMs = 0;;) {
+    const remainingMs = killedAtMs - Date.now();
+    const leftMs = Number(await command("PTTL", PREFIX + key));
+    if (leftMs < 0) return renewals;
+    assert(leftMs <= remainingMs, `a TTL of ${leftMs} ms with ${remainingMs} ms remaining`);
+    if (leftMs > beforeMs) renewals++;
+    beforeMs = leftMs;
+    await pause(5);
+  }
+}
+
+Deno.test("a lock is renewed until the invocation's time runs out, and never beyond", async () => {
+  await using stage = await open(2);
+  await Promise.all(FORMS.map(async (form, i) => {
+    const instance = stage.instances[i]!;
+    const options = { ttlMs: 900, marginMs: 600 };
+    const id = `deaf ${form}`; // it takes no notice of the loss
+    const reply = instance.invoke({ ...SQS, id, key: form, form, mode: "gate", options }, 3_000);
+    const { killedAtMs } = await instance.report(id, "entered");
+    const renewals = await followTtl(stage.redis, form, killedAtMs!);
+    assert(renewals > 3, `${renewals} renewals`);
+    const { ok, value } = await reply;
+    assert(Date.now() < killedAtMs!, "it is told in time");
+    assertEquals([ok, value.errorType, value.reason], [false, "RetryableLockError", "lease-lost"]);
+    assertEquals((await instance.report(id, "aborted")).reason, "max-hold");
+    assertEquals((await instance.invoke({ key: form, form })).ok, true, "the lock is free");
+    await instance.open(id);
+    const { throws, aborted } = await instance.report(id, "left");
+    assertEquals([throws, aborted], ["LeaseLostError", true]);
+  }));
+});
+
+Deno.test("an invocation that has too little time for the lock is refused", async () => {
+  await using stage = await open(1, { ttlMs: 5_000 });
+  const [instance] = stage.instances as [Instance];
+  const isRefused = async (event: Partial<InstanceEvent>, timeoutMs: number) => {
+    const { value } = await instance.invoke({ ...GATEWAY_1, key: "k", ...event }, timeoutMs);
+    assertEquals(value.statusCode, 503);
+    assertEquals(JSON.parse(value.body).type, "urn:holdfast:problem:too-little-time");
+    const thrown = await instance.invoke({ ...SQS, key: "k", ...event }, timeoutMs);
+    assertEquals([thrown.ok, thrown.value.reason], [false, "too-little-time"]);
+    assert(await isFree(stage.redis, "k"));
+  };
+  await isRefused({ form: "shared" }, 4_000); // less than the lock's TTL
+  await isRefused({ form: "shared", options: { marginMs: 1_000 } }, 1_000);
+  await isRefused({ form: "factory", options: { marginMs: 1_000 } }, 1_005);
+  assert((await instance.invoke({ key: "k", form: "shared" }, 20_000)).ok);
+  assert((await instance.invoke({ key: "k", form: "factory" }, 4_000)).ok);
+});
+
+Deno.test("the lock is free when the response is out, and nothing is left open", async () => {
+  await using stage = await open(1);
+  const [instance] = stage.instances as [Instance];
+  const { redis } = stage;
+  for (const form of FORMS) {
+    for (let i = 0; i < 20; i++) {
+      assert((await instance.invoke({ key: "k", form })).ok);
+      assert(await isFree(redis, "k"));
+    }
+    const { ok, value } = await instance.invoke({ ...GATEWAY_1, key: "k", form, mode: "throw" });
+    const { errorType, errorMessage } = value;
+    assertEquals([ok, errorType, errorMessage], [false, "RangeError", "The handler has failed"]);
+    assert(await isFree(redis, "k"));
+  }
+  await using other = await startInstance(
+    { strategy: "redis", client: "ioredis", url: redis.url, keyPrefix: PREFIX, ttlMs: 1_000 },
+    "factory",
+  );
+  const holder = await hold(other, "k", "factory");
+  const waiting = instance.invoke({ key: "k", form: "factory", options: { wait: 30_000 } });
+  await waitUntil(
+    "it waits",
+    async () => await redis.command("PUBSUB", "CHANNELS").then(String) !== "",
+  );
+  await holder.end();
+  assert((await waiting).ok);
+  assertEquals(await redis.command("PUBSUB", "CHANNELS"), [], "no subscription stays open");
+  assertEquals([await instance.finish(), await other.finish()], [0, 0]);
+  assertEquals(await keysLeft(redis.command), []);
+});
+
+Deno.test("an invocation is told in time that Redis does not answer", async () => {
+  for (const isPaused of [true, false]) {
+    await using stage = await open(1, { unavailableAfterMs: 300 });
+    const [instance] = stage.instances as [Instance];
+    await using patient = await startInstance({
+      ...{ strategy: "redis", client: "node-redis", url: stage.redis.url },
+      ...{ keyPrefix: PREFIX, ttlMs: 1_000, unavailableAfterMs: 60_000 },
+    }, "factory");
+    assert((await instance.invoke({ key: "k" })).ok && (await patient.invoke({ key: "k" })).ok);
+    await (isPaused ? stage.redis.pause() : stage.redis.kill());
+    const options = { marginMs: 1_500 };
+    for (const form of FORMS) {
+      await Promise.all([instance, patient].map(async (each) => {
+        const event = { ...GATEWAY_2, id: form, key: "k", form, options };
+        const startMs = Date.now();
+        const { value } = await each.invoke(event, 2_500);
+        assert(Date.now() - startMs < 2_500);
+        assertEquals(value.statusCode, 503);
+        assertEquals(JSON.parse(value.body).type, "urn:holdfast:problem:unavailable");
+        assertEquals(each.reports(form), [], "the handler was not called");
+      }));
+    }
+    const thrown = await instance.invoke({ ...SQS, key: "k", form: "factory" });
+    assertEquals([thrown.ok, thrown.value.reason], [false, "unavailable"]);
+    const proceeding = { key: "k", options: { onUnavailable: "proceed" } } as const;
+    assertEquals((await instance.invoke(proceeding)).value.token, null);
+    if (isPaused) await stage.redis.resume();
+  }
+});

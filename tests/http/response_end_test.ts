@@ -1,0 +1,161 @@
+/**
+ * The end of a response waits until its lock is free: whoever has it all finds the lock so.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { Readable } from "node:stream";
+import Fastify, { type FastifyReply } from "fastify";
+import { Hono } from "hono";
+// @ts-types="@types/koa"
+import Koa from "koa";
+import { fastifyLock } from "../../http/fastify.ts";
+import { honoLock } from "../../http/hono.ts";
+import { koaLock } from "../../http/koa.ts";
+import { exclusive } from "../../http/mod.ts";
+import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+
+/** A service that takes its time to answer a release: until the gate opens. */
+function slowReleases(inner: MemoryLock) {
+  const gate = Promise.withResolvers<void>();
+  let asked = 0;
+  const lock: DistributedLock = {
+    capabilities: inner.capabilities,
+    acquire: (...args) => inner.acquire(...args),
+    request: (...args: unknown[]) => (inner.request as (...args: unknown[]) => never)(...args),
+    query: (name) => inner.query(name),
+    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
+    async tryAcquire(name, options) {
+      const lease = await inner.tryAcquire(name, options);
+      if (lease === null) return null;
+      const release = lease.release.bind(lease);
+      return Object.defineProperty(lease, "release", {
+        value: () => (asked++, gate.promise.then(release)),
+      });
+    },
+  };
+  return { lock, open: gate.resolve, asked: () => asked };
+}
+
+interface Serving {
+  readonly url: string;
+  stop(): Promise<unknown>;
+}
+
+type Serve = (lock: DistributedLock) => Promise<Serving>;
+
+async function* pieces(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  const encoder = new TextEncoder();
+  yield encoder.encode("all ");
+  await pause(5);
+  yield encoder.encode("of it");
+}
+
+const stream = () => Readable.from(pieces());
+const webStream = () => ReadableStream.from(pieces());
+
+// deno-lint-ignore require-await -- as the others are
+async function serveFetch(handler: (request: Request) => Response | Promise<Response>) {
+  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+  const server = Deno.serve(options, (request) => handler(request));
+  return { url: `http://127.0.0.1:${server.addr.port}`, stop: () => server.shutdown() };
+}
+
+function fetchApi(respond: () => Response): Serve {
+  return (lock) => serveFetch(exclusive(lock, { key: "key" })(() => respond()));
+}
+
+function hono(respond: () => Response): Serve {
+  return (lock) => {
+    const app = new Hono();
+    app.get("/", honoLock(lock, "key"), () => respond());
+    return serveFetch((request) => app.fetch(request));
+  };
+}
+
+function koa(body: () => unknown): Serve {
+  return async (lock) => {
+    const app = new Koa();
+    app.use(koaLock(lock, "key"));
+    app.use((ctx) => {
+      ctx.body = body();
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const server = app.listen(0, "127.0.0.1", () => resolve());
+    await promise;
+    return {
+      url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
+      stop() {
+        server.closeAllConnections();
+        return new Promise((resolve) => server.close(resolve));
+      },
+    };
+  };
+}
+
+function fastify(handler: (reply: FastifyReply) => unknown): Serve {
+  return async (lock) => {
+    const app = Fastify({ forceCloseConnections: true });
+    await app.register(fastifyLock, { lock });
+    app.get("/", { config: { lock: "key" } }, (_request, reply) => handler(reply));
+    return { url: await app.listen({ port: 0, host: "127.0.0.1" }), stop: () => app.close() };
+  };
+}
+
+const CASES: Record<string, Serve> = {
+  "fetch, a text": fetchApi(() => new Response("all of it")),
+  "fetch, a stream": fetchApi(() => new Response(webStream())),
+  "hono, a text": hono(() => new Response("all of it")),
+  "hono, a stream": hono(() => new Response(webStream())),
+  "koa, a text": koa(() => "all of it"),
+  "koa, a stream": koa(stream),
+  "fastify, a text that is returned": fastify(() => Promise.resolve("all of it")),
+  "fastify, a stream that is returned": fastify(() => Promise.resolve(stream())),
+  "fastify, a text that is sent": fastify((reply) => void reply.send("all of it")),
+  "fastify, a stream that is sent": fastify((reply) => void reply.send(stream())),
+  "fastify, a reply that is returned": fastify((reply) => reply.send(stream())),
+  // deno-lint-ignore require-await -- it is about async handlers
+  "fastify, a reply of a text, async": fastify(async (reply) => reply.send("all of it")),
+  // deno-lint-ignore require-await -- it is about async handlers
+  "fastify, a reply of a stream, async": fastify(async (reply) => reply.send(stream())),
+};
+
+for (const [name, serve] of Object.entries(CASES)) {
+  Deno.test(`the end of a response waits until the lock is free: ${name}`, async () => {
+    await using inner = new MemoryLock();
+    const { lock, open, asked } = slowReleases(inner);
+    const server = await serve(lock);
+    try {
+      let isWhole = false;
+      const text = fetch(server.url).then((response) => response.text())
+        .finally(() => isWhole = true);
+      await waitUntil("the release is asked for", () => asked() > 0, 10_000);
+      for (let turn = 0; turn < 20; turn++) await pause(1);
+      assert(!isWhole, "the client has all of it, and the lock is not free");
+      open();
+      assertEquals(await text, "all of it");
+      assertEquals((await inner.query("key")).held, null);
+      assertEquals(asked(), 1);
+    } finally {
+      open();
+      await server.stop();
+    }
+  });
+}
+
+Deno.test("fastify: a handler that goes on when its reply was sent holds the lock", async () => {
+  await using locks = new MemoryLock();
+  const held: boolean[] = [];
+  const server = await fastify(async (reply) => {
+    await reply.send("all of it");
+    await pause(30);
+    held.push((await locks.query("key")).held !== null);
+  })(locks);
+  try {
+    assertEquals(await (await fetch(server.url)).text(), "all of it");
+    await waitUntil("the handler has ended", () => held.length === 1, 10_000);
+    assertEquals(held, [true]);
+    await waitUntil("the lock is free", async () => (await locks.query("key")).held === null);
+  } finally {
+    await server.stop();
+  }
+});

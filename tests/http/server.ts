@@ -1,0 +1,42 @@
+/**
+ * A process that serves the same routes in each framework, for {@linkcode startServers}. Prints its
+ * ports, then what happens in its handlers; lines on its input open gates, or ask for a lock (`?name`).
+ *
+ * @module
+ */
+import { openLock } from "../conformance/open_lock.ts";
+import type { LockSnapshot } from "../../mod.ts";
+import { linesOf } from "../processes/child.ts";
+import { nowUs } from "../processes/clock.ts";
+import { FRAMEWORKS } from "./frameworks.ts";
+import { Gates, type HandlerEvent } from "./handler.ts";
+import type { LockSummary, ServerOptions } from "./servers.ts";
+
+async function main({ spec, frameworks }: ServerOptions): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const { lock } = stack.use(await openLock(spec));
+  const print = (line: unknown) => {
+    Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify(line)}\n`));
+  };
+  const gates = new Gates();
+  const report = (event: Omit<HandlerEvent, "atUs">) => print({ ...event, atUs: nowUs() });
+  const urls: Record<string, string> = {};
+  for (const name of frameworks) {
+    const served = await FRAMEWORKS[name]({ lock, gates, report });
+    stack.use(served);
+    urls[name] = served.url;
+  }
+  print({ urls });
+  const lines = linesOf(Deno.stdin.readable);
+  for (let line; (line = await lines.next()) !== null;) {
+    if (!line.startsWith("?")) gates.open(line);
+    else print(summary(await lock.query(line.slice(1))));
+  }
+}
+
+function summary({ name, held, waiters }: LockSnapshot): LockSummary {
+  return { name, isHeld: held !== null, waiters: waiters.length };
+}
+
+// It must end by itself once all is disposed of: a timer or a socket that is left would keep it.
+if (import.meta.main) await main(JSON.parse(Deno.args[0]!));

@@ -1,0 +1,72 @@
+/**
+ * Two server processes that share a lock.
+ *
+ * @module
+ */
+import type { LockSpec } from "../conformance/open_lock.ts";
+import { type Reporter, startReporter } from "../processes/child.ts";
+import { waitUntil } from "../servers/wait.ts";
+import type { FrameworkName } from "./frameworks.ts";
+import type { HandlerEvent } from "./handler.ts";
+
+/** What a server process serves. */
+export interface ServerOptions {
+  readonly spec: LockSpec;
+  readonly frameworks: readonly FrameworkName[];
+}
+
+/** What a server process knows of a lock. */
+export interface LockSummary {
+  readonly name: string;
+  readonly isHeld: boolean;
+  readonly waiters: number;
+}
+
+type Line = LockSummary | HandlerEvent | { readonly urls: Readonly<Record<FrameworkName, string>> };
+
+/** A server process. */
+export interface ServerProcess extends AsyncDisposable {
+  /** Where a framework listens. */
+  url(framework: FrameworkName): string;
+  /** What has happened in its handlers so far. */
+  events(id: string): HandlerEvent["what"][];
+  /** Waits until something happened to a request. */
+  event(id: string, what: HandlerEvent["what"]): Promise<void>;
+  /** Opens a gate. */
+  open(gate: string): Promise<void>;
+  /** Asks its lock about a name. */
+  query(name: string): Promise<LockSummary>;
+  /** Ends it; resolves with its exit code when nothing keeps it alive any more. */
+  finish(): Promise<number>;
+  kill(signal: Deno.Signal): void;
+}
+
+/** Starts a process and waits until it listens. */
+export async function startServer(options: ServerOptions): Promise<ServerProcess> {
+  const reporter: Reporter<Line> = startReporter(
+    new URL("./server.ts", import.meta.url),
+    options,
+  );
+  const { reports, send, finish, kill, [Symbol.asyncDispose]: dispose } = reporter;
+  await waitUntil("a server listens", () => reports.length > 0);
+  const urls = (reports[0] as Extract<Line, { urls: unknown }>).urls;
+  const events = (id: string) =>
+    reports.flatMap((line) => "id" in line && line.id === id ? [line.what] : []);
+  return {
+    url: (framework) => urls[framework],
+    events,
+    event: (id, what) => waitUntil(`${id} ${what}`, () => events(id).includes(what)),
+    open: send,
+    async query(name) {
+      const from = reports.length;
+      await send(`?${name}`);
+      const found = () =>
+        reports.slice(from).find((line) => "isHeld" in line && line.name === name);
+      await waitUntil(`a server tells about ${name}`, () => found() !== undefined);
+      return found() as LockSummary;
+    },
+    finish,
+    kill,
+    [Symbol.asyncDispose]: dispose,
+  };
+}

@@ -1,0 +1,88 @@
+/**
+ * Two servers in one framework, and a client of them.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { waitUntil } from "../servers/wait.ts";
+import type { FrameworkName } from "./frameworks.ts";
+import type { Place } from "./places.ts";
+import { type ServerProcess, startServer } from "./servers.ts";
+
+/** A request to one of the servers. */
+export interface Ask {
+  readonly path: string;
+  /** Omitted for a request without a lock. */
+  readonly key?: string;
+  readonly id?: string;
+  readonly mode?: string;
+  readonly method?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** A response that was read to its end. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Who had the lock, and from when to when, in µs. */
+export interface Hold {
+  readonly token: number;
+  readonly held: readonly [fromUs: number, toUs: number];
+}
+
+/** Two servers that share a lock. */
+export interface Stage extends AsyncDisposable {
+  readonly framework: FrameworkName;
+  readonly place: Place;
+  readonly a: ServerProcess;
+  readonly b: ServerProcess;
+  /** Sends a request and reads the response. */
+  ask(server: ServerProcess, ask: Ask): Promise<Reply>;
+  /** Sends a request. */
+  open(server: ServerProcess, ask: Ask): Promise<Response>;
+  /** Waits for the lock, and gives it back: it must be free some time. */
+  untilFree(key: string): Promise<void>;
+  /** Waits until that many wait for a lock, as one server sees it. */
+  untilWaiting(server: ServerProcess, key: string, waiters: number): Promise<void>;
+}
+
+/** Starts the servers. */
+export async function openStage(framework: FrameworkName, place: Place): Promise<Stage> {
+  await using stack = new AsyncDisposableStack();
+  const client = stack.use(Deno.createHttpClient({ poolMaxIdlePerHost: 0 }));
+  const options = { spec: place.spec, frameworks: [framework] };
+  const [a, b] = await Promise.all([startServer(options), startServer(options)]);
+  stack.use(a);
+  stack.use(b);
+  const open = (server: ServerProcess, { path, method = "GET", signal, ...query }: Ask) => {
+    const url = `${server.url(framework)}${path}?${new URLSearchParams(query)}`;
+    return fetch(url, { client, method, ...signal && { signal } });
+  };
+  const ask = async (server: ServerProcess, asked: Ask) => {
+    const response = await open(server, asked);
+    const { status, headers } = response;
+    return { status, headers, text: await response.text() };
+  };
+  const owned = stack.move();
+  return {
+    ...{ framework, place, a, b, open, ask },
+    async untilFree(key) {
+      assertEquals((await ask(b, { path: "/patient", key, id: "free?" })).status, 200);
+    },
+    untilWaiting: (server, key, waiters) =>
+      waitUntil(
+        `${waiters} wait for ${key}`,
+        async () => (await server.query(key)).waiters === waiters,
+      ),
+    [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
+  };
+}
+
+/** A handler's answer. */
+export function holdOf({ text }: Reply): Hold {
+  const { token, held } = JSON.parse(text);
+  return { token: Number(token), held };
+}

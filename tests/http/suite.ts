@@ -1,0 +1,33 @@
+/**
+ * One set of behaviours for every framework, on any strategy: two server processes, real sockets.
+ *
+ * @module
+ */
+import type { FrameworkName } from "./frameworks.ts";
+import { busySteps } from "./suite_busy.ts";
+import { clientSteps } from "./suite_clients.ts";
+import { lossSteps } from "./suite_loss.ts";
+import { leftSteps, outageSteps } from "./suite_outage.ts";
+import type { Place } from "./places.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+/** A behaviour, and how it is tested. */
+export type Step = readonly [name: string, test: (stage: Stage) => Promise<void>];
+
+/** Registers the suite. */
+export function integrationSuite(
+  framework: FrameworkName,
+  strategy: string,
+  openPlace: () => Promise<Place>,
+): void {
+  Deno.test(`http: ${framework} × ${strategy}`, async (t) => {
+    await using place = await openPlace();
+    await using stage = await openStage(framework, place);
+    const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];
+    for (const [name, test] of groups.flatMap((group) => group(stage))) {
+      // The servers outlive a step: what leaks is seen at the end of the test.
+      const options = { sanitizeOps: false, sanitizeResources: false, sanitizeExit: false };
+      await t.step({ name, ...options, fn: () => test(stage) });
+    }
+  });
+}

@@ -1,0 +1,145 @@
+/**
+ * Many requests for one lock.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { type Hold, holdOf, type Reply, type Stage } from "./stage.ts";
+import type { Step } from "./suite.ts";
+
+const REQUESTS = 200;
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 1;
+
+/** The behaviours of this group. */
+export function busySteps(): Step[] {
+  return [
+    [`of ${REQUESTS} requests one is handled, the others get 409`, oneOfMany],
+    [`${REQUESTS} requests race, and never do two meet in the handler`, race],
+    [`${REQUESTS} requests wait, and all are handled one by one`, allWait],
+    ["the status can be 423", locked],
+    ["a wait that runs out ends with 409", shortWait],
+    ["without a key there is no lock", noKey],
+    ["a key that no lock can have gets 400", badKeys],
+  ];
+}
+
+/** Checks a problem. */
+export function assertProblem({ status, headers, text }: Reply, expected: number, kind: string) {
+  const mediaType = headers.get("content-type")?.split(";")[0]; // Fastify adds a charset
+  assertEquals([status, mediaType], [expected, "application/problem+json"]);
+  const problem = JSON.parse(text);
+  assertEquals(problem.status, expected);
+  assert(problem.type.endsWith(kind), problem.type);
+  return problem;
+}
+
+function assertBusy(reply: Reply, status = 409): void {
+  const { retryAfterMs } = assertProblem(reply, status, "busy");
+  const retryAfter = Number(reply.headers.get("retry-after"));
+  assertGreaterOrEqual(retryAfter, 1);
+  assertEquals(retryAfter, Math.max(1, Math.ceil(retryAfterMs / 1_000)));
+}
+
+/** Holds overlap nowhere, and their tokens grow. */
+function assertOneByOne(holds: readonly Hold[]): void {
+  const sorted = holds.toSorted((one, other) => one.token - other.token);
+  for (const [i, { token, held: [fromUs] }] of sorted.entries()) {
+    const before = sorted[i - 1];
+    if (before === undefined) continue;
+    assert(token > before.token, "no token is granted twice");
+    assertGreaterOrEqual(fromUs, before.held[1], "nobody else is in the handler");
+  }
+}
+
+/** Lambda's instances take one request at a time: whoever holds the lock there answers nobody. */
+function serverOf({ framework, a, b }: Stage, i: number) {
+  return framework === "lambda" || i % 2 === 0 ? b : a;
+}
+
+async function oneOfMany(stage: Stage): Promise<void> {
+  const { a, ask } = stage;
+  const key = "one of many";
+  const first = ask(a, { path: "/busy", key, id: "first", mode: "gate" });
+  await a.event("first", "entered");
+  const others = await Promise.all(Array.from({ length: REQUESTS - 1 }, (_, i) => {
+    return ask(serverOf(stage, i), { path: "/busy", key, id: "one of others" });
+  }));
+  for (const reply of others) assertBusy(reply);
+  await a.open("first");
+  assertEquals((await first).status, 200);
+  const entered = [a, stage.b].flatMap((server) => server.events("one of others"));
+  assertEquals(entered, [], "no other one was handled");
+}
+
+async function race(stage: Stage): Promise<void> {
+  for (let round = 0; round < ROUNDS; round++) {
+    const id = `race ${round}`;
+    const replies = await Promise.all(Array.from({ length: REQUESTS }, (_, i) => {
+      return stage.ask(i % 2 ? stage.a : stage.b, { path: "/busy", key: "race", id });
+    }));
+    const [done, others] = [200, 409].map((code) => replies.filter((it) => it.status === code));
+    assertEquals(done!.length + others!.length, REQUESTS);
+    assertGreaterOrEqual(done!.length, 1);
+    others!.forEach((reply) => assertBusy(reply));
+    assertOneByOne(done!.map(holdOf));
+    const events = [stage.a, stage.b].flatMap((server) => server.events(id));
+    assertEquals(events.filter((what) => what === "entered").length, done!.length);
+  }
+}
+
+async function allWait(stage: Stage): Promise<void> {
+  for (let round = 0; round < ROUNDS; round++) {
+    const replies = await Promise.all(Array.from({ length: REQUESTS }, (_, i) => {
+      return stage.ask(i % 2 ? stage.a : stage.b, { path: "/patient", key: "all wait" });
+    }));
+    assertEquals(replies.map(({ status }) => status), Array(REQUESTS).fill(200));
+    assertOneByOne(replies.map(holdOf));
+    if (stage.framework === "lambda") continue; // its handlers make their own headers
+    for (const reply of replies) {
+      assertEquals(Number(reply.headers.get("fencing-token")), holdOf(reply).token);
+    }
+  }
+}
+
+async function locked({ a, b, ask }: Stage): Promise<void> {
+  const key = "locked";
+  const first = ask(a, { path: "/locked", key, id: "locked", mode: "gate" });
+  await a.event("locked", "entered");
+  assertBusy(await ask(b, { path: "/locked", key }), 423);
+  await a.open("locked");
+  assertEquals((await first).status, 200);
+}
+
+async function shortWait(stage: Stage): Promise<void> {
+  const { a, b, ask } = stage;
+  const key = "short";
+  const first = ask(a, { path: "/busy", key, id: "short", mode: "gate" });
+  await a.event("short", "entered");
+  const startMs = performance.now();
+  assertBusy(await ask(b, { path: "/short", key, id: "too late" }));
+  assertGreaterOrEqual(performance.now() - startMs, 199);
+  await stage.untilWaiting(b, key, 0);
+  await a.open("short");
+  assertEquals((await first).status, 200);
+  await stage.untilFree(key);
+  assertEquals(b.events("too late"), []);
+}
+
+async function noKey({ a, b, ask }: Stage): Promise<void> {
+  const first = ask(a, { path: "/busy", id: "no key", mode: "gate" });
+  await a.event("no key", "entered");
+  const { status, text } = await ask(b, { path: "/busy" });
+  assertEquals([status, JSON.parse(text).token], [200, null]);
+  await a.open("no key");
+  assertEquals((await first).status, 200);
+}
+
+async function badKeys({ a, ask, place }: Stage): Promise<void> {
+  const keys = ["", "x".repeat(1_001), ...place.redis ? ["holdfast:q"] : []];
+  for (const path of ["/busy", "/patient", "/proceed"]) {
+    for (const key of keys) {
+      assertProblem(await ask(a, { path, key, id: "bad key" }), 400, "bad-request");
+    }
+  }
+  assertEquals(a.events("bad key"), []);
+}

@@ -1,0 +1,125 @@
+/**
+ * Clients that go away, handlers that throw, streams.
+ *
+ * @module
+ */
+import { assertEquals, assertRejects } from "@std/assert";
+import { pause, waitUntil } from "../servers/wait.ts";
+import type { Stage } from "./stage.ts";
+import type { Step } from "./suite.ts";
+
+/** The behaviours of this group; Lambda's clients are API Gateway's, and it does not stream. */
+export function clientSteps({ framework }: Stage): Step[] {
+  const always: Step[] = [["a handler throws: 500, and the lock is free", throws]];
+  if (framework === "lambda") return always;
+  return [
+    ...always,
+    ["a client that goes away while it waits leaves the queue", leavesQueue],
+    ["a client goes away while the handler works: the lock stays until it has ended", goesAway],
+    ["a stream holds the lock until its end", streams],
+    ["a client cancels a stream: the lock is free", cancels],
+    ["a stream that nobody reads ends by maxHoldMs", unread],
+    ["HEAD holds the lock, and gives it back", head],
+  ];
+}
+
+async function throws({ a, b, ask }: Stage): Promise<void> {
+  const key = "throws";
+  for (let i = 0; i < 3; i++) {
+    assertEquals((await ask(a, { path: "/busy", key, mode: "throw" })).status, 500);
+    assertEquals((await ask(b, { path: "/busy", key })).status, 200);
+  }
+}
+
+async function leavesQueue(stage: Stage): Promise<void> {
+  const { a, b, ask } = stage;
+  const key = "leaves the queue";
+  const holder = ask(a, { path: "/busy", key, id: "kept", mode: "gate" });
+  await a.event("kept", "entered");
+  const controller = new AbortController();
+  const { signal } = controller;
+  const waiter = ask(b, { path: "/patient", key, id: "left alone", signal });
+  await stage.untilWaiting(b, key, 1);
+  controller.abort();
+  await assertRejects(() => waiter);
+  await stage.untilWaiting(b, key, 0);
+  await a.open("kept");
+  assertEquals((await holder).status, 200);
+  await stage.untilFree(key);
+  assertEquals(b.events("left alone"), [], "the handler never runs");
+}
+
+async function goesAway(stage: Stage): Promise<void> {
+  const { a, b, open, ask } = stage;
+  const key = "goes away";
+  const controller = new AbortController();
+  const { signal } = controller;
+  const holder = open(a, { path: "/busy", key, id: "gone", mode: "gate", signal });
+  await a.event("gone", "entered");
+  controller.abort();
+  await assertRejects(() => holder);
+  await pause(100); // the server learns of it
+  assertEquals((await ask(b, { path: "/busy", key })).status, 409);
+  assertEquals((await a.query(key)).isHeld, true);
+  await a.open("gone");
+  await stage.untilFree(key);
+  assertEquals(a.events("gone"), ["entered", "left"]);
+}
+
+async function streams({ a, b, open, ask }: Stage): Promise<void> {
+  const key = "streams";
+  const response = await open(a, { path: "/busy", key, id: "stream", mode: "stream" });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  assertEquals((await reader.read()).value, "first ");
+  assertEquals((await ask(b, { path: "/busy", key })).status, 409);
+  await a.open("stream");
+  assertEquals((await reader.read()).value, "last");
+  assertEquals((await reader.read()).done, true);
+  assertEquals((await ask(b, { path: "/busy", key })).status, 200);
+}
+
+async function cancels(stage: Stage): Promise<void> {
+  const { a, open } = stage;
+  const key = "cancels";
+  const response = await open(a, { path: "/busy", key, id: "cancel", mode: "endless" });
+  const reader = response.body!.getReader();
+  await reader.read();
+  await reader.cancel();
+  await a.event("cancel", "cancelled");
+  await stage.untilFree(key);
+}
+
+async function unread(stage: Stage): Promise<void> {
+  const { a, b, ask } = stage;
+  const key = "unread";
+  const { hostname, port } = new URL(a.url(stage.framework));
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  const target = `/brief?${new URLSearchParams({ key, id: "unread", mode: "endless" })}`;
+  const text = `GET ${target} HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`;
+  await connection.write(new TextEncoder().encode(text));
+  await a.event("unread", "entered");
+  assertEquals((await ask(b, { path: "/busy", key })).status, 409);
+  await stage.untilFree(key);
+  await waitUntil("the stream is told", () => {
+    return a.events("unread").includes("aborted") && a.events("unread").includes("cancelled");
+  });
+}
+
+async function head(stage: Stage): Promise<void> {
+  const { a, b, ask } = stage;
+  const key = "head";
+  const holder = ask(a, { path: "/busy", key, id: "head", mode: "gate", method: "HEAD" });
+  await a.event("head", "entered");
+  const refused = await ask(b, { path: "/busy", key, method: "HEAD" });
+  assertEquals([refused.status, refused.text], [409, ""]);
+  await a.open("head");
+  const { status, text } = await holder;
+  assertEquals([status, text], [200, ""]);
+  assertEquals((await ask(b, { path: "/busy", key, method: "HEAD" })).status, 200);
+  // Fastify reads to its end what it does not send.
+  const mode = stage.framework === "fastify" ? "stream" : "endless";
+  const stream = { path: "/busy", key, id: "head stream", mode, method: "HEAD" };
+  assertEquals((await ask(a, stream)).status, 200);
+  await a.open("head stream");
+  assertEquals((await ask(b, { path: "/busy", key })).status, 200);
+}

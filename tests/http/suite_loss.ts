@@ -1,0 +1,79 @@
+/**
+ * Leases that are lost in mid-handler.
+ *
+ * @module
+ */
+import { assertEquals, assertRejects } from "@std/assert";
+import type { Stage } from "./stage.ts";
+import type { Step } from "./suite.ts";
+import { assertProblem } from "./suite_busy.ts";
+
+/** The behaviours of this group. */
+export function lossSteps({ framework, place }: Stage): Step[] {
+  return [
+    ["a lease that is lost while the handler works: 503", lostInHandler],
+    ["a handler outlasts maxHoldMs: 503", outlasts],
+    ...framework === "lambda"
+      ? []
+      : [["a lease lost in a response breaks it off", breaksOff] as Step],
+    ...place.redis ? [["a process that is stopped beyond the TTL: 503", stopped] as Step] : [],
+  ];
+}
+
+async function lostInHandler(stage: Stage): Promise<void> {
+  await Promise.all(["deaf", "heed"].map(async (mode) => {
+    const { a, ask, place } = stage;
+    const [key, id] = [`lost ${mode}`, `lost ${mode}`];
+    const reply = ask(a, { path: "/busy", key, id, mode });
+    await a.event(id, "entered");
+    await place.lose(key);
+    if (stage.framework !== "lambda") assertProblem(await reply, 503, "lease-lost");
+    await a.event(id, "aborted");
+    await a.open(id);
+    await a.event(id, "left");
+    assertProblem(await reply, 503, "lease-lost");
+    await stage.untilFree(key);
+  }));
+}
+
+async function outlasts(stage: Stage): Promise<void> {
+  const { a, b, ask } = stage;
+  const key = "outlasts";
+  const reply = await ask(a, { path: "/brief", key, id: key, mode: "deaf" });
+  assertProblem(reply, 503, "lease-lost");
+  assertEquals(a.events(key), ["entered", "aborted"], "the handler is still at work");
+  assertEquals((await ask(b, { path: "/busy", key })).status, 200);
+  await a.open(key);
+  await a.event(key, "left");
+}
+
+async function breaksOff(stage: Stage): Promise<void> {
+  const { a, open, place } = stage;
+  const key = "breaks off";
+  const response = await open(a, { path: "/busy", key, id: key, mode: "stream" });
+  assertEquals(response.status, 200);
+  const reader = response.body!.getReader();
+  await reader.read();
+  await place.lose(key);
+  await assertRejects(() => reader.read());
+  await a.event(key, "aborted");
+  await a.open(key);
+  await stage.untilFree(key);
+}
+
+async function stopped(stage: Stage): Promise<void> {
+  const { a, b, ask } = stage;
+  const key = "stopped";
+  const reply = ask(a, { path: "/busy", key, id: key, mode: "gate" }).catch((error) => error);
+  await a.event(key, "entered");
+  a.kill("SIGSTOP");
+  try {
+    await a.open(key); // read when it goes on: the handler may end before any timer has run
+    await stage.untilFree(key);
+  } finally {
+    a.kill("SIGCONT");
+  }
+  await a.event(key, "left");
+  assertProblem(await reply, 503, "lease-lost");
+  assertEquals((await ask(b, { path: "/busy", key })).status, 200);
+}

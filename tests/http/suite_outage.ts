@@ -1,0 +1,68 @@
+/**
+ * A lock service that is down, and what is left in the end.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { bounded, waitUntil } from "../servers/wait.ts";
+import type { Stage } from "./stage.ts";
+import type { Step } from "./suite.ts";
+import { assertProblem } from "./suite_busy.ts";
+
+/** How long a server may take to end: less than any wait and hold, whose timers must be gone. */
+const END_BOUND_MS = 20_000;
+
+/** What happens when the service is down. */
+export function outageSteps({ place }: Stage): Step[] {
+  return place.redis ? [["Redis is down: 503, unless told to proceed", outage]] : [];
+}
+
+/** What is left: it ends the servers. */
+export function leftSteps(): Step[] {
+  return [["nothing is left behind", nothingIsLeft]];
+}
+
+async function outage(stage: Stage): Promise<void> {
+  const { a, ask } = stage;
+  const { redis } = stage.place;
+  await redis!.kill();
+  const key = "outage";
+  const [busy, short, proceed] = await Promise.all(["/busy", "/short", "/proceed"].map((path) => {
+    return ask(a, { path, key, id: path });
+  }));
+  assertProblem(busy!, 503, "unavailable");
+  assertProblem(short!, 503, "unavailable");
+  assertEquals([...a.events("/busy"), ...a.events("/short")], [], "the handler never ran");
+  assertEquals(proceed!.status, 200);
+  assertEquals(JSON.parse(proceed!.text).token, null);
+  await redis!.restart();
+  await waitUntil("it works again", async () => {
+    return (await ask(a, { path: "/busy", key })).status === 200;
+  });
+  await stage.untilFree(key);
+}
+
+async function nothingIsLeft({ a, b, place }: Stage): Promise<void> {
+  const { redis } = place;
+  await waitUntil("no lock is left", async () => (await place.residue()).length === 0);
+  if (redis) await assertConnections(redis.command, { most: 5, channels: 2 });
+  const codes = await bounded("the end of the servers", END_BOUND_MS, async (signal) => {
+    const late = new Promise<never>((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    return await Promise.race([Promise.all([a.finish(), b.finish()]), late]);
+  });
+  assertEquals(codes, [0, 0]);
+  assertEquals(await place.residue(), []);
+  if (redis) await assertConnections(redis.command, { most: 1, channels: 0 });
+}
+
+async function assertConnections(
+  command: (...args: string[]) => Promise<unknown>,
+  { most, channels }: { readonly most: number; readonly channels: number },
+): Promise<void> {
+  const clients = String(await command("CLIENT", "LIST")).trim().split("\n");
+  assert(clients.length <= most, clients.join("\n"));
+  const listened = await command("PUBSUB", "CHANNELS") as string[];
+  assert(listened.length <= channels, listened.join("\n"));
+}

@@ -1,0 +1,83 @@
+/**
+ * What users write, with the real packages' types and without casts. It is type-checked, not run.
+ *
+ * @module
+ */
+import Fastify from "fastify";
+import { type Context, Hono } from "hono";
+// @ts-types="@types/koa"
+import Koa from "koa";
+import { fastifyLock } from "../../http/fastify.ts";
+import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
+import { koaLock } from "../../http/koa.ts";
+import { exclusive } from "../../http/mod.ts";
+import type { DistributedLock, Lease } from "../../mod.ts";
+
+/** Koa: its own context, and a router's with parameters. */
+export function koaTypes(locks: DistributedLock): Koa {
+  const app = new Koa();
+  app.use(koaLock(locks, "my-lock"));
+  app.use(koaLock(locks, { key: "my-lock", wait: 2_000 }));
+  app.use(koaLock(locks, { key: (ctx) => ctx.get("x-order") || undefined }));
+  app.use(koaLock(locks, { key: (ctx: Koa.Context) => ctx.request.ip }));
+  app.use((ctx) => {
+    const lease: Lease = ctx.state.lease;
+    ctx.body = String(lease.fencingToken);
+  });
+  type RouterContext = Koa.ParameterizedContext & { params: Record<string, string> };
+  const route = (_middleware: Koa.Middleware<Koa.DefaultState, RouterContext>) => {};
+  route(koaLock(locks, { key: (ctx: RouterContext) => `orders:${ctx.params.id}` }));
+  const typed = new Koa<{ lease: Lease; user: string }>();
+  typed.use(koaLock(locks, "my-lock"));
+  return app;
+}
+
+/** Fastify: parameters as users type them. */
+export async function fastifyTypes(locks: DistributedLock): Promise<void> {
+  const app = Fastify();
+  await app.register(fastifyLock, { lock: locks, wait: 2_000, fencingHeader: "fencing-token" });
+  app.post("/orders", { config: { lock: "orders" } }, (request) => {
+    return `done under token ${request.getDecorator<Lease>("lease").fencingToken}`;
+  });
+  app.post<{ Params: { id: string } }>("/orders/:id", {
+    config: {
+      lock: {
+        key: (request: { params: unknown }) => `orders:${(request.params as { id: string }).id}`,
+        busyStatus: 423,
+      },
+    },
+  }, ({ params }) => params.id);
+}
+
+/** Hono: variables and routes, typed. */
+export function honoTypes(locks: DistributedLock): Hono<HonoLockEnv> {
+  const app = new Hono<HonoLockEnv>();
+  app.use(honoLock(locks, "my-lock"));
+  app.post(
+    "/orders/:id",
+    honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, wait: 2_000 }),
+    (c) => c.text(`${c.req.param("id")} done under token ${c.get("lease").fencingToken}`),
+  );
+  type Env = { Variables: HonoLockEnv["Variables"] & { user: string } };
+  const own = new Hono<Env>();
+  own.post(
+    "/users/:id",
+    honoLock(locks, { key: (c: Context<Env>) => `users:${c.get("user")}` }),
+    (c) => c.text(c.get("user") + c.get("lease").name),
+  );
+  return app;
+}
+
+/** fetch: the lease is optional only where the options say so. */
+export function fetchTypes(locks: DistributedLock): Deno.ServeHandler {
+  exclusive(locks, { key: () => undefined })((_request, lease) => {
+    // @ts-expect-error: there may be none
+    return new Response(lease.name);
+  });
+  const handler = exclusive(locks, { key: ({ url }) => url })(
+    (_request, lease, info: Deno.ServeHandlerInfo) => {
+      return new Response(`${lease.name} ${info.remoteAddr.transport}`);
+    },
+  );
+  return handler;
+}
