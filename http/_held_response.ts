@@ -6,7 +6,7 @@
 import type { Lease } from "../core/distributed_lock.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { leaseLost, problemResponse } from "./problem.ts";
-import { giveBack, workUnder } from "./_work.ts";
+import { giveBack, lossOf, workUnder } from "./_work.ts";
 
 /**
  * Makes a response under a lease, which is given back once: when the response was read to its end,
@@ -30,7 +30,12 @@ export async function respondUnder(
     await giveBack(lease);
     return problemResponse(leaseLost());
   }
-  return await holdUntilRead(lease, withToken(outcome.value, lease, settings), hasReader);
+  try {
+    return await holdUntilRead(lease, withToken(outcome.value, lease, settings), hasReader);
+  } catch (error) { // it is no response, or has a body that somebody reads
+    await giveBack(lease);
+    throw error;
+  }
 }
 
 /** The response with the fencing token among its headers, if the settings want it there. */
@@ -114,8 +119,10 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
         await end();
         throw error;
       }
+      await lossOf(lease); // known by the clock, before any timer has run
       await end();
-      if (!signal.aborted) controller.close();
+      if (signal.aborted) controller.error(signal.reason);
+      else controller.close();
     },
     async cancel(reason) {
       await reader.cancel(reason).catch(() => {});

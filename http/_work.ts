@@ -13,7 +13,8 @@ export type Outcome<T> =
   | { readonly state: "lost"; readonly error: unknown };
 
 /**
- * Does the work; its loss of the lease is an outcome at once, even if the work takes no notice.
+ * Does the work; its loss of the lease is an outcome at once, even if the work takes no notice. Work
+ * whose lease is lost before it begins never does.
  *
  * @param onLate Gets what the work results in after that.
  */
@@ -23,6 +24,7 @@ export async function workUnder<T>(
   onLate: (value: T) => void = () => {},
 ): Promise<Outcome<T>> {
   const { signal } = lease;
+  if (signal.aborted) return { state: "lost", error: signal.reason };
   const { promise: lost, resolve: lose } = Promise.withResolvers<Outcome<T>>();
   const onAbort = () => lose({ state: "lost", error: signal.reason });
   const working = Promise.try(work).then(

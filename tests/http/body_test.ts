@@ -87,3 +87,17 @@ Deno.test("a stream that is not wanted is cancelled, what was read ahead of it t
   await response.body!.cancel("enough");
   assertEquals(cancelled, "enough");
 });
+
+Deno.test("fetch: what is no response, or has a body in use, fails and gives the lock back", async () => {
+  await using locks = new MemoryLock();
+  const used = () => {
+    const response = new Response("read by somebody else");
+    response.body!.getReader();
+    return response;
+  };
+  for (const respond of [() => undefined as unknown as Response, used]) {
+    const handler = exclusive(locks, { key: "n", fencingHeader: "Fencing-Token" })(respond);
+    await assertRejects(() => handler(new Request("http://localhost/")), TypeError);
+    assertEquals((await locks.query("n")).held, null);
+  }
+});
