@@ -52,17 +52,18 @@ async function holdUntilRead(
   hasReader: boolean,
 ): Promise<Response> {
   const { body } = response;
-  if (body !== null && !body.locked && hasReader) {
-    const reader = body.getReader();
-    const start = await readAhead(reader);
-    if (Array.isArray(start)) return new Response(heldStream(lease, reader, start), response);
+  if (body === null || body.locked) {
     await giveBack(lease);
-    return new Response(start, response);
+    return response;
   }
+  const reader = body.getReader();
+  const start = await readAhead(reader);
+  const isWhole = !Array.isArray(start);
+  if (!isWhole && hasReader) return new Response(heldStream(lease, reader, start), response);
+  if (!isWhole) reader.cancel().catch(() => {});
   await giveBack(lease);
-  if (body === null || hasReader) return response;
-  discard(response);
-  return new Response(null, response); // a server may stumble over a body that was cancelled
+  // A server may stumble over a body that was cancelled. A whole one has a length, after HEAD too.
+  return new Response(isWhole ? start : null, response);
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;

@@ -51,6 +51,8 @@ Deno.test("a response that is there as a whole holds no lock, and has a length",
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (r) => handler(r));
   const response = await fetch(`http://127.0.0.1:${server.addr.port}`);
   assertEquals([response.headers.get("content-length"), await response.text()], ["4", "text"]);
+  const head = await fetch(`http://127.0.0.1:${server.addr.port}`, { method: "HEAD" });
+  assertEquals([head.headers.get("content-length"), await head.text()], ["4", ""]);
   await server.shutdown();
 });
 
