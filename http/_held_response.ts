@@ -20,7 +20,10 @@ export async function respondUnder(
   hasReader: boolean,
   respond: () => Response | Promise<Response>,
 ): Promise<Response> {
-  const outcome = await workUnder(lease, respond, discard);
+  const outcome = await workUnder(lease, respond, (late) => {
+    if (late.state === "done") discard(late.value);
+    else report(settings, late.error);
+  });
   if (outcome.state === "failed") {
     await giveBack(lease);
     throw outcome.error;

@@ -119,7 +119,9 @@ async function runUnder(
     if (ctx.respond === false) watch.breakOff(); // nobody sends what we answer
     else if (!isAtWork) refuse(lease.signal.reason);
   });
-  const outcome = await workUnder(lease, next);
+  const outcome = await workUnder(lease, next, (late) => {
+    if (late.state !== "done") report(settings, late.error);
+  });
   isAtWork = false;
   hold.done();
   if (outcome.state === "failed") throw outcome.error;

@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
+import type { HoldOptions } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 import { bounded, pause, waitUntil } from "../servers/wait.ts";
 import { fastify, fetchApi, hono, koa, type Serve, withLeases } from "./one_route.ts";
@@ -112,5 +113,47 @@ for (const [name, serve] of Object.entries(HANDLED)) {
         assertEquals(isHandled, false);
       },
     );
+  });
+}
+
+const FAILING: Record<string, (handle: () => Promise<never>, options: HoldOptions) => Serve> = {
+  "fetch": (handle, options) => fetchApi(handle, options),
+  "koa": (handle, options) => koa(handle, options),
+};
+
+for (const [name, serve] of Object.entries(FAILING)) {
+  Deno.test(`what a handler throws after its loss is not hidden: ${name}`, async () => {
+    const bug = new Error("A bug");
+    const failures = {
+      "the loss": (loss: Error) => loss,
+      "an error because of it": (cause: Error) => new Error("Aborted", { cause }),
+      "a bug": () => bug,
+    };
+    for (const [what, failure] of Object.entries(failures)) {
+      await using locks = new MemoryLock();
+      const [lost, answered, ended] = [
+        Promise.withResolvers<Error>(),
+        Promise.withResolvers<void>(),
+        Promise.withResolvers<void>(),
+      ];
+      const watched = withLeases(locks, (lease) => {
+        lease.signal.addEventListener("abort", () => lost.resolve(lease.signal.reason));
+        return lease;
+      });
+      const errors: unknown[] = [];
+      const handle = async () => {
+        const loss = await lost.promise;
+        await answered.promise;
+        setTimeout(ended.resolve); // when the error has been heard of
+        throw failure(loss);
+      };
+      const options = { ...OPTIONS, onError: (error: unknown) => void errors.push(error) };
+      await withServer(() => serve(handle, options)(watched), locks, async (url) => {
+        assertEquals((await ask(url))![0], 503);
+        answered.resolve();
+        await ended.promise;
+        assertEquals(errors, [await lost.promise, ...what === "a bug" ? [bug] : []], what);
+      });
+    }
   });
 }

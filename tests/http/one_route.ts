@@ -30,7 +30,10 @@ async function serveFetch(handler: (request: Request) => Response | Promise<Resp
 }
 
 /** `Deno.serve`. */
-export function fetchApi(respond: () => Response, options: HoldOptions = {}): Serve {
+export function fetchApi(
+  respond: () => Response | Promise<Response>,
+  options: HoldOptions = {},
+): Serve {
   const held = { ...options, key: "key" } as ExclusiveOptions;
   return (lock) => serveFetch(exclusive(lock, held)(() => respond()));
 }
@@ -50,8 +53,8 @@ export function koa(body: () => unknown, options: HoldOptions = {}): Serve {
     const app = new Koa();
     app.silent = true;
     app.use(koaLock(lock, { ...options, key: "key" }));
-    app.use((ctx) => {
-      ctx.body = body();
+    app.use(async (ctx) => {
+      ctx.body = await body();
     });
     const { promise, resolve } = Promise.withResolvers<void>();
     const server = app.listen(0, "127.0.0.1", () => resolve());
