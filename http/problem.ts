@@ -8,6 +8,19 @@
 /** The media type of a problem. */
 export const PROBLEM_TYPE = "application/problem+json";
 
+/** What nginx answers a client that went away; nobody reads it. */
+export const CLIENT_GONE = 499;
+
+/** Headers that tell of the body that a problem takes the place of. */
+export const BODY_HEADERS = [
+  "content-disposition",
+  "content-encoding",
+  "content-length",
+  "content-range",
+  "etag",
+  "last-modified",
+] as const;
+
 /** What can be wrong: the end of the problem's `type`. */
 export type ProblemKind =
   | "busy"
