@@ -27,6 +27,10 @@ const ATTEMPTS = 10;
 const ANSWER_MS = 5_000;
 /** How long in ms a refusal may wait to learn the holder's TTL. */
 const QUERY_MS = 500;
+/** Why a request gives up after all attempts. */
+const RESTLESS = "The lease was taken over by other servers again and again";
+/** Why one gives up that has no answer. */
+const SILENT = "Redis does not answer in time";
 /** When to come back if the holder's TTL is not known, in ms. */
 const UNKNOWN_TTL_MS = 1_000;
 
@@ -46,13 +50,14 @@ async function acquire(asked: LockRequest): Promise<Answer> {
   const { lock } = asked;
   const options = { ...LEASE, ownerId, ttlMs };
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    wait.throwIfGone();
     // Not under the client's signal: a repeated request that is cut off must not give back what the
     // first one has got.
     const lease = await lock.tryAcquire(key, options) ?? await wait.for(lock, key, options);
     // It may be a lease that this process remembers: only the service knows whether it is held.
     if (await isRenewed(lease, ttlMs)) return described(lease);
   }
-  throw unknownOutcome();
+  throw unknownOutcome(RESTLESS);
 }
 
 async function renew(asked: LockRequest): Promise<Answer> {
@@ -63,7 +68,7 @@ async function renew(asked: LockRequest): Promise<Answer> {
     if (lease === null) throw notHeld();
     if (await isRenewed(lease, ttlMs)) return described(lease);
   }
-  throw unknownOutcome();
+  throw unknownOutcome(RESTLESS);
 }
 
 async function release(asked: LockRequest): Promise<Answer> {
@@ -74,7 +79,7 @@ async function release(asked: LockRequest): Promise<Answer> {
     if (lease === null) throw notHeld();
     if (await answered(lease.release())) return { key, released: true };
   }
-  throw unknownOutcome();
+  throw unknownOutcome(RESTLESS);
 }
 
 async function query(asked: LockRequest): Promise<Answer> {
@@ -93,22 +98,29 @@ async function refuse({ request }: LockRequest): Promise<Answer> {
 /** A wait that ends by its time, with the client or with the server. */
 class Wait {
   readonly #controller = new AbortController();
+  readonly #gone: AbortSignal;
   readonly #ends: readonly AbortSignal[];
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #ms: number;
   #isOver = false;
 
-  constructor(ms: number, ...ends: AbortSignal[]) {
+  constructor(ms: number, gone: AbortSignal, closing: AbortSignal) {
     this.#ms = ms;
-    this.#ends = ends;
-    for (const end of ends) end.addEventListener("abort", this.#end);
-    if (ends.some(({ aborted }) => aborted)) this.#end();
+    this.#gone = gone;
+    this.#ends = [gone, closing];
+    for (const end of this.#ends) end.addEventListener("abort", this.#end);
+    if (this.#ends.some(({ aborted }) => aborted)) this.#end();
     if (ms > 0) {
       this.#timer = setTimeout(() => {
         this.#isOver = true;
         this.#end();
       }, ms);
     }
+  }
+
+  /** Nobody would learn of a lease that was asked for from now on. */
+  throwIfGone(): void {
+    if (this.#gone.aborted) throw unknownOutcome();
   }
 
   /** Waits for the lock, which somebody else holds. */
@@ -126,7 +138,7 @@ class Wait {
     }
     if (!this.#isOver) throw unknownOutcome(); // the server closes, or nobody reads this
     const leftMs = await remainingMs(lock, key);
-    throw leftMs === null ? unknownOutcome() : busy(leftMs);
+    throw leftMs === null ? unknownOutcome(SILENT) : busy(leftMs);
   }
 
   [Symbol.dispose](): void {
@@ -159,7 +171,7 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
 /** Waits for an answer of the service, but not as long as a lease may last. */
 function answered<T>(answer: Promise<T>): Promise<T> {
   return before(ANSWER_MS, answer, () => {
-    throw unknownOutcome();
+    throw unknownOutcome(SILENT);
   });
 }
 
