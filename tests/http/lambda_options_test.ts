@@ -99,6 +99,7 @@ Deno.test("a retryable error tells what is behind it", async () => {
   const holder = make(60_000)({}, context);
   const busy = await assertRejects(() => make(60_000)({}, context), RetryableLockError);
   assertEquals(busy.reason, "busy");
+  assert(Number.isInteger(busy.retryAfterMs), "it can be the 'wait' of another try");
   assert(!("cause" in busy), "somebody else holds it: there is nothing behind that");
   open();
   await holder;
