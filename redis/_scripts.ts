@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "f1bf73bccd60f59ebd2e15f044363fc7aa35b08d",
+  sha1: "ff694f14a79fd42f90e29ae91e2ad8565205a300",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -158,7 +158,10 @@ export const ASK: Script = {
     "return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }",
     "end",
     "local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'",
-    "if yours then return { 1, now, life, give(me, life) } end",
+    "if yours then",
+    "if seen[2] then drop(me) end",
+    "return { 1, now, life, give(me, life) }",
+    "end",
     "if ARGV[5] == 'attach' then return { 0, now, left } end",
     "if not value and not seen[3] then return { 1, now, life, give(me, life) } end",
     "local wait = ARGV[5] == 'wait'",

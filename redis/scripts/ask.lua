@@ -29,7 +29,10 @@ if value == me then
   return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }
 end
 local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
-if yours then return { 1, now, life, give(me, life) } end
+if yours then
+  if seen[2] then drop(me) end
+  return { 1, now, life, give(me, life) }
+end
 if ARGV[5] == 'attach' then return { 0, now, left } end
 if not value and not seen[3] then return { 1, now, life, give(me, life) } end
 local wait = ARGV[5] == 'wait'
