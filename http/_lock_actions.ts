@@ -23,6 +23,8 @@ type Answer = Readonly<Record<string, unknown>>;
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
 /** How often a lease is looked for that other servers take over at the same time. */
 const ATTEMPTS = 10;
+/** What they wait between, in ms: more each time, and by chance, so that not all come back at once. */
+const BACK_OFF_MS = 5;
 /** How long in ms an answer may take; what goes on behind it ends with the lease. */
 const ANSWER_MS = 5_000;
 /** How long in ms a refusal may wait to learn the holder's TTL. */
@@ -56,6 +58,7 @@ async function acquire(asked: LockRequest): Promise<Answer> {
     const lease = await lock.tryAcquire(key, options) ?? await wait.for(lock, key, options);
     // It may be a lease that this process remembers: only the service knows whether it is held.
     if (await isRenewed(lease, ttlMs)) return described(lease);
+    await backOff(attempt);
   }
   throw unknownOutcome(RESTLESS);
 }
@@ -67,6 +70,7 @@ async function renew(asked: LockRequest): Promise<Answer> {
     const lease = await asked.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
     if (await isRenewed(lease, ttlMs)) return described(lease);
+    await backOff(attempt);
   }
   throw unknownOutcome(RESTLESS);
 }
@@ -78,6 +82,7 @@ async function release(asked: LockRequest): Promise<Answer> {
     const lease = await asked.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
     if (await answered(lease.release())) return { key, released: true };
+    await backOff(attempt);
   }
   throw unknownOutcome(RESTLESS);
 }
@@ -166,6 +171,11 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
     if (error instanceof Error && error.name === "LockError") return false; // released meanwhile
     throw error;
   }
+}
+
+function backOff(attempt: number): Promise<void> {
+  const ms = attempt * BACK_OFF_MS * Math.random();
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Waits for an answer of the service, but not as long as a lease may last. */

@@ -152,7 +152,7 @@ Deno.test("the same lease renewed at two servers at once is renewed each time", 
   await using place = await open(2);
   const urls = place.services.map(({ url }) => url);
   assertEquals((await take(urls[0]!, "k", "one")).status, 200);
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < 200; round++) {
     const methods = ["PATCH", "PUT", "PATCH", "PATCH", "PUT", "PATCH"];
     const answers = await Promise.all(
       methods.map((method, i) => call(urls[i % 2]!, method, "/lock/k/one")),
