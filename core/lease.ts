@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { attempt } from "./attempt.ts";
 import { type Clock, type Instant, instant, pause, settledWithin } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
@@ -100,7 +101,7 @@ export class ManagedLease implements Lease {
       if (this.#actions.renew === undefined) return;
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
-      else if (this.#error === null) {
+      else if (this.#state === "held") { // and not released meanwhile
         await pause(this.#host.clock, this.#retryDelayMs(), this.#host.stopped);
       }
     }
@@ -209,7 +210,7 @@ export class ManagedLease implements Lease {
     const sent = instant(clock);
     let held = false;
     this.#unanswered ??= { cause: undefined };
-    const answered = Promise.try(() => this.#actions.renew!(ttlMs)).then(
+    const answered = attempt(() => this.#actions.renew!(ttlMs)).then(
       (answer) => held = this.#onAnswer(sent, ttlMs, answer),
       (cause) => this.#onAnswer(sent, ttlMs, { state: "unknown", cause }),
     );
@@ -265,7 +266,7 @@ export class ManagedLease implements Lease {
   /** One attempt, bounded in time. */
   async #tryRelease(leftMs: number): Promise<ReleaseAnswer> {
     let answer: ReleaseAnswer = { state: "unknown", cause: undefined };
-    const answered = Promise.try(() => this.#actions.release()).then(
+    const answered = attempt(() => this.#actions.release()).then(
       (given) => void (answer = given),
     );
     await settledWithin(this.#host.clock, answered, clamp(leftMs, 1, this.#attemptMs));

@@ -61,13 +61,16 @@ export interface ProblemDetails {
 
 /** Makes a problem. */
 export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
-  const { status, title, detail, retryAfterMs } = details;
+  const { status, title, detail } = details;
+  const retryAfterMs = details.retryAfterMs === undefined
+    ? undefined
+    : Math.ceil(details.retryAfterMs);
   const body = JSON.stringify({
     type: `urn:holdfast:problem:${kind}`,
     title,
     status,
     detail,
-    retryAfterMs: retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs),
+    retryAfterMs,
   });
   const headers: Record<string, string> = {
     "content-type": PROBLEM_TYPE,

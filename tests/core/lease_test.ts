@@ -158,6 +158,19 @@ Deno.test("Lease serialises renewal and release, and ignores a reply after the r
   assertEquals(clock.held, 0);
 });
 
+Deno.test("Lease.renew() ends without a pause when the lease is released meanwhile", async () => {
+  const { lease, renewals } = openLease();
+  const renewing = lease.renew();
+  const released = lease.release();
+  released.catch(() => {});
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await assertRejects(
+    () => Promise.race([renewing, settle().then(() => "pending")]),
+    LockError,
+    "released",
+  );
+});
+
 Deno.test("Lease.release() is tried again, and gone after silence counts as released", async () => {
   const { lease, clock, releases } = openLease();
   const { signal } = lease;
