@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "f1bf73bccd60f59ebd2e15f044363fc7aa35b08d",
+  sha1: "1e3593b00deb60a9c60f5eca9b5bdae5d9d5019a",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -151,13 +151,13 @@ export const ASK: Script = {
     "local seen = not value and redis.call('EXISTS', KEYS[3]) == 0 and {} -- the usual case is short",
     "or redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')",
     "if tonumber(seen[1] or '0') > now then return { -2, now } end",
+    "local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'",
+    "if yours and seen[2] then drop(me) end",
     "if value == me then",
-    "if seen[2] then drop(me) end",
     "confirm(seen[5])",
     "redis.call('PEXPIRE', KEYS[1], life)",
     "return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }",
     "end",
-    "local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'",
     "if yours then return { 1, now, life, give(me, life) } end",
     "if ARGV[5] == 'attach' then return { 0, now, left } end",
     "if not value and not seen[3] then return { 1, now, life, give(me, life) } end",

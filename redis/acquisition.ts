@@ -7,7 +7,7 @@ import { abortable } from "../core/abort.ts";
 import { type Instant, instant, pause } from "../core/clock.ts";
 import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
-import { type Grant, grantDeadlineMs } from "../core/grant.ts";
+import { type Grant, grantDeadlineMs, type ReleaseAnswer } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
 import type { Asked, AskMode, RedisCommands } from "./commands.ts";
@@ -190,8 +190,9 @@ export class Acquisition implements Waiter {
     signal.throwIfAborted();
     if (!asked) return AGAIN;
     if (this.#isStolen) return AGAIN;
-    // A grant that is always known too late is no answer to the caller.
-    if (asked.answer.state !== "granted") patience.answered();
+    // A grant that is always known too late, or an ask that always comes too late, is no answer.
+    const { state } = asked.answer;
+    if (state !== "granted" && state !== "late") patience.answered();
     return this.#read(asked);
   }
 
@@ -208,10 +209,11 @@ export class Acquisition implements Waiter {
   }
 
   #send(): Promise<Asked> {
-    const { commands, inbox } = this.#host;
+    const { commands, inbox, receivers } = this.#host;
     const { keys, owner, ttlMs, mode, signal } = this.#request;
     const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
-    const isWanted = () => !signal.aborted && this.#lease === null;
+    const isWanted = () =>
+      !signal.aborted && this.#lease === null && receivers.get(this.#value) === this;
     const ask = { keys, owner, ttlMs, mode, ...place };
     return this.#trace.follow(keys, () => commands.ask(ask, isWanted));
   }
@@ -226,6 +228,7 @@ export class Acquisition implements Waiter {
       case "held":
         return { kind: "held" };
       case "late":
+        this.#request.patience.check();
         return AGAIN; // now the server's clock is known
       case "ended":
         throw new LockError(
@@ -266,13 +269,22 @@ export class Acquisition implements Waiter {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: () => {
           onEnd?.();
-          return this.#leave().then(({ answer }) => answer);
+          return this.#giveBack();
         },
       },
     );
     if (lease !== null) return { kind: "lease", lease };
     patience.check();
     return AGAIN; // known too late: the same owner asks again
+  }
+
+  /** One attempt to release. That the lock is gone may be what a copy of it has found. */
+  async #giveBack(): Promise<ReleaseAnswer> {
+    const { commands } = this.#host;
+    const { epoch } = commands;
+    const { answer } = await this.#leave();
+    if (answer.state !== "gone" || commands.epoch === epoch) return answer;
+    return { state: "unknown", cause: new Error("The connection has changed meanwhile") };
   }
 
   /** One attempt to give back what the server knows of us. */

@@ -223,7 +223,7 @@ export class RedisLock implements AttachableLock {
     const signal = this.#lifetime.waitSignal(options.signal);
     const isOwned = options.ownerId !== undefined;
     const ownerId = options.ownerId ?? makeOwnerId(this.#lifetime.label);
-    const start = (onWait?: () => void) => {
+    const start = (events?: { onWait(): void; onEnd(): void }) => {
       const call = new Acquisition(this.#host, {
         name,
         keys,
@@ -236,8 +236,8 @@ export class RedisLock implements AttachableLock {
         patience: this.#patience(name, signal),
         signal,
         ownSignal: options.signal,
-        onWait: (info) => (onWait?.(), options.onWait?.(info)),
-        onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
+        onWait: (info) => (events?.onWait(), options.onWait?.(info)),
+        onEnd: events?.onEnd,
       }).run();
       this.#warnings.checkMemoryAfter(call);
       return call;

@@ -22,13 +22,13 @@ local life = left > tonumber(ARGV[3]) and left or ARGV[3]
 local seen = not value and redis.call('EXISTS', KEYS[3]) == 0 and {} -- the usual case is short
   or redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')
 if tonumber(seen[1] or '0') > now then return { -2, now } end
+local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
+if yours and seen[2] then drop(me) end
 if value == me then
-  if seen[2] then drop(me) end
   confirm(seen[5])
   redis.call('PEXPIRE', KEYS[1], life)
   return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }
 end
-local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
 if yours then return { 1, now, life, give(me, life) } end
 if ARGV[5] == 'attach' then return { 0, now, left } end
 if not value and not seen[3] then return { 1, now, life, give(me, life) } end

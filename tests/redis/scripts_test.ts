@@ -271,3 +271,14 @@ Deno.test("a handover goes through while memory is full", async () => {
   assertEquals(await redis.queue(), []);
   await redis.command("CONFIG", "SET", "maxmemory", 0);
 });
+
+Deno.test("an owner id that takes over while it waits is out of the queue", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b", nonce: "1" });
+  await redis.ask({ owner: "b", nonce: "2" });
+  await redis.leave("a");
+  assertEquals(await redis.holder(), "b#1");
+  assertEquals((await redis.ask({ owner: "b", nonce: "2", ticket: 2 }))[0], 1);
+  assertEquals([await redis.holder(), await redis.queue()], ["b#2", []]);
+});
