@@ -243,20 +243,21 @@ export class ManagedLease implements Lease {
     const { clock, stopped } = this.#host;
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
     let ours = !this.#proof.isStale(clock);
-    if (this.#renewing !== null) await this.#renewing;
+    const leftMs = () => Math.max(0, this.#proof.deadlineMs - clock.now());
+    if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
-      const answer = await this.#tryRelease(this.#proof.deadlineMs - clock.now());
+      if (leftMs() === 0) {
+        this.#cleanUp();
+        break;
+      }
+      const answer = await this.#tryRelease(leftMs());
       if (answer.state === "released") ours = true;
       else if (answer.state === "gone") {
         ours &&= sentBefore;
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
       if (answer.state !== "unknown") break;
-      if (clock.now() >= this.#proof.deadlineMs) {
-        this.#cleanUp();
-        break;
-      }
-      await pause(clock, this.#retryDelayMs(), stopped);
+      await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
     }
     this.#state = "released";
     return ours;
