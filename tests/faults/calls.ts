@@ -22,6 +22,8 @@ export interface Call {
   readonly useEndUs: number;
   /** The same, but a crash does not end it: the service keeps its word to the dead. */
   readonly endUs: number;
+  /** Its grant and renewals: when each was known, and when it was asked for at the earliest. */
+  readonly promises: readonly { readonly atUs: number; readonly sinceUs: number }[];
   readonly steals: boolean;
   /** Whether its process ended while it was under way. */
   readonly isCrashed: boolean;
@@ -34,10 +36,15 @@ export type Lease = Call & { readonly token: bigint };
 export function callsOf(history: History): Call[] {
   const events = Map.groupBy(history.events, ({ call }) => call);
   const crashed = crashedIn(history);
-  return Array.from(events.values(), (ofCall) => callOf(ofCall, crashed));
+  const { ttlUs = Infinity } = history;
+  return Array.from(events.values(), (ofCall) => callOf(ofCall, crashed, ttlUs));
 }
 
-function callOf(unsorted: readonly WorkerEvent[], crashed: ReadonlySet<string>): Call {
+function callOf(
+  unsorted: readonly WorkerEvent[],
+  crashed: ReadonlySet<string>,
+  ttlUs: number,
+): Call {
   const events = unsorted.toSorted((a, b) => a.atUs - b.atUs);
   const { worker, name } = events[0]!;
   const first = (kind: WorkerEvent["kind"]) => events.find((event) => event.kind === kind);
@@ -60,6 +67,9 @@ function callOf(unsorted: readonly WorkerEvent[], crashed: ReadonlySet<string>):
     useEndUs: isCrashed ? Math.min(endUs, lastUs) : endUs,
     // Without a TTL the end of the process ends the lease.
     endUs: isCrashed && endUs === Infinity ? lastUs : endUs,
+    promises: events.filter(isDeadline).map(({ atUs, deadlineUs }) => (
+      { atUs, sinceUs: deadlineUs == null ? -Infinity : deadlineUs - ttlUs }
+    )),
     steals: first("invoke")?.steals === true,
   };
 }
