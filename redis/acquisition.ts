@@ -5,52 +5,17 @@
  */
 import { abortable } from "../core/abort.ts";
 import { type Instant, instant, pause } from "../core/clock.ts";
-import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs, type ReleaseAnswer } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import type { LeaseEngine } from "../core/lease_engine.ts";
-import type { Asked, AskMode, RedisCommands } from "./commands.ts";
+import type { AcquisitionHost, AcquisitionRequest, Receiver } from "./acquisition_request.ts";
 import { CallTrace, TOMBSTONE_MS } from "./call_trace.ts";
-import type { Inbox } from "./inbox.ts";
-import type { LockKeys } from "./keys.ts";
-import { type Owner, ownerValue } from "./owner_value.ts";
-import { type Patience, RETRY_MS } from "./patience.ts";
+import type { Asked } from "./commands.ts";
+import { ownerValue } from "./owner_value.ts";
+import { RETRY_MS } from "./patience.ts";
 import type { GrantMessage, InboxMessage, Left, Queued } from "./replies.ts";
 import { claimStartMs } from "./waiting.ts";
-import type { Waiter, WaitingRooms } from "./waiting_room.ts";
-
-/** What the acquisitions of one instance share. */
-export interface AcquisitionHost {
-  readonly engine: LeaseEngine;
-  readonly commands: RedisCommands;
-  readonly inbox: Inbox;
-  readonly rooms: WaitingRooms;
-  /** Who gets the messages for an owner value. */
-  readonly receivers: Map<string, Acquisition>;
-  /** Gives the lock back, unless it is to stay, and leaves the queue, as the options say. */
-  leave(keys: LockKeys, value: string, tombstoneMs: number, keeps?: boolean): Promise<Left>;
-}
-
-/** What the caller wants. */
-export interface AcquisitionRequest {
-  readonly name: string;
-  readonly keys: LockKeys;
-  readonly owner: Owner;
-  readonly ttlMs: number;
-  readonly mode: AskMode;
-  readonly autoRenew: boolean;
-  readonly maxHoldMs: number | undefined;
-  readonly outlivesDisposal: boolean;
-  readonly patience: Patience;
-  /** The caller's own signal and disposal. */
-  readonly signal: AbortSignal;
-  /** The caller's own signal. */
-  readonly ownSignal: AbortSignal | undefined;
-  readonly onWait: (info: WaitInfo) => void;
-  /** Called when the lease is given back or lost. */
-  readonly onEnd: (() => void) | undefined;
-}
+import type { Waiter } from "./waiting_room.ts";
 
 /** How one step of an acquisition ended. */
 type Outcome =
@@ -66,7 +31,7 @@ const AGAIN: Outcome = { kind: "again" };
  * waits in the queue for a grant. At most one ask is without an answer at any time, so that a client's
  * offline queue cannot grow.
  */
-export class Acquisition implements Waiter {
+export class Acquisition implements Waiter, Receiver {
   readonly #host: AcquisitionHost;
   readonly #request: AcquisitionRequest;
   readonly #value: string;
@@ -192,7 +157,10 @@ export class Acquisition implements Waiter {
     if (this.#isStolen) return AGAIN;
     // A grant that is always known too late, or an ask that always comes too late, is no answer.
     const { state } = asked.answer;
-    if (state !== "granted" && state !== "late") patience.answered();
+    if (state !== "granted" && state !== "late") {
+      patience.answered();
+      this.#failure = null; // of another call, whose time was up before
+    }
     return this.#read(asked);
   }
 

@@ -3,11 +3,12 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
+import { lockKeys } from "../../redis/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../conformance/wait.ts";
 import { startProxy } from "../servers/proxy.ts";
 import { startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import { Gate, gated } from "./gated_client.ts";
 
@@ -83,6 +84,35 @@ Deno.test("RedisLock sends no script again for a call that has given up", async 
     await (await lock.acquire("other")).release();
     const again = gates.sent.filter(({ copy }) => copy[0] === "EVAL" && copy[3] === "lock:n");
     assertEquals(again.map(({ script }) => script), ["leave"]);
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock lets a waiter go on whose server answers before its own time is up", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  try {
+    const { client: slow, gates } = gated(client);
+    await using lock = new RedisLock(slow, { unavailableAfterMs: 2_000, ttlMs: 60_000 });
+    const held = await lock.acquire("n");
+    const waiting = [lock.acquire("n"), lock.acquire("n")];
+    for (const call of waiting) call.catch(() => {}); // they are awaited later
+    const { waiting: queue } = lockKeys("lock:", "n");
+    await waitUntil("two wait", async () => await server.command("ZCARD", queue) === 2);
+    await waitUntil("they have asked for a second time", () => gates.sent.length >= 5);
+    const answers = Promise.withResolvers<void>();
+    gates.sent.length = 0;
+    gates.onReply = ({ script }) => script === "ask" ? answers.promise : undefined;
+    await waitUntil("the first one asks", () => gates.sent.length === 1);
+    await pause(1_500);
+    gates.gap(); // the other one asks, too
+    await assertRejects(() => waiting[0]!, LockUnavailableError);
+    answers.resolve();
+    gates.onReply = undefined;
+    await held.release();
+    const lease = await within("it is granted", waiting[1]!);
+    lease.throwIfLost();
   } finally {
     await close();
   }
