@@ -54,10 +54,7 @@ local function queued(me, ticket, left, holder)
   local position, waiters = redis.call('ZRANK', KEYS[2], me) + 1, redis.call('ZCARD', KEYS[2])
   local again = ARGV[9] ~= '0'
   -- Those who ask again keep the queue alive for all; a new one need only see to a new queue.
-  if again or waiters == 1 then
-    redis.call('PEXPIRE', KEYS[2], 30000)
-    redis.call('PEXPIRE', KEYS[3], 30000)
-  end
+  if again or waiters == 1 then keep() end
   local ours = string.find(holder, '^#%x+$', -17) and 1 or 0
   return { 2, now, left, ticket, position, waiters, again and known() or -1, ours }
 end
