@@ -113,8 +113,9 @@ export class ManagedLease implements Lease {
     }
     this.#state = "releasing";
     this.#host.ended(this);
-    this.#releasing = this.#release();
-    return this.#releasing;
+    const releasing = this.#releasing = this.#release();
+    this.#host.background(() => releasing); // disposal waits for it
+    return releasing;
   }
 
   /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */

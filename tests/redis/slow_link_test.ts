@@ -117,3 +117,21 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
     await close();
   }
 });
+
+Deno.test("RedisLock waits at its disposal for a release whose connection has broken", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const url = `redis://${proxy.hostname}:${proxy.port}`;
+  const { client, close } = await openRedisClient("node-redis", url);
+  try {
+    const lock = new RedisLock(client, { ttlMs: 60_000, disposeTimeoutMs: 10_000 });
+    const lease = await lock.acquire("n");
+    proxy.onRequest = () => (proxy.onRequest = undefined, "cut");
+    const released = lease.release();
+    await lock[Symbol.asyncDispose]();
+    assertEquals(await released, true);
+    assertEquals(await server.command("EXISTS", "lock:n"), 0);
+  } finally {
+    await close();
+  }
+});
