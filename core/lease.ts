@@ -21,6 +21,9 @@ export interface LeaseHost {
   ended(lease: ManagedLease): void;
   /** Runs a clean-up. */
   background(task: () => Promise<unknown>): void;
+  /** A release begins that disposal waits for, and ends. */
+  enter(): void;
+  exit(): void;
 }
 
 /** At most this long in ms a renewal is sent early to leave together with others. */
@@ -113,9 +116,7 @@ export class ManagedLease implements Lease {
     }
     this.#state = "releasing";
     this.#host.ended(this);
-    const releasing = this.#releasing = this.#release();
-    this.#host.background(() => releasing); // disposal waits for it
-    return releasing;
+    return this.#releasing = this.#release();
   }
 
   /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */
@@ -242,6 +243,7 @@ export class ManagedLease implements Lease {
 
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#host;
+    this.#host.enter();
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
     let ours = !this.#proof.isStale(clock);
     const leftMs = () => Math.max(0, this.#proof.deadlineMs - clock.now());
@@ -261,6 +263,7 @@ export class ManagedLease implements Lease {
       await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
     }
     this.#state = "released";
+    this.#host.exit();
     return ours;
   }
 
