@@ -22,6 +22,9 @@ export interface LeaseHost {
   ended(lease: ManagedLease): void;
   /** Runs a clean-up. */
   background(task: () => Promise<unknown>): void;
+  /** A release begins that disposal waits for, and ends. */
+  enter(): void;
+  exit(): void;
 }
 
 /** At most this long in ms a renewal is sent early to leave together with others. */
@@ -114,8 +117,7 @@ export class ManagedLease implements Lease {
     }
     this.#state = "releasing";
     this.#host.ended(this);
-    this.#releasing = this.#release();
-    return this.#releasing;
+    return this.#releasing = this.#release();
   }
 
   /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */
@@ -233,33 +235,33 @@ export class ManagedLease implements Lease {
     if (this.#state !== "held") return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
-    else {
-      this.extend(sent, answer.validMs, ttlMs);
-      return true;
-    }
-    return false;
+    else this.extend(sent, answer.validMs, ttlMs);
+    return answer.state === "held";
   }
 
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#host;
+    this.#host.enter();
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
     let ours = !this.#proof.isStale(clock);
-    if (this.#renewing !== null) await this.#renewing;
+    const leftMs = () => Math.max(0, this.#proof.deadlineMs - clock.now());
+    if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
-      const answer = await this.#tryRelease(this.#proof.deadlineMs - clock.now());
+      if (leftMs() === 0) {
+        this.#cleanUp();
+        break;
+      }
+      const answer = await this.#tryRelease(leftMs());
       if (answer.state === "released") ours = true;
       else if (answer.state === "gone") {
         ours &&= sentBefore;
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
       if (answer.state !== "unknown") break;
-      if (clock.now() >= this.#proof.deadlineMs) {
-        this.#cleanUp();
-        break;
-      }
-      await pause(clock, this.#retryDelayMs(), stopped);
+      await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
     }
     this.#state = "released";
+    this.#host.exit();
     return ours;
   }
 

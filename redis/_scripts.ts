@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "1e3593b00deb60a9c60f5eca9b5bdae5d9d5019a",
+  sha1: "56c100493a76c28181a16aafc65c4abc11b1e58a",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -28,6 +28,10 @@ export const ASK: Script = {
     "local function drop(value)",
     "redis.call('ZREM', KEYS[2], value)",
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
+    "end",
+    "local function keep()",
+    "redis.call('PEXPIRE', KEYS[2], 30000)",
+    "redis.call('PEXPIRE', KEYS[3], 30000)",
     "end",
     "local function listens(inbox)",
     "local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:inbox:' .. inbox)",
@@ -66,6 +70,7 @@ export const ASK: Script = {
     "local value = head[1]",
     "if not value and deaf[1] then",
     "for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end",
+    "keep()",
     "return unpack(deaf[1])",
     "end",
     "if not value or value == me then return value end",
@@ -136,10 +141,7 @@ export const ASK: Script = {
     "local function queued(me, ticket, left, holder)",
     "local position, waiters = redis.call('ZRANK', KEYS[2], me) + 1, redis.call('ZCARD', KEYS[2])",
     "local again = ARGV[9] ~= '0'",
-    "if again or waiters == 1 then",
-    "redis.call('PEXPIRE', KEYS[2], 30000)",
-    "redis.call('PEXPIRE', KEYS[3], 30000)",
-    "end",
+    "if again or waiters == 1 then keep() end",
     "local ours = string.find(holder, '^#%x+$', -17) and 1 or 0",
     "return { 2, now, left, ticket, position, waiters, again and known() or -1, ours }",
     "end",
@@ -179,7 +181,7 @@ export const ASK: Script = {
 
 /** `scripts/leave.lua`. */
 export const LEAVE: Script = {
-  sha1: "2a6a1139a53b0b7052909d638ecd6be0694d800a",
+  sha1: "7b02ad40cfc2d64de1bd9b2990c70cb9f4b61e8e",
   source: [
     "local time, now",
     "local function tell(inbox, message)",
@@ -194,6 +196,10 @@ export const LEAVE: Script = {
     "local function drop(value)",
     "redis.call('ZREM', KEYS[2], value)",
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
+    "end",
+    "local function keep()",
+    "redis.call('PEXPIRE', KEYS[2], 30000)",
+    "redis.call('PEXPIRE', KEYS[3], 30000)",
     "end",
     "local function listens(inbox)",
     "local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:inbox:' .. inbox)",
@@ -227,6 +233,7 @@ export const LEAVE: Script = {
     "local value = head[1]",
     "if not value and deaf[1] then",
     "for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end",
+    "keep()",
     "return unpack(deaf[1])",
     "end",
     "if not value or value == me then return value end",
@@ -268,8 +275,11 @@ export const LEAVE: Script = {
     "else",
     "if mine then redis.call('DEL', KEYS[1]) end",
     "if seen[1] then redis.call('HDEL', KEYS[3], 'h') end",
-    "if first then redis.call('ZADD', KEYS[2], ticket, first) end",
-    "if first then told = tell(other, 'r\\n' .. first) end",
+    "if first then",
+    "redis.call('ZADD', KEYS[2], ticket, first)",
+    "keep()",
+    "told = tell(other, 'r\\n' .. first)",
+    "end",
     "end",
     "end",
     "if ARGV[2] ~= '0' then",
@@ -283,7 +293,7 @@ export const LEAVE: Script = {
 
 /** `scripts/query.lua`. */
 export const QUERY: Script = {
-  sha1: "0ab58dd6645faed5e39d02fc5aaf028d4f5a1a6c",
+  sha1: "f47296e19233118d31afd40fed117f53308a6138",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -294,6 +304,10 @@ export const QUERY: Script = {
     "local function drop(value)",
     "redis.call('ZREM', KEYS[2], value)",
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
+    "end",
+    "local function keep()",
+    "redis.call('PEXPIRE', KEYS[2], 30000)",
+    "redis.call('PEXPIRE', KEYS[3], 30000)",
     "end",
     "local function listens(inbox)",
     "local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:inbox:' .. inbox)",
@@ -347,7 +361,7 @@ export const RENEW: Script = {
 
 /** `scripts/steal.lua`. */
 export const STEAL: Script = {
-  sha1: "786bc5475130211948eb0e7427d365abdbc5dc18",
+  sha1: "c47065b2739f4c22f8ac90b2edc7dcbe3c8d7021",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -363,6 +377,10 @@ export const STEAL: Script = {
     "local function drop(value)",
     "redis.call('ZREM', KEYS[2], value)",
     "redis.call('HDEL', KEYS[3], 'd' .. value)",
+    "end",
+    "local function keep()",
+    "redis.call('PEXPIRE', KEYS[2], 30000)",
+    "redis.call('PEXPIRE', KEYS[3], 30000)",
     "end",
     "local function listens(inbox)",
     "local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:inbox:' .. inbox)",
@@ -396,6 +414,7 @@ export const STEAL: Script = {
     "local value = head[1]",
     "if not value and deaf[1] then",
     "for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end",
+    "keep()",
     "return unpack(deaf[1])",
     "end",
     "if not value or value == me then return value end",

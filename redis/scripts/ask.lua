@@ -14,6 +14,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 --#include "_confirm.lua"
 --#include "_grant.lua"
 --#include "_enqueue.lua"
+--#include "_queued.lua"
 if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then return { -1, now } end
 local me = ARGV[1] .. '#' .. ARGV[2]
 local value = redis.call('GET', KEYS[1])

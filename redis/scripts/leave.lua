@@ -28,8 +28,11 @@ if mine or not value then
   else
     if mine then redis.call('DEL', KEYS[1]) end
     if seen[1] then redis.call('HDEL', KEYS[3], 'h') end
-    if first then redis.call('ZADD', KEYS[2], ticket, first) end
-    if first then told = tell(other, 'r\n' .. first) end
+    if first then
+      redis.call('ZADD', KEYS[2], ticket, first)
+      keep()
+      told = tell(other, 'r\n' .. first)
+    end
   end
 end
 if ARGV[2] ~= '0' then

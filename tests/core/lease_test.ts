@@ -196,8 +196,12 @@ Deno.test("Lease.release() is false when the lock was gone at the first answer",
 
 Deno.test("Lease.release() resolves at the deadline at the latest and goes on behind", async () => {
   const { lease, clock, releases, engine } = openLease();
-  const released = lease.release();
-  await clock.pass(PROVABLE_MS + 600);
+  let isOver = false;
+  const released = lease.release().finally(() => isOver = true);
+  await clock.pass(PROVABLE_MS - 1);
+  assert(!isOver);
+  await clock.pass(1);
+  assert(isOver);
   assertEquals(await released, true);
   const before = releases.length;
   await clock.pass(1_000);
@@ -207,6 +211,23 @@ Deno.test("Lease.release() resolves at the deadline at the latest and goes on be
   await clock.pass(10_000);
   assertEquals(releases.length, last, "the clean-up ends when the server has surely let go");
   await engine.close(1_000);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease.release() waits for a renewal, but not beyond the deadline", async () => {
+  const { lease, clock, releases } = openLease({ autoRenew: false });
+  await clock.pass(PROVABLE_MS - 20);
+  const renewed = assertRejects(() => lease.renew(), LockError, "released");
+  let isOver = false;
+  const released = lease.release().finally(() => isOver = true);
+  await clock.pass(20);
+  assert(isOver);
+  assertEquals(await released, true);
+  await clock.pass(600);
+  assert(releases.length > 0, "it is given back behind that");
+  releases.at(-1)!.answer({ state: "released" });
+  await clock.pass(600);
+  await renewed;
   assertEquals(clock.timers, 0);
 });
 
