@@ -137,9 +137,9 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Waits for the lock. See {@linkcode AttachableLock.acquire}. */
-  async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    const lease = await this.#take(name, options, { kind: "wait" });
-    return lease!; // A wait ends with a lease or rejects.
+  acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
+    // A wait ends with a lease or rejects.
+    return this.#take(name, options, { kind: "wait" }) as Promise<Lease>;
   }
 
   /** Takes the lock if it is free. See {@linkcode AttachableLock.tryAcquire}. */
