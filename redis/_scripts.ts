@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "56c100493a76c28181a16aafc65c4abc11b1e58a",
+  sha1: "bffa003028851adc923f7ac4dd93d23f98584e8a",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -111,14 +111,12 @@ export const ASK: Script = {
     "local function enqueue(me, entry, last, proved)",
     "local inbox, brought = ARGV[7], tonumber(ARGV[9])",
     "local ticket, since = parse(entry)",
-    "ticket = tonumber(ticket) or (brought > 0 and brought)",
-    "if not ticket then ticket = redis.call('HINCRBY', KEYS[3], 'n', 1) end",
-    "if brought > 0 then",
-    "ticket = math.min(ticket, brought)",
-    "if brought > (tonumber(last) or 0) then redis.call('HSET', KEYS[3], 'n', brought) end",
-    "end",
+    "last, ticket = tonumber(last) or 0, tonumber(ticket) or (brought > 0 and brought)",
+    "if not ticket then ticket, last = last + 1, last + 1 end",
+    "if brought > 0 then ticket = math.min(ticket, brought) end",
+    "last = math.max(last, brought)",
     "entry = ticket .. ' ' .. (since or now) .. ' ' .. ARGV[6] .. ' ' .. inbox",
-    "redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)",
+    "redis.call('HSET', KEYS[3], 'n', last, 'd' .. me, entry, 'i' .. inbox, now + 6000)",
     "local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))",
     "if proves and not proved then redis.call('HSET', KEYS[3], 'p' .. inbox, '1') end",
     "if proved and not proves then redis.call('HDEL', KEYS[3], 'p' .. inbox) end",
@@ -138,9 +136,9 @@ export const ASK: Script = {
     "end",
     "return count",
     "end",
-    "local function queued(me, ticket, left, holder)",
-    "local position, waiters = redis.call('ZRANK', KEYS[2], me) + 1, redis.call('ZCARD', KEYS[2])",
-    "local again = ARGV[9] ~= '0'",
+    "local function queued(me, ticket, left, holder, isNew)",
+    "local again, waiters = ARGV[9] ~= '0', redis.call('ZCARD', KEYS[2])",
+    "local position = isNew and not again and waiters or redis.call('ZRANK', KEYS[2], me) + 1",
     "if again or waiters == 1 then keep() end",
     "local ours = string.find(holder, '^#%x+$', -17) and 1 or 0",
     "return { 2, now, left, ticket, position, waiters, again and known() or -1, ours }",
@@ -175,13 +173,13 @@ export const ASK: Script = {
     "handOver(first, claim, other)",
     "value, left = first, tonumber(claim)",
     "end",
-    "return wait and queued(me, ticket, left, value) or { 0, now, left }",
+    "return wait and queued(me, ticket, left, value, not seen[2]) or { 0, now, left }",
   ].join("\n"),
 };
 
 /** `scripts/leave.lua`. */
 export const LEAVE: Script = {
-  sha1: "7b02ad40cfc2d64de1bd9b2990c70cb9f4b61e8e",
+  sha1: "201fede07f6bc26437f63b0b5e387d8100a4e150",
   source: [
     "local time, now",
     "local function tell(inbox, message)",
@@ -259,11 +257,11 @@ export const LEAVE: Script = {
     "local mine = value == ARGV[1] and ARGV[4] ~= '1'",
     "local state = mine and 1 or value and -1 or 0",
     "local told = 1",
-    "if ARGV[2] == '0' and redis.call('EXISTS', KEYS[3]) == 0 then",
+    "local seen = redis.call('HMGET', KEYS[3], 'h', 'd' .. ARGV[1], 'n')",
+    "if ARGV[2] == '0' and not seen[3] then -- there is no queue",
     "if mine then redis.call('DEL', KEYS[1]) end",
     "return { state, told }",
     "end",
-    "local seen = redis.call('HMGET', KEYS[3], 'h', 'd' .. ARGV[1])",
     "time = redis.call('TIME')",
     "now = time[1] * 1000 + math.floor(time[2] / 1000)",
     "if seen[2] then drop(ARGV[1]) end",

@@ -20,15 +20,13 @@ end
 local function enqueue(me, entry, last, proved)
   local inbox, brought = ARGV[7], tonumber(ARGV[9])
   local ticket, since = parse(entry)
-  ticket = tonumber(ticket) or (brought > 0 and brought)
-  if not ticket then ticket = redis.call('HINCRBY', KEYS[3], 'n', 1) end
-  if brought > 0 then
-    ticket = math.min(ticket, brought)
-    -- A queue that was lost begins anew behind the tickets that are still about.
-    if brought > (tonumber(last) or 0) then redis.call('HSET', KEYS[3], 'n', brought) end
-  end
+  last, ticket = tonumber(last) or 0, tonumber(ticket) or (brought > 0 and brought)
+  if not ticket then ticket, last = last + 1, last + 1 end
+  if brought > 0 then ticket = math.min(ticket, brought) end
+  -- A queue that was lost begins anew behind the tickets that are still about.
+  last = math.max(last, brought)
   entry = ticket .. ' ' .. (since or now) .. ' ' .. ARGV[6] .. ' ' .. inbox
-  redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)
+  redis.call('HSET', KEYS[3], 'n', last, 'd' .. me, entry, 'i' .. inbox, now + 6000)
   -- One that asks again may have lost its subscription for good: it must not be passed over for ever.
   local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))
   if proves and not proved then redis.call('HSET', KEYS[3], 'p' .. inbox, '1') end

@@ -11,9 +11,10 @@ local function known()
   end
   return count
 end
-local function queued(me, ticket, left, holder)
-  local position, waiters = redis.call('ZRANK', KEYS[2], me) + 1, redis.call('ZCARD', KEYS[2])
-  local again = ARGV[9] ~= '0'
+local function queued(me, ticket, left, holder, isNew)
+  local again, waiters = ARGV[9] ~= '0', redis.call('ZCARD', KEYS[2])
+  -- One that is new, and brings no ticket, is the last.
+  local position = isNew and not again and waiters or redis.call('ZRANK', KEYS[2], me) + 1
   -- Those who ask again keep the queue alive for all; a new one need only see to a new queue.
   if again or waiters == 1 then keep() end
   local ours = string.find(holder, '^#%x+$', -17) and 1 or 0

@@ -45,4 +45,4 @@ if not value then
   handOver(first, claim, other)
   value, left = first, tonumber(claim)
 end
-return wait and queued(me, ticket, left, value) or { 0, now, left }
+return wait and queued(me, ticket, left, value, not seen[2]) or { 0, now, left }
