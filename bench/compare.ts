@@ -44,3 +44,10 @@ export function summary(rows: readonly (readonly number[])[], column: number) {
     most: Math.max(...ratios),
   };
 }
+
+/** A ratio as text, and whether it is over its limit. */
+export function judged(ratio: number, limit: number): { text: string; isWithin: boolean } {
+  const isWithin = ratio <= limit;
+  const verdict = isWithin ? `limit ${limit}` : `OVER its limit of ${limit}`;
+  return { text: `ratio ${ratio.toFixed(2)}, ${verdict}`, isWithin };
+}

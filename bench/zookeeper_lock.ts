@@ -13,10 +13,12 @@ import { preparePrograms } from "../tests/interop/programs.ts";
 import { called, withClient } from "../tests/servers/zookeeper_cleanup.ts";
 import { startZooKeeper } from "../tests/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../zookeeper/mod.ts";
-import { inTurns, summary, timed } from "./compare.ts";
+import { inTurns, judged, summary, timed } from "./compare.ts";
 
 const ROUNDS = 15;
 const STEPS = 400;
+/** The greatest ratio to the least requests that is allowed. */
+const LIMIT = 1.25;
 /** A fresh server is slow: its code is not compiled yet. */
 const WARM_UP_ROUNDS = 5;
 const ROOT = "/bench";
@@ -54,7 +56,8 @@ async function ourCycles(locks: ZooKeeperLock, steps: number): Promise<void> {
 }
 
 /** Ours and the least requests, in one process. */
-async function uncontended(connectString: string): Promise<void> {
+async function uncontended(connectString: string): Promise<boolean> {
+  let ratio = Infinity;
   await withClient(connectString, async (cleanupClient) => {
     const client = cleanupClient as unknown as Client;
     await called<string>("A path", (done) => client.mkdirp(`${ROOT}/least`, done));
@@ -64,12 +67,13 @@ async function uncontended(connectString: string): Promise<void> {
       () => timed(STEPS, (steps) => leastRequests(client, steps)),
     ];
     await inTurns(WARM_UP_ROUNDS, jobs);
-    print(
-      "uncontended acquire and release",
-      ["ours", "least requests"],
-      await inTurns(ROUNDS, jobs),
-    );
+    const rows = await inTurns(ROUNDS, jobs);
+    print("uncontended acquire and release", ["ours", "least requests"], rows);
+    ratio = summary(rows, 1).ratio;
   });
+  const { text, isWithin } = judged(ratio, LIMIT);
+  console.log(`  ${text}`);
+  return isWithin;
 }
 
 /** Ours, Curator and kazoo, each in a process with one session of its own. */
@@ -112,6 +116,6 @@ function print(name: string, titles: readonly string[], rows: readonly number[][
 
 if (import.meta.main) {
   await using server = await startZooKeeper();
-  await uncontended(server.connectString);
+  if (!await uncontended(server.connectString)) Deno.exitCode = 1;
   await besideOthers(server.connectString);
 }

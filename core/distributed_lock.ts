@@ -228,7 +228,8 @@ export interface AttachableAcquireOptions extends AcquireOptions {
   /**
    * An owner id of the caller's own making, to find the lease again with
    * {@linkcode AttachableLock.attach}. It must be unguessable for all who may not release the lock.
-   * 1 to 500 UTF-16 code units without control characters. The same id asked twice in one instance is one lease.
+   * 1 to 500 UTF-16 code units without control characters. The same id asked twice in one instance is
+   * one lease, on the terms (TTL, renewal) of the call that took it.
    */
   ownerId?: string;
   /**

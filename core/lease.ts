@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { attempt } from "./attempt.ts";
 import { type Clock, type Instant, instant, pause, settledWithin } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
@@ -21,6 +22,9 @@ export interface LeaseHost {
   ended(lease: ManagedLease): void;
   /** Runs a clean-up. */
   background(task: () => Promise<unknown>): void;
+  /** A release begins that disposal waits for, and ends. */
+  enter(): void;
+  exit(): void;
 }
 
 /** At most this long in ms a renewal is sent early to leave together with others. */
@@ -100,7 +104,7 @@ export class ManagedLease implements Lease {
       if (this.#actions.renew === undefined) return;
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
-      else if (this.#error === null) {
+      else if (this.#state === "held") { // and not released meanwhile
         await pause(this.#host.clock, this.#retryDelayMs(), this.#host.stopped);
       }
     }
@@ -113,8 +117,7 @@ export class ManagedLease implements Lease {
     }
     this.#state = "releasing";
     this.#host.ended(this);
-    this.#releasing = this.#release();
-    return this.#releasing;
+    return this.#releasing = this.#release();
   }
 
   /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */
@@ -209,7 +212,7 @@ export class ManagedLease implements Lease {
     const sent = instant(clock);
     let held = false;
     this.#unanswered ??= { cause: undefined };
-    const answered = Promise.try(() => this.#actions.renew!(ttlMs)).then(
+    const answered = attempt(() => this.#actions.renew!(ttlMs)).then(
       (answer) => held = this.#onAnswer(sent, ttlMs, answer),
       (cause) => this.#onAnswer(sent, ttlMs, { state: "unknown", cause }),
     );
@@ -232,40 +235,40 @@ export class ManagedLease implements Lease {
     if (this.#state !== "held") return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
-    else {
-      this.extend(sent, answer.validMs, ttlMs);
-      return true;
-    }
-    return false;
+    else this.extend(sent, answer.validMs, ttlMs);
+    return answer.state === "held";
   }
 
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#host;
+    this.#host.enter();
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
     let ours = !this.#proof.isStale(clock);
-    if (this.#renewing !== null) await this.#renewing;
+    const leftMs = () => Math.max(0, this.#proof.deadlineMs - clock.now());
+    if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
-      const answer = await this.#tryRelease(this.#proof.deadlineMs - clock.now());
+      if (leftMs() === 0) {
+        this.#cleanUp();
+        break;
+      }
+      const answer = await this.#tryRelease(leftMs());
       if (answer.state === "released") ours = true;
       else if (answer.state === "gone") {
         ours &&= sentBefore;
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
       if (answer.state !== "unknown") break;
-      if (clock.now() >= this.#proof.deadlineMs) {
-        this.#cleanUp();
-        break;
-      }
-      await pause(clock, this.#retryDelayMs(), stopped);
+      await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
     }
     this.#state = "released";
+    this.#host.exit();
     return ours;
   }
 
   /** One attempt, bounded in time. */
   async #tryRelease(leftMs: number): Promise<ReleaseAnswer> {
     let answer: ReleaseAnswer = { state: "unknown", cause: undefined };
-    const answered = Promise.try(() => this.#actions.release()).then(
+    const answered = attempt(() => this.#actions.release()).then(
       (given) => void (answer = given),
     );
     await settledWithin(this.#host.clock, answered, clamp(leftMs, 1, this.#attemptMs));

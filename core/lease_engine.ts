@@ -26,6 +26,8 @@ export class LeaseEngine {
       due: (dueMs) => this.#arm(dueMs),
       ended: (lease) => this.#forget(lease),
       background: (task) => this.#background.run(task),
+      enter: () => this.#background.enter(),
+      exit: () => this.#background.exit(),
     };
   }
 

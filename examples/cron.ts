@@ -6,7 +6,8 @@
  * milliseconds, so a short job may be over before another process ticks: the lock alone would let that
  * one run it again. Hence the winner holds the lock for half a period, and nobody runs a tick that is
  * more than a quarter away by its own clock. While clocks differ by less than a quarter of a period no
- * tick is run twice. A job that is still at work when the next tick comes skips that one.
+ * tick is run twice. A job that is still at work when the next tick comes skips that one; one that
+ * throws leaves its tick to whoever ticks next.
  *
  * @module
  */

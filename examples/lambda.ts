@@ -26,9 +26,10 @@ const NAME = "transfers";
 
 const log = (error: unknown) => console.error(String(error));
 
-// Once per instance: the connection lives as long as it does.
+// Once per instance: the connection lives as long as it does. Nothing waits for it here: without Redis
+// an instance could not start, and nobody would be told why.
 const client = createClient({ url: env.REDIS_URL ?? "redis://127.0.0.1:6379" }).on("error", log);
-await client.connect();
+client.connect().catch(log);
 const redis = nodeRedis(client);
 const fenced = fencedRedis(redis);
 

@@ -6,6 +6,7 @@
 #
 # The command gets the fencing token in FENCING_TOKEN: whatever it writes to should refuse a smaller
 # one. It is stopped when its lease is lost. Ends with 75 if somebody else has the lock for too long.
+# LOCK_TTL_MS is 15000 unless set: with less, a server that falls silent may be noticed too late.
 set -eu
 : "${LOCK_URL:?}" "${LOCK_TOKEN:?}"
 ttl_ms=${LOCK_TTL_MS:-15000} wait_ms=${LOCK_WAIT_MS:-5000}
@@ -14,6 +15,7 @@ shift
 id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # a new one for each run
 lock=$LOCK_URL/lock/$key/$id
 command=''
+exec 3<&0
 
 # ask METHOD [BODY] [SECONDS]: prints the body, and the status in a line of its own
 ask() {
@@ -50,7 +52,7 @@ answer=$(ask PATCH "{\"ttlMs\":$ttl_ms}")
 [ "$(status "$answer")" = 200 ] || { echo "lost the lock: $answer" >&2; exit 70; }
 FENCING_TOKEN=$(printf '%s\n' "$answer" | sed -n 's/.*"fencingToken":"\([0-9]*\)".*/\1/p')
 export FENCING_TOKEN
-"$@" &
+"$@" <&3 & # as a job in the background it would read nothing else
 command=$!
 
 # Renews at a third of the TTL; 404 is the end, and so is silence of two thirds.

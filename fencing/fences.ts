@@ -92,7 +92,8 @@ export function checkToken(token: unknown): asserts token is bigint {
 }
 
 /**
- * Tokens in the memory of one process: for a resource that lives in it.
+ * Tokens in the memory of one process: for a resource that lives in it. Remembers every resource that
+ * it was asked about, so check first who may name one.
  *
  * @example Usage
  * ```ts

@@ -6,7 +6,7 @@
 import type { Lease } from "../core/distributed_lock.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { leaseLost, problemResponse } from "./problem.ts";
-import { giveBack, workUnder } from "./_work.ts";
+import { giveBack, lossOf, workUnder } from "./_work.ts";
 
 /**
  * Makes a response under a lease, which is given back once: when the response was read to its end,
@@ -20,7 +20,10 @@ export async function respondUnder(
   hasReader: boolean,
   respond: () => Response | Promise<Response>,
 ): Promise<Response> {
-  const outcome = await workUnder(lease, respond, discard);
+  const outcome = await workUnder(lease, respond, (late) => {
+    if (late.state === "done") discard(late.value);
+    else report(settings, late.error);
+  });
   if (outcome.state === "failed") {
     await giveBack(lease);
     throw outcome.error;
@@ -30,7 +33,12 @@ export async function respondUnder(
     await giveBack(lease);
     return problemResponse(leaseLost());
   }
-  return await holdUntilRead(lease, withToken(outcome.value, lease, settings), hasReader);
+  try {
+    return await holdUntilRead(lease, withToken(outcome.value, lease, settings), hasReader);
+  } catch (error) { // it is no response, or has a body that somebody reads
+    await giveBack(lease);
+    throw error;
+  }
 }
 
 /** The response with the fencing token among its headers, if the settings want it there. */
@@ -47,17 +55,18 @@ async function holdUntilRead(
   hasReader: boolean,
 ): Promise<Response> {
   const { body } = response;
-  if (body !== null && !body.locked && hasReader) {
-    const reader = body.getReader();
-    const start = await readAhead(reader);
-    if (Array.isArray(start)) return new Response(heldStream(lease, reader, start), response);
+  if (body === null || body.locked) {
     await giveBack(lease);
-    return new Response(start, response);
+    return response;
   }
+  const reader = body.getReader();
+  const start = await readAhead(reader);
+  const isWhole = !Array.isArray(start);
+  if (!isWhole && hasReader) return new Response(heldStream(lease, reader, start), response);
+  if (!isWhole) reader.cancel().catch(() => {});
   await giveBack(lease);
-  if (body === null || hasReader) return response;
-  discard(response);
-  return new Response(null, response); // a server may stumble over a body that was cancelled
+  // A server may stumble over a body that was cancelled. A whole one has a length, after HEAD too.
+  return new Response(isWhole ? start : null, response);
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
@@ -114,8 +123,10 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
         await end();
         throw error;
       }
+      await lossOf(lease); // known by the clock, before any timer has run
       await end();
-      if (!signal.aborted) controller.close();
+      if (signal.aborted) controller.error(signal.reason);
+      else controller.close();
     },
     async cancel(reason) {
       await reader.cancel(reason).catch(() => {});

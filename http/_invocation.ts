@@ -4,7 +4,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { MIN_TTL_MS } from "../core/validate.ts";
+import { MAX_DURATION_MS, MIN_TTL_MS } from "../core/validate.ts";
 import { InvocationLease, servedMs } from "./_invocation_lease.ts";
 import { type LambdaResponse, refuse } from "./_refusal.ts";
 import { take, type Taken } from "./_take.ts";
@@ -87,7 +87,13 @@ export class Invocation {
 
   /** How long in ms it is until the invocation is killed; by the wall clock. */
   #remainingMs(): number {
-    return this.#parts.context.getRemainingTimeInMillis();
+    const { context } = this.#parts;
+    if (typeof context?.getRemainingTimeInMillis !== "function") {
+      throw new TypeError("Cannot tell how much time is left: pass on Lambda's context");
+    }
+    const remainingMs = context.getRemainingTimeInMillis();
+    // No timer takes more; what is no number is no time.
+    return remainingMs > 0 ? Math.min(remainingMs, MAX_DURATION_MS) : 0;
   }
 
   /** How long in ms a lease may be used. */

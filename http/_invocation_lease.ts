@@ -21,6 +21,9 @@ export interface InvocationLimits {
 /** Shortest time between two renewals, in ms. */
 const MIN_DELAY_MS = 5;
 
+/** Longest time in ms until a thawed instance looks at the clock by itself. */
+const MAX_ARM_MS = 100;
+
 /** What a lease may last at the server, in ms: it is believed less long, for the clocks' drift. */
 export function servedMs({ remainingMs }: Lease): number {
   return (remainingMs + 2) / 0.99;
@@ -87,9 +90,14 @@ export class InvocationLease implements Lease {
   async renew(ttlMs: number = this.#ttlMs): Promise<void> {
     this.throwIfOver();
     const boundMs = this.#boundMs(ttlMs);
-    if (boundMs >= MIN_TTL_MS && boundMs > this.#inner.remainingMs) {
+    if (boundMs < MIN_TTL_MS || boundMs <= this.#inner.remainingMs) {
+      return this.#inner.throwIfLost();
+    }
+    try {
       await this.#inner.renew(boundMs);
-    } else this.#inner.throwIfLost();
+    } finally {
+      this.throwIfOver(); // it was given back then, which is no answer to whoever asks
+    }
   }
 
   async release(): Promise<boolean> {
@@ -140,12 +148,12 @@ export class InvocationLease implements Lease {
     return Math.floor(Math.min(ttlMs, endMs, lateMs));
   }
 
-  /** Timers may fire early by a fraction of a ms. */
+  /** Timers may fire early by a fraction of a ms, and late by the time that a process was frozen. */
   #arm(): void {
     this.#cancelEnd = this.#clock.schedule(() => {
       this.#settle();
       if (this.#isHeld) this.#arm();
-    }, Math.max(1, this.#limits.leftMs()));
+    }, Math.min(Math.max(1, this.#limits.leftMs()), MAX_ARM_MS));
   }
 
   /** When a third of it is over, as the lease engine does; it is not to renew beyond the invocation. */

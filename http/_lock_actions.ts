@@ -23,10 +23,16 @@ type Answer = Readonly<Record<string, unknown>>;
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
 /** How often a lease is looked for that other servers take over at the same time. */
 const ATTEMPTS = 10;
+/** What they wait between, in ms: more each time, and by chance, so that not all come back at once. */
+const BACK_OFF_MS = 5;
 /** How long in ms an answer may take; what goes on behind it ends with the lease. */
 const ANSWER_MS = 5_000;
 /** How long in ms a refusal may wait to learn the holder's TTL. */
 const QUERY_MS = 500;
+/** Why a request gives up after all attempts. */
+const RESTLESS = "The lease was taken over by other servers again and again";
+/** Why one gives up that has no answer. */
+const SILENT = "Redis does not answer in time";
 /** When to come back if the holder's TTL is not known, in ms. */
 const UNKNOWN_TTL_MS = 1_000;
 
@@ -46,13 +52,15 @@ async function acquire(asked: LockRequest): Promise<Answer> {
   const { lock } = asked;
   const options = { ...LEASE, ownerId, ttlMs };
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    wait.throwIfGone();
     // Not under the client's signal: a repeated request that is cut off must not give back what the
     // first one has got.
     const lease = await lock.tryAcquire(key, options) ?? await wait.for(lock, key, options);
     // It may be a lease that this process remembers: only the service knows whether it is held.
     if (await isRenewed(lease, ttlMs)) return described(lease);
+    await backOff(attempt);
   }
-  throw unknownOutcome();
+  throw unknownOutcome(RESTLESS);
 }
 
 async function renew(asked: LockRequest): Promise<Answer> {
@@ -62,8 +70,9 @@ async function renew(asked: LockRequest): Promise<Answer> {
     const lease = await asked.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
     if (await isRenewed(lease, ttlMs)) return described(lease);
+    await backOff(attempt);
   }
-  throw unknownOutcome();
+  throw unknownOutcome(RESTLESS);
 }
 
 async function release(asked: LockRequest): Promise<Answer> {
@@ -73,8 +82,9 @@ async function release(asked: LockRequest): Promise<Answer> {
     const lease = await asked.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
     if (await answered(lease.release())) return { key, released: true };
+    await backOff(attempt);
   }
-  throw unknownOutcome();
+  throw unknownOutcome(RESTLESS);
 }
 
 async function query(asked: LockRequest): Promise<Answer> {
@@ -93,22 +103,29 @@ async function refuse({ request }: LockRequest): Promise<Answer> {
 /** A wait that ends by its time, with the client or with the server. */
 class Wait {
   readonly #controller = new AbortController();
+  readonly #gone: AbortSignal;
   readonly #ends: readonly AbortSignal[];
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #ms: number;
   #isOver = false;
 
-  constructor(ms: number, ...ends: AbortSignal[]) {
+  constructor(ms: number, gone: AbortSignal, closing: AbortSignal) {
     this.#ms = ms;
-    this.#ends = ends;
-    for (const end of ends) end.addEventListener("abort", this.#end);
-    if (ends.some(({ aborted }) => aborted)) this.#end();
+    this.#gone = gone;
+    this.#ends = [gone, closing];
+    for (const end of this.#ends) end.addEventListener("abort", this.#end);
+    if (this.#ends.some(({ aborted }) => aborted)) this.#end();
     if (ms > 0) {
       this.#timer = setTimeout(() => {
         this.#isOver = true;
         this.#end();
       }, ms);
     }
+  }
+
+  /** Nobody would learn of a lease that was asked for from now on. */
+  throwIfGone(): void {
+    if (this.#gone.aborted) throw unknownOutcome();
   }
 
   /** Waits for the lock, which somebody else holds. */
@@ -126,7 +143,7 @@ class Wait {
     }
     if (!this.#isOver) throw unknownOutcome(); // the server closes, or nobody reads this
     const leftMs = await remainingMs(lock, key);
-    throw leftMs === null ? unknownOutcome() : busy(leftMs);
+    throw leftMs === null ? unknownOutcome(SILENT) : busy(leftMs);
   }
 
   [Symbol.dispose](): void {
@@ -156,10 +173,15 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
   }
 }
 
+function backOff(attempt: number): Promise<void> {
+  const ms = attempt * BACK_OFF_MS * Math.random();
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
 /** Waits for an answer of the service, but not as long as a lease may last. */
 function answered<T>(answer: Promise<T>): Promise<T> {
   return before(ANSWER_MS, answer, () => {
-    throw unknownOutcome();
+    throw unknownOutcome(SILENT);
   });
 }
 

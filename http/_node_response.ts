@@ -10,8 +10,8 @@ import { giveBack } from "./_work.ts";
 export interface NodeResponse {
   /** Ends the response; replaced to see it. */
   end: (...args: never[]) => unknown;
-  /** Listens for its end, whatever it was. */
-  on(event: "close", listener: () => void): unknown;
+  /** Listens for its end, whatever it was, and for a stream that is to fill it. */
+  on(event: "close" | "pipe", listener: () => void): unknown;
   /** Breaks the connection. */
   destroy(): unknown;
   /** Whether the connection is closed. */
@@ -29,12 +29,14 @@ export class ResponseWatch {
   readonly #gone = new AbortController();
   #isOver = false;
   #isComplete = false;
+  #isPiped = false;
   #onOver: () => Promise<void> | undefined = () => undefined;
 
   constructor(response: NodeResponse) {
     this.#response = response;
     if (response.destroyed) this.#close();
     else response.on("close", () => this.#close());
+    response.on("pipe", () => this.#isPiped = true);
     this.#watchEnd();
   }
 
@@ -45,7 +47,7 @@ export class ResponseWatch {
 
   /** Whether it is too late for another response. */
   get hasBegun(): boolean {
-    return this.#response.headersSent;
+    return this.#isPiped || this.#response.headersSent;
   }
 
   /** Calls back when the response is over; at once if it is. Its end is sent after what is returned. */
@@ -73,8 +75,8 @@ export class ResponseWatch {
     };
     response.end = (...args) => {
       if (isPending) return response;
-      this.#isComplete = true;
       const freed = this.#finish();
+      this.#isComplete = true;
       if (freed === undefined) return endNow(args);
       isPending = true;
       freed.then(() => endNow(args)).catch(() => response.destroy());
@@ -108,6 +110,7 @@ export class ResponseHold {
   #isWorking: boolean;
   #isOver = false;
   #isAnswered = false;
+  #isSending = false;
   #endsWithAnswer = false;
   #wakes: (() => void)[] = [];
   #freed: Promise<void> | undefined;
@@ -122,6 +125,7 @@ export class ResponseHold {
     this.#onLost = onLost;
     this.#isWorking = isWorking;
     watch.onOver(() => {
+      if (watch.hasBegun) void lease.signal; // tells of a loss by the clock, before any timer has run
       this.#isOver = true;
       return this.#wakes.length > 0 && watch.hasBegun ? this.#wake() : this.#giveBack();
     });
@@ -153,6 +157,16 @@ export class ResponseHold {
     if (this.#endsWithAnswer) this.done();
   }
 
+  /** Whether there will be a response, or is one. */
+  get isAnswered(): boolean {
+    return this.#isAnswered;
+  }
+
+  /** The response is made, or in the handler's hands: from now on a loss can only break it off. */
+  sending(): void {
+    this.#isSending = true;
+  }
+
   /** Calls back when the response is made but not yet sent: the handler waits for it, perhaps to end. */
   beforeEnd(callback: () => void): void {
     this.#wakes.push(callback);
@@ -167,7 +181,7 @@ export class ResponseHold {
 
   readonly #lose = (): void => {
     if (this.#freed !== undefined) return;
-    if (this.#watch.hasBegun) this.#watch.breakOff();
+    if (this.#watch.hasBegun || this.#isSending) this.#watch.breakOff();
     else if (!this.#isAnswered) this.#onLost();
   };
 

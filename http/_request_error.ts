@@ -19,8 +19,8 @@ export class RequestError extends Error {
   /** What the client is told. */
   readonly problem: Problem;
 
-  constructor(kind: ProblemKind, details: ProblemDetails, additions?: Additions) {
-    super(details.detail ?? details.title);
+  constructor(kind: ProblemKind, details: ProblemDetails, additions?: Additions, cause?: unknown) {
+    super(details.detail ?? details.title, { cause });
     this.problem = extend(problem(kind, details), additions);
   }
 }
@@ -38,14 +38,19 @@ export function badRequest(detail: string): RequestError {
   return new RequestError("bad-request", { status: 400, title: "Bad request", detail });
 }
 
-/** Nothing is known of what was asked for: unlike in front of a handler, it may have been done. */
-export function unknownOutcome(): RequestError {
-  return new RequestError("unavailable", {
+/**
+ * Nothing is known of what was asked for: unlike in front of a handler, it may have been done.
+ *
+ * @param cause What the logs are told, if that is of interest.
+ */
+export function unknownOutcome(cause?: string): RequestError {
+  const details = {
     status: 503,
     title: "Lock service unavailable",
     detail: "It is not known whether anything was done: repeat the request",
     retryAfterMs: 1_000,
-  });
+  };
+  return new RequestError("unavailable", details, {}, cause && new Error(cause));
 }
 
 /** An error that names the status of its response, below 500: meant for the client. */
@@ -63,7 +68,10 @@ export function isHttpError(error: unknown): error is HttpError {
 
 /** What a client learns of an error: what it did wrong, and nothing of what went wrong here. */
 export function problemOf(error: unknown, report: (error: unknown) => void): Problem {
-  if (error instanceof RequestError) return error.problem;
+  if (error instanceof RequestError) {
+    if (error.cause) report(error.cause);
+    return error.problem;
+  }
   if (isHttpError(error)) return refusal(error);
   // The lock's own limits for keys, which may be narrower than those of a name.
   if (error instanceof RangeError) return badRequest(error.message).problem;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { attempt } from "../core/attempt.ts";
 import type { Lease } from "../core/distributed_lock.ts";
 
 /** How work under a lease ended. */
@@ -13,19 +14,21 @@ export type Outcome<T> =
   | { readonly state: "lost"; readonly error: unknown };
 
 /**
- * Does the work; its loss of the lease is an outcome at once, even if the work takes no notice.
+ * Does the work; its loss of the lease is an outcome at once, even if the work takes no notice. Work
+ * whose lease is lost before it begins never does.
  *
- * @param onLate Gets what the work results in after that.
+ * @param onLate Gets what the work comes to after that, unless it fails because of the loss.
  */
 export async function workUnder<T>(
   lease: Lease,
   work: () => T | Promise<T>,
-  onLate: (value: T) => void = () => {},
+  onLate: (late: Outcome<T>) => void = () => {},
 ): Promise<Outcome<T>> {
   const { signal } = lease;
+  if (signal.aborted) return { state: "lost", error: signal.reason };
   const { promise: lost, resolve: lose } = Promise.withResolvers<Outcome<T>>();
   const onAbort = () => lose({ state: "lost", error: signal.reason });
-  const working = Promise.try(work).then(
+  const working = attempt(work).then(
     (value): Outcome<T> => ({ state: "done", value }),
     (error): Outcome<T> => ({ state: "failed", error }),
   );
@@ -35,9 +38,15 @@ export async function workUnder<T>(
   const loss = outcome.state === "lost" ? null : await lossOf(lease);
   if (outcome.state !== "lost" && loss === null) return outcome;
   working.then((late) => {
-    if (late.state === "done") onLate(late.value);
+    if (late.state === "failed" && stemsFrom(late.error, signal.reason)) return;
+    onLate(late);
   });
   return outcome.state === "lost" ? outcome : { state: "lost", error: loss };
+}
+
+/** Whether it is the error, or what a function threw that was aborted by it. */
+function stemsFrom(error: unknown, reason: unknown): boolean {
+  return error === reason || error instanceof Error && error.cause === reason;
 }
 
 /**

@@ -18,7 +18,16 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { type NodeResponse, ResponseHold, ResponseWatch } from "./_node_response.ts";
+import {
+  discard,
+  endAfterAnswer,
+  type FastifyLockReply,
+  isThenable,
+  prepare,
+  sendNow,
+  tellOfAnswer,
+} from "./_fastify_reply.ts";
+import { ResponseHold, ResponseWatch } from "./_node_response.ts";
 import { nameOf, take } from "./_take.ts";
 import { lossOf } from "./_work.ts";
 import {
@@ -29,8 +38,9 @@ import {
   readSettings,
   report,
 } from "./options.ts";
-import { leaseLost, type Problem } from "./problem.ts";
+import { CLIENT_GONE, leaseLost } from "./problem.ts";
 
+export type { FastifyLockReply } from "./_fastify_reply.ts";
 export type { NodeResponse } from "./_node_response.ts";
 export {
   type Authorization,
@@ -56,28 +66,6 @@ export interface FastifyLockRequest {
   readonly url: string;
   /** The headers. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-}
-
-/** What is used of a Fastify reply. */
-export interface FastifyLockReply {
-  /** The response of `node:http`. */
-  readonly raw: NodeResponse;
-  /** Whether a response is under way. */
-  readonly sent: boolean;
-  /** Sets the status. */
-  code(status: number): unknown;
-  /** Sets headers. */
-  headers(values: Record<string, string>): unknown;
-  /** Sets a header. */
-  header(name: string, value: string): unknown;
-  /** Takes a header back. */
-  removeHeader(name: string): unknown;
-  /** Sends a response; replaced to see it. */
-  send: (payload?: unknown) => unknown;
-  /** Leaves the response to the handler; replaced to see it. */
-  hijack: () => unknown;
-  /** Waits until the response was sent; replaced, as handlers return their reply. */
-  then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
 /** What is used of a Fastify route. */
@@ -130,6 +118,7 @@ type Request = FastifyLockRequest & { lease: Lease | null };
 type Reply = FastifyLockReply;
 /** Which requests hold a lock. */
 type Holds = WeakMap<FastifyLockRequest, ResponseHold>;
+type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
 
 /**
  * A plugin that decorates the instance with `locks` and each request with `lease`, and takes the lock
@@ -191,7 +180,10 @@ function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
       const hold = holds.get(request);
       if (hold === undefined) return payload;
       const loss = await lossOf(hold.lease);
-      if (loss === null) return payload;
+      if (loss === null) {
+        hold.sending();
+        return payload;
+      }
       report(settings, loss);
       discard(payload);
       return prepare(reply, leaseLost());
@@ -207,21 +199,24 @@ function takeBefore({ lock, key, settings }: RouteLock, holds: Holds) {
     const watch = new ResponseWatch(reply.raw);
     const taken = await take(lock, name, settings, watch.gone);
     if (taken.state === "unlocked") return undefined;
-    if (taken.state === "gone") return reply.send();
+    if (taken.state === "gone") {
+      reply.code(CLIENT_GONE);
+      return reply.send();
+    }
     if (taken.state === "refused") return reply.send(prepare(reply, taken.problem));
     const { lease } = taken;
     request.lease = lease;
     const { fencingHeader } = settings;
     if (fencingHeader !== undefined) reply.header(fencingHeader, String(lease.fencingToken));
     const onLost = () => {
-      if (!reply.sent) reply.send(prepare(reply, leaseLost()));
+      if (reply.sent) return;
+      report(settings, lease.signal.reason);
+      sendNow(reply, leaseLost());
     };
     holds.set(request, new ResponseHold(lease, watch, false, onLost));
     return undefined;
   };
 }
-
-type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
 
 /** Tells when the handler is at work, and when no more. */
 function wrapHandler(handler: Handler, holds: Holds): Handler {
@@ -229,7 +224,7 @@ function wrapHandler(handler: Handler, holds: Holds): Handler {
     const hold = holds.get(request);
     if (hold === undefined) return handler.call(this, request, reply);
     hold.work();
-    tellOfAnswer(reply, hold);
+    const untilSent = tellOfAnswer(reply, hold);
     let result: unknown;
     try {
       result = handler.call(this, request, reply);
@@ -237,51 +232,12 @@ function wrapHandler(handler: Handler, holds: Holds): Handler {
       hold.done();
       throw error;
     }
-    if (isThenable(result)) result.then(() => hold.done(), () => hold.done());
-    else if (result !== undefined || reply.sent) hold.done();
+    if (isThenable(result)) {
+      result.then(() => hold.done(), () => hold.done());
+      return endAfterAnswer(result, hold, untilSent);
+    }
+    if (result !== undefined || reply.sent) hold.done();
     else hold.doneWhenAnswered(); // it will call reply.send() later
     return result;
   };
-}
-
-/** Tells when there will be an answer: hooks may take their time before anything is sent. */
-function tellOfAnswer(reply: Reply, hold: ResponseHold): void {
-  const { send, hijack, then } = reply;
-  reply.send = (payload) => {
-    hold.answered();
-    return send.call(reply, payload);
-  };
-  reply.hijack = () => {
-    hold.answered();
-    return hijack.call(reply);
-  };
-  // A handler that returns its reply waits for the end, which waits for the handler.
-  reply.then = (onSent, onError) => {
-    let isTold = false;
-    const once = <A extends unknown[]>(tell: (...args: A) => void) => (...args: A) => {
-      if (isTold) return;
-      isTold = true;
-      tell(...args);
-    };
-    hold.beforeEnd(once(onSent));
-    then.call(reply, once(onSent), once(onError));
-  };
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | undefined)?.then === "function";
-}
-
-/** Makes the reply a problem; returns its payload. */
-function prepare(reply: Reply, { status, headers, body }: Problem): string {
-  reply.code(status);
-  reply.removeHeader("content-length");
-  reply.headers({ ...headers });
-  return body;
-}
-
-/** A stream that will not be sent may stop. */
-function discard(payload: unknown): void {
-  if (payload instanceof ReadableStream && !payload.locked) payload.cancel().catch(() => {});
-  else (payload as { destroy?: () => void } | null | undefined)?.destroy?.();
 }

@@ -7,10 +7,7 @@ import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { respondUnder } from "./_held_response.ts";
 import { nameOf, take } from "./_take.ts";
 import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
-import { problemResponse } from "./problem.ts";
-
-/** What nginx answers a client that went away; nobody reads it. */
-const CLIENT_GONE = 499;
+import { CLIENT_GONE, problemResponse } from "./problem.ts";
 
 /** Options of {@linkcode exclusive} for handlers that always have a lease. */
 export interface ExclusiveOptions extends HoldOptions {

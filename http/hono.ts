@@ -20,10 +20,7 @@ import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { respondUnder } from "./_held_response.ts";
 import { nameOf, take } from "./_take.ts";
 import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
-import { problemResponse } from "./problem.ts";
-
-/** What nginx answers a client that went away; nobody reads it. */
-const CLIENT_GONE = 499;
+import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./problem.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
@@ -51,8 +48,6 @@ export interface HonoContext {
   };
   /** The response, once a handler has made it. */
   res: Response;
-  /** What a handler threw, if its response came from the error handler. */
-  readonly error: Error | undefined;
   /** Sets a variable. */
   set: (name: never, value: never) => void;
 }
@@ -100,11 +95,21 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     if (taken.state === "unlocked") return await next();
     const { lease } = taken;
     (c as { set(name: string, value: Lease): void }).set("lease", lease);
+    let isAnswered = false;
     const response = await respondUnder(lease, settings, raw.method !== "HEAD", async () => {
       await next();
-      return c.res;
+      // Who is late finds our answer there, which is not to be thrown away.
+      return isAnswered ? new Response() : c.res;
     });
-    (c as { res: Response | undefined }).res = undefined; // else Hono copies its headers
+    isAnswered = true;
+    if (lease.signal.aborted) keepHeaders(c.res, response);
+    (c as { res: Response | undefined }).res = undefined; // else Hono copies all headers
     c.res = response;
   };
+}
+
+/** A refusal has the headers that other middleware has set for any response, as CORS does. */
+function keepHeaders(from: Response, { headers }: Response): void {
+  const ours = new Set<string>([...headers.keys(), ...BODY_HEADERS]);
+  for (const [name, value] of from.headers) if (!ours.has(name)) headers.append(name, value);
 }

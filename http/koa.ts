@@ -27,7 +27,7 @@ import {
   readSettings,
   report,
 } from "./options.ts";
-import { leaseLost, type Problem } from "./problem.ts";
+import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./problem.ts";
 
 export type { NodeResponse } from "./_node_response.ts";
 
@@ -41,6 +41,8 @@ export interface KoaContext {
   readonly method: string;
   /** The response of `node:http`. */
   readonly res: NodeResponse;
+  /** False if the handler writes the response by itself. */
+  respond?: boolean | undefined;
   /** The status of the response. */
   status: number;
   /** The body of the response. */
@@ -49,6 +51,8 @@ export interface KoaContext {
   get(field: string): string;
   /** Sets a header of the response. */
   set(field: string, value: string): void;
+  /** Takes a header of the response back. */
+  remove(field: string): void;
 }
 
 /** Options of {@linkcode koaLock}. */
@@ -90,6 +94,7 @@ export function koaLock<Context extends KoaContext = KoaContext>(
     const watch = new ResponseWatch(ctx.res);
     const taken = await take(lock, name, settings, watch.gone);
     if (taken.state === "refused") answer(ctx, taken.problem);
+    else if (taken.state === "gone") ctx.status = CLIENT_GONE;
     else if (taken.state === "unlocked") await next();
     else if (taken.state === "held") await runUnder(taken.lease, ctx, next, watch, settings);
   };
@@ -105,16 +110,26 @@ async function runUnder(
   ctx.state.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
-  const hold = new ResponseHold(lease, watch, true, () => {});
-  const outcome = await workUnder(lease, next);
+  let isAtWork = true;
+  const refuse = (error: unknown) => {
+    report(settings, error);
+    if (!watch.hasBegun && ctx.respond !== false) answer(ctx, leaseLost());
+  };
+  const hold = new ResponseHold(lease, watch, isAtWork, () => {
+    if (ctx.respond === false) watch.breakOff(); // nobody sends what we answer
+    else if (!isAtWork) refuse(lease.signal.reason);
+  });
+  const outcome = await workUnder(lease, next, (late) => {
+    if (late.state !== "done") report(settings, late.error);
+  });
+  isAtWork = false;
   hold.done();
   if (outcome.state === "failed") throw outcome.error;
-  if (outcome.state === "done") return;
-  report(settings, outcome.error);
-  if (!watch.hasBegun) answer(ctx, leaseLost());
+  if (outcome.state === "lost") refuse(outcome.error);
 }
 
 function answer(ctx: KoaContext, { status, headers, body }: Problem): void {
+  for (const name of BODY_HEADERS) ctx.remove(name);
   ctx.status = status;
   ctx.body = body;
   for (const [name, value] of Object.entries(headers)) ctx.set(name, value);

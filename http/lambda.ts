@@ -1,5 +1,5 @@
 /**
- * AWS Lambda handlers under a lock.
+ * AWS Lambda handlers under a lock: on its runtimes from Node 22 on, and on Deno.
  *
  * @example Usage
  * ```ts

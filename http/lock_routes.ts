@@ -53,7 +53,10 @@ export interface LockRoutesOptions {
    * @default {30000}
    */
   maxWaitMs?: number;
-  /** Gets the error behind each 500 and 503, for your logs. Responses tell nothing of it. */
+  /**
+   * Gets the error behind each 500 and 503, for your logs, unless the server closes. Responses tell
+   * nothing of it.
+   */
   onError?: (error: unknown) => void;
 }
 

@@ -36,7 +36,10 @@ export interface HoldOptions {
   maxHoldMs?: number;
   /** The name of a response header for the fencing token; none unless given. */
   fencingHeader?: string;
-  /** Gets the error behind each 503, for your logs. Responses tell nothing of it. */
+  /**
+   * Gets the error behind each 503, for your logs; responses tell nothing of it. Gets also what a
+   * handler throws after its 503 for a lost lease, where the framework does not hear of it.
+   */
   onError?: (error: unknown) => void;
 }
 

@@ -8,6 +8,19 @@
 /** The media type of a problem. */
 export const PROBLEM_TYPE = "application/problem+json";
 
+/** What nginx answers a client that went away; nobody reads it. */
+export const CLIENT_GONE = 499;
+
+/** Headers that tell of the body that a problem takes the place of. */
+export const BODY_HEADERS = [
+  "content-disposition",
+  "content-encoding",
+  "content-length",
+  "content-range",
+  "etag",
+  "last-modified",
+] as const;
+
 /** What can be wrong: the end of the problem's `type`. */
 export type ProblemKind =
   | "busy"
@@ -48,13 +61,16 @@ export interface ProblemDetails {
 
 /** Makes a problem. */
 export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
-  const { status, title, detail, retryAfterMs } = details;
+  const { status, title, detail } = details;
+  const retryAfterMs = details.retryAfterMs === undefined
+    ? undefined
+    : Math.ceil(details.retryAfterMs);
   const body = JSON.stringify({
     type: `urn:holdfast:problem:${kind}`,
     title,
     status,
     detail,
-    retryAfterMs: retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs),
+    retryAfterMs,
   });
   const headers: Record<string, string> = {
     "content-type": PROBLEM_TYPE,

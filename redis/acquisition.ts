@@ -5,52 +5,17 @@
  */
 import { abortable } from "../core/abort.ts";
 import { type Instant, instant, pause } from "../core/clock.ts";
-import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
-import { type Grant, grantDeadlineMs } from "../core/grant.ts";
+import { type Grant, grantDeadlineMs, type ReleaseAnswer } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import type { LeaseEngine } from "../core/lease_engine.ts";
-import type { Asked, AskMode, RedisCommands } from "./commands.ts";
+import type { AcquisitionHost, AcquisitionRequest, Receiver } from "./acquisition_request.ts";
 import { CallTrace, TOMBSTONE_MS } from "./call_trace.ts";
-import type { Inbox } from "./inbox.ts";
-import type { LockKeys } from "./keys.ts";
-import { type Owner, ownerValue } from "./owner_value.ts";
-import { type Patience, RETRY_MS } from "./patience.ts";
+import type { Asked } from "./commands.ts";
+import { ownerValue } from "./owner_value.ts";
+import { RETRY_MS } from "./patience.ts";
 import type { GrantMessage, InboxMessage, Left, Queued } from "./replies.ts";
 import { claimStartMs } from "./waiting.ts";
-import type { Waiter, WaitingRooms } from "./waiting_room.ts";
-
-/** What the acquisitions of one instance share. */
-export interface AcquisitionHost {
-  readonly engine: LeaseEngine;
-  readonly commands: RedisCommands;
-  readonly inbox: Inbox;
-  readonly rooms: WaitingRooms;
-  /** Who gets the messages for an owner value. */
-  readonly receivers: Map<string, Acquisition>;
-  /** Gives the lock back, unless it is to stay, and leaves the queue, as the options say. */
-  leave(keys: LockKeys, value: string, tombstoneMs: number, keeps?: boolean): Promise<Left>;
-}
-
-/** What the caller wants. */
-export interface AcquisitionRequest {
-  readonly name: string;
-  readonly keys: LockKeys;
-  readonly owner: Owner;
-  readonly ttlMs: number;
-  readonly mode: AskMode;
-  readonly autoRenew: boolean;
-  readonly maxHoldMs: number | undefined;
-  readonly outlivesDisposal: boolean;
-  readonly patience: Patience;
-  /** The caller's own signal and disposal. */
-  readonly signal: AbortSignal;
-  /** The caller's own signal. */
-  readonly ownSignal: AbortSignal | undefined;
-  readonly onWait: (info: WaitInfo) => void;
-  /** Called when the lease is given back or lost. */
-  readonly onEnd: (() => void) | undefined;
-}
+import type { Waiter } from "./waiting_room.ts";
 
 /** How one step of an acquisition ended. */
 type Outcome =
@@ -66,7 +31,7 @@ const AGAIN: Outcome = { kind: "again" };
  * waits in the queue for a grant. At most one ask is without an answer at any time, so that a client's
  * offline queue cannot grow.
  */
-export class Acquisition implements Waiter {
+export class Acquisition implements Waiter, Receiver {
   readonly #host: AcquisitionHost;
   readonly #request: AcquisitionRequest;
   readonly #value: string;
@@ -190,8 +155,12 @@ export class Acquisition implements Waiter {
     signal.throwIfAborted();
     if (!asked) return AGAIN;
     if (this.#isStolen) return AGAIN;
-    // A grant that is always known too late is no answer to the caller.
-    if (asked.answer.state !== "granted") patience.answered();
+    // A grant that is always known too late, or an ask that always comes too late, is no answer.
+    const { state } = asked.answer;
+    if (state !== "granted" && state !== "late") {
+      patience.answered();
+      this.#failure = null; // of another call, whose time was up before
+    }
     return this.#read(asked);
   }
 
@@ -208,10 +177,11 @@ export class Acquisition implements Waiter {
   }
 
   #send(): Promise<Asked> {
-    const { commands, inbox } = this.#host;
+    const { commands, inbox, receivers } = this.#host;
     const { keys, owner, ttlMs, mode, signal } = this.#request;
     const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
-    const isWanted = () => !signal.aborted && this.#lease === null;
+    const isWanted = () =>
+      !signal.aborted && this.#lease === null && receivers.get(this.#value) === this;
     const ask = { keys, owner, ttlMs, mode, ...place };
     return this.#trace.follow(keys, () => commands.ask(ask, isWanted));
   }
@@ -226,6 +196,7 @@ export class Acquisition implements Waiter {
       case "held":
         return { kind: "held" };
       case "late":
+        this.#request.patience.check();
         return AGAIN; // now the server's clock is known
       case "ended":
         throw new LockError(
@@ -266,13 +237,22 @@ export class Acquisition implements Waiter {
         renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
         release: () => {
           onEnd?.();
-          return this.#leave().then(({ answer }) => answer);
+          return this.#giveBack();
         },
       },
     );
     if (lease !== null) return { kind: "lease", lease };
     patience.check();
     return AGAIN; // known too late: the same owner asks again
+  }
+
+  /** One attempt to release. That the lock is gone may be what a copy of it has found. */
+  async #giveBack(): Promise<ReleaseAnswer> {
+    const { commands } = this.#host;
+    const { epoch } = commands;
+    const { answer } = await this.#leave();
+    if (answer.state !== "gone" || commands.epoch === epoch) return answer;
+    return { state: "unknown", cause: new Error("The connection has changed meanwhile") };
   }
 
   /** One attempt to give back what the server knows of us. */

@@ -20,7 +20,8 @@ import { Lifetime } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner.ts";
 import { request, type RequestArguments } from "../core/request.ts";
 import { checkAttachableOptions, checkName, checkOwnerId } from "../core/validate.ts";
-import { Acquisition, type AcquisitionHost } from "./acquisition.ts";
+import { Acquisition } from "./acquisition.ts";
+import type { AcquisitionHost, Receiver } from "./acquisition_request.ts";
 import type { RedisClient } from "./client.ts";
 import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./commands.ts";
 import { Inbox } from "./inbox.ts";
@@ -85,7 +86,7 @@ export class RedisLock implements AttachableLock {
   readonly #commands: RedisCommands;
   readonly #lifetime: Lifetime;
   readonly #owned = new OwnedLeases();
-  readonly #receivers = new Map<string, Acquisition>();
+  readonly #receivers = new Map<string, Receiver>();
   readonly #rooms: WaitingRooms;
   readonly #inbox: Inbox;
   readonly #host: AcquisitionHost;
@@ -136,9 +137,9 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Waits for the lock. See {@linkcode AttachableLock.acquire}. */
-  async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    const lease = await this.#take(name, options, { kind: "wait" });
-    return lease!; // A wait ends with a lease or rejects.
+  acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
+    // A wait ends with a lease or rejects.
+    return this.#take(name, options, { kind: "wait" }) as Promise<Lease>;
   }
 
   /** Takes the lock if it is free. See {@linkcode AttachableLock.tryAcquire}. */
@@ -223,7 +224,7 @@ export class RedisLock implements AttachableLock {
     const signal = this.#lifetime.waitSignal(options.signal);
     const isOwned = options.ownerId !== undefined;
     const ownerId = options.ownerId ?? makeOwnerId(this.#lifetime.label);
-    const start = (onWait?: () => void) => {
+    const start = (events?: { onWait(): void; onEnd(): void }) => {
       const call = new Acquisition(this.#host, {
         name,
         keys,
@@ -236,8 +237,8 @@ export class RedisLock implements AttachableLock {
         patience: this.#patience(name, signal),
         signal,
         ownSignal: options.signal,
-        onWait: (info) => (onWait?.(), options.onWait?.(info)),
-        onEnd: isOwned ? () => this.#owned.forget(name, ownerId) : undefined,
+        onWait: (info) => (events?.onWait(), options.onWait?.(info)),
+        onEnd: events?.onEnd,
       }).run();
       this.#warnings.checkMemoryAfter(call);
       return call;
@@ -282,11 +283,7 @@ export class RedisLock implements AttachableLock {
   ): Promise<Left> {
     const { handoff } = this.#options;
     const left = await this.#commands.leave(keys, value, tombstoneMs, handoff, keeps);
-    if (!left.told) {
-      this.#warnings.say(
-        'Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling',
-      );
-    }
+    if (!left.told) this.#warnings.untold();
     return left;
   }
 

@@ -22,8 +22,8 @@ export interface JoinOptions {
   /** Whether to wait for a call that waits. */
   readonly wait: boolean;
   readonly signal: AbortSignal;
-  /** Makes the call if there is none to join; tells when it has to wait. */
-  start(onWait: () => void): Promise<ManagedLease | null>;
+  /** Makes the call if there is none to join; tells when it has to wait, and when its lease has ended. */
+  start(events: { onWait(): void; onEnd(): void }): Promise<ManagedLease | null>;
 }
 
 /** The calls and leases under callers' own ids in one instance. */
@@ -41,25 +41,26 @@ export class OwnedLeases {
       const joined = await abortable(answer, signal);
       if (joined === undefined) return null; // that call still waits, and this one must not
       if (joined !== null && joined.remainingMs > 0) return joined;
-      if (this.#calls.get(key) === call) this.#calls.delete(key);
+      this.#forget(key, call);
     }
   }
 
-  /** The lease under this id has ended. */
-  forget(name: string, ownerId: string): void {
-    this.#calls.delete(keyOf(name, ownerId));
+  /** A call, or its lease, has ended; the id may have another one by now. */
+  #forget(key: string, call: Call): void {
+    if (this.#calls.get(key) === call) this.#calls.delete(key);
   }
 
   async #start(key: string, start: JoinOptions["start"]): Promise<ManagedLease | null> {
-    const { promise: waits, resolve } = Promise.withResolvers<void>();
-    const call: Call = { lease: start(resolve), waits, isOver: false };
+    const { promise: waits, resolve: onWait } = Promise.withResolvers<void>();
+    const onEnd = () => this.#forget(key, call);
+    const call: Call = { lease: start({ onWait, onEnd }), waits, isOver: false };
     this.#calls.set(key, call);
     let lease: ManagedLease | null = null;
     try {
       lease = await call.lease;
     } finally {
       call.isOver = true;
-      if (lease === null && this.#calls.get(key) === call) this.#calls.delete(key);
+      if (lease === null) this.#forget(key, call);
     }
     return lease;
   }

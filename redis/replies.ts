@@ -94,15 +94,16 @@ function items(reply: unknown): unknown[] {
 /** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
   const list = items(reply);
-  const [state, serverMs = 0, leftMs = 0, ticket = 0, position = 0, waiters = 0, known = 0, ours] =
-    list.map(Number);
-  switch (state) {
+  const at = (index: number) => Number(list[index] ?? 0);
+  const [serverMs, leftMs] = [at(1), at(2)];
+  switch (at(0)) {
     case 1: {
-      const fencingToken = BigInt(ticket); // below 2^53
+      const fencingToken = BigInt(at(3)); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
     }
     case 2: {
-      const holderIsOurs = ours === 1;
+      const [ticket, position, waiters, known] = [at(3), at(4), at(5), at(6)];
+      const holderIsOurs = at(7) === 1;
       return { state: "queued", serverMs, leftMs, ticket, position, waiters, known, holderIsOurs };
     }
     case 0:

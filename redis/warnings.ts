@@ -25,6 +25,11 @@ export class Warnings {
     this.#onWarning(message);
   }
 
+  /** Whoever got the lock by a release could not be told. */
+  untold(): void {
+    this.say('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
+  }
+
   /** Looks once, behind the first call that the server answers, whether it may evict locks. */
   checkMemoryAfter(call: Promise<unknown>): void {
     if (!this.#isMemoryChecked) call.then(() => this.#checkMemory(), () => {});

@@ -5,6 +5,7 @@
  */
 // deno-lint-ignore-file no-console -- this is a command
 import { fileURLToPath } from "node:url";
+import { selectFiles, testFilesIn } from "../tests/runner/select.ts";
 import { importMapArgs, removeImportMaps } from "./import_map.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
@@ -16,6 +17,8 @@ const SERVERLESS_TESTS = [
   "tests/conformance/memory_test.ts",
   "tests/conformance/file_test.ts",
 ];
+/** Folders of which only the tests that are about no strategy are run: the others need servers or time. */
+const MIXED_TESTS = ["tests/fencing", "tests/http"];
 /** Folders whose documentation examples run without a server. */
 const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file", "http", "fencing"];
 
@@ -24,7 +27,16 @@ interface Step {
   readonly args: readonly string[];
 }
 
-function steps(imports: readonly string[], entries: readonly string[]): Step[] {
+/** What a run needs to know of this machine and of the tree. */
+interface Parts {
+  readonly imports: readonly string[];
+  /** The published modules. */
+  readonly entries: readonly string[];
+  /** The test files that need no server. */
+  readonly tests: readonly string[];
+}
+
+function steps({ imports, entries, tests }: Parts): Step[] {
   return [
     { name: "fmt", args: ["fmt", "--check", "-q"] },
     { name: "lint", args: ["lint", "-q"] },
@@ -33,8 +45,13 @@ function steps(imports: readonly string[], entries: readonly string[]): Step[] {
     { name: "doc --lint", args: ["doc", "--lint", ...entries] },
     { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
     { name: "examples in the documentation", args: examples(imports) },
-    { name: "tests without servers", args: ["test", "-A", "-q", ...imports, ...SERVERLESS_TESTS] },
+    { name: "tests without servers", args: ["test", "-A", "-q", ...imports, ...tests] },
   ];
+}
+
+async function serverlessTests(): Promise<string[]> {
+  const mixed = await Promise.all(MIXED_TESTS.map((folder) => testFilesIn(`${ROOT}${folder}`)));
+  return [...SERVERLESS_TESTS, ...selectFiles(mixed.flat(), [])];
 }
 
 function examples(imports: readonly string[]): string[] {
@@ -62,7 +79,11 @@ async function run({ name, args }: Step): Promise<boolean> {
 async function main(): Promise<number> {
   const { exports } = JSON.parse(Deno.readTextFileSync(`${ROOT}deno.json`));
   try {
-    const queue = steps(await importMapArgs(), Object.values<string>(exports));
+    const queue = steps({
+      imports: await importMapArgs(),
+      entries: Object.values<string>(exports),
+      tests: await serverlessTests(),
+    });
     let failures = 0;
     const worker = async () => {
       for (let step = queue.shift(); step !== undefined; step = queue.shift()) {

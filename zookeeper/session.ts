@@ -14,6 +14,9 @@ import {
   type ZooKeeperTransport,
 } from "./transport.ts";
 
+/** How often a znode is tried whose parents vanish. */
+const PATH_ATTEMPTS = 10;
+
 /** What a session needs. */
 export interface SessionContext {
   readonly clock: Clock;
@@ -218,12 +221,14 @@ export class Session {
 
   /** Creates a znode, and its parents if they are missing. */
   async #create(path: string, send: (transport: ZooKeeperTransport) => Promise<void>) {
-    try {
-      await this.#write(send);
-    } catch (error) {
-      if (!hasCode(error, "NO_NODE")) throw error;
-      await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
-      await this.#write(send);
+    for (let attempt = 1;; attempt++) {
+      try {
+        return await this.#write(send);
+      } catch (error) {
+        // Others may delete empty parents as fast as they are made: Curator's reaper, an administrator.
+        if (!hasCode(error, "NO_NODE") || attempt > PATH_ATTEMPTS) throw error;
+        await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
+      }
     }
   }
 

@@ -20,15 +20,13 @@ end
 local function enqueue(me, entry, last, proved)
   local inbox, brought = ARGV[7], tonumber(ARGV[9])
   local ticket, since = parse(entry)
-  ticket = tonumber(ticket) or (brought > 0 and brought)
-  if not ticket then ticket = redis.call('HINCRBY', KEYS[3], 'n', 1) end
-  if brought > 0 then
-    ticket = math.min(ticket, brought)
-    -- A queue that was lost begins anew behind the tickets that are still about.
-    if brought > (tonumber(last) or 0) then redis.call('HSET', KEYS[3], 'n', brought) end
-  end
+  last, ticket = tonumber(last) or 0, tonumber(ticket) or (brought > 0 and brought)
+  if not ticket then ticket, last = last + 1, last + 1 end
+  if brought > 0 then ticket = math.min(ticket, brought) end
+  -- A queue that was lost begins anew behind the tickets that are still about.
+  last = math.max(last, brought)
   entry = ticket .. ' ' .. (since or now) .. ' ' .. ARGV[6] .. ' ' .. inbox
-  redis.call('HSET', KEYS[3], 'd' .. me, entry, 'i' .. inbox, now + 6000)
+  redis.call('HSET', KEYS[3], 'n', last, 'd' .. me, entry, 'i' .. inbox, now + 6000)
   -- One that asks again may have lost its subscription for good: it must not be passed over for ever.
   local proves = ARGV[8] == '1' and (proved and brought == 0 or listens(inbox))
   if proves and not proved then redis.call('HSET', KEYS[3], 'p' .. inbox, '1') end
@@ -36,28 +34,4 @@ local function enqueue(me, entry, last, proved)
   redis.call('ZADD', KEYS[2], ticket, me)
   if ticket % 64 == 0 then sweep() end
   return ticket
-end
--- How many waiters of this inbox are in the queue, for one that asks again.
-local function known()
-  local count, all = 0, redis.call('HGETALL', KEYS[3])
-  for i = 1, #all, 2 do
-    if string.sub(all[i], 1, 1) == 'd' then
-      local _, _, _, inbox = parse(all[i + 1])
-      if inbox == ARGV[7] and redis.call('ZSCORE', KEYS[2], string.sub(all[i], 2)) then
-        count = count + 1
-      end
-    end
-  end
-  return count
-end
-local function queued(me, ticket, left, holder)
-  local position, waiters = redis.call('ZRANK', KEYS[2], me) + 1, redis.call('ZCARD', KEYS[2])
-  local again = ARGV[9] ~= '0'
-  -- Those who ask again keep the queue alive for all; a new one need only see to a new queue.
-  if again or waiters == 1 then
-    redis.call('PEXPIRE', KEYS[2], 30000)
-    redis.call('PEXPIRE', KEYS[3], 30000)
-  end
-  local ours = string.find(holder, '^#%x+$', -17) and 1 or 0
-  return { 2, now, left, ticket, position, waiters, again and known() or -1, ours }
 end

@@ -24,6 +24,7 @@ local function nextWaiter(me, mine, lapsed)
     local value = head[1]
     if not value and deaf[1] then
       for i = 2, #deaf do redis.call('ZADD', KEYS[2], deaf[i][4], deaf[i][1]) end
+      keep()
       return unpack(deaf[1])
     end
     if not value or value == me then return value end

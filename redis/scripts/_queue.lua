@@ -11,6 +11,11 @@ local function drop(value)
   redis.call('ZREM', KEYS[2], value)
   redis.call('HDEL', KEYS[3], 'd' .. value)
 end
+-- The queue ends by itself unless somebody asks. A sorted set that was empty has no TTL any more.
+local function keep()
+  redis.call('PEXPIRE', KEYS[2], 30000)
+  redis.call('PEXPIRE', KEYS[3], 30000)
+end
 -- Whether somebody listens to an inbox; nil if the user may not ask.
 local function listens(inbox)
   local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:inbox:' .. inbox)

@@ -14,6 +14,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 --#include "_confirm.lua"
 --#include "_grant.lua"
 --#include "_enqueue.lua"
+--#include "_queued.lua"
 if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then return { -1, now } end
 local me = ARGV[1] .. '#' .. ARGV[2]
 local value = redis.call('GET', KEYS[1])
@@ -22,13 +23,13 @@ local life = left > tonumber(ARGV[3]) and left or ARGV[3]
 local seen = not value and redis.call('EXISTS', KEYS[3]) == 0 and {} -- the usual case is short
   or redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')
 if tonumber(seen[1] or '0') > now then return { -2, now } end
+local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
+if yours and seen[2] then drop(me) end
 if value == me then
-  if seen[2] then drop(me) end
   confirm(seen[5])
   redis.call('PEXPIRE', KEYS[1], life)
   return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }
 end
-local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
 if yours then return { 1, now, life, give(me, life) } end
 if ARGV[5] == 'attach' then return { 0, now, left } end
 if not value and not seen[3] then return { 1, now, life, give(me, life) } end
@@ -44,4 +45,4 @@ if not value then
   handOver(first, claim, other)
   value, left = first, tonumber(claim)
 end
-return wait and queued(me, ticket, left, value) or { 0, now, left }
+return wait and queued(me, ticket, left, value, not seen[2]) or { 0, now, left }

@@ -12,11 +12,11 @@ local value = redis.call('GET', KEYS[1])
 local mine = value == ARGV[1] and ARGV[4] ~= '1'
 local state = mine and 1 or value and -1 or 0
 local told = 1
-if ARGV[2] == '0' and redis.call('EXISTS', KEYS[3]) == 0 then
+local seen = redis.call('HMGET', KEYS[3], 'h', 'd' .. ARGV[1], 'n')
+if ARGV[2] == '0' and not seen[3] then -- there is no queue
   if mine then redis.call('DEL', KEYS[1]) end
   return { state, told }
 end
-local seen = redis.call('HMGET', KEYS[3], 'h', 'd' .. ARGV[1])
 time = redis.call('TIME')
 now = time[1] * 1000 + math.floor(time[2] / 1000)
 if seen[2] then drop(ARGV[1]) end
@@ -28,8 +28,11 @@ if mine or not value then
   else
     if mine then redis.call('DEL', KEYS[1]) end
     if seen[1] then redis.call('HDEL', KEYS[3], 'h') end
-    if first then redis.call('ZADD', KEYS[2], ticket, first) end
-    if first then told = tell(other, 'r\n' .. first) end
+    if first then
+      redis.call('ZADD', KEYS[2], ticket, first)
+      keep()
+      told = tell(other, 'r\n' .. first)
+    end
   end
 end
 if ARGV[2] ~= '0' then

@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { instant } from "../../core/clock.ts";
 import { LeaseEngine } from "../../core/lease_engine.ts";
-import { FakeClock } from "./fake_clock.ts";
+import { FakeClock, settle } from "./fake_clock.ts";
+import { openLease } from "./fake_service.ts";
 
 /** Opens leases that start `staggerMs` apart, and tells when each was renewed. */
 async function openStaggered(count: number, staggerMs: number) {
@@ -74,4 +75,23 @@ Deno.test("LeaseEngine.close() releases, waits for clean-ups, and stops at its b
   await stuck.clock.pass(1_000);
   await stopped;
   assert(stuck.engine.stopped.aborted);
+});
+
+Deno.test("LeaseEngine.close() waits for a release that is under way, and lets it try again", async () => {
+  const { lease, clock, releases, engine } = openLease();
+  const released = lease.release();
+  await settle();
+  releases[0]!.fail(new Error("connection lost"));
+  let isClosed = false;
+  const closed = engine.close(2_000).then(() => isClosed = true);
+  await settle();
+  assert(!isClosed);
+  await clock.pass(300);
+  assertEquals(releases.length, 2);
+  releases[1]!.answer({ state: "released" });
+  await settle();
+  assert(isClosed);
+  assertEquals(await released, true);
+  await closed;
+  assertEquals(clock.timers, 0);
 });

@@ -158,6 +158,19 @@ Deno.test("Lease serialises renewal and release, and ignores a reply after the r
   assertEquals(clock.held, 0);
 });
 
+Deno.test("Lease.renew() ends without a pause when the lease is released meanwhile", async () => {
+  const { lease, renewals } = openLease();
+  const renewing = lease.renew();
+  const released = lease.release();
+  released.catch(() => {});
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await assertRejects(
+    () => Promise.race([renewing, settle().then(() => "pending")]),
+    LockError,
+    "released",
+  );
+});
+
 Deno.test("Lease.release() is tried again, and gone after silence counts as released", async () => {
   const { lease, clock, releases } = openLease();
   const { signal } = lease;
@@ -183,8 +196,12 @@ Deno.test("Lease.release() is false when the lock was gone at the first answer",
 
 Deno.test("Lease.release() resolves at the deadline at the latest and goes on behind", async () => {
   const { lease, clock, releases, engine } = openLease();
-  const released = lease.release();
-  await clock.pass(PROVABLE_MS + 600);
+  let isOver = false;
+  const released = lease.release().finally(() => isOver = true);
+  await clock.pass(PROVABLE_MS - 1);
+  assert(!isOver);
+  await clock.pass(1);
+  assert(isOver);
   assertEquals(await released, true);
   const before = releases.length;
   await clock.pass(1_000);
@@ -194,6 +211,23 @@ Deno.test("Lease.release() resolves at the deadline at the latest and goes on be
   await clock.pass(10_000);
   assertEquals(releases.length, last, "the clean-up ends when the server has surely let go");
   await engine.close(1_000);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease.release() waits for a renewal, but not beyond the deadline", async () => {
+  const { lease, clock, releases } = openLease({ autoRenew: false });
+  await clock.pass(PROVABLE_MS - 20);
+  const renewed = assertRejects(() => lease.renew(), LockError, "released");
+  let isOver = false;
+  const released = lease.release().finally(() => isOver = true);
+  await clock.pass(20);
+  assert(isOver);
+  assertEquals(await released, true);
+  await clock.pass(600);
+  assert(releases.length > 0, "it is given back behind that");
+  releases.at(-1)!.answer({ state: "released" });
+  await clock.pass(600);
+  await renewed;
   assertEquals(clock.timers, 0);
 });
 

@@ -9,21 +9,23 @@ const TIMEOUT_MS = 20_000;
 const HTTP_EVENT = { version: "2.0", requestContext: { http: { method: "POST" } } };
 const SCHEDULE = { "source": "aws.events", "detail-type": "Scheduled Event" };
 
+async function startInstance(redisUrl: string, stack: AsyncDisposableStack) {
+  const api = stack.use(new RuntimeApi(TIMEOUT_MS));
+  const argument = { url: api.url };
+  const process = stack.use(startReporter(INSTANCE, argument, { REDIS_URL: redisUrl }));
+  await waitUntil("an instance is ready", () => process.reports.length > 0);
+  const invoke = async (event: unknown) => {
+    const { ok, body } = await api.invoke(event);
+    return { ok, value: JSON.parse(body) };
+  };
+  return { invoke, finish: process.finish };
+}
+
 /** Two instances of the example. */
 async function open() {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
-  const instances = await Promise.all([0, 1].map(async () => {
-    const api = stack.use(new RuntimeApi(TIMEOUT_MS));
-    const argument = { url: api.url };
-    const process = stack.use(startReporter(INSTANCE, argument, { REDIS_URL: redis.url }));
-    await waitUntil("an instance is ready", () => process.reports.length > 0);
-    const invoke = async (event: unknown) => {
-      const { ok, body } = await api.invoke(event);
-      return { ok, value: JSON.parse(body) };
-    };
-    return { invoke, finish: process.finish };
-  }));
+  const instances = await Promise.all([0, 1].map(() => startInstance(redis.url, stack)));
   const owned = stack.move();
   return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
@@ -80,4 +82,18 @@ Deno.test("the example of a Lambda makes all transfers when it is invoked from e
   await Promise.all(callers);
   assertEquals(await command("LRANGE", "bank", 0, -1), transfers);
   assertEquals(counted, transfers.length);
+});
+
+Deno.test("the example of a Lambda that starts without Redis says so, and finds it later", async () => {
+  await using stack = new AsyncDisposableStack();
+  const redis = await startRedis();
+  stack.defer(() => redis[Symbol.asyncDispose]());
+  await redis.kill();
+  const { invoke, finish } = await startInstance(redis.url, stack);
+  assertEquals((await invoke(HTTP_EVENT)).value.statusCode, 503);
+  const { ok, value: { reason, cause } } = await invoke(SCHEDULE);
+  assertEquals([ok, reason, cause], [false, "unavailable", "LockUnavailableError"]);
+  await redis.restart();
+  await waitUntil("it works", async () => (await invoke(HTTP_EVENT)).value.statusCode === 200);
+  assertEquals(await finish(), 0);
 });

@@ -44,11 +44,16 @@ async function open() {
 }
 
 /** Runs the script; a process group of its own is not needed: it stops what it starts. */
-function script(url: string, command: readonly string[], env: Record<string, string> = {}) {
+function script(
+  url: string,
+  command: readonly string[],
+  env: Record<string, string> = {},
+  stdin: "null" | "piped" = "null",
+) {
   return new Deno.Command("sh", {
     args: [SCRIPT, "nightly%2Fbackup", ...command],
     env: { LOCK_URL: url, LOCK_TOKEN: TOKEN, LOCK_RENEW_S: "0.1", ...env },
-    stdin: "null",
+    stdin,
     stdout: "piped",
     stderr: "piped",
   }).spawn();
@@ -72,6 +77,13 @@ Deno.test({
     assertEquals(first.code, 3, first.text);
     const token = BigInt(/token (\d+)/.exec(first.text)![1]!);
     assertEquals((await queue()).held, false);
+    // It reads what the script is given.
+    const reader = script(url, ["cat"], {}, "piped");
+    const input = reader.stdin.getWriter();
+    await input.write(new TextEncoder().encode("from the pipe"));
+    await input.close();
+    const { code: readCode, text: read } = await resultOf(reader);
+    assertEquals([readCode, read], [0, "from the pipe"]);
     // One works for longer than its TTL; another waits, a third does not get it.
     const held = { LOCK_TTL_MS: "1500" };
     const long = script(url, ["sleep", "60"], held);

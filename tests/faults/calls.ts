@@ -22,9 +22,13 @@ export interface Call {
   readonly useEndUs: number;
   /** The same, but a crash does not end it: the service keeps its word to the dead. */
   readonly endUs: number;
+  /** Its grant and renewals: when each was known, and when it was asked for at the earliest. */
+  readonly promises: readonly { readonly atUs: number; readonly sinceUs: number }[];
   readonly steals: boolean;
   /** Whether its process ended while it was under way. */
   readonly isCrashed: boolean;
+  /** If so, when that was last heard of. */
+  readonly diedUs: number;
 }
 
 /** A call that got a lease. */
@@ -33,11 +37,20 @@ export type Lease = Call & { readonly token: bigint };
 /** All calls of a run. */
 export function callsOf(history: History): Call[] {
   const events = Map.groupBy(history.events, ({ call }) => call);
-  const crashed = crashedIn(history);
-  return Array.from(events.values(), (ofCall) => callOf(ofCall, crashed));
+  const heardOfUs = new Map<string, number>();
+  for (const { worker, atUs } of history.events) {
+    heardOfUs.set(worker, Math.max(atUs, heardOfUs.get(worker) ?? -Infinity));
+  }
+  const crashed = crashedIn(history, heardOfUs);
+  const { ttlUs = Infinity } = history;
+  return Array.from(events.values(), (ofCall) => callOf(ofCall, crashed, ttlUs));
 }
 
-function callOf(unsorted: readonly WorkerEvent[], crashed: ReadonlySet<string>): Call {
+function callOf(
+  unsorted: readonly WorkerEvent[],
+  crashed: ReadonlyMap<string, number>,
+  ttlUs: number,
+): Call {
   const events = unsorted.toSorted((a, b) => a.atUs - b.atUs);
   const { worker, name } = events[0]!;
   const first = (kind: WorkerEvent["kind"]) => events.find((event) => event.kind === kind);
@@ -53,6 +66,7 @@ function callOf(unsorted: readonly WorkerEvent[], crashed: ReadonlySet<string>):
   const endUs = Math.min(leftUs, deadlineUs);
   return {
     ...{ worker, name, events, grantedUs, isCrashed },
+    diedUs: isCrashed ? crashed.get(worker)! : Infinity,
     invokeUs: first("invoke")?.atUs ?? events[0]!.atUs,
     queuedUs: at("queued"),
     failedUs: at("failed"),
@@ -60,6 +74,9 @@ function callOf(unsorted: readonly WorkerEvent[], crashed: ReadonlySet<string>):
     useEndUs: isCrashed ? Math.min(endUs, lastUs) : endUs,
     // Without a TTL the end of the process ends the lease.
     endUs: isCrashed && endUs === Infinity ? lastUs : endUs,
+    promises: events.filter(isDeadline).map(({ atUs, deadlineUs }) => (
+      { atUs, sinceUs: deadlineUs == null ? -Infinity : deadlineUs - ttlUs }
+    )),
     steals: first("invoke")?.steals === true,
   };
 }
@@ -68,21 +85,21 @@ function isDeadline({ kind }: WorkerEvent): boolean {
   return kind === "granted" || kind === "renewed";
 }
 
-/** The incarnations that did not come to their end. */
-function crashedIn({ events, faults, crashed }: History): Set<string> {
-  const found = new Set(crashed);
-  const lastUs = new Map<string, number>();
-  for (const { worker, atUs } of events) {
-    lastUs.set(worker, Math.max(atUs, lastUs.get(worker) ?? -Infinity));
-  }
+/** The incarnations that did not come to their end, and when they were last heard of. */
+function crashedIn(
+  { faults, crashed }: History,
+  heardOfUs: ReadonlyMap<string, number>,
+): Map<string, number> {
   // Where nobody has kept count: who was hit and never heard of again.
   const kills = crashed ? [] : faults.filter(({ fault }) => /kill|crash/i.test(fault));
-  for (const [worker, us] of lastUs) {
-    const [base, incarnation = "0"] = worker.split(".");
-    const isSucceeded = lastUs.has(`${base}.${Number(incarnation) + 1}`);
-    if (isSucceeded || kills.some((kill) => isEndOf(kill, worker, us))) found.add(worker);
-  }
-  return found;
+  return new Map(
+    Array.from(heardOfUs).filter(([worker, us]) => {
+      const [base, incarnation = "0"] = worker.split(".");
+      const isSucceeded = heardOfUs.has(`${base}.${Number(incarnation) + 1}`);
+      return isSucceeded || crashed?.includes(worker) ||
+        kills.some((kill) => isEndOf(kill, worker, us));
+    }),
+  );
 }
 
 /** Whether a kill can have ended a worker that was last heard of at some time. */

@@ -62,6 +62,23 @@ Deno.test("an overlap is excused by a loss at the server between, if late writes
   assertEquals(run({ wrote: [55] }, flush)[0], ["1 overlap", "1 stale-write"]);
 });
 
+Deno.test("an overlap is not excused by a loss after which the server has promised the lock to both", () => {
+  const run = (renewed: Story["renewed"] & object, story: Partial<Story> = {}) =>
+    kindsOf(judge(
+      [{ ...first, renewed, ...left }, { ...second, granted: 40, until: 120, ...left, ...story }],
+      { faults: [flush], ttlUs: 80 },
+    ));
+  const [found, excused] = [[["1 overlap"], []], [[], ["1 overlap"]]];
+  assertEquals(run([]), excused);
+  assertEquals(run([[35, 104]]), excused, "asked for before the loss");
+  assertEquals(run([[35, 112]]), found, "renewed after the loss, before the other grant");
+  assertEquals(run([[50, 128]]), found, "and after that");
+  assertEquals(run([[50, 128]], { releasing: 45, released: 46 }), excused, "the other was over");
+  const robbed = { ...first, renewed: [[60, 135]], ...left } as const;
+  const thief = { ...second, steals: true, granted: 40, until: 120, ...left };
+  assertEquals(kindsOf(judge([robbed, thief], { ttlUs: 80 })), found, "nor by a theft");
+});
+
 Deno.test("a lease that was lost before it was known may overlap the next one", () => {
   const next = { ...first, invoke: 18, token: "7", wrote: [21], ...left };
   const run = (fault: FaultEvent, story: Partial<Story> = {}) =>
@@ -108,6 +125,8 @@ Deno.test("a grant that comes too late to be provable must respect the lease bef
   assertEquals(kindsOf(judge([{ ...first, ...left }, late])), [["1 early-grant"], []]);
   const old = { ...late, invoke: 15, token: "4" };
   assertEquals(kindsOf(judge([{ ...first, ...left }, old])), [[], []], "it was over before");
+  const [violations] = kindsOf(judge([{ ...first, ...left }, { ...old, invoke: 21 }]));
+  assertEquals(violations, ["1 early-grant", "1 token-order"], "called when the other was known");
   assertEquals(kindsOf(judge([{ ...first, ...left }, { ...old, until: 61 }])), [
     ["1 overlap"],
     [],

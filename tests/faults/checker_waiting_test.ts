@@ -16,6 +16,18 @@ Deno.test("a call, a lease and a release that do not end are found, except of th
   assertEquals(run({ ...first, lost: 100 }), [[], []], "lost is an end");
 });
 
+Deno.test("what a killed worker had not ended long before is found", () => {
+  const run = (story: Story, diedUs: number) =>
+    kindsOf(judge([story, { name: "m", invoke: diedUs - 1, failed: diedUs }], {
+      crashed: ["w1.0"],
+    }));
+  for (const story of [first, { ...first, releasing: 30 }]) {
+    assertEquals(run(story, 10e6), [[], []], "it was killed before it could");
+    assertEquals(run(story, 20e6), [["1 unfinished"], []]);
+  }
+  assertEquals(run({ invoke: 10, queued: 12 }, 20e6), [[], []], "one may wait for long");
+});
+
 Deno.test("a history that cannot be is found", () => {
   const twice = told({ ...first, ...left }).flatMap((event) => [event, event]);
   const [violations] = kindsOf(judge([], { events: twice }));
@@ -98,6 +110,12 @@ Deno.test("a waiter that many overtake for long is found", () => {
   assertEquals(run(300, 20e6), [[], []], "not for long");
   assertEquals(run(150, 40e6), [[], []], "not by many");
   assertEquals(run(300, 40e6, [freeze]), [[], ["1 starved"]]);
+  const dead = (diedUs: number) => {
+    const stories = [{ invoke: 10 }, { name: "m", invoke: diedUs - 1, failed: diedUs }];
+    return kindsOf(judge([...stories, ...others(300)], { fifo: false, crashed: ["w1.0"] }));
+  };
+  assertEquals(dead(40e6), [["1 starved"], []], "it was killed after that");
+  assertEquals(dead(20e6), [[], []], "it was killed before");
   const before = { worker: "w3.0", invoke: 400_000, failed: 40e6 };
   const late = kindsOf(judge([before, ...others(300)], { fifo: false }));
   assertEquals(late, [[], []], "they were called before it");

@@ -41,7 +41,8 @@ export function checkSpans(
 
 /** Whether the later news is of the earlier grant, as its token says: one that was over by then. */
 function isOldNews(earlier: Call, later: Call): boolean {
-  return later.endUs <= later.grantedUs && compareTokens(later, earlier) < 0;
+  return later.endUs <= later.grantedUs && later.invokeUs <= earlier.grantedUs &&
+    compareTokens(later, earlier) < 0;
 }
 
 function fileOverlap(

@@ -56,8 +56,23 @@ export function overlapExcuse(
   const isInOrder = (earlier.token ?? 0n) <= (later.token ?? 0n);
   const [loser, winner] = isInOrder ? [earlier, later] : [later, earlier];
   if (hasWrittenLate(loser, winner)) return undefined;
-  return betweenGrants(faults.filter(({ destructive }) => destructive), earlier, later) ??
-    (isInOrder ? undefined : lateNewsExcuse(faults, loser, winner));
+  const sinceUs = promisedToBothUs(loser, winner);
+  const losses = faults.filter((fault) => fault.destructive && endOf(fault) >= sinceUs);
+  return betweenGrants(losses, earlier, later) ??
+    (isInOrder ? undefined : lateNewsExcuse(losses, loser, winner));
+}
+
+/**
+ * From when on the server has promised the lock to both, by the last renewal of each while both were
+ * good. What it lost before that excuses nothing.
+ */
+function promisedToBothUs(loser: Call, winner: Call): number {
+  const untilUs = Math.min(loser.endUs, winner.endUs);
+  const lastOf = ({ promises }: Call) =>
+    promises.findLast(({ atUs }) => atUs <= untilUs)?.sinceUs ?? -Infinity;
+  // The loser was renewed when the winner, a thief perhaps, was known already.
+  if (lastOf(loser) > winner.grantedUs) return winner.grantedUs + 1;
+  return Math.min(lastOf(loser), lastOf(winner));
 }
 
 /** Whether the resource took a write of the loser after the winner's first. */

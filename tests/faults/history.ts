@@ -83,6 +83,8 @@ export interface History {
   readonly strategy: "redis" | "zookeeper" | "file";
   /** Whether grants follow the order of the queue. */
   readonly fifo: boolean;
+  /** How long a lease is good for, at most, after the request by which it was granted or renewed. */
+  readonly ttlUs?: number;
   readonly startUs: number;
   readonly endUs: number;
   readonly events: readonly WorkerEvent[];

@@ -99,6 +99,7 @@ export async function run(options: RunOptions): Promise<RunResult> {
   const endUs = nowUs();
   const history: History = {
     ...{ strategy: place.strategy, fifo: place.fifo, seed: options.seed, startUs, endUs },
+    ttlUs: place.ttlMs * 1_000,
     events: fleet.events.sort((a, b) => a.atUs - b.atUs),
     faults: done,
     crashed: fleet.crashed,

@@ -16,9 +16,12 @@ export interface WaitLimits {
   readonly overtakers: number;
 }
 
-/** Every call ends, and so does every lease, unless the worker was killed. */
+/** A lease ends long before that, in µs: what its process did not end before it was killed, never would. */
+const LEASE_ENDS_WITHIN_US = 15_000_000;
+
+/** Every call ends, and so does every lease, unless the worker was killed meanwhile. */
 export function checkEnds(calls: readonly Call[], report: Report): void {
-  for (const { events, isCrashed, worker, name, grantedUs, failedUs } of calls) {
+  for (const { events, isCrashed, diedUs, worker, name, grantedUs, failedUs } of calls) {
     const last = events.at(-1)!;
     const told = (kind: WorkerEvent["kind"]) =>
       events.filter((event) => event.kind === kind).length;
@@ -30,7 +33,9 @@ export function checkEnds(calls: readonly Call[], report: Report): void {
     const add = (kind: "malformed" | "unfinished", message: string) =>
       report.violations.add({ kind, atUs: last.atUs, name, message, events });
     if (problem) add("malformed", `${worker}'s call ${last.call} ${problem}`);
-    if (isCrashed || failedUs < Infinity) continue;
+    const isCutShort = isCrashed &&
+      (grantedUs === Infinity || diedUs - last.atUs < LEASE_ENDS_WITHIN_US);
+    if (isCutShort || failedUs < Infinity) continue;
     if (grantedUs === Infinity) add("unfinished", `${worker}'s call ${last.call} never ended`);
     else if (told("released") === 0 && (told("releasing") > 0 || told("lost") === 0)) {
       add("unfinished", `${worker}'s lease of call ${last.call} never ended`);
@@ -46,8 +51,9 @@ export function checkProgress(
   endOfRunUs: number,
   report: Report,
 ): void {
-  const endOf = (call: Call) => Math.min(call.grantedUs, call.failedUs, endOfRunUs);
-  const slow = calls.filter((call) => !call.isCrashed && endOf(call) - call.invokeUs > waitUs);
+  const endOf = ({ grantedUs, failedUs, diedUs }: Call) =>
+    Math.min(grantedUs, failedUs, diedUs, endOfRunUs);
+  const slow = calls.filter((call) => endOf(call) - call.invokeUs > waitUs);
   const counts = overtakersOf(slow, endOf, calls);
   for (const call of slow) {
     const { worker, name, invokeUs, events } = call;

@@ -51,6 +51,8 @@ Deno.test("a response that is there as a whole holds no lock, and has a length",
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (r) => handler(r));
   const response = await fetch(`http://127.0.0.1:${server.addr.port}`);
   assertEquals([response.headers.get("content-length"), await response.text()], ["4", "text"]);
+  const head = await fetch(`http://127.0.0.1:${server.addr.port}`, { method: "HEAD" });
+  assertEquals([head.headers.get("content-length"), await head.text()], ["4", ""]);
   await server.shutdown();
 });
 
@@ -86,4 +88,18 @@ Deno.test("a stream that is not wanted is cancelled, what was read ahead of it t
   assertEquals([isHeld, cancelled], [true, null]);
   await response.body!.cancel("enough");
   assertEquals(cancelled, "enough");
+});
+
+Deno.test("fetch: what is no response, or has a body in use, fails and gives the lock back", async () => {
+  await using locks = new MemoryLock();
+  const used = () => {
+    const response = new Response("read by somebody else");
+    response.body!.getReader();
+    return response;
+  };
+  for (const respond of [() => undefined as unknown as Response, used]) {
+    const handler = exclusive(locks, { key: "n", fencingHeader: "Fencing-Token" })(respond);
+    await assertRejects(() => handler(new Request("http://localhost/")), TypeError);
+    assertEquals((await locks.query("n")).held, null);
+  }
 });

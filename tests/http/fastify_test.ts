@@ -1,19 +1,21 @@
 /**
  * What only Fastify has: replies that come later or by hand, scopes, HEAD routes, hooks.
  */
-import { assertEquals } from "@std/assert";
-import Fastify, { type FastifyInstance } from "fastify";
+import { assertEquals, assertRejects } from "@std/assert";
+import Fastify, { type FastifyInstance, type FastifyRequest } from "fastify";
 import { fastifyLock } from "../../http/fastify.ts";
+import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 
 async function withApp(
   test: (app: FastifyInstance, locks: MemoryLock) => Promise<void>,
+  options: HoldOptions = {},
 ): Promise<void> {
   await using locks = new MemoryLock();
   const app = Fastify({ forceCloseConnections: true });
   try {
-    await app.register(fastifyLock, { lock: locks });
+    await app.register(fastifyLock, { ...options, lock: locks });
     await test(app, locks);
   } finally {
     await app.close();
@@ -91,6 +93,107 @@ Deno.test("fastify: a loss while hooks prepare the answer gives one answer", () 
     assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
     assertEquals(await isHeld(locks), false);
   }));
+
+Deno.test("fastify: a loss gives one answer, however the handler takes it", async () => {
+  const errors: unknown[] = [];
+  await withApp(async (app, locks) => {
+    const untilLost = async (request: FastifyRequest) => {
+      const { signal } = request.getDecorator<Lease>("lease");
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return signal.reason as Error;
+    };
+    app.get("/throw", CONFIG, async (request) => {
+      throw await untilLost(request);
+    });
+    app.get("/return", CONFIG, async (request) => (await untilLost(request)).message);
+    app.get("/send", CONFIG, async (request, reply) => {
+      await reply.code(500).send((await untilLost(request)).message);
+    });
+    app.get("/send-at-once", CONFIG, (request, reply) => {
+      const { signal } = request.getDecorator<Lease>("lease");
+      signal.addEventListener("abort", () => reply.code(500).send("at once"));
+    });
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    for (const [i, path] of ["/throw", "/return", "/send", "/send-at-once"].entries()) {
+      const [status, text] = await ask(url + path);
+      assertEquals([path, status, JSON.parse(text).title], [path, 503, "Lease lost"]);
+      assertEquals(errors.length, i + 1, path);
+      assertEquals(await isHeld(locks), false);
+    }
+  }, { maxHoldMs: 50, onError: (error) => errors.push(error) });
+});
+
+Deno.test("fastify: a handler that fails, or returns more, when its reply is under way", () =>
+  withApp(async (app, locks) => {
+    app.get("/throws", CONFIG, (_request, reply) => {
+      reply.send("sent");
+      return Promise.reject(new Error("too late"));
+    });
+    app.get("/returns", CONFIG, (_request, reply) => {
+      reply.send("sent");
+      return Promise.resolve("too late");
+    });
+    app.get("/fails-to-send", CONFIG, async (_request, reply) => {
+      const fail = () => {
+        throw new Error("failed");
+      };
+      await reply.serializer(fail).send({});
+    });
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    for (const path of ["/throws", "/returns", "/throws"]) {
+      assertEquals(await ask(url + path), [200, "sent"]);
+    }
+    assertEquals((await ask(`${url}/fails-to-send`))[0], 500);
+    assertEquals(await isHeld(locks), false);
+  }));
+
+Deno.test("fastify: a hijacked reply breaks off if its lease is lost", () =>
+  withApp(async (app, locks) => {
+    app.get("/", CONFIG, (request, reply) => {
+      reply.hijack();
+      const { signal } = request.getDecorator<Lease>("lease");
+      // A handler that takes notice too late.
+      signal.addEventListener("abort", () => queueMicrotask(() => reply.raw.end("by hand")));
+    });
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    await assertRejects(() => ask(url));
+    assertEquals(await isHeld(locks), false);
+  }, { maxHoldMs: 50 }));
+
+Deno.test("fastify: what hooks said of the body is not said of a problem", () =>
+  withApp(async (app) => {
+    app.addHook("onSend", async (_request, reply, payload) => {
+      reply.headers({ "content-encoding": "gzip", etag: '"of the body"', "x-kept": "yes" });
+      await pause(100);
+      return payload;
+    });
+    app.get("/", CONFIG, () => "no gzip at all");
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    const response = await fetch(url);
+    assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
+    const { headers } = response;
+    assertEquals([headers.get("etag"), headers.get("x-kept")], [null, "yes"]);
+  }, { maxHoldMs: 50 }));
+
+Deno.test("fastify: a client that goes away while it waits is a 499", () =>
+  withApp(async (app, locks) => {
+    const statuses: number[] = [];
+    // deno-lint-ignore require-await -- Fastify takes hooks that are async, or call back
+    app.addHook("onSend", async (_request, reply, payload) => {
+      statuses.push(reply.statusCode);
+      return payload;
+    });
+    app.get("/", CONFIG, () => "never");
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    await using _lease = await locks.acquire("key");
+    const controller = new AbortController();
+    const asking = ask(url, { signal: controller.signal });
+    await waitUntil("it waits", async () => (await locks.query("key")).waiters.length === 1);
+    controller.abort();
+    await assertRejects(() => asking);
+    await waitUntil("it is answered", () => statuses.length === 1);
+    assertEquals(statuses, [499]);
+  }, { wait: 60_000 }));
 
 Deno.test("fastify: the automatic HEAD route takes the lock once", () =>
   withApp(async (app, locks) => {

@@ -1,12 +1,13 @@
 /**
  * What only Koa has: responses that go past it, middleware around and behind.
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
+import { Readable } from "node:stream";
 // @ts-types="@types/koa"
 import Koa from "koa";
 import { koaLock } from "../../http/koa.ts";
 import { MemoryLock } from "../../mod.ts";
-import { waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 
 async function serve(app: Koa): Promise<AsyncDisposable & { readonly url: string }> {
   app.silent = true;
@@ -24,9 +25,9 @@ async function serve(app: Koa): Promise<AsyncDisposable & { readonly url: string
   };
 }
 
-async function ask(url: string): Promise<[status: number, text: string]> {
+async function ask(url: string, init?: RequestInit): Promise<[status: number, text: string]> {
   using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
-  const response = await fetch(url, { client });
+  const response = await fetch(url, { ...init, client });
   return [response.status, await response.text()];
 }
 
@@ -81,4 +82,77 @@ Deno.test("koa: a second lock for another key, around the first", async () => {
   await using server = await serve(app);
   for (let i = 0; i < 3; i++) assertEquals(await ask(server.url), [200, "[true,true]"]);
   for (const name of ["outer", "inner"]) assertEquals((await locks.query(name)).held, null);
+});
+
+Deno.test("koa: a response that is written by hand breaks off if its lease is lost", async () => {
+  await using locks = new MemoryLock();
+  const app = new Koa();
+  app.use(koaLock(locks, { key: "key", maxHoldMs: 50 }));
+  app.use(async (ctx) => {
+    ctx.respond = false;
+    const { signal } = ctx.state.lease;
+    const lost = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+    if (ctx.path === "/awaits") await lost;
+    // A handler that takes notice too late.
+    lost.then(() => ctx.res.writeHead(200).end("by hand"));
+  });
+  await using server = await serve(app);
+  for (const path of ["/awaits", "/returns"]) await assertRejects(() => ask(server.url + path));
+  assertEquals((await locks.query("key")).held, null);
+});
+
+Deno.test("koa: a lease that is lost after the handler, before Koa responds: 503", async () => {
+  await using locks = new MemoryLock();
+  const errors: unknown[] = [];
+  const app = new Koa();
+  app.use(async (_ctx, next) => {
+    await next();
+    await pause(100);
+  });
+  app.use(koaLock(locks, { key: "key", maxHoldMs: 50, onError: (error) => errors.push(error) }));
+  app.use((ctx) => {
+    ctx.body = ctx.path === "/stream" ? Readable.from(["all ", "of it"]) : "all of it";
+  });
+  await using server = await serve(app);
+  for (const path of ["/stream", "/text"]) {
+    const [status, text] = await ask(server.url + path);
+    assertEquals([path, status, JSON.parse(text).title], [path, 503, "Lease lost"]);
+  }
+  assertEquals(errors.length, 2);
+});
+
+Deno.test("koa: what a handler said of its body is not said of a problem", async () => {
+  await using locks = new MemoryLock();
+  const app = new Koa();
+  app.use(koaLock(locks, { key: "key", maxHoldMs: 50 }));
+  app.use(async (ctx) => {
+    ctx.set({ "content-encoding": "gzip", "x-kept": "yes" });
+    ctx.etag = "of the body";
+    await new Promise((resolve) => ctx.state.lease.signal.addEventListener("abort", resolve));
+  });
+  await using server = await serve(app);
+  const response = await fetch(server.url);
+  assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
+  const { headers } = response;
+  assertEquals([headers.get("etag"), headers.get("x-kept")], [null, "yes"]);
+});
+
+Deno.test("koa: a client that goes away while it waits is a 499", async () => {
+  await using locks = new MemoryLock();
+  await using _lease = await locks.acquire("key");
+  const statuses: number[] = [];
+  const app = new Koa();
+  app.use(async (ctx, next) => {
+    await next();
+    statuses.push(ctx.status);
+  });
+  app.use(koaLock(locks, { key: "key", wait: 60_000 }));
+  await using server = await serve(app);
+  const controller = new AbortController();
+  const asking = ask(server.url, { signal: controller.signal });
+  await waitUntil("it waits", async () => (await locks.query("key")).waiters.length === 1);
+  controller.abort();
+  await assertRejects(() => asking);
+  await waitUntil("it is answered", () => statuses.length === 1);
+  assertEquals(statuses, [499]);
 });

@@ -89,7 +89,8 @@ async function write(client: RedisClient, key: string, id: string, lease: Lease)
   }
 }
 
-async function main(options: InstanceOptions): Promise<void> {
+/** Runs until its input ends. */
+export async function main(options: InstanceOptions): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const locking = await openLocking(options, stack);
   const stop = new AbortController();

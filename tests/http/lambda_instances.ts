@@ -82,11 +82,15 @@ export interface Instance extends AsyncDisposable {
   finish(): Promise<number>;
 }
 
-/** Starts an instance. */
-export async function startInstance(place: LockPlace, form: LockForm): Promise<Instance> {
+/** Starts an instance; `script` runs it in other circumstances. */
+export async function startInstance(
+  place: LockPlace,
+  form: LockForm,
+  script = "./lambda_instance.ts",
+): Promise<Instance> {
   const api = new RuntimeApi(TIMEOUT_MS);
   const { reports, ...process }: Reporter<InstanceReport> = startReporter(
-    new URL("./lambda_instance.ts", import.meta.url),
+    new URL(script, import.meta.url),
     { url: api.url, place, form } satisfies InstanceOptions,
   );
   const find = (id: string, what: string) => reports.find((r) => r.id === id && r.what === what);

@@ -148,6 +148,21 @@ Deno.test("a frozen instance that wakes within its invocation asks once", async 
   assert(bench.bound.remainingMs > 1_900);
 });
 
+Deno.test("a question without an answer ends with the invocation's time, as a loss", async () => {
+  const bench = open(2_000);
+  bench.clock.stepWall(500); // frozen: by its own clock the lease lasts longer than the invocation
+  const asking = bench.bound.renew();
+  let error: unknown;
+  asking.catch((reason) => error = reason);
+  await bench.clock.pass(1_000);
+  assert(bench.bound.signal.aborted, "the signal tells in time, too");
+  await bench.clock.pass(500);
+  bench.releases[0]!.answer({ state: "released" });
+  await bench.clock.pass(500);
+  assert(error instanceof LeaseLostError, String(error));
+  assertEquals(error.reason, "max-hold");
+});
+
 Deno.test("a lease that is given back leaves no timer and is no loss", async () => {
   const bench = open(10_000);
   const { signal } = bench.bound;

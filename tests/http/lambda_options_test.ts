@@ -5,8 +5,8 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
-import { lambdaLock } from "../../http/lambda.ts";
-import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { lambdaLock, RetryableLockError } from "../../http/lambda.ts";
+import { type DistributedLock, LeaseLostError, MemoryLock } from "../../mod.ts";
 
 const context = { getRemainingTimeInMillis: () => 60_000 };
 
@@ -59,4 +59,48 @@ Deno.test("an invocation ends when its lock was given back, not before", async (
   open();
   assertEquals(await ended, "done");
   assertEquals((await inner.query("k")).held, null);
+});
+
+Deno.test("whatever the runtime says of the remaining time, an invocation ends in order", async () => {
+  await using lock = new MemoryLock();
+  const own = () => new MemoryLock();
+  const gateway = { version: "2.0", requestContext: { http: { method: "PUT" } } };
+  for (const form of [lock, own]) {
+    const handler = lambdaLock(form, { key: "k" })((_event: unknown, _context, lease) => {
+      lease.throwIfLost();
+      return "done";
+    });
+    // As some make a context for a test, or a runtime without a limit.
+    for (const remainingMs of [Infinity, Number.MAX_SAFE_INTEGER, 2 ** 31 + 600]) {
+      const context = { getRemainingTimeInMillis: () => remainingMs };
+      assertEquals(await handler({}, context), "done");
+    }
+    for (const remainingMs of [0, -1, NaN]) {
+      const context = { getRemainingTimeInMillis: () => remainingMs };
+      assertEquals((await handler(gateway, context) as { statusCode: number }).statusCode, 503);
+      const error = await assertRejects(() => handler({}, context), RetryableLockError);
+      assertEquals([error.reason, error.cause], ["too-little-time", undefined]);
+    }
+    for (const none of [undefined, null, {}, { getRemainingTimeInMillis: 1 }]) {
+      await assertRejects(() => handler({}, none as never), TypeError, "Lambda's context");
+    }
+    assertEquals((await lock.query("k")).held, null);
+  }
+});
+
+Deno.test("a retryable error tells what is behind it", async () => {
+  await using lock = new MemoryLock();
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  const make = (maxHoldMs: number) => lambdaLock(lock, { key: "k", maxHoldMs })(() => gate);
+  const lost = await assertRejects(() => make(20)({}, context), RetryableLockError);
+  assertEquals([lost.reason, lost.lockName, lost.retryable], ["lease-lost", "k", true]);
+  assert(lost.cause instanceof LeaseLostError);
+  assertEquals(lost.cause.reason, "max-hold");
+  const holder = make(60_000)({}, context);
+  const busy = await assertRejects(() => make(60_000)({}, context), RetryableLockError);
+  assertEquals(busy.reason, "busy");
+  assert(Number.isInteger(busy.retryAfterMs), "it can be the 'wait' of another try");
+  assert(!("cause" in busy), "somebody else holds it: there is nothing behind that");
+  open();
+  await holder;
 });

@@ -104,9 +104,11 @@ export async function runtimeLoop<Event>(
     const awsRequestId = next.headers.get("lambda-runtime-aws-request-id")!;
     const deadlineMs = Number(next.headers.get("lambda-runtime-deadline-ms"));
     const context = { awsRequestId, getRemainingTimeInMillis: () => deadlineMs - Date.now() };
-    const [what, body] = await Promise.try(handler, await next.json(), context).then(
+    const event = await next.json();
+    const invocation = (async () => await handler(event, context))();
+    const [what, body] = await invocation.then(
       (result) => ["response", result],
-      (error) => ["error", { ...error, errorType: error?.name, errorMessage: error?.message }],
+      (error) => ["error", describe(error)],
     );
     const answer = await fetch(`${url}${PREFIX}${awsRequestId}/${what}`, {
       method: "POST",
@@ -114,6 +116,12 @@ export async function runtimeLoop<Event>(
     });
     await answer.body?.cancel();
   }
+}
+
+function describe(error: Error): Record<string, unknown> {
+  const { name, message, cause } = error;
+  const behind = cause instanceof Error ? cause.name : cause;
+  return { ...error, errorType: name, errorMessage: message, cause: behind };
 }
 
 /** How long an invocation may take. */

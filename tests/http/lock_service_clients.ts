@@ -8,6 +8,7 @@ import { type Answer, call } from "./lock_service.ts";
 
 /** A time in which a client had reason to think that it holds the lock, in ms of one clock. */
 export interface Hold {
+  /** Principal and id: other principals use the same ids. */
   readonly id: string;
   fromMs: number;
   untilMs: number;
@@ -35,6 +36,8 @@ export interface Seen {
 export interface ClientOptions {
   readonly urls: readonly string[];
   readonly key: string;
+  /** The principal. */
+  readonly as: string;
   readonly name: string;
   readonly random: () => number;
   readonly untilMs: number;
@@ -43,7 +46,7 @@ export interface ClientOptions {
 
 /** One client: takes, renews, releases, repeats, gives up, forgets; at any server. */
 export async function runClient(options: ClientOptions): Promise<void> {
-  const { urls, key, name, random, untilMs, seen } = options;
+  const { urls, key, as, name, random, untilMs, seen } = options;
   const below = (n: number) => Math.floor(random() * n);
   let id = `${name}.0`;
   let hold: Hold | null = null;
@@ -53,17 +56,18 @@ export async function runClient(options: ClientOptions): Promise<void> {
     const sentMs = performance.now();
     // From here on somebody else may have it.
     if (method === "DELETE" && hold !== null) hold.untilMs = Math.min(hold.untilMs, sentMs);
-    const answer = await call(url, method, `/lock/${key}/${id}`, { body, signal })
+    const answer = await call(url, method, `/lock/${key}/${id}`, { as, body, signal })
       .catch(() => null);
+    const owner = `${as}:${id}`;
     const receivedMs = performance.now();
     const status = answer?.status ?? 0;
     seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1);
     if (status === 404 && hold !== null && receivedMs < hold.untilMs) seen.lost.push(hold);
     if (status === 200 && method !== "DELETE") {
-      seen.told.push({ id, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
+      seen.told.push({ id: owner, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
       // Whoever was not told in time, may only count from now on.
       if (hold === null || hold.untilMs < receivedMs) {
-        seen.holds.push(hold = { id, fromMs: receivedMs, untilMs: 0 });
+        seen.holds.push(hold = { id: owner, fromMs: receivedMs, untilMs: 0 });
       }
       hold.untilMs = Math.max(hold.untilMs, sentMs + answer!.body.remainingMs);
     }

@@ -1,7 +1,7 @@
 /**
  * Bad options are found when a server starts; bad keys are the client's, or the programmer's.
  */
-import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
@@ -105,4 +105,14 @@ Deno.test("http: an error of the handler is the handler's, a RangeError too", as
   });
   await assertRejects(() => handler(new Request("http://localhost/")), RangeError, "Out of range");
   assertEquals((await locks.query("key")).held, null);
+});
+
+Deno.test("http: Retry-After is what the holder has left", async () => {
+  await using locks = new MemoryLock();
+  await using _lease = await locks.acquire("key", { maxHoldMs: 120_000 });
+  const handler = exclusive(locks, { key: "key" })(() => new Response());
+  const response = await handler(new Request("http://localhost/"));
+  const seconds = Number(response.headers.get("retry-after"));
+  assert(seconds > 60 && seconds <= 120, `${seconds}`);
+  assertEquals(Math.ceil((await response.json()).retryAfterMs / 1_000), seconds);
 });

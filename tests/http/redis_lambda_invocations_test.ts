@@ -162,6 +162,7 @@ Deno.test("a lock is renewed until the invocation's time runs out, and never bey
     const { ok, value } = await reply;
     assert(Date.now() < killedAtMs!, "it is told in time");
     assertEquals([ok, value.errorType, value.reason], [false, "RetryableLockError", "lease-lost"]);
+    assertEquals(value.cause, "LeaseLostError");
     assertEquals((await instance.report(id, "aborted")).reason, "max-hold");
     assertEquals((await instance.invoke({ key: form, form })).ok, true, "the lock is free");
     await instance.open(id);
@@ -243,6 +244,7 @@ Deno.test("an invocation is told in time that Redis does not answer", async () =
     }
     const thrown = await instance.invoke({ ...SQS, key: "k", form: "factory" });
     assertEquals([thrown.ok, thrown.value.reason], [false, "unavailable"]);
+    assertEquals(thrown.value.cause, "LockUnavailableError");
     const proceeding = { key: "k", options: { onUnavailable: "proceed" } } as const;
     assertEquals((await instance.invoke(proceeding)).value.token, null);
     if (isPaused) await stage.redis.resume();

@@ -39,7 +39,9 @@ Deno.test("clients of two lock servers never hold a lock at once, whatever they 
   try {
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
       const random = randomOf(seed + i);
-      return runClient({ urls, key: "k", name: `c${i}`, random, untilMs, seen });
+      // Each id is used by two principals: it is worth nothing to the other one.
+      const [as, name] = [["alice", "bob"][i % 2]!, `c${i >> 1}`];
+      return runClient({ urls, key: "k", as, name, random, untilMs, seen });
     });
     await Promise.all([...clients, disturb(services, start, randomOf(seed - 1), untilMs)]);
     // Whatever happened, all of it ends by its TTL.

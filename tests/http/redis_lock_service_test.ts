@@ -128,11 +128,31 @@ Deno.test("two servers never tell what only one of them remembers", async () => 
   assertEquals(await keysLeft(place.redis.command), []);
 });
 
+Deno.test("who has waited at two servers waits at neither when it has the lock", async () => {
+  await using place = await open(2);
+  const [a, b] = place.services.map(({ url }) => url) as [string, string];
+  const state = async () => (await call(a, "GET", "/lock/k")).body;
+  assertEquals((await take(a, "k", "holder")).status, 200);
+  const waits: Promise<Answer>[] = [];
+  for (const url of [a, b]) {
+    waits.push(take(url, "k", "one", { waitMs: 30_000 }));
+    await waitUntil("it waits", async () => (await state()).waiters === waits.length);
+  }
+  assertEquals((await call(a, "DELETE", "/lock/k/holder")).status, 200);
+  for (const { status } of await Promise.all(waits)) assertEquals(status, 200);
+  assertEquals((await state()).waiters, 0);
+  // Its place in the queue must not get the lock once more.
+  assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
+  assertEquals((await state()).held, false);
+  assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
+  assertEquals((await take(b, "k", "two")).status, 200);
+});
+
 Deno.test("the same lease renewed at two servers at once is renewed each time", async () => {
   await using place = await open(2);
   const urls = place.services.map(({ url }) => url);
   assertEquals((await take(urls[0]!, "k", "one")).status, 200);
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < 200; round++) {
     const methods = ["PATCH", "PUT", "PATCH", "PATCH", "PUT", "PATCH"];
     const answers = await Promise.all(
       methods.map((method, i) => call(urls[i % 2]!, method, "/lock/k/one")),

@@ -3,45 +3,22 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
-import Fastify, { type FastifyReply } from "fastify";
-import { Hono } from "hono";
-// @ts-types="@types/koa"
-import Koa from "koa";
-import { fastifyLock } from "../../http/fastify.ts";
-import { honoLock } from "../../http/hono.ts";
-import { koaLock } from "../../http/koa.ts";
-import { exclusive } from "../../http/mod.ts";
-import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { MemoryLock } from "../../mod.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
+import { fastify, fetchApi, hono, koa, type Serve, withLeases } from "./one_route.ts";
 
 /** A service that takes its time to answer a release: until the gate opens. */
 function slowReleases(inner: MemoryLock) {
   const gate = Promise.withResolvers<void>();
   let asked = 0;
-  const lock: DistributedLock = {
-    capabilities: inner.capabilities,
-    acquire: (...args) => inner.acquire(...args),
-    request: (...args: unknown[]) => (inner.request as (...args: unknown[]) => never)(...args),
-    query: (name) => inner.query(name),
-    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
-    async tryAcquire(name, options) {
-      const lease = await inner.tryAcquire(name, options);
-      if (lease === null) return null;
-      const release = lease.release.bind(lease);
-      return Object.defineProperty(lease, "release", {
-        value: () => (asked++, gate.promise.then(release)),
-      });
-    },
-  };
+  const lock = withLeases(inner, (lease) => {
+    const release = lease.release.bind(lease);
+    return Object.defineProperty(lease, "release", {
+      value: () => (asked++, gate.promise.then(release)),
+    });
+  });
   return { lock, open: gate.resolve, asked: () => asked };
 }
-
-interface Serving {
-  readonly url: string;
-  stop(): Promise<unknown>;
-}
-
-type Serve = (lock: DistributedLock) => Promise<Serving>;
 
 async function* pieces(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder();
@@ -52,54 +29,6 @@ async function* pieces(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
 
 const stream = () => Readable.from(pieces());
 const webStream = () => ReadableStream.from(pieces());
-
-// deno-lint-ignore require-await -- as the others are
-async function serveFetch(handler: (request: Request) => Response | Promise<Response>) {
-  const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
-  const server = Deno.serve(options, (request) => handler(request));
-  return { url: `http://127.0.0.1:${server.addr.port}`, stop: () => server.shutdown() };
-}
-
-function fetchApi(respond: () => Response): Serve {
-  return (lock) => serveFetch(exclusive(lock, { key: "key" })(() => respond()));
-}
-
-function hono(respond: () => Response): Serve {
-  return (lock) => {
-    const app = new Hono();
-    app.get("/", honoLock(lock, "key"), () => respond());
-    return serveFetch((request) => app.fetch(request));
-  };
-}
-
-function koa(body: () => unknown): Serve {
-  return async (lock) => {
-    const app = new Koa();
-    app.use(koaLock(lock, "key"));
-    app.use((ctx) => {
-      ctx.body = body();
-    });
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const server = app.listen(0, "127.0.0.1", () => resolve());
-    await promise;
-    return {
-      url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
-      stop() {
-        server.closeAllConnections();
-        return new Promise((resolve) => server.close(resolve));
-      },
-    };
-  };
-}
-
-function fastify(handler: (reply: FastifyReply) => unknown): Serve {
-  return async (lock) => {
-    const app = Fastify({ forceCloseConnections: true });
-    await app.register(fastifyLock, { lock });
-    app.get("/", { config: { lock: "key" } }, (_request, reply) => handler(reply));
-    return { url: await app.listen({ port: 0, host: "127.0.0.1" }), stop: () => app.close() };
-  };
-}
 
 const CASES: Record<string, Serve> = {
   "fetch, a text": fetchApi(() => new Response("all of it")),
@@ -113,6 +42,10 @@ const CASES: Record<string, Serve> = {
   "fastify, a text that is sent": fastify((reply) => void reply.send("all of it")),
   "fastify, a stream that is sent": fastify((reply) => void reply.send(stream())),
   "fastify, a reply that is returned": fastify((reply) => reply.send(stream())),
+  // deno-lint-ignore require-await -- it is about async handlers
+  "fastify, a text that is sent, async": fastify(async (reply) => void reply.send("all of it")),
+  // deno-lint-ignore require-await -- it is about async handlers
+  "fastify, a stream that is sent, async": fastify(async (reply) => void reply.send(stream())),
   // deno-lint-ignore require-await -- it is about async handlers
   "fastify, a reply of a text, async": fastify(async (reply) => reply.send("all of it")),
   // deno-lint-ignore require-await -- it is about async handlers

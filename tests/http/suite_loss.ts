@@ -41,6 +41,7 @@ async function outlasts(stage: Stage): Promise<void> {
   const key = "outlasts";
   const reply = await ask(a, { path: "/brief", key, id: key, mode: "deaf" });
   assertProblem(reply, 503, "lease-lost");
+  await a.event(key, "aborted"); // told by a pipe, the reply by a socket
   assertEquals(a.events(key), ["entered", "aborted"], "the handler is still at work");
   assertEquals((await ask(b, { path: "/busy", key })).status, 200);
   await a.open(key);

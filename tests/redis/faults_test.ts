@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { type Lease, LeaseLostError } from "../../mod.ts";
+import { ASK, LEAVE, QUERY, RENEW, type Script } from "../../redis/_scripts.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
 import { within } from "../conformance/wait.ts";
@@ -14,7 +15,7 @@ import { Ledger } from "./ledger.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 /** The commands of the job below, in their order. */
-const COMMANDS = ["acquire", "renew", "query", "release"];
+const COMMANDS: Script[] = [ASK, RENEW, QUERY, LEAVE];
 
 interface Fault {
   readonly name: string;
@@ -43,6 +44,23 @@ const FAULTS: Fault[] = [
   },
 ];
 
+/** Strikes the first reply to this script, on whichever connection it was asked for. */
+function strikeReply(proxy: FaultProxy, { sha1 }: Script, fault: Fault): { isStruck: boolean } {
+  const state = { isStruck: false };
+  const asked = new Set<number>();
+  const decoder = new TextDecoder();
+  proxy.onRequest = (chunk, { id }) => {
+    if (decoder.decode(chunk).includes(sha1)) asked.add(id);
+    return "pass";
+  };
+  proxy.onReply = (_chunk, { id }) => {
+    if (state.isStruck || !asked.has(id)) return "pass";
+    state.isStruck = true;
+    return fault.strike(proxy);
+  };
+  return state;
+}
+
 /** Acquires, renews, asks and releases; the reply of one command is struck. */
 async function job(lock: RedisLock, ledger: Ledger, survivable: boolean): Promise<void> {
   const lease = await within("the lock is acquired well before a TTL", lock.acquire("n"), 10_000);
@@ -63,7 +81,7 @@ async function strikeOne(
   server: RedisServer,
   clientName: RedisClientName,
   fault: Fault,
-  index: number,
+  command: Script,
 ): Promise<void> {
   await using proxy = startProxy(server);
   const url = `redis://${proxy.hostname}:${proxy.port}`;
@@ -74,11 +92,13 @@ async function strikeOne(
     await using lock = new RedisLock(client, { ttlMs: fault.ttlMs, keyPrefix });
     await using rival = new RedisLock(direct.client, { ttlMs: fault.ttlMs, keyPrefix });
     // The connection, the scripts and the server's clock are known, as in a service that runs.
-    await (await lock.acquire("warm-up")).release();
+    const warm = await lock.acquire("warm-up");
+    await warm.renew();
+    await lock.query("warm-up");
+    await warm.release();
     await waitUntil("the warm-up is over", () => proxy.connections === 1);
     await pause(20);
-    let replies = 0;
-    proxy.onReply = () => replies++ === index ? fault.strike(proxy) : "pass";
+    const struck = strikeReply(proxy, command, fault);
 
     const ledger = new Ledger();
     let done = false;
@@ -89,7 +109,7 @@ async function strikeOne(
       done = true;
       await contending;
     }
-    assert(replies > index, "the fault never struck");
+    assert(struck.isStruck, "the fault never struck");
     const left = await within(
       "no key is left",
       waitUntil("no key", async () => await server.command("EXISTS", `${keyPrefix}n`) === 0),
@@ -119,7 +139,7 @@ for (const client of CLIENTS) {
   for (const fault of FAULTS) {
     Deno.test(`RedisLock × ${client}: ${fault.name}, for each command in turn`, async () => {
       await using server = await startRedis();
-      await Promise.all(COMMANDS.map((_, index) => strikeOne(server, client, fault, index)));
+      await Promise.all(COMMANDS.map((command) => strikeOne(server, client, fault, command)));
       const keys = await server.command("KEYS", "*") as string[];
       assertEquals(keys.filter((key) => !key.startsWith("holdfast:")), []);
     });

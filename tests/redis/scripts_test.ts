@@ -64,8 +64,15 @@ async function open() {
   const leave = async (owner: string, tombstoneMs = 0, handoff = 1) =>
     (await run(LEAVE, `${owner}#n`, tombstoneMs, handoff))[0];
   const holder = () => server.command("GET", "l");
+  /** Nothing that waits is kept for ever. */
+  const isMortal = async () => {
+    for (const key of ["q", "w"]) {
+      const leftMs = Number(await server.command("PTTL", key));
+      assert(leftMs > 0 && leftMs <= 30_000, `${key} lives for ${leftMs} ms`);
+    }
+  };
   const queue = () => server.command("ZRANGE", "q", 0, -1);
-  return { ...server, run, ask, leave, holder, queue, command: server.command };
+  return { ...server, run, ask, leave, holder, isMortal, queue, command: server.command };
 }
 
 Deno.test("an ask or a steal that is executed too late does nothing", async () => {
@@ -195,6 +202,7 @@ Deno.test("if nobody listens all keep their places, and the first one gets a sho
   assertEquals(await redis.holder(), "b#n");
   assert(Number(await redis.command("PTTL", "l")) <= 1_000);
   assertEquals(await redis.queue(), ["c#n", "d#n"]);
+  await redis.isMortal();
   assertEquals((await redis.ask({ owner: "b", inbox: "b", ticket: 1 }))[0], 1, "it is back");
   assert(Number(await redis.command("PTTL", "l")) > 4_000);
   await redis.leave("b", 0, 0);
@@ -238,6 +246,7 @@ Deno.test("without handoff a release frees the lock and keeps the queue", async 
   assertEquals(await redis.leave("a", 0, 0), 1);
   assertEquals(await redis.holder(), null);
   assertEquals(await redis.queue(), ["b#n"]);
+  await redis.isMortal();
   assertEquals((await redis.ask({ owner: "b" }))[0], 1);
 });
 
@@ -270,4 +279,15 @@ Deno.test("a handover goes through while memory is full", async () => {
   assert(refused.includes("OOM"), refused);
   assertEquals(await redis.queue(), []);
   await redis.command("CONFIG", "SET", "maxmemory", 0);
+});
+
+Deno.test("an owner id that takes over while it waits is out of the queue", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "b", nonce: "1" });
+  await redis.ask({ owner: "b", nonce: "2" });
+  await redis.leave("a");
+  assertEquals(await redis.holder(), "b#1");
+  assertEquals((await redis.ask({ owner: "b", nonce: "2", ticket: 2 }))[0], 1);
+  assertEquals([await redis.holder(), await redis.queue()], ["b#2", []]);
 });

@@ -1,0 +1,143 @@
+/**
+ * What only Hono has: responses that are set later, streaming helpers, its own errors, and what
+ * outer middleware prepares.
+ */
+import { assertEquals } from "@std/assert";
+import { Hono } from "hono";
+import { cors } from "hono/cors";
+import { stream, streamSSE } from "hono/streaming";
+import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
+import { MemoryLock } from "../../mod.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+
+type App = Hono<HonoLockEnv>;
+
+async function withApp(
+  test: (app: App, locks: MemoryLock, listen: () => string) => Promise<void>,
+): Promise<void> {
+  await using locks = new MemoryLock();
+  const app = new Hono<HonoLockEnv>();
+  let server: Deno.HttpServer<Deno.NetAddr> | undefined;
+  try {
+    await test(app, locks, () => {
+      const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
+      server = Deno.serve(options, (request) => app.fetch(request));
+      return `http://127.0.0.1:${server.addr.port}`;
+    });
+  } finally {
+    await server?.shutdown();
+  }
+}
+
+const isHeld = async (locks: MemoryLock) => (await locks.query("key")).held !== null;
+
+Deno.test("hono: a handler that is late leaves the answer as it is", () =>
+  withApp(async (app, locks, listen) => {
+    const handled = Promise.withResolvers<void>();
+    app.use(async (_c, next) => {
+      await next();
+      await handled.promise;
+      await pause(1);
+    });
+    app.get("/", honoLock(locks, { key: "key", maxHoldMs: 50 }), async (c) => {
+      await pause(100);
+      handled.resolve();
+      return c.text("late");
+    });
+    const response = await fetch(listen());
+    assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
+  }));
+
+Deno.test("hono: a refusal keeps the headers that outer middleware has set", () =>
+  withApp(async (app, locks, listen) => {
+    app.use(cors());
+    app.use(async (c, next) => {
+      for (const cookie of ["a=1", "b=2"]) c.res.headers.append("set-cookie", cookie);
+      await next();
+    });
+    app.get("/", honoLock(locks, { key: "key", maxHoldMs: 50 }), async (c) => {
+      await new Promise((resolve) => c.get("lease").signal.addEventListener("abort", resolve));
+      return c.text("late", 200, { "cache-control": "max-age=60", etag: '"late"' });
+    });
+    const statuses: number[] = [];
+    const url = listen();
+    const lost = fetch(url);
+    await waitUntil("the lock is taken", () => isHeld(locks));
+    await using _lease = await locks.acquire("key"); // when it was lost
+    for (const { status, headers, body } of [await lost, await fetch(url)]) {
+      await body?.cancel();
+      statuses.push(status);
+      assertEquals(headers.get("access-control-allow-origin"), "*");
+      assertEquals(headers.get("content-type"), "application/problem+json");
+      assertEquals(headers.get("cache-control"), "no-store");
+      assertEquals(headers.getSetCookie(), ["a=1", "b=2"]);
+    }
+    assertEquals(statuses, [503, 409]);
+  }));
+
+Deno.test("hono: the streaming helpers hold the lock until their end", () =>
+  withApp(async (app, locks, listen) => {
+    const held: boolean[] = [];
+    app.use(honoLock(locks, "key"));
+    app.get("/stream", (c) =>
+      stream(c, async (out) => {
+        await out.write("all ");
+        await pause(5);
+        held.push(await isHeld(locks));
+        await out.write("of it");
+      }));
+    app.get("/events", (c) =>
+      streamSSE(c, async (out) => {
+        await pause(5);
+        held.push(await isHeld(locks));
+        await out.writeSSE({ data: "it" });
+      }));
+    const url = listen();
+    assertEquals(await (await fetch(`${url}/stream`)).text(), "all of it");
+    assertEquals(await isHeld(locks), false);
+    assertEquals(await (await fetch(`${url}/events`)).text(), "data: it\n\n");
+    assertEquals(await isHeld(locks), false);
+    assertEquals(held, [true, true]);
+  }));
+
+Deno.test("hono: errors, redirects and what is not found give the lock back", () =>
+  withApp(async (app, locks, listen) => {
+    app.onError((error, c) => c.text(error.message, 418));
+    app.use(honoLock(locks, { key: "key", fencingHeader: "Fencing-Token" }));
+    app.get("/throws", () => {
+      throw new Error("failed");
+    });
+    app.get("/redirects", () => Response.redirect("http://localhost/elsewhere"));
+    app.get("/nothing", (c) => c.body(null, 204));
+    const url = listen();
+    const wanted = { throws: 418, redirects: 302, nothing: 204, missing: 404 };
+    for (const [i, [path, status]] of Object.entries(wanted).entries()) {
+      const response = await fetch(`${url}/${path}`, { redirect: "manual" });
+      await response.text();
+      assertEquals([path, response.status], [path, status]);
+      assertEquals(response.headers.get("fencing-token"), String(i + 1));
+      assertEquals(await isHeld(locks), false);
+    }
+  }));
+
+Deno.test("hono: a WebSocket opens behind the lock, which is free then", () =>
+  withApp(async (app, locks, listen) => {
+    const held: boolean[] = [];
+    app.get("/", honoLock(locks, { key: "key", fencingHeader: "Fencing-Token" }), async (c) => {
+      held.push(await isHeld(locks));
+      const { socket, response } = Deno.upgradeWebSocket(c.req.raw);
+      socket.onmessage = ({ data }) => socket.send(`${data} yourself`);
+      return response;
+    });
+    const socket = new WebSocket(listen().replace("http", "ws"));
+    const closed = new Promise((resolve) => socket.onclose = resolve);
+    const said = new Promise<string>((resolve, reject) => {
+      socket.onopen = () => socket.send("hello");
+      socket.onmessage = ({ data }) => resolve(data);
+      socket.onerror = () => reject(new Error("It does not open"));
+    });
+    assertEquals(await said, "hello yourself");
+    assertEquals([...held, await isHeld(locks)], [true, false]);
+    socket.close();
+    await closed;
+  }));

@@ -1,0 +1,159 @@
+/**
+ * Leases that are lost before the handler begins, or after it has returned: no client may take the
+ * response for a whole one.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { Readable } from "node:stream";
+import type { HoldOptions } from "../../http/mod.ts";
+import { MemoryLock } from "../../mod.ts";
+import { bounded, pause, waitUntil } from "../servers/wait.ts";
+import { fastify, fetchApi, hono, koa, type Serve, withLeases } from "./one_route.ts";
+
+const OPTIONS = { maxHoldMs: 100 };
+const encoder = new TextEncoder();
+
+/** No timer runs meanwhile: that the lease is lost can be known by the clock only. */
+function block(ms: number): void {
+  for (const endMs = performance.now() + ms; performance.now() < endMs;);
+}
+
+/** Begins when the lease has been lost. */
+async function* lateStart(lost: Promise<void>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  await lost;
+  yield encoder.encode("all of it");
+}
+
+/** Ends when the lease is lost, but no timer can have told so. */
+async function* lateEnd(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  yield encoder.encode("all ");
+  await pause(1);
+  yield encoder.encode("of it");
+  await pause(1);
+  block(150);
+}
+
+type Source = () => AsyncGenerator<Uint8Array<ArrayBuffer>>;
+const web = (source: Source) => ReadableStream.from(source());
+const SERVERS: Record<string, (source: Source) => Serve> = {
+  "fetch": (source) => fetchApi(() => new Response(web(source)), OPTIONS),
+  "hono": (source) => hono(() => new Response(web(source)), OPTIONS),
+  "koa": (source) => koa(() => Readable.from(source()), OPTIONS),
+  "koa, web": (source) => koa(() => web(source), OPTIONS),
+  "fastify": (source) => fastify(() => Promise.resolve(Readable.from(source())), OPTIONS),
+  "fastify, web": (source) => fastify(() => Promise.resolve(web(source)), OPTIONS),
+  "fastify, sent": (source) => fastify((reply) => void reply.send(web(source)), OPTIONS),
+  "fastify, a response": (source) =>
+    fastify(() => Promise.resolve(new Response(web(source))), OPTIONS),
+};
+
+/** The status and the whole body, or `null` if there is no whole one. */
+async function ask(url: string): Promise<[status: number, text: string] | null> {
+  using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
+  return await bounded("the response", 20_000, async (signal) => {
+    try {
+      const response = await fetch(url, { client, signal });
+      return [response.status, await response.text()];
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return null;
+    }
+  });
+}
+
+async function withServer(
+  serve: Serve,
+  locks: MemoryLock,
+  test: (url: string) => Promise<void>,
+): Promise<void> {
+  const server = await serve(locks);
+  try {
+    await test(server.url);
+    await waitUntil("the lock is free", async () => (await locks.query("key")).held === null);
+  } finally {
+    await server.stop();
+  }
+}
+
+for (const [name, serve] of Object.entries(SERVERS)) {
+  for (const source of [lateStart, lateEnd]) {
+    Deno.test(`a stream whose lease is lost is no whole one: ${name}, ${source.name}`, async () => {
+      await using locks = new MemoryLock();
+      const lost = Promise.withResolvers<void>();
+      const watched = withLeases(locks, (lease) => {
+        lease.signal.addEventListener("abort", () => lost.resolve());
+        return lease;
+      });
+      const served = () => serve(() => source(lost.promise))(watched);
+      await withServer(served, locks, async (url) => {
+        const answer = await ask(url);
+        assert(answer === null || answer[0] === 503, `${answer}`);
+      });
+    });
+  }
+}
+
+const HANDLED: Record<string, (handle: () => void) => Serve> = {
+  "fetch": (handle) => fetchApi(() => (handle(), new Response("")), OPTIONS),
+  "hono": (handle) => hono(() => (handle(), new Response("")), OPTIONS),
+  "koa": (handle) => koa(handle, OPTIONS),
+  "fastify": (handle) => fastify(handle, OPTIONS),
+};
+
+for (const [name, serve] of Object.entries(HANDLED)) {
+  Deno.test(`a lease that is lost before the handler begins: 503, ${name}`, async () => {
+    await using locks = new MemoryLock();
+    const lostAtOnce = withLeases(locks, (lease) => (block(150), lease));
+    let isHandled = false;
+    await withServer(
+      () => serve(() => isHandled = true)(lostAtOnce),
+      locks,
+      async (url) => {
+        const [status, text] = (await ask(url))!;
+        assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+        assertEquals(isHandled, false);
+      },
+    );
+  });
+}
+
+const FAILING: Record<string, (handle: () => Promise<never>, options: HoldOptions) => Serve> = {
+  "fetch": (handle, options) => fetchApi(handle, options),
+  "koa": (handle, options) => koa(handle, options),
+};
+
+for (const [name, serve] of Object.entries(FAILING)) {
+  Deno.test(`what a handler throws after its loss is not hidden: ${name}`, async () => {
+    const bug = new Error("A bug");
+    const failures = {
+      "the loss": (loss: Error) => loss,
+      "an error because of it": (cause: Error) => new Error("Aborted", { cause }),
+      "a bug": () => bug,
+    };
+    for (const [what, failure] of Object.entries(failures)) {
+      await using locks = new MemoryLock();
+      const [lost, answered, ended] = [
+        Promise.withResolvers<Error>(),
+        Promise.withResolvers<void>(),
+        Promise.withResolvers<void>(),
+      ];
+      const watched = withLeases(locks, (lease) => {
+        lease.signal.addEventListener("abort", () => lost.resolve(lease.signal.reason));
+        return lease;
+      });
+      const errors: unknown[] = [];
+      const handle = async () => {
+        const loss = await lost.promise;
+        await answered.promise;
+        setTimeout(ended.resolve); // when the error has been heard of
+        throw failure(loss);
+      };
+      const options = { ...OPTIONS, onError: (error: unknown) => void errors.push(error) };
+      await withServer(() => serve(handle, options)(watched), locks, async (url) => {
+        assertEquals((await ask(url))![0], 503);
+        answered.resolve();
+        await ended.promise;
+        assertEquals(errors, [await lost.promise, ...what === "a bug" ? [bug] : []], what);
+      });
+    }
+  });
+}

@@ -1,0 +1,26 @@
+import { assert, assertEquals } from "@std/assert";
+import { startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { type LockPlace, startInstance } from "./lambda_instances.ts";
+
+Deno.test("an instance does with what Node 22 has: it waits, renews, gives back", async () => {
+  await using redis = await startRedis();
+  for (const client of ["node-redis", "ioredis"] as const) {
+    const place: LockPlace = {
+      ...{ strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: 400 },
+    };
+    await using instance = await startInstance(place, "shared", "./lambda_instance_node22.ts");
+    await using other = await startInstance(place, "factory", "./lambda_instance_node22.ts");
+    const options = { wait: 30_000, ttlMs: 400 };
+    const first = instance.invoke({ id: client, key: "k", mode: "gate" });
+    await instance.report(client, "entered");
+    const second = other.invoke({ key: "k", options });
+    const startMs = performance.now();
+    await waitUntil("its TTL is over", () => performance.now() - startMs > 1_000);
+    await instance.open(client);
+    assert((await first).ok, "it was renewed");
+    assert((await second).ok);
+    assertEquals(await redis.command("EXISTS", "l:k"), 0);
+    assertEquals([await instance.finish(), await other.finish()], [0, 0]);
+  }
+});

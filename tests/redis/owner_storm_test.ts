@@ -1,0 +1,97 @@
+/**
+ * Calls under owner ids of their callers', all at once: they join each other, give up, lose replies and
+ * connections, and leave nothing behind.
+ */
+import { assert, assertEquals } from "@std/assert";
+import type { Lease } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { say } from "../processes/figures.ts";
+import { randomOf, seedOf } from "../processes/random.ts";
+import { startProxy } from "../servers/proxy.ts";
+import { startRedis } from "../servers/redis.ts";
+import { pause } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import { nothingAtLast } from "./traces.ts";
+
+const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 2_000;
+const TTL_MS = 1_500;
+/** How many callers each instance has. */
+const CALLERS = 6;
+
+/** The leases that were granted, and may be held still. */
+class Held {
+  readonly #leases = new Map<Lease, RedisLock>();
+  grants = 0;
+
+  /** Of two ids only one holds the lock, and of one id an instance has one lease only. */
+  add(lease: Lease, lock: RedisLock): void {
+    this.grants++;
+    for (const [other, otherLock] of this.#leases) {
+      if (other === lease) continue;
+      if (other.remainingMs === 0) this.#leases.delete(other);
+      else if (other.ownerId !== lease.ownerId) assert(lease.remainingMs === 0, "two ids hold");
+      else assert(lock !== otherLock || lease.remainingMs === 0, "one id has two leases");
+    }
+    this.#leases.set(lease, lock);
+  }
+}
+
+/** Asks in one of the ways there are; gives up at any time. */
+async function callOnce(lock: RedisLock, ids: string[], held: Held, random: () => number) {
+  const ownerId = ids[Math.floor(random() * ids.length)]!;
+  const signal = AbortSignal.timeout(random() < 0.3 ? random() * 20 : 10_000);
+  const options = { signal, ...(random() < 0.2 && { autoRenew: false }) };
+  const kind = random();
+  const call = kind < 0.5
+    ? lock.acquire("n", { ...options, ownerId })
+    : kind < 0.8
+    ? lock.tryAcquire("n", { ...options, ownerId })
+    : lock.attach("n", ownerId, options);
+  const lease = await within("it ends", call).catch((error) => {
+    assert(error === signal.reason || error.name === "AbortError", String(error));
+    return null;
+  });
+  if (lease === null) return;
+  held.add(lease, lock);
+  await pause(random() * 5);
+  if (random() < 0.8) await lease.release();
+}
+
+for (const clientName of ["node-redis", "ioredis", "deno-redis-like"] as const) {
+  Deno.test(`RedisLock × ${clientName}: calls under owner ids in a storm`, async () => {
+    const seed = seedOf();
+    const random = randomOf(seed);
+    await using server = await startRedis();
+    await using proxy = startProxy(server);
+    const url = `redis://${proxy.hostname}:${proxy.port}`;
+    const far = await openRedisClient(clientName, url);
+    const near = await openRedisClient("node-redis", server.url);
+    const held = new Held();
+    try {
+      await using a = new RedisLock(far.client, { ttlMs: TTL_MS });
+      await using b = new RedisLock(near.client, { ttlMs: TTL_MS });
+      const untilMs = performance.now() + STORM_MS;
+      const isOver = () => performance.now() >= untilMs;
+      const callers = [[a, ["a1", "a2"]], [b, ["b1", "b2"]]] as const;
+      const work = callers.flatMap(([lock, ids]) =>
+        Array.from({ length: CALLERS }, async () => {
+          while (!isOver()) await callOnce(lock, [...ids], held, random);
+        })
+      );
+      proxy.onReply = () => random() < 0.1 ? { delayMs: random() * 30 } : "pass";
+      while (!isOver()) {
+        await pause(random() * 200);
+        if (random() < 0.3) proxy.cutAll();
+      }
+      proxy.onReply = undefined;
+      await Promise.all(work);
+    } finally {
+      await far.close();
+      await near.close();
+    }
+    say(`seed ${seed}: ${held.grants} grants`);
+    assertEquals(held.grants > 50, true);
+    await nothingAtLast(server, TTL_MS);
+  });
+}

@@ -1,0 +1,66 @@
+/**
+ * Several calls under one owner id.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { LeaseLostError } from "../../mod.ts";
+import { within } from "../conformance/wait.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { Gate } from "./gated_client.ts";
+import { AT_ONCE_MS, play } from "./race_stage.ts";
+
+const OWNER = { ownerId: "job-7" };
+
+Deno.test("RedisLock: a release that is tried again forgets no later lease of its owner id", () =>
+  play(async ({ lock, gates }) => {
+    const first = await lock.acquire("n", { ...OWNER, ttlMs: 1_200 });
+    const gate = new Gate();
+    gates.onRequest = gate.first("leave");
+    const released = first.release();
+    await gate.arrived;
+    const second = await lock.acquire("n", OWNER);
+    await waitUntil("it is tried again", () => {
+      return gates.sent.filter(({ script }) => script === "leave").length > 1;
+    });
+    await released;
+    gate.open();
+    assert(await lock.attach("n", OWNER.ownerId) === second, "the same id is one lease");
+    second.throwIfLost();
+    assertEquals(await second.release(), true);
+  }));
+
+Deno.test("RedisLock: a clean-up behind a loss forgets no later lease of its owner id", () =>
+  play(async ({ lock, gates }) => {
+    const first = await lock.acquire("n", { ...OWNER, ttlMs: 6_000, maxHoldMs: 300 });
+    const gate = new Gate();
+    gates.onReply = gate.first("renew");
+    const renewed = assertRejects(() => first.renew(), LeaseLostError);
+    await gate.arrived;
+    await waitUntil("it was held for too long", () => first.remainingMs === 0);
+    // The clean-up waits for the renewal, but not for ever.
+    const second = await lock.acquire("n", OWNER);
+    await waitUntil(
+      "the clean-up is sent",
+      () => gates.sent.some(({ script }) => script === "leave"),
+    );
+    gate.open();
+    await renewed;
+    assert(await lock.attach("n", OWNER.ownerId) === second);
+    assertEquals(await second.release(), true);
+  }));
+
+Deno.test("RedisLock: one of two calls under an owner id gives up, the other goes on", () =>
+  play(async (stage) => {
+    const { lock, other } = stage;
+    const held = await other.acquire("n");
+    const abort = new AbortController();
+    const first = assertRejects(() => lock.acquire("n", { ...OWNER, signal: abort.signal }));
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    const second = lock.acquire("n", OWNER);
+    abort.abort();
+    await first;
+    await waitUntil("only the second one waits", async () => await stage.waiting() === 1);
+    await held.release();
+    const lease = await within("it is granted", second, AT_ONCE_MS);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));

@@ -1,0 +1,138 @@
+/**
+ * Clients that send again by themselves, and links that are slower than an ask may live.
+ */
+import { assertEquals, assertRejects } from "@std/assert";
+import { LockUnavailableError } from "../../mod.ts";
+import { lockKeys } from "../../redis/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../conformance/wait.ts";
+import { startProxy } from "../servers/proxy.ts";
+import { startRedis } from "../servers/redis.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import { Gate, gated } from "./gated_client.ts";
+
+for (const takesIt of [false, true]) {
+  const next = takesIt ? "another one has the lock" : "the lock is free";
+  Deno.test(`RedisLock: a release that its client sends twice was ours, when ${next}`, async () => {
+    await using server = await startRedis();
+    await using proxy = startProxy(server);
+    const url = `redis://${proxy.hostname}:${proxy.port}`;
+    const { client, close } = await openRedisClient("ioredis", url);
+    const near = await openRedisClient("node-redis", server.url);
+    try {
+      await using lock = new RedisLock(client, { ttlMs: 60_000 });
+      await using other = new RedisLock(near.client, { ttlMs: 60_000 });
+      await (await lock.acquire("n")).release();
+      await waitUntil("the preflight is over", async () => {
+        return /cmdstat_info:calls=[2-9]/.test(
+          String(await server.command("INFO", "commandstats")),
+        );
+      });
+      const heirs: Promise<unknown>[] = [];
+      const run = lock.request("n", () => {
+        proxy.onReply = () => {
+          proxy.onReply = undefined;
+          if (takesIt) heirs.push(other.acquire("n"));
+          Promise.all(heirs).then(() => setTimeout(() => proxy.cutAll(), 50));
+          return "drop";
+        };
+        return "done";
+      });
+      assertEquals(await within("it is over", run), "done");
+      const lease = takesIt ? await heirs[0] : await other.acquire("n");
+      (lease as Awaited<ReturnType<typeof other.acquire>>).throwIfLost();
+    } finally {
+      await close();
+      await near.close();
+    }
+  });
+}
+
+Deno.test("RedisLock gives up on a server to which all its asks come too late", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const url = `redis://${proxy.hostname}:${proxy.port}`;
+  const { client, close } = await openRedisClient("node-redis", url);
+  try {
+    await using lock = new RedisLock(client, { unavailableAfterMs: 1_500 });
+    await (await lock.acquire("n")).release();
+    proxy.onRequest = () => ({ delayMs: 1_200 });
+    for (const call of [() => lock.acquire("n"), () => lock.tryAcquire("n")]) {
+      await within("it gives up", assertRejects(call, LockUnavailableError), 10_000);
+    }
+    proxy.onRequest = undefined;
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock sends no script again for a call that has given up", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  try {
+    const { client: held, gates } = gated(client);
+    await using lock = new RedisLock(held, { unavailableAfterMs: 200 });
+    const gate = new Gate();
+    gates.onRequest = gate.first("ask");
+    await assertRejects(() => lock.acquire("n"), LockUnavailableError);
+    gate.open(); // the server does not know the script yet
+    await waitUntil("it has left", async () => {
+      return gates.sent.some(({ script }) => script === "leave") &&
+        await server.command("EXISTS", "lock:n") === 0;
+    });
+    await (await lock.acquire("other")).release();
+    const again = gates.sent.filter(({ copy }) => copy[0] === "EVAL" && copy[3] === "lock:n");
+    assertEquals(again.map(({ script }) => script), ["leave"]);
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock lets a waiter go on whose server answers before its own time is up", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  try {
+    const { client: slow, gates } = gated(client);
+    await using lock = new RedisLock(slow, { unavailableAfterMs: 2_000, ttlMs: 60_000 });
+    const held = await lock.acquire("n");
+    const waiting = [lock.acquire("n"), lock.acquire("n")];
+    for (const call of waiting) call.catch(() => {}); // they are awaited later
+    const { waiting: queue } = lockKeys("lock:", "n");
+    await waitUntil("two wait", async () => await server.command("ZCARD", queue) === 2);
+    // Each for a second time, and one to keep their places: only the first asks from then on.
+    await waitUntil("one asks for both", () => gates.sent.length >= 6);
+    const answers = Promise.withResolvers<void>();
+    gates.sent.length = 0;
+    gates.onReply = ({ script }) => script === "ask" ? answers.promise : undefined;
+    await waitUntil("the first one asks", () => gates.sent.length > 0);
+    await pause(1_500);
+    gates.gap(); // the other one asks, too
+    await assertRejects(() => waiting[0]!, LockUnavailableError);
+    answers.resolve();
+    gates.onReply = undefined;
+    await held.release();
+    const lease = await within("it is granted", waiting[1]!);
+    lease.throwIfLost();
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock waits at its disposal for a release whose connection has broken", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const url = `redis://${proxy.hostname}:${proxy.port}`;
+  const { client, close } = await openRedisClient("node-redis", url);
+  try {
+    const lock = new RedisLock(client, { ttlMs: 60_000, disposeTimeoutMs: 10_000 });
+    const lease = await lock.acquire("n");
+    proxy.onRequest = () => (proxy.onRequest = undefined, "cut");
+    const released = lease.release();
+    await lock[Symbol.asyncDispose]();
+    assertEquals(await released, true);
+    assertEquals(await server.command("EXISTS", "lock:n"), 0);
+  } finally {
+    await close();
+  }
+});
