@@ -96,7 +96,7 @@ export function decodeAsk(reply: unknown): AskAnswer {
   const list = items(reply);
   const at = (index: number) => Number(list[index] ?? 0);
   const [serverMs, leftMs] = [at(1), at(2)];
-  switch (at(0)) {
+  switch (Number(list[0])) {
     case 1: {
       const fencingToken = BigInt(at(3)); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
