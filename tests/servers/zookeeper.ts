@@ -10,8 +10,8 @@ import { closer } from "./sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
 
-const WORD_BOUND_MS = 300;
-const WORD_ATTEMPTS = 3;
+/** How long each attempt may take: a server that is just starting may never answer the first. */
+const WORD_BOUNDS_MS = [300, 1_000, 3_000] as const;
 const SHARED_MEMORY = "/dev/shm";
 
 /** Settings of an own ZooKeeper server. */
@@ -153,18 +153,19 @@ async function isServing({ port, directory }: ServerPlace, pid: number | undefin
 }
 
 async function fourLetterWord(port: number, word: string): Promise<string> {
-  for (let attempt = 1;; attempt++) {
+  let lastError: unknown;
+  for (const boundMs of WORD_BOUNDS_MS) {
     try {
-      return await askOnce(port, word);
+      return await askOnce(port, word, boundMs);
     } catch (error) {
-      if (attempt === WORD_ATTEMPTS) throw error;
+      lastError = error;
     }
   }
+  throw lastError;
 }
 
-/** Bounded, for a server that is just starting may never answer. */
-function askOnce(port: number, word: string): Promise<string> {
-  return bounded(`The answer to ${word}`, WORD_BOUND_MS, async (signal) => {
+function askOnce(port: number, word: string, boundMs: number = WORD_BOUNDS_MS[0]) {
+  return bounded(`The answer to ${word}`, boundMs, async (signal) => {
     const socket = await Deno.connect({ hostname: "127.0.0.1", port, signal });
     using _closing = closer(socket, signal);
     await socket.write(new TextEncoder().encode(word));
