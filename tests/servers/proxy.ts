@@ -6,7 +6,7 @@
 
 import { abortable } from "../../core/abort.ts";
 import { listenOnFreePort } from "./ports.ts";
-import { closer, writeAll } from "./sockets.ts";
+import { closer, connectLocally, writeAll } from "./sockets.ts";
 import { pause } from "./wait.ts";
 
 /** Which way bytes travel. */
@@ -190,7 +190,7 @@ async function reach(
 ): Promise<Deno.TcpConn | undefined> {
   const endMs = performance.now() + connectForMs;
   for (;;) {
-    const server = await Deno.connect({ ...address, signal }).catch(() => undefined);
+    const server = await connectLocally(address, signal).catch(() => undefined);
     if (server !== undefined || signal.aborted || performance.now() >= endMs) return server;
     await pause(5, signal);
   }

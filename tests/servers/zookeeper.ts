@@ -6,7 +6,7 @@
 
 import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import { type OwnServer, type ServerPlace, startOwnServer } from "./own_server.ts";
-import { closer } from "./sockets.ts";
+import { closer, connectLocally } from "./sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
 
@@ -166,7 +166,7 @@ async function fourLetterWord(port: number, word: string): Promise<string> {
 
 function askOnce(port: number, word: string, boundMs: number = WORD_BOUNDS_MS[0]) {
   return bounded(`The answer to ${word}`, boundMs, async (signal) => {
-    const socket = await Deno.connect({ hostname: "127.0.0.1", port, signal });
+    const socket = await connectLocally({ hostname: "127.0.0.1", port }, signal);
     using _closing = closer(socket, signal);
     await socket.write(new TextEncoder().encode(word));
     const decoder = new TextDecoder();
