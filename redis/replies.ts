@@ -87,16 +87,33 @@ export type AskAnswer =
   | { state: "ended"; serverMs: number };
 
 function items(reply: unknown): unknown[] {
-  if (!Array.isArray(reply)) throw new Error(`Unexpected reply of the server: ${reply}`);
+  if (!Array.isArray(reply)) throw unexpected(reply);
   return reply;
+}
+
+/** `null` is no number, least of all 0, which says that a lock is held, or gone. */
+function numbers(reply: unknown): number[] {
+  return items(reply).map((item) => item === null ? NaN : Number(item));
+}
+
+/** Not an answer: what became of the lock is not known. */
+function unexpected(reply: unknown): Error {
+  return new Error(`Unexpected reply of the server: ${reply}`);
+}
+
+/** What a script says of a lock that is not the caller's. */
+function reasonOf(state: number | undefined, reply: unknown): "expired" | "stolen" {
+  if (state === 0) return "expired";
+  if (state === -1) return "stolen";
+  throw unexpected(reply);
 }
 
 /** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
-  const list = items(reply);
-  const at = (index: number) => Number(list[index] ?? 0);
+  const list = numbers(reply);
+  const at = (index: number) => list[index] ?? 0;
   const [serverMs, leftMs] = [at(1), at(2)];
-  switch (Number(list[0])) {
+  switch (list[0]) {
     case 1: {
       const fencingToken = BigInt(at(3)); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
@@ -113,15 +130,15 @@ export function decodeAsk(reply: unknown): AskAnswer {
     case -2:
       return { state: "ended", serverMs };
     default:
-      throw new Error(`Unexpected reply of the server: ${reply}`);
+      throw unexpected(reply);
   }
 }
 
 /** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
-  const [state, leftMs = 0] = items(reply).map(Number);
+  const [state, leftMs = 0] = numbers(reply);
   if (state === 1) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
-  return { state: "lost", reason: state === 0 ? "expired" : "stolen" };
+  return { state: "lost", reason: reasonOf(state, reply) };
 }
 
 /** What the server says of a leave. */
@@ -133,10 +150,10 @@ export interface Left {
 
 /** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): Left {
-  const [state, told] = items(reply).map(Number);
+  const [state, told] = numbers(reply);
   const answer: ReleaseAnswer = state === 1
     ? { state: "released" }
-    : { state: "gone", reason: state === 0 ? "expired" : "stolen" };
+    : { state: "gone", reason: reasonOf(state, reply) };
   return { answer, told: told === 1 };
 }
 

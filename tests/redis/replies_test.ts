@@ -1,7 +1,15 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { labelOfValue, makeOwner, ownerValue } from "../../redis/owner_value.ts";
 import { evictionWarning } from "../../redis/preflight.ts";
-import { decodeMessage, isNoScript, refusalOf } from "../../redis/replies.ts";
+import {
+  decodeAsk,
+  decodeLeave,
+  decodeMessage,
+  decodeQuery,
+  decodeRenew,
+  isNoScript,
+  refusalOf,
+} from "../../redis/replies.ts";
 import { makeOwnerId } from "../../core/owner.ts";
 
 Deno.test("refusalOf() tells the server's own words from a client's", () => {
@@ -52,6 +60,14 @@ Deno.test("decodeMessage() takes ours and ignores all else", () => {
     ]
   ) {
     assertEquals(decodeMessage(text), null, text);
+  }
+});
+
+Deno.test("what no script says is no answer: neither held, nor lost, nor free", () => {
+  for (const decode of [decodeAsk, decodeRenew, decodeLeave, decodeQuery]) {
+    for (const reply of [null, undefined, "OK", 1, {}, [], [null], ["x"], [7], [-7]]) {
+      assertThrows(() => decode(reply), Error, "", `${decode.name} of ${JSON.stringify(reply)}`);
+    }
   }
 });
 
