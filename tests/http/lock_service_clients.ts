@@ -40,13 +40,14 @@ export interface ClientOptions {
   readonly as: string;
   readonly name: string;
   readonly random: () => number;
-  readonly untilMs: number;
+  /** Whether to do one round more. */
+  readonly goesOn: () => boolean;
   readonly seen: Seen;
 }
 
 /** One client: takes, renews, releases, repeats, gives up, forgets; at any server. */
 export async function runClient(options: ClientOptions): Promise<void> {
-  const { urls, key, as, name, random, untilMs, seen } = options;
+  const { urls, key, as, name, random, goesOn, seen } = options;
   const below = (n: number) => Math.floor(random() * n);
   let id = `${name}.0`;
   let hold: Hold | null = null;
@@ -73,7 +74,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
     }
     return answer;
   };
-  for (let round = 1; performance.now() < untilMs; round++) {
+  for (let round = 1; goesOn(); round++) {
     const isImpatient = below(6) === 0;
     const put = { ttlMs: 150 + below(600), waitMs: below(2) * (50 + below(400)) };
     let isOpen = false;

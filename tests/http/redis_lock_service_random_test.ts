@@ -6,6 +6,9 @@ import { call, type ServiceProcess, startService } from "./lock_service.ts";
 import { faultsOf, runClient, type Seen } from "./lock_service_clients.ts";
 
 const RUN_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
+/** A busy machine may take longer to show all that must be seen. */
+const BOUND_MS = RUN_MS + 60_000;
+const EXPECTED = [200, 404, 409];
 const CLIENTS = 6;
 
 /** Sometimes a server is killed or closed, and started again at its place. */
@@ -13,9 +16,9 @@ async function disturb(
   services: ServiceProcess[],
   start: (port: number) => Promise<ServiceProcess>,
   random: () => number,
-  untilMs: number,
+  goesOn: () => boolean,
 ): Promise<void> {
-  while (performance.now() < untilMs) {
+  while (goesOn()) {
     await pause(400 + random() * 800);
     const which = Math.floor(random() * services.length);
     const service = services[which]!;
@@ -35,15 +38,21 @@ Deno.test("clients of two lock servers never hold a lock at once, whatever they 
   const services = await Promise.all([start(), start()]);
   const urls = services.map(({ url }) => url);
   const seen: Seen = { holds: [], told: [], lost: [], statuses: new Map() };
-  const untilMs = performance.now() + RUN_MS;
+  const startMs = performance.now();
+  const holders = () => new Set(seen.told.map(({ id }) => id.split(".")[0])).size;
+  const goesOn = () => {
+    const ranMs = performance.now() - startMs;
+    const isAllSeen = holders() > 1 && EXPECTED.every((status) => seen.statuses.has(status));
+    return ranMs < RUN_MS || !isAllSeen && ranMs < BOUND_MS;
+  };
   try {
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
       const random = randomOf(seed + i);
       // Each id is used by two principals: it is worth nothing to the other one.
       const [as, name] = [["alice", "bob"][i % 2]!, `c${i >> 1}`];
-      return runClient({ urls, key: "k", as, name, random, untilMs, seen });
+      return runClient({ urls, key: "k", as, name, random, goesOn, seen });
     });
-    await Promise.all([...clients, disturb(services, start, randomOf(seed - 1), untilMs)]);
+    await Promise.all([...clients, disturb(services, start, randomOf(seed - 1), goesOn)]);
     // Whatever happened, all of it ends by its TTL.
     const url = urls[0]!;
     await waitUntil("the lock is free", async () => !(await call(url, "GET", "/lock/k")).body.held);
@@ -52,9 +61,9 @@ Deno.test("clients of two lock servers never hold a lock at once, whatever they 
   }
   assertEquals(faultsOf(seen), []);
   const { statuses, told } = seen;
-  for (const status of [200, 404, 409]) assert(statuses.get(status)! > 0, `${status} was answered`);
-  assert(new Set(told.map(({ id }) => id.split(".")[0])).size > 1, "it went from one to another");
-  const unexpected = [...statuses.keys()].filter((s) => ![0, 200, 404, 409, 503].includes(s));
+  for (const status of EXPECTED) assert(statuses.has(status), `${status} was answered`);
+  assert(holders() > 1, "it went from one to another");
+  const unexpected = [...statuses.keys()].filter((s) => ![0, 503, ...EXPECTED].includes(s));
   assertEquals(unexpected, []);
   // deno-lint-ignore no-console -- what it was worth
   console.log(`${told.length} tokens told, ${seen.holds.length} holds, statuses`, statuses);

@@ -43,6 +43,7 @@ async function outlasts(stage: Stage): Promise<void> {
   assertProblem(reply, 503, "lease-lost");
   await a.event(key, "aborted"); // told by a pipe, the reply by a socket
   assertEquals(a.events(key), ["entered", "aborted"], "the handler is still at work");
+  await stage.untilFree(key); // the answer does not wait for the release
   assertEquals((await ask(b, { path: "/busy", key })).status, 200);
   await a.open(key);
   await a.event(key, "left");

@@ -94,7 +94,7 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
   const { client, close } = await openRedisClient("node-redis", server.url);
   try {
     const { client: slow, gates } = gated(client);
-    await using lock = new RedisLock(slow, { unavailableAfterMs: 2_000, ttlMs: 60_000 });
+    await using lock = new RedisLock(slow, { unavailableAfterMs: 6_000, ttlMs: 60_000 });
     const held = await lock.acquire("n");
     const waiting = [lock.acquire("n"), lock.acquire("n")];
     for (const call of waiting) call.catch(() => {}); // they are awaited later
@@ -106,7 +106,7 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
     gates.sent.length = 0;
     gates.onReply = ({ script }) => script === "ask" ? answers.promise : undefined;
     await waitUntil("the first one asks", () => gates.sent.length > 0);
-    await pause(1_500);
+    await pause(3_000);
     gates.gap(); // the other one asks, too
     await assertRejects(() => waiting[0]!, LockUnavailableError);
     answers.resolve();
