@@ -100,12 +100,21 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
     for (const call of waiting) call.catch(() => {}); // they are awaited later
     const { waiting: queue } = lockKeys("lock:", "n");
     await waitUntil("two wait", async () => await server.command("ZCARD", queue) === 2);
-    // Each for a second time, and one to keep their places: only the first asks from then on.
-    await waitUntil("one asks for both", () => gates.sent.length >= 6);
-    const answers = Promise.withResolvers<void>();
-    gates.sent.length = 0;
-    gates.onReply = ({ script }) => script === "ask" ? answers.promise : undefined;
-    await waitUntil("the first one asks", () => gates.sent.length > 0);
+    // Each asks once more when messages reach it. From then on only the first asks, for both.
+    await waitUntil("one asks for both", () => {
+      const owners = gates.sent.filter(({ script }) => script === "ask").map(({ args }) => args[0]);
+      const waiters = [...new Set(owners)].slice(1); // the holder asked first
+      const haveAskedTwice = waiters.length === 2 &&
+        waiters.every((waiter) => owners.filter((owner) => owner === waiter).length >= 2);
+      return haveAskedTwice && owners.at(-1) === owners.at(-2);
+    });
+    const [asked, answers] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    gates.onReply = ({ script }) => {
+      if (script !== "ask") return;
+      asked.resolve();
+      return answers.promise;
+    };
+    await asked.promise;
     await pause(3_000);
     gates.gap(); // the other one asks, too
     await assertRejects(() => waiting[0]!, LockUnavailableError);
