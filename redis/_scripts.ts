@@ -12,7 +12,7 @@ export interface Script {
 
 /** `scripts/ask.lua`. */
 export const ASK: Script = {
-  sha1: "bffa003028851adc923f7ac4dd93d23f98584e8a",
+  sha1: "586d24810efa43b50af7ced5ee791daa3ab9ccee",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -40,6 +40,7 @@ export const ASK: Script = {
     "end",
     "local function tidy()",
     "if redis.call('EXISTS', KEYS[2]) == 1 then return end",
+    "if tonumber(redis.call('HGET', KEYS[3], 'l') or '0') > now then return end",
     "for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do",
     "if string.find(field, '^[dt]') then return end",
     "end",
@@ -63,7 +64,10 @@ export const ASK: Script = {
     "end",
     "local function nextWaiter(me, mine, lapsed)",
     "local claimant = lapsed and string.match(lapsed, '^u(.-) ')",
-    "if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end",
+    "if claimant and claimant ~= mine then",
+    "redis.call('HDEL', KEYS[3], 'i' .. claimant)",
+    "redis.call('HSET', KEYS[3], 'l', now + 6000)",
+    "end",
     "local deaf = {}",
     "while true do",
     "local head = redis.call('ZPOPMIN', KEYS[2])",
@@ -179,7 +183,7 @@ export const ASK: Script = {
 
 /** `scripts/leave.lua`. */
 export const LEAVE: Script = {
-  sha1: "201fede07f6bc26437f63b0b5e387d8100a4e150",
+  sha1: "07c2b4ed487eaf062ccabdca3491b53ab067b9c3",
   source: [
     "local time, now",
     "local function tell(inbox, message)",
@@ -206,6 +210,7 @@ export const LEAVE: Script = {
     "end",
     "local function tidy()",
     "if redis.call('EXISTS', KEYS[2]) == 1 then return end",
+    "if tonumber(redis.call('HGET', KEYS[3], 'l') or '0') > now then return end",
     "for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do",
     "if string.find(field, '^[dt]') then return end",
     "end",
@@ -224,7 +229,10 @@ export const LEAVE: Script = {
     "end",
     "local function nextWaiter(me, mine, lapsed)",
     "local claimant = lapsed and string.match(lapsed, '^u(.-) ')",
-    "if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end",
+    "if claimant and claimant ~= mine then",
+    "redis.call('HDEL', KEYS[3], 'i' .. claimant)",
+    "redis.call('HSET', KEYS[3], 'l', now + 6000)",
+    "end",
     "local deaf = {}",
     "while true do",
     "local head = redis.call('ZPOPMIN', KEYS[2])",
@@ -291,7 +299,7 @@ export const LEAVE: Script = {
 
 /** `scripts/query.lua`. */
 export const QUERY: Script = {
-  sha1: "f47296e19233118d31afd40fed117f53308a6138",
+  sha1: "b1149ab7848b5f87e543967e3eae4ce2968f23fb",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -314,6 +322,7 @@ export const QUERY: Script = {
     "end",
     "local function tidy()",
     "if redis.call('EXISTS', KEYS[2]) == 1 then return end",
+    "if tonumber(redis.call('HGET', KEYS[3], 'l') or '0') > now then return end",
     "for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do",
     "if string.find(field, '^[dt]') then return end",
     "end",
@@ -359,7 +368,7 @@ export const RENEW: Script = {
 
 /** `scripts/steal.lua`. */
 export const STEAL: Script = {
-  sha1: "c47065b2739f4c22f8ac90b2edc7dcbe3c8d7021",
+  sha1: "8354e8987cc60f8db9a8b09d82b55136e5ff251b",
   source: [
     "local time = redis.call('TIME')",
     "local now = time[1] * 1000 + math.floor(time[2] / 1000)",
@@ -387,6 +396,7 @@ export const STEAL: Script = {
     "end",
     "local function tidy()",
     "if redis.call('EXISTS', KEYS[2]) == 1 then return end",
+    "if tonumber(redis.call('HGET', KEYS[3], 'l') or '0') > now then return end",
     "for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do",
     "if string.find(field, '^[dt]') then return end",
     "end",
@@ -405,7 +415,10 @@ export const STEAL: Script = {
     "end",
     "local function nextWaiter(me, mine, lapsed)",
     "local claimant = lapsed and string.match(lapsed, '^u(.-) ')",
-    "if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end",
+    "if claimant and claimant ~= mine then",
+    "redis.call('HDEL', KEYS[3], 'i' .. claimant)",
+    "redis.call('HSET', KEYS[3], 'l', now + 6000)",
+    "end",
     "local deaf = {}",
     "while true do",
     "local head = redis.call('ZPOPMIN', KEYS[2])",

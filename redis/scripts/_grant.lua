@@ -17,7 +17,10 @@ end
 -- dead: all keep their places, and the first one gets a short claim to come back in.
 local function nextWaiter(me, mine, lapsed)
   local claimant = lapsed and string.match(lapsed, '^u(.-) ')
-  if claimant and claimant ~= mine then redis.call('HDEL', KEYS[3], 'i' .. claimant) end
+  if claimant and claimant ~= mine then
+    redis.call('HDEL', KEYS[3], 'i' .. claimant)
+    redis.call('HSET', KEYS[3], 'l', now + 6000)
+  end
   local deaf = {}
   while true do
     local head = redis.call('ZPOPMIN', KEYS[2])

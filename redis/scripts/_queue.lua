@@ -1,7 +1,8 @@
 -- The queue. KEYS[2] holds waiting values by ticket. KEYS[3] holds, by a letter and a name: 'n' the last
 -- ticket, there as long as anybody waits; 'd'value 'ticket since claim inbox'; 'i'inbox end of its
 -- lease; 'p'inbox '1' if it has proved that it listens; 't'value end of a tombstone; 'h' the holder that
--- came from the queue, 'u' (claim unconfirmed) or 'c' and 'inbox value'.
+-- came from the queue, 'u' (claim unconfirmed) or 'c' and 'inbox value'; 'l' until when those may come
+-- back whose inbox was parked whole.
 local function parse(entry)
   if not entry then return nil end
   return string.match(entry, '^(%d+) (%d+) (%d+) (.*)$')
@@ -22,9 +23,11 @@ local function listens(inbox)
   if reply.err then return nil end
   return reply[2] > 0
 end
--- Forgets the queue when nobody is in it, parked, or kept out by a tombstone.
+-- Forgets the queue when nobody is in it, parked, or kept out by a tombstone. Its count of tickets is
+-- what puts those who come since behind the parked ones.
 local function tidy()
   if redis.call('EXISTS', KEYS[2]) == 1 then return end
+  if tonumber(redis.call('HGET', KEYS[3], 'l') or '0') > now then return end
   for _, field in ipairs(redis.call('HKEYS', KEYS[3])) do
     if string.find(field, '^[dt]') then return end
   end

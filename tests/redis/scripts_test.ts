@@ -227,6 +227,23 @@ Deno.test("an inbox that let a claim run out is parked whole", async () => {
   assertEquals(await redis.holder(), "b#n");
 });
 
+Deno.test("an inbox that was parked whole comes back before those who came since", async () => {
+  await using redis = await open();
+  const back = [1, 2, 3].map((ticket) => ({ owner: `frozen${ticket}`, inbox: "frozen", ticket }));
+  await redis.ask({ owner: "a" });
+  for (const { owner, inbox } of back) await redis.ask({ owner, inbox });
+  await redis.leave("a");
+  await redis.command("DEL", "l"); // its claim has run out
+  // Nobody is in the queue, and one that comes finds the lock free; so does the next.
+  assertEquals((await redis.ask({ owner: "b", inbox: "b" }))[0], 1);
+  await redis.leave("b");
+  assertEquals((await redis.ask({ owner: "c", inbox: "c" }))[0], 1);
+  for (const owner of ["d", "e"]) await redis.ask({ owner, inbox: owner });
+  for (const ask of back) await redis.ask(ask);
+  assertEquals(await redis.queue(), ["frozen1#n", "frozen2#n", "frozen3#n", "d#n", "e#n"]);
+  await redis.isMortal();
+});
+
 Deno.test("a confirmed holder that dies costs its inbox nothing", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
@@ -278,6 +295,12 @@ Deno.test("a handover goes through while memory is full", async () => {
   const refused = await redis.ask({ owner: "c" }).then(() => "", (error) => error.message);
   assert(refused.includes("OOM"), refused);
   assertEquals(await redis.queue(), []);
+  await redis.command("CONFIG", "SET", "maxmemory", 0);
+  for (const owner of ["c", "d"]) await redis.ask({ owner, inbox: owner });
+  await redis.command("CONFIG", "SET", "maxmemory", 1);
+  await redis.command("DEL", "l"); // b's claim has run out, and its inbox is parked
+  assertEquals(await redis.leave("c"), 0);
+  assertEquals(await redis.holder(), "d#n");
   await redis.command("CONFIG", "SET", "maxmemory", 0);
 });
 
