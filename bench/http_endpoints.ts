@@ -17,7 +17,7 @@ import {
   type ApiGatewayEvent,
   type RuntimeHandler,
   serveLambda,
-} from "../tests/http/lambda_runtime.ts";
+} from "../testing/http/lambda_runtime.ts";
 
 /** A route that can be called with the name of a lock. */
 export interface Endpoint extends AsyncDisposable {

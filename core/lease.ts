@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { attempt } from "./attempt.ts";
+import { attempt } from "./promise_try.ts";
 import { type Clock, type Instant, instant, pause, settledWithin } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
 import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
-import { Proof } from "./proof.ts";
+import { Proof } from "./lease_validity.ts";
 import { checkTtl } from "./validate.ts";
 
 /** What a lease needs of the engine that it belongs to. */

@@ -12,7 +12,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { parseArgs } from "node:util";
 import { RedisLock } from "@holdfast/lock/redis";
 import { nodeRedis } from "@holdfast/lock/redis/node-redis";
-import { lockRoutes } from "@holdfast/lock/http/fastify";
+import { lockRoutes } from "@holdfast/lock/lock-service";
 import Fastify from "fastify";
 import { createClient } from "redis";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Lease } from "../core/distributed_lock.ts";
-import { problem, problemResponse } from "../http/problem.ts";
+import { problem, problemResponse } from "../http/internal/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";
 
 /** The header that carries the fencing token, as decimal digits. */

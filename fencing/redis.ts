@@ -4,7 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../redis/client.ts";
-import { FENCED } from "./_scripts.ts";
+import { FENCED } from "./scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
 
 /** Longest command, in words: Lua's stack holds little more. */

@@ -16,9 +16,9 @@ import type {
 import { LockUnavailableError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
-import { makeOwnerId } from "../core/owner.ts";
+import { makeOwnerId } from "../core/owner_id.ts";
 import { request, type RequestArguments } from "../core/request.ts";
-import { type Turn, Turns, type TurnWaiter } from "../core/turns.ts";
+import { type Turn, Turns, type TurnWaiter } from "../core/local_queue.ts";
 import { checkAcquireOptions, checkDuration, checkName, checkString } from "../core/validate.ts";
 import { checkPrivate, defaultDir, lockPath, makeDir } from "./directory.ts";
 import { attempt, type HeldFile, isHeld, peek, type Taker } from "./lock_file.ts";

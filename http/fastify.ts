@@ -1,6 +1,5 @@
 /**
- * Fastify plugins: `fastifyLock` holds a lock while a route is handled, `lockRoutes` is a small lock
- * service for clients in other languages.
+ * A Fastify plugin: `fastifyLock` holds a lock while a route is handled.
  *
  * @example Usage
  * ```ts ignore
@@ -26,10 +25,10 @@ import {
   prepare,
   sendNow,
   tellOfAnswer,
-} from "./_fastify_reply.ts";
-import { ResponseHold, ResponseWatch } from "./_node_response.ts";
-import { nameOf, take } from "./_take.ts";
-import { lossOf } from "./_work.ts";
+} from "./internal/fastify_reply.ts";
+import { ResponseHold, ResponseWatch } from "./internal/node_response.ts";
+import { nameOf, take } from "./internal/take.ts";
+import { lossOf } from "./internal/work.ts";
 import {
   checkKey,
   type HoldOptions,
@@ -37,22 +36,11 @@ import {
   type LockKey,
   readSettings,
   report,
-} from "./options.ts";
-import { CLIENT_GONE, leaseLost } from "./problem.ts";
+} from "./internal/options.ts";
+import { CLIENT_GONE, leaseLost } from "./internal/problem.ts";
 
-export type { FastifyLockReply } from "./_fastify_reply.ts";
-export type { NodeResponse } from "./_node_response.ts";
-export {
-  type Authorization,
-  DEFAULT_LEASE_TTL_MS,
-  DEFAULT_MAX_TTL_MS,
-  DEFAULT_MAX_WAIT_MS,
-  lockRoutes,
-  type LockRoutesApp,
-  type LockRoutesOptions,
-  type LockRoutesReply,
-  type LockRoutesRequest,
-} from "./lock_routes.ts";
+export type { FastifyLockReply } from "./internal/fastify_reply.ts";
+export type { NodeResponse } from "./internal/node_response.ts";
 
 /** What is used of a Fastify request. */
 export interface FastifyLockRequest {

@@ -4,10 +4,10 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { respondUnder } from "./_held_response.ts";
-import { nameOf, take } from "./_take.ts";
-import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
-import { CLIENT_GONE, problemResponse } from "./problem.ts";
+import { respondUnder } from "./internal/held_response.ts";
+import { nameOf, take } from "./internal/take.ts";
+import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
+import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** Options of {@linkcode exclusive} for handlers that always have a lease. */
 export interface ExclusiveOptions extends HoldOptions {

@@ -17,10 +17,10 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { respondUnder } from "./_held_response.ts";
-import { nameOf, take } from "./_take.ts";
-import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
-import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./problem.ts";
+import { respondUnder } from "./internal/held_response.ts";
+import { nameOf, take } from "./internal/take.ts";
+import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
+import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {

@@ -16,9 +16,9 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { type NodeResponse, ResponseHold, ResponseWatch } from "./_node_response.ts";
-import { nameOf, take } from "./_take.ts";
-import { workUnder } from "./_work.ts";
+import { type NodeResponse, ResponseHold, ResponseWatch } from "./internal/node_response.ts";
+import { nameOf, take } from "./internal/take.ts";
+import { workUnder } from "./internal/work.ts";
 import {
   checkKey,
   type HoldOptions,
@@ -26,10 +26,10 @@ import {
   type LockKey,
   readSettings,
   report,
-} from "./options.ts";
-import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./problem.ts";
+} from "./internal/options.ts";
+import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
 
-export type { NodeResponse } from "./_node_response.ts";
+export type { NodeResponse } from "./internal/node_response.ts";
 
 /** What is used of Koa's context. */
 export interface KoaContext {

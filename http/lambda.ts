@@ -23,12 +23,12 @@
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
-import { Invocation } from "./_invocation.ts";
-import type { LambdaResponse } from "./_refusal.ts";
-import { nameOf } from "./_take.ts";
-import { checkKey, type HoldOptions, type LockKey, readSettings } from "./options.ts";
+import { Invocation } from "./internal/invocation.ts";
+import type { LambdaResponse } from "./internal/refusal.ts";
+import { nameOf } from "./internal/take.ts";
+import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
 
-export { type LambdaResponse, RetryableLockError, type RetryReason } from "./_refusal.ts";
+export { type LambdaResponse, RetryableLockError, type RetryReason } from "./internal/refusal.ts";
 
 /** What is used of Lambda's context. */
 export interface LambdaContext {

@@ -21,6 +21,6 @@ export {
   type LeaseHandler,
   type OptionalExclusiveOptions,
 } from "./fetch.ts";
-export { DEFAULT_MAX_HOLD_MS, type HoldOptions, type LockKey } from "./options.ts";
-export { PROBLEM_TYPE } from "./problem.ts";
+export { DEFAULT_MAX_HOLD_MS, type HoldOptions, type LockKey } from "./internal/options.ts";
+export { PROBLEM_TYPE } from "./internal/problem.ts";
 export type { DistributedLock, Lease } from "../core/distributed_lock.ts";

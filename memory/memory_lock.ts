@@ -16,9 +16,9 @@ import { instant } from "../core/clock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
-import { labelOf, makeOwnerId } from "../core/owner.ts";
+import { labelOf, makeOwnerId } from "../core/owner_id.ts";
 import { request, type RequestArguments } from "../core/request.ts";
-import { type Turn, Turns } from "../core/turns.ts";
+import { type Turn, Turns } from "../core/local_queue.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
 
 /** Options of {@linkcode MemoryLock}. */

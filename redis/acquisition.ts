@@ -9,13 +9,13 @@ import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs, type ReleaseAnswer } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { AcquisitionHost, AcquisitionRequest, Receiver } from "./acquisition_request.ts";
-import { CallTrace, TOMBSTONE_MS } from "./call_trace.ts";
-import type { Asked } from "./commands.ts";
-import { ownerValue } from "./owner_value.ts";
+import { CallTrace, TOMBSTONE_MS } from "./clean_up_state.ts";
+import type { Asked } from "./protocol/commands.ts";
+import { ownerValue } from "./protocol/owner_value.ts";
 import { RETRY_MS } from "./patience.ts";
-import type { GrantMessage, InboxMessage, Left, Queued } from "./replies.ts";
-import { claimStartMs } from "./waiting.ts";
-import type { Waiter } from "./waiting_room.ts";
+import type { GrantMessage, InboxMessage, Left, Queued } from "./protocol/replies.ts";
+import { claimStartMs } from "./waiting/schedule.ts";
+import type { Waiter } from "./waiting/waiting_room.ts";
 
 /** How one step of an acquisition ended. */
 type Outcome =

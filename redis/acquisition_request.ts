@@ -5,13 +5,13 @@
  */
 import type { WaitInfo } from "../core/distributed_lock.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
-import type { AskMode, RedisCommands } from "./commands.ts";
-import type { Inbox } from "./inbox.ts";
-import type { LockKeys } from "./keys.ts";
-import type { Owner } from "./owner_value.ts";
+import type { AskMode, RedisCommands } from "./protocol/commands.ts";
+import type { Inbox } from "./waiting/inbox.ts";
+import type { LockKeys } from "./protocol/keys.ts";
+import type { Owner } from "./protocol/owner_value.ts";
 import type { Patience } from "./patience.ts";
-import type { InboxMessage, Left } from "./replies.ts";
-import type { WaitingRooms } from "./waiting_room.ts";
+import type { InboxMessage, Left } from "./protocol/replies.ts";
+import type { WaitingRooms } from "./waiting/waiting_room.ts";
 
 /** Who gets the messages for an owner value. */
 export interface Receiver {

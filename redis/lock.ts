@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Alarms } from "../core/alarms.ts";
+import { Alarms } from "../core/shared_timer.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AcquireOptions,
@@ -17,22 +17,22 @@ import type {
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
-import { makeOwnerId } from "../core/owner.ts";
+import { makeOwnerId } from "../core/owner_id.ts";
 import { request, type RequestArguments } from "../core/request.ts";
 import { checkAttachableOptions, checkName, checkOwnerId } from "../core/validate.ts";
 import { Acquisition } from "./acquisition.ts";
 import type { AcquisitionHost, Receiver } from "./acquisition_request.ts";
 import type { RedisClient } from "./client.ts";
-import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./commands.ts";
-import { Inbox } from "./inbox.ts";
-import { type LockKeys, lockKeys } from "./keys.ts";
+import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./protocol/commands.ts";
+import { Inbox } from "./waiting/inbox.ts";
+import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { OwnedLeases } from "./owned_leases.ts";
-import { makeOwner } from "./owner_value.ts";
+import { makeOwner } from "./protocol/owner_value.ts";
 import { Patience } from "./patience.ts";
-import type { InboxMessage, Left, QueryAnswer } from "./replies.ts";
+import type { InboxMessage, Left, QueryAnswer } from "./protocol/replies.ts";
 import { snapshotOf } from "./snapshot.ts";
-import { WaitingRooms } from "./waiting_room.ts";
+import { WaitingRooms } from "./waiting/waiting_room.ts";
 import { Warnings } from "./warnings.ts";
 
 /** What closing a connection may take in ms when releasing has used up the time of disposal. */

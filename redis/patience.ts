@@ -5,7 +5,7 @@
  */
 import { type Clock, pause } from "../core/clock.ts";
 import { LockUnavailableError } from "../core/errors.ts";
-import { refusalOf } from "./replies.ts";
+import { refusalOf } from "./protocol/replies.ts";
 
 /** How long to wait in ms before a command is sent again that failed at once. */
 export const RETRY_MS = 50;

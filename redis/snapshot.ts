@@ -4,8 +4,8 @@
  * @module
  */
 import type { LockSnapshot } from "../core/distributed_lock.ts";
-import { isOurs, labelOfValue } from "./owner_value.ts";
-import type { QueryAnswer } from "./replies.ts";
+import { isOurs, labelOfValue } from "./protocol/owner_value.ts";
+import type { QueryAnswer } from "./protocol/replies.ts";
 
 /** The answer of the script without its secrets: labels of owner ids, not the ids. */
 export function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { RedisCommands } from "./commands.ts";
+import type { RedisCommands } from "./protocol/commands.ts";
 import { evictionWarning } from "./preflight.ts";
 
 /** The warnings of one instance. */

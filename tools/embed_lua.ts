@@ -1,5 +1,5 @@
 /**
- * Writes `_scripts.ts` from `scripts/*.lua` in each folder that has Lua: `deno run -A
+ * Writes `scripts.ts` from `scripts/*.lua` in each folder that has Lua: `deno run -A
  * tools/embed_lua.ts [--check]`.
  * JSR packages cannot import text files yet, so the scripts are embedded.
  *
@@ -9,7 +9,7 @@
 import { createHash } from "node:crypto";
 import { parseArgs } from "node:util";
 
-const FOLDERS = ["redis", "fencing"];
+const FOLDERS = ["redis/protocol", "fencing"];
 
 /** The Lua text of a script: parts included, comments and indentation left out. */
 export function bundle(source: string, include: (file: string) => string): string {
@@ -24,8 +24,8 @@ export function bundle(source: string, include: (file: string) => string): strin
     .join("\n");
 }
 
-/** The text of the generated module of a folder; `redis` unless given. */
-export function generate(folder = "redis"): string {
+/** The text of the generated module of a folder; `redis/protocol` unless given. */
+export function generate(folder = "redis/protocol"): string {
   const scripts = new URL(`../${folder}/scripts/`, import.meta.url);
   const read = (file: string) => Deno.readTextFileSync(new URL(file, scripts));
   const files = [...Deno.readDirSync(scripts)].map(({ name }) => name)
@@ -72,12 +72,12 @@ async function main(): Promise<number> {
   const { values } = parseArgs({ args: Deno.args, options: { check: { type: "boolean" } } });
   let code = 0;
   for (const folder of FOLDERS) {
-    const output = new URL(`../${folder}/_scripts.ts`, import.meta.url);
+    const output = new URL(`../${folder}/scripts.ts`, import.meta.url);
     const fresh = await format(generate(folder));
     if (!values.check) await Deno.writeTextFile(output, fresh);
     else if (fresh !== await Deno.readTextFile(output).catch(() => "")) {
       console.error(
-        `The file ${folder}/_scripts.ts is stale: run 'deno run -A tools/embed_lua.ts'`,
+        `The file ${folder}/scripts.ts is stale: run 'deno run -A tools/embed_lua.ts'`,
       );
       code = 1;
     }

@@ -1,20 +1,20 @@
 /**
  * Lets the tests and the type check run where JSR is out of reach: derives an import map from
- * `deno.json` in which the standard library's names point to the stand-ins in `tests/offline/`.
+ * `deno.json` in which the standard library's names point to the stand-ins in `testing/assert/`.
  *
  * @module
  */
 
-import { type Lifeline, openLifeline } from "../tests/servers/guarded_process.ts";
+import { type Lifeline, openLifeline } from "../testing/servers/guarded_process.ts";
 
 const PROBE_BOUND_MS = 10_000;
 const PROBED = "@std/assert";
 const STAND_INS: Readonly<Record<string, string>> = {
-  "@std/assert": "./tests/offline/assert.ts",
-  "@std/async": "./tests/offline/async.ts",
+  "@std/assert": "./testing/assert/assert.ts",
+  "@std/async": "./testing/assert/async.ts",
   // For the snippets of the README; "@db/redis" itself stays out, so that its tests are skipped.
-  "jsr:@db/redis": "./tests/offline/deno_redis.ts",
-  "https://deno.land/x/redis/mod.ts": "./tests/offline/deno_redis.ts",
+  "jsr:@db/redis": "./testing/assert/deno_redis.ts",
+  "https://deno.land/x/redis/mod.ts": "./testing/assert/deno_redis.ts",
 };
 
 interface Configuration {

@@ -5,7 +5,7 @@
  */
 // deno-lint-ignore-file no-console -- this is a command
 import { fileURLToPath } from "node:url";
-import { selectFiles, testFilesIn } from "../tests/runner/select.ts";
+import { selectFiles, testFilesIn } from "../testing/runner/select.ts";
 import { importMapArgs, removeImportMaps } from "./import_map.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
@@ -13,14 +13,14 @@ const SERVERLESS_TESTS = [
   "tests/core",
   "tests/memory",
   "tests/file",
-  "tests/offline",
+  "tests/testing/assert",
   "tests/conformance/memory_test.ts",
   "tests/conformance/file_test.ts",
 ];
 /** Folders of which only the tests that are about no strategy are run: the others need servers or time. */
-const MIXED_TESTS = ["tests/fencing", "tests/http"];
+const MIXED_TESTS = ["tests/fencing", "tests/http", "tests/lock_service"];
 /** Folders whose documentation examples run without a server. */
-const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file", "http", "fencing"];
+const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file", "http", "lock_service", "fencing"];
 
 interface Step {
   readonly name: string;

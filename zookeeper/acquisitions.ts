@@ -8,13 +8,13 @@ import type { LeaseOptions } from "../core/distributed_lock.ts";
 import type { ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
-import { makeOwnerId } from "../core/owner.ts";
-import { Contest } from "./contest.ts";
-import { OwnZnode, ownZnodeGone } from "./own_znode.ts";
+import { makeOwnerId } from "../core/owner_id.ts";
+import { Contest } from "./recipe/lock_recipe.ts";
+import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
 import { IdleParents } from "./parents.ts";
 import { Patience, RETRY_MS } from "./patience.ts";
-import type { Session } from "./session.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Session } from "./session/session.ts";
+import type { Sessions } from "./session/sessions.ts";
 
 /** What acquisitions work with. */
 export interface AcquisitionsOptions {

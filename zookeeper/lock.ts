@@ -17,10 +17,10 @@ import { Lifetime } from "../core/lifetime.ts";
 import { request, type RequestArguments } from "../core/request.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
 import { Acquisitions, type Wanted } from "./acquisitions.ts";
-import { openNodeZooKeeperClient } from "./node_zookeeper_client.ts";
+import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { znodeName } from "./paths.ts";
-import { Sessions } from "./sessions.ts";
+import { Sessions } from "./session/sessions.ts";
 import { readSnapshot } from "./snapshot.ts";
 
 const CAPABILITIES: LockCapabilities = {

@@ -33,4 +33,4 @@ export {
   DEFAULT_UNAVAILABLE_AFTER_MS,
   type ZooKeeperLockOptions,
 } from "./options.ts";
-export type { ZooKeeperAuth } from "./transport.ts";
+export type { ZooKeeperAuth } from "./transport/transport.ts";

@@ -6,7 +6,7 @@
 import type { StrategyOptions } from "../core/lifetime.ts";
 import { checkDuration } from "../core/validate.ts";
 import { checkPath, parseConnectString, type ServerAddress } from "./paths.ts";
-import type { ZooKeeperAuth } from "./transport.ts";
+import type { ZooKeeperAuth } from "./transport/transport.ts";
 
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {

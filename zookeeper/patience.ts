@@ -6,7 +6,7 @@
 import { abortable } from "../core/abort.ts";
 import { type Clock, pause } from "../core/clock.ts";
 import { LockUnavailableError } from "../core/errors.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "./transport.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "./transport/transport.ts";
 
 /** How long to wait in ms before a request is sent again that failed at once. */
 export const RETRY_MS = 50;

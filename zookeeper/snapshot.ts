@@ -5,9 +5,9 @@
  */
 import type { LockSnapshot } from "../core/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/validate.ts";
-import { inOrder } from "./queue.ts";
-import type { Session } from "./session.ts";
-import { hasCode, type Znode } from "./transport.ts";
+import { inOrder } from "./recipe/order.ts";
+import type { Session } from "./session/session.ts";
+import { hasCode, type Znode } from "./transport/transport.ts";
 
 /**
  * Reads the queue of a lock, in two round trips. Changes nothing.

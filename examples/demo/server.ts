@@ -4,9 +4,9 @@
  * @module
  */
 // The tests' own helpers: they find Redis and ZooKeeper in Docker or on this machine.
-import { findServer, type ServerKind, sourceVariable } from "../../tests/servers/find.ts";
-import { sharedRedis, startRedis } from "../../tests/servers/redis.ts";
-import { sharedZooKeeper, startZooKeeper } from "../../tests/servers/zookeeper.ts";
+import { findServer, type ServerKind, sourceVariable } from "../../testing/servers/find.ts";
+import { sharedRedis, startRedis } from "../../testing/servers/redis.ts";
+import { sharedZooKeeper, startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { type Backend, openLock } from "../open_lock.ts";
 
 const URL_VARIABLES: Record<ServerKind, string> = {

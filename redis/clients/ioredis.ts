@@ -4,7 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../client.ts";
-import { keepSubscribed, type Subscribed } from "./_keep_subscribed.ts";
+import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
 /** What the adapter needs of an ioredis client. */
 export interface IoredisClient {

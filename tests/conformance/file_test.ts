@@ -1,7 +1,7 @@
 import { lockPath } from "../../file/directory.ts";
-import { makeArena } from "./arena.ts";
-import type { Harness } from "./harness.ts";
-import { conformance } from "./suite.ts";
+import { makeArena } from "../../testing/conformance/arena.ts";
+import type { Harness } from "../../testing/conformance/harness.ts";
+import { conformance } from "../../testing/conformance/suite.ts";
 
 /** A lock file stays, by design: unlinking it would give two holders. A lock on it must not. */
 function lockedFiles(dir: string): string[] {

@@ -1,6 +1,6 @@
 import { MemoryLock } from "../../memory/memory_lock.ts";
-import type { Harness } from "./harness.ts";
-import { conformance } from "./suite.ts";
+import type { Harness } from "../../testing/conformance/harness.ts";
+import { conformance } from "../../testing/conformance/suite.ts";
 
 const memory: Harness = {
   name: "memory",

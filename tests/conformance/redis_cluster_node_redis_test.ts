@@ -1,5 +1,5 @@
-import { redisClusterSkip } from "../servers/redis_cluster.ts";
-import { redisClusterHarness } from "./redis_cluster_harness.ts";
-import { conformance } from "./suite.ts";
+import { redisClusterSkip } from "../../testing/servers/redis_cluster.ts";
+import { redisClusterHarness } from "../../testing/conformance/redis_cluster_harness.ts";
+import { conformance } from "../../testing/conformance/suite.ts";
 
 conformance(redisClusterHarness("node-redis-cluster", await redisClusterSkip()));

@@ -1,4 +1,4 @@
-import { redisHarness } from "./redis_harness.ts";
-import { conformance } from "./suite.ts";
+import { redisHarness } from "../../testing/conformance/redis_harness.ts";
+import { conformance } from "../../testing/conformance/suite.ts";
 
 conformance(redisHarness("ioredis"));

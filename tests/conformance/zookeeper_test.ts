@@ -1,9 +1,12 @@
 import { znodeName } from "../../zookeeper/paths.ts";
-import { type ConformanceZooKeeper, conformanceZooKeeper } from "../servers/zookeeper.ts";
-import { observing } from "../zookeeper/observer.ts";
-import { makeArena } from "./arena.ts";
-import type { Harness } from "./harness.ts";
-import { conformance } from "./suite.ts";
+import {
+  type ConformanceZooKeeper,
+  conformanceZooKeeper,
+} from "../../testing/servers/zookeeper.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { makeArena } from "../../testing/conformance/arena.ts";
+import type { Harness } from "../../testing/conformance/harness.ts";
+import { conformance } from "../../testing/conformance/suite.ts";
 
 let server: ConformanceZooKeeper | undefined;
 

@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { instant } from "../../core/clock.ts";
 import { LeaseEngine } from "../../core/lease_engine.ts";
-import { FakeClock, settle } from "./fake_clock.ts";
-import { openLease } from "./fake_service.ts";
+import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
+import { openLease } from "../../testing/core/fake_service.ts";
 
 /** Opens leases that start `staggerMs` apart, and tells when each was renewed. */
 async function openStaggered(count: number, staggerMs: number) {

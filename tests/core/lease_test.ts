@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError, LockError } from "../../mod.ts";
 import { instant } from "../../core/clock.ts";
-import { settle } from "./fake_clock.ts";
-import { type FakeService, openLease, PROVABLE_MS } from "./fake_service.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
+import { type FakeService, openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 
 function lossOf({ lease }: FakeService): LeaseLostError {
   return assertThrows(() => lease.throwIfLost(), LeaseLostError);

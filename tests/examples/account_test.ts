@@ -11,7 +11,7 @@ import {
 import { check } from "../../examples/demo/checks.ts";
 import type { Event } from "../../examples/demo/history.ts";
 import { runTasks } from "../../examples/demo/tasks.ts";
-import { filesIn } from "./run_demo.ts";
+import { filesIn } from "../../testing/examples/run_demo.ts";
 
 /** A folder with an account for two workers. */
 async function openFolder(): Promise<AsyncDisposable & { dir: string; file: string }> {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { isAlive } from "../servers/process_checks.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { filesIn, runDemo, startDemo } from "./run_demo.ts";
+import { isAlive } from "../../testing/servers/process_checks.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { filesIn, runDemo, startDemo } from "../../testing/examples/run_demo.ts";
 
 for (const backend of ["file", "memory"]) {
   Deno.test(`the demo shows that the ${backend} lock holds`, async () => {

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { FencedStore } from "../../examples/fenced_store.ts";
-import { type ChildProcess, startChild } from "../processes/child.ts";
+import { type ChildProcess, startChild } from "../../testing/processes/child.ts";
 
-const OPENER = new URL("testdata/fenced_opener.ts", import.meta.url);
-const WRITER = new URL("testdata/fenced_writer.ts", import.meta.url);
+const OPENER = new URL("../../testing/examples/testdata/fenced_opener.ts", import.meta.url);
+const WRITER = new URL("../../testing/examples/testdata/fenced_writer.ts", import.meta.url);
 
 async function openFolder(): Promise<AsyncDisposable & { path: string }> {
   const dir = await Deno.makeTempDir({ prefix: "holdfast-" });

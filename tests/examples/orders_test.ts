@@ -1,6 +1,6 @@
 /** The order endpoints of the examples, with locks in files. */
-import { ENDPOINTS, orderOnce } from "./orders.ts";
-import { filePlace } from "./programs.ts";
+import { ENDPOINTS, orderOnce } from "../../testing/examples/orders.ts";
+import { filePlace } from "../../testing/examples/programs.ts";
 
 for (const framework of ENDPOINTS) {
   Deno.test(`an order is shipped once by two ${framework} processes, with locks in files`, async () => {

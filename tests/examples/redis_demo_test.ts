@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { freePort } from "../servers/ports.ts";
-import { startRedis } from "../servers/redis.ts";
-import { runDemo } from "./run_demo.ts";
+import { freePort } from "../../testing/servers/ports.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { runDemo } from "../../testing/examples/run_demo.ts";
 
 Deno.test("the demo shows that the Redis lock holds", async () => {
   const { code, out, errors } = await runDemo("--backend", "redis", "--rounds", "10");

@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { RuntimeApi } from "../http/lambda_runtime.ts";
-import { startReporter } from "../processes/child.ts";
-import { startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { RuntimeApi } from "../../testing/http/lambda_runtime.ts";
+import { startReporter } from "../../testing/processes/child.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
-const INSTANCE = new URL("testdata/lambda_instance.ts", import.meta.url);
+const INSTANCE = new URL("../../testing/examples/testdata/lambda_instance.ts", import.meta.url);
 const TIMEOUT_MS = 20_000;
 const HTTP_EVENT = { version: "2.0", requestContext: { http: { method: "POST" } } };
 const SCHEDULE = { "source": "aws.events", "detail-type": "Scheduled Event" };

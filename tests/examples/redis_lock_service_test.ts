@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { bearerTokens } from "../../examples/lock_service.ts";
-import { call } from "../http/lock_service.ts";
-import { linesOf } from "../processes/child.ts";
-import { runCommand } from "../servers/command.ts";
-import { startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
+import { call } from "../../testing/lock_service/lock_service.ts";
+import { linesOf } from "../../testing/processes/child.ts";
+import { runCommand } from "../../testing/servers/command.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 const SCRIPT = fileURLToPath(new URL("lock_service.sh", EXAMPLES));

@@ -1,6 +1,11 @@
 /** A cron job, a leader and a cache among several processes, with locks on Redis. */
-import { cronOnce, leaderAsleep, leadersInTurn, refilledOnce } from "./singletons.ts";
-import { redisPlace } from "./programs.ts";
+import {
+  cronOnce,
+  leaderAsleep,
+  leadersInTurn,
+  refilledOnce,
+} from "../../testing/examples/singletons.ts";
+import { redisPlace } from "../../testing/examples/programs.ts";
 
 const TESTS = {
   "each tick of a cron job is run by one of three processes": cronOnce,

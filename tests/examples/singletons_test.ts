@@ -1,7 +1,7 @@
 /** A cron job, a leader and a cache among several processes, with locks in files. */
 import { assertEquals } from "@std/assert";
-import { cronOnce, leadersInTurn, refilledOnce } from "./singletons.ts";
-import { filePlace, startProgram } from "./programs.ts";
+import { cronOnce, leadersInTurn, refilledOnce } from "../../testing/examples/singletons.ts";
+import { filePlace, startProgram } from "../../testing/examples/programs.ts";
 
 const TESTS = {
   "each tick of a cron job is run by one of three processes": cronOnce,

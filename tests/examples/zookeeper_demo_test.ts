@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { freePort } from "../servers/ports.ts";
-import { startZooKeeper } from "../servers/zookeeper.ts";
-import { called, withClient } from "../servers/zookeeper_cleanup.ts";
-import { runDemo } from "./run_demo.ts";
+import { freePort } from "../../testing/servers/ports.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
+import { runDemo } from "../../testing/examples/run_demo.ts";
 
 Deno.test("the demo shows that the ZooKeeper lock holds", async () => {
   const { code, out, errors } = await runDemo("--backend", "zookeeper", "--rounds", "10");

@@ -1,10 +1,20 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { say } from "../processes/figures.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
-import { check } from "./checker.ts";
-import type { FaultEvent, History } from "./history.ts";
-import { randomHistory } from "./random_history.ts";
-import { first, flush, judge, kill, kindsOf, left, second, type Story, told } from "./stories.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import { check } from "../../testing/faults/checker.ts";
+import type { FaultEvent, History } from "../../testing/faults/history.ts";
+import { randomHistory } from "../../testing/faults/random_history.ts";
+import {
+  first,
+  flush,
+  judge,
+  kill,
+  kindsOf,
+  left,
+  second,
+  type Story,
+  told,
+} from "../../testing/faults/stories.ts";
 
 Deno.test("a clean history passes", () => {
   const verdict = judge([

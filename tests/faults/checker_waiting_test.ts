@@ -1,6 +1,15 @@
 import { assertEquals } from "@std/assert";
-import type { FaultEvent, History } from "./history.ts";
-import { first, freeze, judge, kill, kindsOf, left, type Story, told } from "./stories.ts";
+import type { FaultEvent, History } from "../../testing/faults/history.ts";
+import {
+  first,
+  freeze,
+  judge,
+  kill,
+  kindsOf,
+  left,
+  type Story,
+  told,
+} from "../../testing/faults/stories.ts";
 
 Deno.test("a call, a lease and a release that do not end are found, except of the dead", () => {
   const run = (story: Story, more: Partial<History> = {}) => kindsOf(judge([story], more));

@@ -1,3 +1,3 @@
-import { shortRun } from "./short_run.ts";
+import { shortRun } from "../../testing/faults/short_run.ts";
 
 Deno.test("FileLock holds its promises under fire", () => shortRun({ strategy: "file" }));

@@ -2,18 +2,18 @@
  * Bugs that are put into a copy of our own code: the checker must find each of them. Soak only.
  */
 import { assert, assertLess } from "@std/assert";
-import { runCommand } from "../servers/command.ts";
-import { say } from "../processes/figures.ts";
-import { check } from "./checker.ts";
-import type { run as runHere } from "./runner.ts";
-import type { Habits } from "./workers.ts";
+import { runCommand } from "../../testing/servers/command.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { check } from "../../testing/faults/checker.ts";
+import type { run as runHere } from "../../testing/faults/runner.ts";
+import type { Habits } from "../../testing/faults/workers.ts";
 
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** What the runs import, and all scripts that are embedded. */
 const COPIED = [
-  ...["core", "file", "redis", "zookeeper", "memory", "http", "fencing"],
-  ...["examples", "tests", "tools"],
+  ...["core", "file", "redis", "zookeeper", "memory", "http", "lock_service", "fencing"],
+  ...["examples", "testing", "tools"],
 ];
 const FILES = ["mod.ts", "deno.json", "deno.lock"];
 const COMMAND_BOUND_MS = 60_000;
@@ -33,14 +33,18 @@ interface Mutant {
 const MUTANTS: readonly Mutant[] = [
   {
     title: "release without the owner check",
-    changes: [["redis/scripts/leave.lua", "local mine = value == ARGV[1]", "local mine = value"]],
+    changes: [[
+      "redis/protocol/scripts/leave.lua",
+      "local mine = value == ARGV[1]",
+      "local mine = value",
+    ]],
     faults: ["worker-freeze", "black-hole"],
   },
   {
     title: "a deadline that counts from the reply",
     changes: [
       [
-        "redis/commands.ts",
+        "redis/protocol/commands.ts",
         "return { answer, sent,",
         "return { answer, sent: instant(this.#clock),",
       ],
@@ -56,7 +60,7 @@ const MUTANTS: readonly Mutant[] = [
   {
     title: "a grant that does not remove the waiter",
     changes: [[
-      "redis/scripts/_grant.lua",
+      "redis/protocol/scripts/_grant.lua",
       "redis.call('ZPOPMIN', KEYS[2])",
       "redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')",
     ]],
@@ -97,7 +101,7 @@ for (const mutant of MUTANTS) {
       try {
         await mutate(directory, mutant);
         const { run }: { run: typeof runHere } = await import(
-          `${directory}/tests/faults/runner.ts`
+          `${directory}/testing/faults/runner.ts`
         );
         const startMs = performance.now();
         const { history, problems } = await run({

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { startRedis } from "../servers/redis.ts";
-import { table } from "./peers/table.ts";
-import { type Outcome, play } from "./peers/trials.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { table } from "../../testing/faults/peers/table.ts";
+import { type Outcome, play } from "../../testing/faults/peers/trials.ts";
 
 Deno.test("under the trials' faults our locks neither overlap nor stay behind; others' do", async () => {
   await using server = await startRedis();

@@ -1,4 +1,4 @@
-import { shortRun } from "./short_run.ts";
+import { shortRun } from "../../testing/faults/short_run.ts";
 
 /** Without the deaths, after which one waits for half a minute until the dead are out of the queue. */
 const FAULTS = [

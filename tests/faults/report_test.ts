@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { check } from "./checker.ts";
-import type { FaultEvent, History } from "./history.ts";
-import { randomHistory } from "./random_history.ts";
-import { htmlReport, textReport } from "./report.ts";
+import { check } from "../../testing/faults/checker.ts";
+import type { FaultEvent, History } from "../../testing/faults/history.ts";
+import { randomHistory } from "../../testing/faults/random_history.ts";
+import { htmlReport, textReport } from "../../testing/faults/report.ts";
 
 const SEED = 7;
 

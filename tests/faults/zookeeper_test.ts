@@ -1,5 +1,5 @@
-import { zooKeeperEnsembleSkip } from "../servers/zookeeper_ensemble.ts";
-import { shortRun } from "./short_run.ts";
+import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
+import { shortRun } from "../../testing/faults/short_run.ts";
 
 const skip = await zooKeeperEnsembleSkip();
 

@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
-import { FENCED } from "../../fencing/_scripts.ts";
+import { FENCED } from "../../fencing/scripts.ts";
 import { fencedRedis, StaleTokenError } from "../../fencing/mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { bundle, generate } from "../../tools/embed_lua.ts";
-import type { RedisClientName } from "../conformance/open_lock.ts";
-import { openRedisClient } from "../redis/clients.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { redisClusterSkip, startRedisCluster } from "../servers/redis_cluster.ts";
+import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 const CLUSTER_CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];

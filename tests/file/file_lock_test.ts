@@ -2,9 +2,9 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { lockPath } from "../../file/directory.ts";
-import { aborted, within } from "../conformance/wait.ts";
-import { startContender } from "../conformance/process.ts";
-import { waitUntil } from "../servers/wait.ts";
+import { aborted, within } from "../../testing/conformance/wait.ts";
+import { startContender } from "../../testing/conformance/process.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 async function temporary() {
   const dir = await Deno.makeTempDir({ prefix: "holdfast-test-" });

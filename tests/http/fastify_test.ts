@@ -6,7 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyRequest } from "fastify";
 import { fastifyLock } from "../../http/fastify.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 async function withApp(
   test: (app: FastifyInstance, locks: MemoryLock) => Promise<void>,

@@ -1,6 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { waitUntil } from "../servers/wait.ts";
-import { type Instance, type LockForm, type LockPlace, startInstance } from "./lambda_instances.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import {
+  type Instance,
+  type LockForm,
+  type LockPlace,
+  startInstance,
+} from "../../testing/http/lambda_instances.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const GATEWAY = { version: "2.0", requestContext: { http: { method: "PUT" } } };

@@ -8,7 +8,7 @@ import { cors } from "hono/cors";
 import { stream, streamSSE } from "hono/streaming";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 type App = Hono<HonoLockEnv>;
 

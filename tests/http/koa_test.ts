@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import Koa from "koa";
 import { koaLock } from "../../http/koa.ts";
 import { MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 async function serve(app: Koa): Promise<AsyncDisposable & { readonly url: string }> {
   app.silent = true;

@@ -4,10 +4,10 @@
  * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { InvocationLease } from "../../http/_invocation_lease.ts";
+import { InvocationLease } from "../../http/internal/invocation_lease.ts";
 import { LeaseLostError, LockError } from "../../mod.ts";
-import { settle } from "../core/fake_clock.ts";
-import { type FakeService, openLease } from "../core/fake_service.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
+import { type FakeService, openLease } from "../../testing/core/fake_service.ts";
 
 const MARGIN_MS = 500;
 

@@ -6,8 +6,15 @@ import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
 import type { HoldOptions } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
-import { bounded, pause, waitUntil } from "../servers/wait.ts";
-import { fastify, fetchApi, hono, koa, type Serve, withLeases } from "./one_route.ts";
+import { bounded, pause, waitUntil } from "../../testing/servers/wait.ts";
+import {
+  fastify,
+  fetchApi,
+  hono,
+  koa,
+  type Serve,
+  withLeases,
+} from "../../testing/http/one_route.ts";
 
 const OPTIONS = { maxHoldMs: 100 };
 const encoder = new TextEncoder();

@@ -1,8 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
-import type { RedisClientName } from "../conformance/open_lock.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { type Instance, type LockForm, type LockPlace, startInstance } from "./lambda_instances.ts";
+import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import {
+  type Instance,
+  type LockForm,
+  type LockPlace,
+  startInstance,
+} from "../../testing/http/lambda_instances.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const TTL_MS = 800;

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { keysLeft } from "../redis/residue.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { keysLeft } from "../../testing/redis/residue.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import {
   type Instance,
   type InstanceEvent,
@@ -9,7 +9,7 @@ import {
   type LockPlace,
   type Reply,
   startInstance,
-} from "./lambda_instances.ts";
+} from "../../testing/http/lambda_instances.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const PREFIX = "lambda:";

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { type LockPlace, startInstance } from "./lambda_instances.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { type LockPlace, startInstance } from "../../testing/http/lambda_instances.ts";
 
 Deno.test("an instance does with what Node 22 has: it waits, renews, gives back", async () => {
   await using redis = await startRedis();
@@ -9,8 +9,16 @@ Deno.test("an instance does with what Node 22 has: it waits, renews, gives back"
     const place: LockPlace = {
       ...{ strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: 400 },
     };
-    await using instance = await startInstance(place, "shared", "./lambda_instance_node22.ts");
-    await using other = await startInstance(place, "factory", "./lambda_instance_node22.ts");
+    await using instance = await startInstance(
+      place,
+      "shared",
+      "../../testing/http/lambda_instance_node22.ts",
+    );
+    await using other = await startInstance(
+      place,
+      "factory",
+      "../../testing/http/lambda_instance_node22.ts",
+    );
     const options = { wait: 30_000, ttlMs: 400 };
     const first = instance.invoke({ id: client, key: "k", mode: "gate" });
     await instance.report(client, "entered");

@@ -4,8 +4,15 @@
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
 import { MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { fastify, fetchApi, hono, koa, type Serve, withLeases } from "./one_route.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import {
+  fastify,
+  fetchApi,
+  hono,
+  koa,
+  type Serve,
+  withLeases,
+} from "../../testing/http/one_route.ts";
 
 /** A service that takes its time to answer a release: until the gate opens. */
 function slowReleases(inner: MemoryLock) {

@@ -3,15 +3,15 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { say } from "../processes/figures.ts";
-import { startZooKeeper } from "../servers/zookeeper.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { observing } from "../zookeeper/observer.ts";
-import { newRoot } from "../zookeeper/waiter.ts";
-import { type Driver, type Kind, type Place, startDriver } from "./driver.ts";
-import { type Program, programs } from "./programs.ts";
-import { type Findings, readRecord } from "./record.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
+import { type Driver, type Kind, type Place, startDriver } from "../../testing/interop/driver.ts";
+import { type Program, programs } from "../../testing/interop/programs.ts";
+import { type Findings, readRecord } from "../../testing/interop/record.ts";
 
 /** What each kind does at least; the soak does the full figure. */
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 500 : 60;

@@ -4,11 +4,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import type { RedisClientName } from "../conformance/open_lock.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startProxy } from "../servers/proxy.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { openRedisClient } from "./clients.ts";
+import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
 
 /** The soak runs the full figure. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 3;

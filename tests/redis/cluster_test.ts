@@ -6,16 +6,16 @@ import { Cluster } from "ioredis";
 import type { Lease } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
-import type { RedisClientName } from "../conformance/open_lock.ts";
-import { within } from "../conformance/wait.ts";
+import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { within } from "../../testing/conformance/wait.ts";
 import {
   type RedisCluster,
   redisClusterSkip,
   startRedisCluster,
-} from "../servers/redis_cluster.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { keysLeft } from "./residue.ts";
+} from "../../testing/servers/redis_cluster.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { keysLeft } from "../../testing/redis/residue.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
 const skip = await redisClusterSkip();

@@ -3,15 +3,15 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { type Lease, LeaseLostError } from "../../mod.ts";
-import { ASK, LEAVE, QUERY, RENEW, type Script } from "../../redis/_scripts.ts";
+import { ASK, LEAVE, QUERY, RENEW, type Script } from "../../redis/protocol/scripts.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import type { RedisClientName } from "../conformance/open_lock.ts";
-import { within } from "../conformance/wait.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { openRedisClient } from "./clients.ts";
-import { Ledger } from "./ledger.ts";
+import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { type FaultProxy, startProxy, type Verdict } from "../../testing/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { Ledger } from "../../testing/redis/ledger.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 /** The commands of the job below, in their order. */

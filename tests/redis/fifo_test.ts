@@ -2,11 +2,16 @@
  * First come, first served, across processes.
  */
 import { assert, assertEquals } from "@std/assert";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { say } from "../processes/figures.ts";
-import { nothingLasts, onlyFencesLeft } from "./traces.ts";
-import { type Grant, inversions, startWorker, type Worker } from "../processes/workers.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { nothingLasts, onlyFencesLeft } from "../../testing/redis/traces.ts";
+import {
+  type Grant,
+  inversions,
+  startWorker,
+  type Worker,
+} from "../../testing/processes/workers.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 3_000;

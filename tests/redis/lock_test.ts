@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
-import { aborted, within } from "../conformance/wait.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startProxy } from "../servers/proxy.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { openRedisClient } from "./clients.ts";
+import { aborted, within } from "../../testing/conformance/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
 
 /** A server, and locks on it that are closed with it. */
 async function open(options: { args?: string[] } = {}) {

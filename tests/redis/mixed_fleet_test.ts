@@ -7,12 +7,12 @@ import Redlock from "redlock";
 import { Mutex } from "redis-semaphore";
 import { RedisLock } from "../../redis/mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
-import { within } from "../conformance/wait.ts";
-import { startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { endIoredis } from "./clients.ts";
-import { say } from "../processes/figures.ts";
-import { nothingLeft } from "./traces.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { endIoredis } from "../../testing/redis/clients.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { nothingLeft } from "../../testing/redis/traces.ts";
 
 /** The soak runs the full figure. */
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 300;

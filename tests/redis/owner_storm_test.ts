@@ -5,14 +5,14 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { say } from "../processes/figures.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
-import { startProxy } from "../servers/proxy.ts";
-import { startRedis } from "../servers/redis.ts";
-import { pause } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { nothingAtLast } from "./traces.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { nothingAtLast } from "../../testing/redis/traces.ts";
 
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 2_000;
 const TTL_MS = 1_500;

@@ -3,10 +3,10 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
-import { within } from "../conformance/wait.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { Gate } from "./gated_client.ts";
-import { AT_ONCE_MS, play } from "./race_stage.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { Gate } from "../../testing/redis/gated_client.ts";
+import { AT_ONCE_MS, play } from "../../testing/redis/race_stage.ts";
 
 const OWNER = { ownerId: "job-7" };
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { startRedis } from "../servers/redis.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
 
 Deno.test("RedisLock with deno-redis needs --allow-net for the server, and nothing else", async () => {
   await using server = await startRedis();
@@ -9,7 +9,7 @@ Deno.test("RedisLock with deno-redis needs --allow-net for the server, and nothi
     `${dir}/script.ts`,
     `import { RedisLock } from ${url("../../redis/mod.ts")};
      import { denoRedis } from ${url("../../redis/clients/deno_redis.ts")};
-     import { connectLike } from ${url("./deno_redis_like.ts")};
+     import { connectLike } from ${url("../../testing/redis/deno_redis_like.ts")};
      const client = denoRedis(() => connectLike(${JSON.stringify(server.url)}));
      await using locks = new RedisLock(client, { ttlMs: 1_000 });
      console.log(await locks.request("n", (lease) => lease.renew().then(() => "done")));`,

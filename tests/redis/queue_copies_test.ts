@@ -2,10 +2,10 @@
  * Copies of commands that are executed late, and clean-ups that cross a new try.
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
-import { within } from "../conformance/wait.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { Gate, type SentScript } from "./gated_client.ts";
-import { AT_ONCE_MS, play, type Stage } from "./race_stage.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";
+import { AT_ONCE_MS, play, type Stage } from "../../testing/redis/race_stage.ts";
 
 const OWNER = "somebody-with-an-id-of-its-own";
 

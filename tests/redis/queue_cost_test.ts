@@ -2,14 +2,14 @@
  * What waiting costs the server.
  */
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
-import { lockKeys } from "../../redis/keys.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { say } from "../processes/figures.ts";
-import { onlyFencesLeft, provenInboxes } from "./traces.ts";
-import { startWorker, type Worker } from "../processes/workers.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { onlyFencesLeft, provenInboxes } from "../../testing/redis/traces.ts";
+import { startWorker, type Worker } from "../../testing/processes/workers.ts";
 
 const PROCESSES = 4;
 const TTL_MS = 10_000;

@@ -3,16 +3,16 @@
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import type { Lease } from "../../mod.ts";
-import { lockKeys } from "../../redis/keys.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { connectResp } from "../servers/resp.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { type OpenClient, openRedisClient } from "./clients.ts";
-import { median, say } from "../processes/figures.ts";
-import { listeners, nothingLasts, provenInboxes } from "./traces.ts";
-import { overlaps, startWorker, type Worker } from "../processes/workers.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { connectResp } from "../../testing/servers/resp.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { type OpenClient, openRedisClient } from "../../testing/redis/clients.ts";
+import { median, say } from "../../testing/processes/figures.ts";
+import { listeners, nothingLasts, provenInboxes } from "../../testing/redis/traces.ts";
+import { overlaps, startWorker, type Worker } from "../../testing/processes/workers.ts";
 
 /** The soak runs the full figure. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 9 : 3;

@@ -3,20 +3,20 @@
  * Nobody waits for ever, nobody overlaps, and the order is kept where the queue survives.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
-import { lockKeys } from "../../redis/keys.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { type FaultProxy, startProxy, type Verdict } from "../servers/proxy.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { connectResp } from "../servers/resp.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { median, say } from "../processes/figures.ts";
-import { type Fleet, fourOf, startFifty, WAITERS } from "./fleet.ts";
-import { explainOrder, traceOrder } from "./order_trace.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
-import { nothingLeft, provenInboxes } from "./traces.ts";
-import { inversions } from "../processes/workers.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { type FaultProxy, startProxy, type Verdict } from "../../testing/servers/proxy.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { connectResp } from "../../testing/servers/resp.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { median, say } from "../../testing/processes/figures.ts";
+import { type Fleet, fourOf, startFifty, WAITERS } from "../../testing/redis/fleet.ts";
+import { explainOrder, traceOrder } from "../../testing/redis/order_trace.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import { nothingLeft, provenInboxes } from "../../testing/redis/traces.ts";
+import { inversions } from "../../testing/processes/workers.ts";
 
 /** The soak runs the full figure. */
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;

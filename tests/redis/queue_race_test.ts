@@ -2,12 +2,12 @@
  * Grants and asks that cross each other, in every order.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { ASK } from "../../redis/_scripts.ts";
-import { within } from "../conformance/wait.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { Gate } from "./gated_client.ts";
-import { AT_ONCE_MS, isTheOne, play } from "./race_stage.ts";
-import { provenInboxes } from "./traces.ts";
+import { ASK } from "../../redis/protocol/scripts.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { Gate } from "../../testing/redis/gated_client.ts";
+import { AT_ONCE_MS, isTheOne, play } from "../../testing/redis/race_stage.ts";
+import { provenInboxes } from "../../testing/redis/traces.ts";
 
 Deno.test("RedisLock: a grant overtakes the answer of an ask that was executed before it", () =>
   play(async (stage) => {

@@ -2,18 +2,18 @@
  * A server that restarts while many wait, with its data or without.
  */
 import { assert, assertEquals } from "@std/assert";
-import { LEAVE } from "../../redis/_scripts.ts";
-import { lockKeys } from "../../redis/keys.ts";
+import { LEAVE } from "../../redis/protocol/scripts.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { fourOf, startFifty, WAITERS } from "./fleet.ts";
-import { explainOrder, traceOrder } from "./order_trace.ts";
-import { nothingLeft, provenInboxes } from "./traces.ts";
-import { say } from "../processes/figures.ts";
-import { inversions } from "../processes/workers.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { fourOf, startFifty, WAITERS } from "../../testing/redis/fleet.ts";
+import { explainOrder, traceOrder } from "../../testing/redis/order_trace.ts";
+import { nothingLeft, provenInboxes } from "../../testing/redis/traces.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { inversions } from "../../testing/processes/workers.ts";
 
 const NAME = "n";
 

@@ -2,16 +2,16 @@
  * Waiters that may not use channels, and names that are hard to make keys of.
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { lockKeys } from "../../redis/keys.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { say } from "../processes/figures.ts";
-import { startFleet } from "./fleet.ts";
-import { nothingLeft, onlyFencesLeft, provenInboxes } from "./traces.ts";
-import { inversions } from "../processes/workers.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { startFleet } from "../../testing/redis/fleet.ts";
+import { nothingLeft, onlyFencesLeft, provenInboxes } from "../../testing/redis/traces.ts";
+import { inversions } from "../../testing/processes/workers.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 12;

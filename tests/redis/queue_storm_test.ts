@@ -3,13 +3,13 @@
  * memory that is full, a server that stands still, and waiters that time out.
  */
 import { assertEquals } from "@std/assert";
-import { type RedisServer, startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { say } from "../processes/figures.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
-import { explainOrder, traceOrder } from "./order_trace.ts";
-import { nothingAtLast } from "./traces.ts";
-import { overlaps, startWorker, type Worker } from "../processes/workers.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import { explainOrder, traceOrder } from "../../testing/redis/order_trace.ts";
+import { nothingAtLast } from "../../testing/redis/traces.ts";
+import { overlaps, startWorker, type Worker } from "../../testing/processes/workers.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;

@@ -3,11 +3,16 @@
  * two holders, and never a lock that nobody holds for a claim or a TTL.
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
-import { within } from "../conformance/wait.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { Gate } from "./gated_client.ts";
-import { AT_ONCE_MS } from "./race_stage.ts";
-import { holdBack, playOnWire, type WireScript, type WireStage } from "./wire_stage.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { Gate } from "../../testing/redis/gated_client.ts";
+import { AT_ONCE_MS } from "../../testing/redis/race_stage.ts";
+import {
+  holdBack,
+  playOnWire,
+  type WireScript,
+  type WireStage,
+} from "../../testing/redis/wire_stage.ts";
 
 const OWNER = "somebody-with-an-id-of-its-own";
 

@@ -3,14 +3,14 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
-import { lockKeys } from "../../redis/keys.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { startProxy } from "../servers/proxy.ts";
-import { startRedis } from "../servers/redis.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { openRedisClient } from "./clients.ts";
-import { Gate, gated } from "./gated_client.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { Gate, gated } from "../../testing/redis/gated_client.ts";
 
 for (const takesIt of [false, true]) {
   const next = takesIt ? "another one has the lock" : "the lock is free";

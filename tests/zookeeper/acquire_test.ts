@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { startProxy } from "../servers/proxy.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { observing } from "./observer.ts";
-import { randomFrom } from "./random.ts";
-import { newRoot, waiter } from "./waiter.ts";
-import { operations } from "./wire.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import { operations } from "../../testing/zookeeper/wire.ts";
 
 let server: ZooKeeperServer;
 

@@ -4,13 +4,13 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { nothingLeft } from "./leaks.ts";
-import { type Observer, observing } from "./observer.ts";
-import { randomFrom } from "./random.ts";
-import { newRoot, waiter } from "./waiter.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker goes into the critical section. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 100 : 12;

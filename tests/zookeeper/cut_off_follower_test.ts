@@ -4,18 +4,18 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../core/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { within } from "../conformance/wait.ts";
-import { median, say } from "../processes/figures.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { median, say } from "../../testing/processes/figures.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import {
   type EnsembleMember,
   startZooKeeperEnsemble,
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
-} from "../servers/zookeeper_ensemble.ts";
-import { observing } from "./observer.ts";
-import { randomFrom } from "./random.ts";
-import { newRoot, waiter } from "./waiter.ts";
+} from "../../testing/servers/zookeeper_ensemble.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 2;

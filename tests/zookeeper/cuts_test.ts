@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import { startProxy } from "../servers/proxy.ts";
-import { pause } from "../servers/wait.ts";
-import { startZooKeeper } from "../servers/zookeeper.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { pause } from "../../testing/servers/wait.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { nothingLeft } from "./leaks.ts";
-import { randomFrom } from "./random.ts";
-import { newRoot } from "./waiter.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker goes into the critical section. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 15;

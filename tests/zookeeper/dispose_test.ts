@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { clientsOf, NOTHING } from "./leaks.ts";
-import { newRoot, waiter } from "./waiter.ts";
+import { clientsOf, NOTHING } from "../../testing/zookeeper/leaks.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 let server: ZooKeeperServer;
 

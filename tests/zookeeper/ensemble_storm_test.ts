@@ -3,17 +3,22 @@
  * off, processes that are killed or frozen, and waiters that time out.
  */
 import { assertEquals } from "@std/assert";
-import { say } from "../processes/figures.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
-import { overlaps, startWorker, tokenInversions, type Worker } from "../processes/workers.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import {
+  overlaps,
+  startWorker,
+  tokenInversions,
+  type Worker,
+} from "../../testing/processes/workers.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import {
   startZooKeeperEnsemble,
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
-} from "../servers/zookeeper_ensemble.ts";
-import { nothingLeft } from "./traces.ts";
-import { newRoot } from "./waiter.ts";
+} from "../../testing/servers/zookeeper_ensemble.ts";
+import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;

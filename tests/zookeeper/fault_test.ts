@@ -1,14 +1,14 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { listenOnFreePort } from "../servers/ports.ts";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { listenOnFreePort } from "../../testing/servers/ports.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport.ts";
-import { observing } from "./observer.ts";
-import { newRoot, waiter } from "./waiter.ts";
-import { operations, refuseAll } from "./wire.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/transport.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import { operations, refuseAll } from "../../testing/zookeeper/wire.ts";
 
 let server: ZooKeeperServer;
 

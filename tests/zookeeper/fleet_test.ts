@@ -2,8 +2,8 @@
  * First come, first served by sequence number, across processes.
  */
 import { assert, assertEquals } from "@std/assert";
-import { say } from "../processes/figures.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import {
   type Grant,
   inversions,
@@ -11,11 +11,11 @@ import {
   startWorker,
   tokenInversions,
   type Worker,
-} from "../processes/workers.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
-import { nothingLeft } from "./traces.ts";
-import { newRoot } from "./waiter.ts";
+} from "../../testing/processes/workers.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 5_000 : 300;

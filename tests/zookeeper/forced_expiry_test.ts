@@ -2,20 +2,20 @@
  * The holder's session ends at the servers while many wait, in several processes.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
-import { median, say } from "../processes/figures.ts";
-import { type Puppet, type PuppetEvent, startPuppet } from "../processes/puppets.ts";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { median, say } from "../../testing/processes/figures.ts";
+import { type Puppet, type PuppetEvent, startPuppet } from "../../testing/processes/puppets.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import {
   type EnsembleMember,
   startZooKeeperEnsemble,
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
-} from "../servers/zookeeper_ensemble.ts";
-import { nowUs } from "../processes/clock.ts";
-import { type Observer, observing } from "./observer.ts";
-import { nothingLeft } from "./traces.ts";
-import { newRoot } from "./waiter.ts";
-import { endSession, type SessionKey, sessionKeys } from "./wire.ts";
+} from "../../testing/servers/zookeeper_ensemble.ts";
+import { nowUs } from "../../testing/processes/clock.ts";
+import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
+import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
+import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeeper/wire.ts";
 
 /** The soak runs more. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 1;

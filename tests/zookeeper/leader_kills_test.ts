@@ -2,18 +2,23 @@
  * An ensemble whose leader is killed again and again while processes take turns.
  */
 import { assertEquals } from "@std/assert";
-import { nowUs } from "../processes/clock.ts";
-import { median, say } from "../processes/figures.ts";
-import { randomOf, seedOf } from "../processes/random.ts";
-import { overlaps, startWorker, tokenInversions, type Worker } from "../processes/workers.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
+import { nowUs } from "../../testing/processes/clock.ts";
+import { median, say } from "../../testing/processes/figures.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import {
+  overlaps,
+  startWorker,
+  tokenInversions,
+  type Worker,
+} from "../../testing/processes/workers.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import {
   startZooKeeperEnsemble,
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
-} from "../servers/zookeeper_ensemble.ts";
-import { nothingLeft } from "./traces.ts";
-import { newRoot } from "./waiter.ts";
+} from "../../testing/servers/zookeeper_ensemble.ts";
+import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const KILLING_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;

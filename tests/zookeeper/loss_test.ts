@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { observing } from "./observer.ts";
-import { newRoot, waiter } from "./waiter.ts";
-import { endSession, type SessionKey, sessionKeys } from "./wire.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeeper/wire.ts";
 
 let server: ZooKeeperServer;
 

@@ -6,13 +6,13 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import process from "node:process";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { nothingLeft } from "./leaks.ts";
-import { newRoot, waiter } from "./waiter.ts";
-import { sessionKeys } from "./wire.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import { sessionKeys } from "../../testing/zookeeper/wire.ts";
 
 let server: ZooKeeperServer;
 

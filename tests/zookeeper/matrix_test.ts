@@ -7,18 +7,23 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
 import zooKeeper from "node-zookeeper-client";
-import { type FaultProxy, startProxy } from "../servers/proxy.ts";
-import { pause, waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
-import { called, withClient } from "../servers/zookeeper_cleanup.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
 import { LeaseLostError, LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/transport.ts";
-import { nothingLeft } from "./leaks.ts";
-import { observing } from "./observer.ts";
-import { randomFrom } from "./random.ts";
-import { newRoot, waiter } from "./waiter.ts";
-import { endSession, operations, type SessionKey, sessionKeys } from "./wire.ts";
+import { ZooKeeperError } from "../../zookeeper/transport/transport.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import {
+  endSession,
+  operations,
+  type SessionKey,
+  sessionKeys,
+} from "../../testing/zookeeper/wire.ts";
 
 /** How many replies are cut in their middle. */
 const CUTS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 6;

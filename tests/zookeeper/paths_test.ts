@@ -6,7 +6,7 @@ import {
   sessionZnodeName,
   znodeName,
 } from "../../zookeeper/paths.ts";
-import { randomFrom } from "./random.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
 
 Deno.test("a name that needs no encoding is its own znode name", () => {
   for (

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { startZooKeeper } from "../servers/zookeeper.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 
 Deno.test("ZooKeeperLock needs --allow-net for the server, and nothing else", async () => {
   await using server = await startZooKeeper();

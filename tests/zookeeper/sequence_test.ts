@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { ownSource } from "../servers/find.ts";
-import { startZooKeeper } from "../servers/zookeeper.ts";
+import { ownSource } from "../../testing/servers/find.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
-import { MAX_SEQUENCE } from "../../zookeeper/queue.ts";
+import { MAX_SEQUENCE } from "../../zookeeper/recipe/order.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { setNextSequence } from "./forge.ts";
-import { nothingLeft } from "./leaks.ts";
-import { observing } from "./observer.ts";
-import { newRoot, waiter } from "./waiter.ts";
+import { setNextSequence } from "../../testing/zookeeper/forge.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 const { kind } = await ownSource("zookeeper");
 

@@ -5,15 +5,15 @@
  * @module
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { startProxy } from "../servers/proxy.ts";
-import { pause } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { pause } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { nothingLeft } from "./leaks.ts";
-import { observing } from "./observer.ts";
-import { randomFrom } from "./random.ts";
-import { newRoot } from "./waiter.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each kind of silence is tried with each session timeout. */
 const [HOLES, STOPS] = Deno.env.get("HOLDFAST_SOAK") ? [20, 20] : [2, 1];

@@ -1,10 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
-import { startProxy } from "../servers/proxy.ts";
-import { waitUntil } from "../servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { observing } from "./observer.ts";
-import { newRoot } from "./waiter.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 let server: ZooKeeperServer;
 

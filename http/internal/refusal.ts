@@ -1,0 +1,120 @@
+/**
+ * How an invocation ends that could not be done under its lock: a response for HTTP events, an error
+ * for all others.
+ *
+ * @module
+ */
+import { LockError } from "../../core/errors.ts";
+import type { Problem } from "./problem.ts";
+
+/** A response for API Gateway, a function URL or a load balancer. */
+export interface LambdaResponse {
+  /** The status. */
+  statusCode: number;
+  /** The headers. */
+  headers: Record<string, string>;
+  /** The same once more, for a load balancer that is set to several values per header. */
+  multiValueHeaders?: Record<string, string[]>;
+  /** The body, in JSON. */
+  body: string;
+  /** Always false: the body is text. */
+  isBase64Encoded: boolean;
+}
+
+/** Why an invocation should be tried again. */
+export type RetryReason = "busy" | "unavailable" | "lease-lost" | "too-little-time";
+
+const REASONS: Record<RetryReason, string> = {
+  "busy": "somebody else holds the lock",
+  "unavailable": "the lock service does not answer",
+  "lease-lost": "the lease was lost",
+  "too-little-time": "the lock would outlive the invocation if it were killed",
+};
+
+/**
+ * An invocation without an HTTP response could not be done under its lock: throw it back into the
+ * queue. Lambda, SQS and Step Functions try again what throws.
+ */
+export class RetryableLockError extends LockError {
+  /** Always true: to be found by whatever retries. */
+  readonly retryable = true;
+  /** What has happened. */
+  readonly reason: RetryReason;
+  /** After how many ms it makes sense to try again, if that is known. */
+  readonly retryAfterMs: number | undefined;
+  /** The name of the class. */
+  override readonly name = "RetryableLockError";
+
+  /**
+   * Creates an error.
+   *
+   * @param reason What has happened.
+   * @param lockName The name of the lock.
+   * @param retryAfterMs After how many ms it makes sense to try again.
+   * @param options As for `Error`.
+   */
+  constructor(
+    reason: RetryReason,
+    lockName: string,
+    retryAfterMs?: number,
+    options?: ErrorOptions,
+  ) {
+    super(`Cannot do the invocation now: ${REASONS[reason]}`, lockName, options);
+    this.reason = reason;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/**
+ * Ends an invocation that has not run the handler, or has lost its lease.
+ *
+ * @throws {RetryableLockError} If the event does not want an HTTP response.
+ * @throws {RangeError} If it does not, and no lock can have its key: no retry will help.
+ */
+export function refuse(
+  event: unknown,
+  lockName: string,
+  { kind, status, headers, body, retryAfterMs }: Problem,
+  cause?: unknown,
+): LambdaResponse {
+  if (isHttpEvent(event)) {
+    const response = { statusCode: status, headers: { ...headers }, body, isBase64Encoded: false };
+    return hasManyValues(event)
+      ? { ...response, multiValueHeaders: manyValues(headers) }
+      : response;
+  }
+  if (kind === "bad-request") {
+    throw new RangeError("Cannot use the key of this event for a lock", { cause });
+  }
+  throw new RetryableLockError(
+    kind as RetryReason,
+    lockName,
+    retryAfterMs,
+    cause === undefined ? {} : { cause },
+  );
+}
+
+/** What is used of an event that wants an HTTP response. */
+interface HttpEvent {
+  readonly requestContext?: { readonly http?: unknown } | null;
+  readonly httpMethod?: unknown;
+  readonly headers?: unknown;
+  readonly multiValueHeaders?: unknown;
+}
+
+/** Whether an event wants an HTTP response: of API Gateway (1.0, 2.0), a function URL, a balancer. */
+function isHttpEvent(event: unknown): event is HttpEvent {
+  if (typeof event !== "object" || event === null) return false;
+  const { requestContext, httpMethod } = event as HttpEvent;
+  if (typeof requestContext !== "object" || requestContext === null) return false;
+  return typeof httpMethod === "string" || requestContext.http !== undefined;
+}
+
+/** A load balancer that sends lists of values takes nothing else. */
+function hasManyValues({ headers, multiValueHeaders }: HttpEvent): boolean {
+  return multiValueHeaders !== undefined && headers === undefined;
+}
+
+function manyValues(headers: Readonly<Record<string, string>>): Record<string, string[]> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]));
+}

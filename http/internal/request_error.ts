@@ -1,0 +1,87 @@
+/**
+ * What a request is told when it is refused.
+ *
+ * @module
+ */
+import { isUnavailable } from "./take.ts";
+import { type Problem, problem, type ProblemDetails, type ProblemKind } from "./problem.ts";
+
+/** What a problem says besides the usual. */
+export interface Additions {
+  /** More headers of the response. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** More members of its body; what is undefined is left out. */
+  readonly members?: Readonly<Record<string, unknown>>;
+}
+
+/** Ends a request with a problem. */
+export class RequestError extends Error {
+  /** What the client is told. */
+  readonly problem: Problem;
+
+  constructor(kind: ProblemKind, details: ProblemDetails, additions?: Additions, cause?: unknown) {
+    super(details.detail ?? details.title, { cause });
+    this.problem = extend(problem(kind, details), additions);
+  }
+}
+
+/** Adds to a problem. */
+function extend(base: Problem, { headers, members }: Additions = {}): Problem {
+  const body = members === undefined
+    ? base.body
+    : JSON.stringify({ ...JSON.parse(base.body), ...members });
+  return { ...base, headers: { ...headers, ...base.headers }, body };
+}
+
+/** A request that is not as it should be. */
+export function badRequest(detail: string): RequestError {
+  return new RequestError("bad-request", { status: 400, title: "Bad request", detail });
+}
+
+/**
+ * Nothing is known of what was asked for: unlike in front of a handler, it may have been done.
+ *
+ * @param cause What the logs are told, if that is of interest.
+ */
+export function unknownOutcome(cause?: string): RequestError {
+  const details = {
+    status: 503,
+    title: "Lock service unavailable",
+    detail: "It is not known whether anything was done: repeat the request",
+    retryAfterMs: 1_000,
+  };
+  return new RequestError("unavailable", details, {}, cause && new Error(cause));
+}
+
+/** An error that names the status of its response, below 500: meant for the client. */
+interface HttpError extends Error {
+  readonly statusCode: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Whether an error is meant for the client. */
+export function isHttpError(error: unknown): error is HttpError {
+  if (!(error instanceof Error)) return false;
+  const { statusCode } = error as { statusCode?: unknown };
+  return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
+}
+
+/** What a client learns of an error: what it did wrong, and nothing of what went wrong here. */
+export function problemOf(error: unknown, report: (error: unknown) => void): Problem {
+  if (error instanceof RequestError) {
+    if (error.cause) report(error.cause);
+    return error.problem;
+  }
+  if (isHttpError(error)) return refusal(error);
+  // The lock's own limits for keys, which may be narrower than those of a name.
+  if (error instanceof RangeError) return badRequest(error.message).problem;
+  report(error);
+  if (isUnavailable(error)) return unknownOutcome().problem;
+  return problem("internal", { status: 500, title: "Internal error" });
+}
+
+/** An error that is meant for the client: of `authorize`, of Fastify, of other plugins' hooks. */
+function refusal({ statusCode: status, message: detail, headers = {} }: HttpError): Problem {
+  const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
+  return extend(problem(kind, { status, title: "Request refused", detail }), { headers });
+}

@@ -1,0 +1,32 @@
+/**
+ * Locks over HTTP for clients in other languages: a Fastify plugin. What it shares with the frameworks'
+ * parts is in `http/internal/`; locks around handlers are in `./http` and its siblings.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { lockRoutes } from "@holdfast/lock/lock-service";
+ * import Fastify from "fastify";
+ *
+ * const app = Fastify();
+ * await app.register(lockRoutes, {
+ *   lock: locks,
+ *   authorize: (request) => tenants.get(request.headers.authorization) ?? null,
+ * });
+ * await app.listen({ port: 8080 });
+ * ```
+ *
+ * @module
+ */
+export {
+  type Authorization,
+  DEFAULT_LEASE_TTL_MS,
+  DEFAULT_MAX_TTL_MS,
+  DEFAULT_MAX_WAIT_MS,
+  lockRoutes,
+  type LockRoutesApp,
+  type LockRoutesOptions,
+  type LockRoutesReply,
+  type LockRoutesRequest,
+} from "./lock_routes.ts";
+export type { NodeResponse } from "../http/internal/node_response.ts";
+export type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";

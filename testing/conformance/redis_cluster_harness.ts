@@ -1,0 +1,52 @@
+/**
+ * Redis Cluster under the conformance suite, with any client.
+ *
+ * @module
+ */
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { keysLeft } from "../redis/residue.ts";
+import { type RedisCluster, startRedisCluster } from "../servers/redis_cluster.ts";
+import { makeArena } from "./arena.ts";
+import type { Harness } from "./harness.ts";
+import type { RedisClientName } from "./open_lock.ts";
+
+/** Redis Cluster with one kind of client. */
+export function redisClusterHarness(client: RedisClientName, skip?: string): Harness {
+  let cluster: RedisCluster | undefined;
+  return {
+    name: `redis × ${client}`,
+    capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
+    processes: true,
+    ttlMs: 3_000,
+    skip,
+    async start() {
+      cluster = await startRedisCluster();
+    },
+    async stop() {
+      await cluster?.[Symbol.asyncDispose]();
+    },
+    arena() {
+      const { url, masters, masterOf } = cluster!;
+      const keyPrefix = `${crypto.randomUUID()}:`;
+      return Promise.resolve(makeArena({
+        spec: ({ ttlMs = 3_000, label }) => ({
+          strategy: "redis",
+          client,
+          url,
+          keyPrefix,
+          ttlMs,
+          label,
+        }),
+        async lose(lease) {
+          const { lock } = lockKeys(keyPrefix, lease.name);
+          await (await masterOf(lock)).command("DEL", lock);
+        },
+        async residue() {
+          const left = masters.map(({ command }) => keysLeft(command, keyPrefix));
+          return (await Promise.all(left)).flat();
+        },
+        close: () => Promise.resolve(),
+      }));
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/**
+ * Redis under the conformance suite, with any client.
+ *
+ * @module
+ */
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { type ConformanceRedis, conformanceRedis } from "../servers/redis.ts";
+import { keysLeft } from "../redis/residue.ts";
+import { makeArena } from "./arena.ts";
+import type { Harness } from "./harness.ts";
+import type { RedisClientName } from "./open_lock.ts";
+
+/** Redis with one kind of client. */
+export function redisHarness(client: RedisClientName, skip?: string): Harness {
+  let server: ConformanceRedis | undefined;
+  return {
+    name: `redis × ${client}`,
+    capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
+    processes: true,
+    ttlMs: 3_000,
+    skip,
+    async start() {
+      server = await conformanceRedis();
+      await server.command("PING"); // opens the observer's connection outside of the tests
+    },
+    async stop() {
+      await server?.[Symbol.asyncDispose]();
+    },
+    arena() {
+      const { url, command, keyPrefix: root } = server!;
+      const keyPrefix = `${root}${crypto.randomUUID()}:`;
+      return Promise.resolve(makeArena({
+        spec: ({ ttlMs = 3_000, label }) => ({
+          strategy: "redis",
+          client,
+          url,
+          keyPrefix,
+          ttlMs,
+          label,
+        }),
+        async lose(lease) {
+          await command("DEL", lockKeys(keyPrefix, lease.name).lock);
+        },
+        residue: () => keysLeft(command, keyPrefix),
+        close: () => Promise.resolve(),
+      }));
+    },
+  };
+}

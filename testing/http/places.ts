@@ -1,0 +1,61 @@
+/**
+ * Where the locks of the servers under test live.
+ *
+ * @module
+ */
+import { lockPath } from "../../file/directory.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import type { LockSpec, RedisClientName } from "../conformance/open_lock.ts";
+import { keysLeft } from "../redis/residue.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+
+/** A fresh place for locks. */
+export interface Place extends AsyncDisposable {
+  readonly spec: LockSpec;
+  /** The server, where there is one. */
+  readonly redis?: RedisServer;
+  /** Takes a lock away from its holder, behind its back. */
+  lose(name: string): Promise<void>;
+  /** Locks, waiters and other things that are left. */
+  residue(): Promise<string[]>;
+}
+
+/** The TTL of the leases on Redis: a process that is stopped for longer has lost them. */
+const TTL_MS = 3_000;
+
+/** A Redis server of its own, which a test may stop. */
+export async function redisPlace(client: RedisClientName): Promise<Place> {
+  const redis = await startRedis();
+  const { url, command } = redis;
+  return {
+    spec: {
+      ...{ strategy: "redis", client, url, keyPrefix: "" },
+      ...{ ttlMs: TTL_MS, unavailableAfterMs: 2_000 },
+    },
+    redis,
+    async lose(name) {
+      await command("DEL", lockKeys("", name).lock);
+    },
+    residue: () => keysLeft(command),
+    [Symbol.asyncDispose]: () => redis[Symbol.asyncDispose](),
+  };
+}
+
+/** A directory of its own. */
+export async function filePlace(): Promise<Place> {
+  const dir = await Deno.makeTempDir({ prefix: "holdfast-test-" });
+  return {
+    spec: { strategy: "file", dir },
+    // As a clean-up of the temporary directory would: the next one makes a new file.
+    lose: (name) => Deno.remove(lockPath(dir, name)),
+    // deno-lint-ignore require-await -- as the other place is
+    async residue() {
+      const names = Array.from(Deno.readDirSync(dir), ({ name }) => name);
+      return names.filter((name) => {
+        using file = Deno.openSync(`${dir}/${name}`, { read: true, write: true });
+        return !file.tryLockSync(true);
+      });
+    },
+    [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }),
+  };
+}

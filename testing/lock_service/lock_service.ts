@@ -1,0 +1,142 @@
+/**
+ * Lock services to test: in this process and in others, and a client for them.
+ *
+ * @module
+ */
+import Fastify, {
+  type FastifyInstance,
+  type FastifyRequest,
+  type FastifyServerOptions,
+} from "fastify";
+import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
+import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { type Reporter, startReporter } from "../processes/child.ts";
+import { openRedisClient } from "../redis/clients.ts";
+import { waitUntil } from "../servers/wait.ts";
+
+/** What a service answered. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // deno-lint-ignore no-explicit-any -- JSON
+  readonly body: any;
+}
+
+/** What a request has besides method and path. */
+export interface CallOptions {
+  /** The principal. */
+  readonly as?: string;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal;
+}
+
+/** Sends a request on a connection of its own. */
+export async function call(
+  url: string,
+  method: string,
+  path: string,
+  { as = "alice", body, signal }: CallOptions = {},
+): Promise<Answer> {
+  using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
+  const response = await fetch(`${url}${path}`, {
+    method,
+    client,
+    headers: { authorization: `Bearer ${encodeURIComponent(as)}` },
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  const text = await response.text();
+  const { status, headers } = response;
+  const isJson = /json/.test(headers.get("content-type") ?? "");
+  return { status, headers, body: isJson && text !== "" ? JSON.parse(text) : text };
+}
+
+/** The principal is what follows "Bearer"; "nobody" may do nothing. */
+export function authorize({ headers }: Pick<FastifyRequest, "headers">): string | null {
+  const principal = /^Bearer (.+)$/.exec(headers.authorization ?? "")?.[1];
+  if (principal === undefined) {
+    throw Object.assign(new Error("A bearer token is needed"), {
+      statusCode: 401,
+      headers: { "www-authenticate": "Bearer" },
+    });
+  }
+  return principal === "nobody" ? null : decodeURIComponent(principal);
+}
+
+/** How a service in this process is made. */
+export interface ServiceOptions {
+  readonly redisUrl: string;
+  readonly routes?: Partial<LockRoutesOptions> & { prefix?: string };
+  readonly lock?: RedisLockOptions;
+  readonly fastify?: FastifyServerOptions;
+  readonly port?: number;
+  /** Called before the service listens. */
+  prepare?(app: FastifyInstance): void | Promise<void>;
+}
+
+/** A service in this process. */
+export interface Service extends AsyncDisposable {
+  readonly app: FastifyInstance;
+  readonly url: string;
+  readonly errors: unknown[];
+}
+
+/** Starts a service in this process. */
+export async function openService(options: ServiceOptions): Promise<Service> {
+  const { client, close } = await openRedisClient("node-redis", options.redisUrl);
+  const lock = new RedisLock(client, options.lock);
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => void errors.push(error);
+  const app = Fastify({ forceCloseConnections: true, ...options.fastify });
+  await options.prepare?.(app);
+  app.register(lockRoutes, { lock, authorize, onError, ...options.routes });
+  const url = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
+  return {
+    app,
+    url,
+    errors,
+    async [Symbol.asyncDispose]() {
+      await app.close();
+      await lock[Symbol.asyncDispose]();
+      await close();
+    },
+  };
+}
+
+/** What a process is told. */
+export interface ProcessOptions {
+  readonly redisUrl: string;
+  readonly port?: number;
+  readonly lock?: RedisLockOptions;
+}
+
+/** A service in a process of its own. */
+export interface ServiceProcess extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  /** Ends it at once. */
+  kill(): Promise<void>;
+  /** Closes the server and the lock; resolves with the exit code. */
+  finish(): Promise<number>;
+}
+
+/** Starts a service in a process of its own. */
+export async function startService(options: ProcessOptions): Promise<ServiceProcess> {
+  const reporter: Reporter<{ url: string }> = startReporter(
+    new URL("./lock_service_server.ts", import.meta.url),
+    options,
+  );
+  const { reports, kill, ended, finish, [Symbol.asyncDispose]: dispose } = reporter;
+  await waitUntil("a service listens", () => reports.length > 0);
+  const { url } = reports[0]!;
+  return {
+    url,
+    port: Number(new URL(url).port),
+    async kill() {
+      kill("SIGKILL");
+      await ended;
+    },
+    finish,
+    [Symbol.asyncDispose]: dispose,
+  };
+}

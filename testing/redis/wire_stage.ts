@@ -1,0 +1,151 @@
+/**
+ * The actors of a race that is forced on the wire: a lock whose sockets go through a proxy, and others
+ * that connect directly.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import type { Lease } from "../../mod.ts";
+import { ASK, LEAVE, RENEW } from "../../redis/protocol/scripts.ts";
+import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import type { RedisClientName } from "../conformance/open_lock.ts";
+import { within } from "../conformance/wait.ts";
+import { startProxy, type Verdict } from "../servers/proxy.ts";
+import { type RedisServer, startRedis } from "../servers/redis.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { openRedisClient } from "./clients.ts";
+import type { Gate } from "./gated_client.ts";
+import { AT_ONCE_MS, TTL_MS } from "./race_stage.ts";
+import { nothingLeft, provenInboxes } from "./traces.ts";
+
+/** The longest life in ms that a scene asks for. */
+const LONGEST_MS = 600_000;
+
+const SCRIPTS = { ask: ASK, leave: LEAVE, renew: RENEW };
+
+/** A script on its way to the server. */
+export interface WireScript {
+  readonly script: keyof typeof SCRIPTS;
+  /** The whole command, to be delivered late. */
+  readonly command: readonly string[];
+}
+
+/** What comes back: an ask is answered, or an inbox is told. */
+export type WireReply = "granted" | "queued" | "message";
+
+/** The actors. All locks are called "n". */
+export interface WireStage {
+  readonly server: RedisServer;
+  readonly keys: LockKeys;
+  /** Behind the proxy. */
+  readonly lock: RedisLock;
+  readonly other: RedisLock;
+  /** All scripts that the proxy has seen. */
+  readonly sent: WireScript[];
+  onRequest: ((sent: WireScript) => Verdict) | undefined;
+  onReply: ((reply: WireReply) => Verdict) | undefined;
+  /** What the lock key holds. */
+  holder(): Promise<string | null>;
+  /** A waiter behind the proxy, first in line behind the other one. */
+  queueUp(): Promise<{ held: Lease; waiting: Promise<Lease> }>;
+  /** Delivers a copy to the server now; the state that the script answers. */
+  deliver(late: WireScript): Promise<number>;
+  /** The lease is the one and only. */
+  isTheOne(lease: Lease): Promise<void>;
+  /** Somebody else gets the lock, without waiting for a claim or a TTL to end. */
+  freeAtOnce(): Promise<void>;
+}
+
+/** A gate as the proxy's verdict: holds back the first, and what follows it in its direction. */
+export function holdBack(gate: Gate): Verdict {
+  const held = gate.pass();
+  return held === undefined ? "pass" : { until: held };
+}
+
+/** Plays a scene with this client; nothing of it is left on the server. */
+export async function playOnWire(
+  name: RedisClientName,
+  scene: (stage: WireStage) => Promise<void>,
+): Promise<void> {
+  await using server = await startRedis();
+  for (const { source } of Object.values(SCRIPTS)) await server.command("SCRIPT", "LOAD", source);
+  {
+    await using proxy = startProxy(server);
+    const near = await openRedisClient("node-redis", server.url);
+    const far = await openRedisClient(name, `redis://${proxy.hostname}:${proxy.port}`);
+    try {
+      await using lock = new RedisLock(far.client, { ttlMs: TTL_MS });
+      await using other = new RedisLock(near.client, { ttlMs: TTL_MS });
+      const stage = actors(server, lock, other);
+      proxy.onRequest = (chunk) => {
+        const scripts = read(chunk);
+        stage.sent.push(...scripts);
+        const verdicts = scripts.map((sent) => stage.onRequest?.(sent) ?? "pass");
+        return verdicts.find((verdict) => verdict !== "pass") ?? "pass";
+      };
+      proxy.onReply = (chunk) => {
+        const reply = kindOf(chunk);
+        return reply === null ? "pass" : stage.onReply?.(reply) ?? "pass";
+      };
+      await (await lock.acquire("warm-up")).release(); // the server's clock is known
+      await scene(stage);
+    } finally {
+      await far.close();
+      await near.close();
+    }
+  }
+  await nothingLeft(server, LONGEST_MS);
+}
+
+function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireStage {
+  const keys = lockKeys("lock:", "n");
+  const { command } = server;
+  const holder = async () => await command("GET", keys.lock) as string | null;
+  return {
+    ...{ server, keys, lock, other, sent: [], onRequest: undefined, onReply: undefined, holder },
+    async queueUp() {
+      const held = await other.acquire("n");
+      const waiting = lock.acquire("n");
+      waiting.catch(() => {}); // it is awaited later
+      await waitUntil("its inbox is proven", async () => {
+        return (await provenInboxes(command, keys.details)).length === 1;
+      });
+      return { held, waiting };
+    },
+    async deliver(late) {
+      const [state] = await command(...late.command) as number[];
+      return state!;
+    },
+    async isTheOne(lease) {
+      lease.throwIfLost();
+      assert((await holder())?.startsWith(lease.ownerId));
+      assertEquals(await other.tryAcquire("n"), null);
+      assertEquals(await command("ZCARD", keys.waiting), 0);
+      await lease.renew();
+    },
+    async freeAtOnce() {
+      const lease = await within("the lock is free", other.acquire("n"), AT_ONCE_MS);
+      lease.throwIfLost();
+      assertEquals(await lease.release(), true);
+    },
+  };
+}
+
+/** The scripts in a chunk of requests; our arguments hold no line ends. */
+function read(chunk: Uint8Array): WireScript[] {
+  const commands = new TextDecoder().decode(chunk).split(/(?=^\*\d+\r\n)/m);
+  return commands.flatMap((text) => {
+    const command = text.trimEnd().split("\r\n").filter((_, i) => i > 0 && i % 2 === 0);
+    const names = Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[];
+    const script = names.find((name) => SCRIPTS[name].sha1 === command[1]);
+    return script === undefined ? [] : [{ script, command }];
+  });
+}
+
+function kindOf(chunk: Uint8Array): WireReply | null {
+  const text = new TextDecoder().decode(chunk);
+  if (text.includes("\r\ng\n")) return "message";
+  if (/^\*8\r\n:2\r\n/m.test(text)) return "queued";
+  return /^\*4\r\n:1\r\n/m.test(text) ? "granted" : null;
+}

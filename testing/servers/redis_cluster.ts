@@ -1,0 +1,151 @@
+/**
+ * Redis Clusters for tests: three masters on this machine.
+ *
+ * @module
+ */
+
+import { slotOf } from "../../redis/protocol/keys.ts";
+import { type OwnSource, serverSource } from "./find.ts";
+import { findLocalRedis } from "./find_local.ts";
+import { freeClusterPort } from "./ports.ts";
+import { type RedisServer, startRedis } from "./redis.ts";
+import { waitUntil } from "./wait.ts";
+
+const MASTERS = 3;
+const SLOTS = 16_384;
+
+/** A cluster of the test's own. */
+export interface RedisCluster extends AsyncDisposable {
+  /** The masters; each may be treated badly. */
+  readonly masters: readonly RedisServer[];
+  /** Where clients find it: any of the masters. */
+  readonly url: string;
+  /** The master that keeps a key, as far as the others know. */
+  masterOf(key: string): Promise<RedisServer>;
+  /**
+   * Moves the slot of a key to another master, with all that is in it.
+   *
+   * @param meanwhile Called when the move has begun and nothing is moved yet.
+   */
+  moveSlot(key: string, target: RedisServer, meanwhile?: () => Promise<void>): Promise<void>;
+  /** Resolves when all masters say that the cluster works. */
+  ready(): Promise<void>;
+}
+
+/** Why there can be no cluster here; `undefined` where there can. */
+export async function redisClusterSkip(): Promise<string | undefined> {
+  if (await localSource() !== undefined) return undefined;
+  return "the nodes of a cluster must reach each other, so redis-server must be installed here";
+}
+
+/** Starts three masters that share the slots, with the given arguments besides the usual ones. */
+export async function startRedisCluster(
+  options: { readonly args?: readonly string[] } = {},
+): Promise<RedisCluster> {
+  const source = await localSource();
+  if (source === undefined) throw new Error("Cannot start a cluster: install redis-server");
+  await using stack = new AsyncDisposableStack();
+  const args = ["--cluster-enabled", "yes", ...options.args ?? []];
+  const masters: RedisServer[] = [];
+  while (masters.length < MASTERS) {
+    masters.push(stack.use(await startRedis({ args, source, choosePort: freeClusterPort })));
+  }
+  await join(masters);
+  const cluster = control(masters, stack.move());
+  try {
+    await cluster.ready();
+  } catch (error) {
+    await cluster[Symbol.asyncDispose]();
+    throw error;
+  }
+  return cluster;
+}
+
+/** A server in a container could not be reached by the others under the address that it tells. */
+async function localSource(): Promise<OwnSource | undefined> {
+  const { own } = await serverSource("redis");
+  if (own?.kind === "local") return own;
+  const local = await findLocalRedis();
+  return local && { kind: "local", command: local.command };
+}
+
+/** Shares the slots and introduces the masters to each other. */
+async function join(masters: readonly RedisServer[]): Promise<void> {
+  const [first, ...others] = masters;
+  for (const [index, { command }] of masters.entries()) {
+    const start = Math.ceil(index * SLOTS / masters.length);
+    const end = Math.ceil((index + 1) * SLOTS / masters.length);
+    const slots = Array.from({ length: end - start }, (_, offset) => start + offset);
+    // Each of its own; else they would have to agree on them first.
+    await command("CLUSTER", "SET-CONFIG-EPOCH", index + 1);
+    await command("CLUSTER", "ADDSLOTS", ...slots);
+  }
+  for (const { hostname, port } of others) {
+    await first!.command("CLUSTER", "MEET", hostname, port);
+  }
+}
+
+function control(masters: readonly RedisServer[], stack: AsyncDisposableStack): RedisCluster {
+  const masterOf = async (key: string) => {
+    const slot = slotOf(key);
+    const range = (await slotsOf(masters)).find(([from, to]) => from <= slot && slot <= to);
+    return masters.find(({ port }) => port === range?.[2][1])!;
+  };
+  return {
+    masters,
+    url: masters[0]!.url,
+    masterOf,
+    async moveSlot(key, target, meanwhile) {
+      await moveSlot(slotOf(key), masters, await masterOf(key), target, meanwhile);
+    },
+    async ready() {
+      for (const master of masters) await waitUntil("the cluster works", () => isReady(master));
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** A range of slots and the address of its master. */
+type SlotRange = [from: number, to: number, master: [hostname: string, port: number]];
+
+/** Who keeps what, as any master that runs sees it. */
+async function slotsOf(masters: readonly RedisServer[]): Promise<SlotRange[]> {
+  for (const { command } of masters) {
+    const slots = await command("CLUSTER", "SLOTS").catch(() => null);
+    if (slots !== null) return slots as SlotRange[];
+  }
+  throw new Error("No master of the cluster runs");
+}
+
+async function isReady({ command }: RedisServer): Promise<boolean> {
+  const info = String(await command("CLUSTER", "INFO").catch(() => ""));
+  return info.includes("cluster_state:ok") && info.includes(`cluster_slots_ok:${SLOTS}`) &&
+    info.includes(`cluster_known_nodes:${MASTERS}`);
+}
+
+/** As an administrator would. */
+async function moveSlot(
+  slot: number,
+  masters: readonly RedisServer[],
+  source: RedisServer,
+  target: RedisServer,
+  meanwhile?: () => Promise<void>,
+): Promise<void> {
+  const [sourceId, targetId] = [await idOf(source), await idOf(target)];
+  await target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", sourceId);
+  await source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", targetId);
+  await meanwhile?.();
+  for (;;) {
+    const keys = await source.command("CLUSTER", "GETKEYSINSLOT", slot, 1_000) as string[];
+    if (keys.length === 0) break;
+    const to = [target.hostname, target.port, "", 0, 5_000];
+    await source.command("MIGRATE", ...to, "KEYS", ...keys);
+  }
+  for (const { command } of [target, source, ...masters]) {
+    await command("CLUSTER", "SETSLOT", slot, "NODE", targetId);
+  }
+}
+
+async function idOf({ command }: RedisServer): Promise<string> {
+  return String(await command("CLUSTER", "MYID"));
+}

@@ -1,0 +1,171 @@
+/**
+ * ZooKeeper in memory, for what real servers cannot be made to do on demand.
+ *
+ * @module
+ */
+import {
+  type TransportState,
+  type Watcher,
+  ZooKeeperError,
+  type ZooKeeperErrorCode,
+  type ZooKeeperTransport,
+} from "../../zookeeper/transport/transport.ts";
+
+/** Lets all that is due run. */
+export function settle(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
+interface FakeZnode {
+  czxid: bigint;
+  pzxid: bigint;
+  nextSequence: number;
+  madeMs: number;
+}
+
+/** The tree that all sessions share. */
+export class FakeTree {
+  readonly znodes = new Map<string, FakeZnode>([["", {
+    czxid: 0n,
+    pzxid: 0n,
+    nextSequence: 0,
+    madeMs: 0,
+  }]]);
+  /** The servers' clock. */
+  nowMs = 0;
+  readonly transports = new Set<FakeTransport>();
+  #zxid = 0n;
+
+  create(path: string, isSequential = false): string {
+    const parent = this.#find(path.slice(0, path.lastIndexOf("/")));
+    const sequence = parent.nextSequence++;
+    const digits = sequence < 0
+      ? `-${String(-sequence).padStart(9, "0")}`
+      : String(sequence).padStart(10, "0");
+    const created = isSequential ? path + digits : path;
+    if (this.znodes.has(created)) throw refusal("NODE_EXISTS");
+    parent.pzxid = ++this.#zxid;
+    const madeMs = this.nowMs;
+    this.znodes.set(created, { czxid: this.#zxid, pzxid: this.#zxid, nextSequence: 0, madeMs });
+    return created;
+  }
+
+  delete(path: string): void {
+    this.#find(path);
+    if (this.children(path).names.length > 0) throw refusal("NOT_EMPTY");
+    this.znodes.delete(path);
+    this.#find(path.slice(0, path.lastIndexOf("/"))).pzxid = ++this.#zxid;
+    for (const transport of this.transports) transport.onDeleted(path);
+  }
+
+  get(path: string) {
+    const { czxid, madeMs } = this.#find(path);
+    return { data: new Uint8Array(), czxid, madeMs };
+  }
+
+  children(path: string) {
+    const { pzxid } = this.#find(path);
+    const names = [...this.znodes.keys()]
+      .filter((other) =>
+        other.startsWith(`${path}/`) && !other.slice(path.length + 1).includes("/")
+      )
+      .map((other) => other.slice(path.length + 1));
+    return { names, pzxid };
+  }
+
+  #find(path: string): FakeZnode {
+    const znode = this.znodes.get(path);
+    if (znode === undefined) throw refusal("NO_NODE");
+    return znode;
+  }
+}
+
+/** One session with the tree. Requests are executed at once, and answered when `answers` says. */
+export class FakeTransport implements ZooKeeperTransport {
+  state: TransportState = "connected";
+  epoch = 1;
+  timeoutMs = 10_000;
+  readonly connectError = undefined;
+  /** All requests so far, in order. */
+  readonly log: string[] = [];
+  isDestroyed = false;
+  /** Called before an answer is given; a request fails with what it throws or rejects with. */
+  answers: (request: string) => void | Promise<void> = () => {};
+  readonly #tree: FakeTree;
+  readonly #watchers = new Map<string, Set<Watcher>>();
+
+  constructor(tree: FakeTree) {
+    this.#tree = tree;
+    tree.transports.add(this);
+  }
+
+  createSequential(pathPrefix: string): Promise<string> {
+    return this.#do("create", () => this.#tree.create(pathPrefix, true));
+  }
+
+  createEphemeral(path: string): Promise<void> {
+    return this.#do(`createEphemeral ${path}`, () => void this.#tree.create(path));
+  }
+
+  createPersistent(path: string): Promise<void> {
+    return this.#do(`createPersistent ${path}`, () => void this.#tree.create(path));
+  }
+
+  children(path: string) {
+    return this.#do("children", () => this.#tree.children(path));
+  }
+
+  get(path: string, watcher?: Watcher) {
+    return this.#do("get", () => {
+      const znode = this.#tree.get(path);
+      if (watcher !== undefined) {
+        const watchers = this.#watchers.get(path) ?? new Set();
+        this.#watchers.set(path, watchers.add(watcher));
+      }
+      return znode;
+    });
+  }
+
+  unwatch(path: string, watcher: Watcher): void {
+    this.#watchers.get(path)?.delete(watcher);
+  }
+
+  set(path: string): Promise<void> {
+    return this.#do("set", () => void this.#tree.get(path));
+  }
+
+  delete(path: string): Promise<void> {
+    return this.#do("delete", () => this.#tree.delete(path));
+  }
+
+  close(): Promise<void> {
+    this.destroy();
+    return Promise.resolve();
+  }
+
+  destroy(): void {
+    this.isDestroyed = true;
+    this.#tree.transports.delete(this);
+  }
+
+  onDeleted(path: string): void {
+    const watchers = this.#watchers.get(path);
+    this.#watchers.delete(path);
+    for (const watcher of watchers ?? []) watcher("deleted");
+  }
+
+  async #do<T>(request: string, execute: () => T): Promise<T> {
+    this.log.push(request);
+    if (this.isDestroyed) throw refusal("SESSION_OVER");
+    // Executed before it is answered, or fails to be.
+    const answer = Promise.try(execute);
+    answer.catch(() => {});
+    await Promise.try(() => this.answers(request));
+    return await answer;
+  }
+}
+
+/** A request that failed. */
+export function refusal(code: ZooKeeperErrorCode): ZooKeeperError {
+  return new ZooKeeperError(code, "made by a test");
+}

@@ -1,0 +1,61 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { call, openService } from "../../testing/lock_service/lock_service.ts";
+
+Deno.test("a client that has gone before its request could be looked at gets no lock", async () => {
+  await using redis = await startRedis();
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  let asking = 0;
+  let left = 0;
+  await using service = await openService({
+    redisUrl: redis.url,
+    prepare: (app) =>
+      void app.addHook("onRequest", (_request, { raw }, done) => {
+        raw.once("close", () => left++);
+        done();
+      }),
+    routes: {
+      async authorize(_request, { key }) {
+        asking++;
+        if (key !== "free") await gate;
+        return "alice";
+      },
+    },
+  });
+  const { url } = service;
+  const leave = new AbortController();
+  const waits = [0, 30_000].map((waitMs) =>
+    call(url, "PUT", `/lock/gone${waitMs}/i`, { body: { waitMs }, signal: leave.signal })
+  );
+  const here = call(url, "PUT", "/lock/here/i");
+  await waitUntil("all are looked at", () => asking === 3);
+  leave.abort();
+  for (const wait of waits) await assertRejects(() => wait, DOMException);
+  await waitUntil("the server knows", () => left === 2);
+  open();
+  assertEquals((await here).status, 200); // it came last
+  for (const key of ["gone0", "gone30000"]) {
+    assertEquals((await call(url, "GET", `/lock/${key}`)).body.held, false);
+  }
+  assertEquals(service.errors, []);
+});
+
+Deno.test("the log of the lock service tells of each answer that Redis owes", async () => {
+  await using redis = await startRedis();
+  await using service = await openService({
+    redisUrl: redis.url,
+    lock: { unavailableAfterMs: 300 },
+  });
+  const { url, errors } = service;
+  const methods = ["PUT", "PATCH", "DELETE"];
+  for (const key of methods) assertEquals((await call(url, "PUT", `/lock/${key}/i`)).status, 200);
+  await redis.pause();
+  // What is remembered is asked for until the lease ends; the client is told before.
+  const answers = methods.map((method) => call(url, method, `/lock/${method}/i`));
+  answers.push(call(url, "GET", "/lock/k"));
+  for (const { status } of await Promise.all(answers)) assertEquals(status, 503);
+  assertEquals(errors.length, 4, String(errors));
+  for (const error of errors) assert(error instanceof Error && error.message !== "");
+  await redis.resume();
+});

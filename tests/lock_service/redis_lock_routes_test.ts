@@ -1,0 +1,334 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import Fastify from "fastify";
+import { FileLock } from "../../file/mod.ts";
+import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
+import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { keysLeft } from "../../testing/redis/residue.ts";
+import { type RedisCommand, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import {
+  authorize,
+  call,
+  openService,
+  type ServiceOptions,
+} from "../../testing/lock_service/lock_service.ts";
+
+/** A service with a Redis of its own. */
+async function open(options: Omit<ServiceOptions, "redisUrl"> = {}) {
+  await using stack = new AsyncDisposableStack();
+  const redis = stack.use(await startRedis());
+  const service = stack.use(await openService({ redisUrl: redis.url, ...options }));
+  const { url, errors, app } = service;
+  const owned = stack.move();
+  const waiters = async (key: string) => (await call(url, "GET", `/lock/${key}`)).body.waiters;
+  return { redis, url, errors, app, waiters, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function register(options: Partial<LockRoutesOptions>): Promise<void> {
+  const app = Fastify();
+  app.register(lockRoutes, options as LockRoutesOptions);
+  try {
+    await app.ready();
+  } finally {
+    await app.close();
+  }
+}
+
+Deno.test("the lock service refuses to register without a hook that says who may", async () => {
+  await using redis = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", redis.url);
+  await using lock = new RedisLock(client);
+  for (const given of [undefined, null, true, "alice"]) {
+    const options = { lock, ...(given === undefined ? {} : { authorize: given as never }) };
+    await assertRejects(() => register(options), TypeError, "'authorize'");
+  }
+  const options = { lock, authorize };
+  await assertRejects(() => register({ ...options, onError: 1 as never }), TypeError, "'onError'");
+  for (const bad of [{ maxTtlMs: 9 }, { maxWaitMs: -1 }, { defaultTtlMs: 1.5 }]) {
+    await assertRejects(() => register({ ...options, ...bad }), RangeError);
+  }
+  await assertRejects(() => register({ ...options, maxTtlMs: 50, defaultTtlMs: 60 }), RangeError);
+  await register(options);
+  await close();
+});
+
+Deno.test("the lock service refuses locks that end with their process", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
+  const locks: DistributedLock[] = [
+    new MemoryLock(),
+    new FileLock({ dir }),
+    new ZooKeeperLock("127.0.0.1:1"),
+  ];
+  for (const lock of locks) {
+    await assertRejects(() => register({ lock, authorize }), TypeError, "'attach'");
+    await lock[Symbol.asyncDispose]();
+  }
+  await assertRejects(() => register({ authorize }), TypeError, "'attach'");
+  await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("principals of the lock service cannot pass for each other", async () => {
+  await using place = await open();
+  const { url, redis } = place;
+  const put = (as: string, id: string) => call(url, "PUT", `/lock/k/${id}`, { as });
+  const pairs = [["alice", "bob"], ["a:b", "a"], ["a%3Ab", "a:b"], ["ü", "u"], ["a", "A"]] as const;
+  for (const [as, other] of pairs) {
+    assertEquals((await put(as, "c")).status, 200);
+    assertEquals((await put(other, "c")).status, 409);
+    for (const method of ["PATCH", "DELETE"]) {
+      assertEquals((await call(url, method, "/lock/k/c", { as: other })).status, 404);
+    }
+    // The ":" that ends the principal cannot be moved into the id.
+    for (const id of ["b:c", "b%3Ac", "b%253Ac"]) {
+      assertEquals((await call(url, "DELETE", `/lock/k/${id}`, { as: "a" })).status, 400);
+    }
+    assertEquals((await call(url, "DELETE", "/lock/k/c", { as })).status, 200);
+  }
+  assertEquals(place.errors, []);
+  await put("a:b", "c");
+  assert(String(await redis.command("GET", "lock:k")).startsWith("a%3Ab:c#"));
+});
+
+Deno.test("the hook of the lock service decides by principal, action and key", async () => {
+  const asked: unknown[] = [];
+  const hook: LockRoutesOptions["authorize"] = (_request, authorization) => {
+    asked.push(authorization);
+    switch (authorization.key) {
+      case "null":
+        return null;
+      case "empty":
+        return "";
+      case "late":
+        return Promise.resolve(null);
+      case "401":
+        throw Object.assign(new Error("Say who you are"), { statusCode: 401 });
+      case "429":
+        throw Object.assign(new Error("Slowly"), { statusCode: 429, headers: { "x-rate": "1" } });
+      case "range":
+        throw new RangeError("secret"); // as timingSafeEqual() does
+      case "aborted":
+        throw new DOMException("secret", "AbortError");
+      case "503":
+        throw Object.assign(new Error("secret"), { statusCode: 503 });
+      case "long":
+        return "x".repeat(500);
+      case "true":
+        return true as unknown as string;
+      default:
+        return Promise.resolve("alice");
+    }
+  };
+  await using place = await open({ routes: { authorize: hook } });
+  const { url, errors } = place;
+  for (
+    const [key, status] of [["null", 403], ["empty", 403], ["late", 403], ["401", 401]] as const
+  ) {
+    const { status: got, headers, body } = await call(url, "PUT", `/lock/${key}/i`);
+    assertEquals([got, body.status, body.type], [status, status, "urn:holdfast:problem:forbidden"]);
+    assertEquals(headers.get("content-type"), "application/problem+json; charset=utf-8");
+    if (key === "401") assertEquals(body.detail, "Say who you are");
+  }
+  assertEquals((await call(url, "PUT", "/lock/true/i")).status, 403);
+  const slow = await call(url, "PUT", "/lock/429/i");
+  assertEquals([slow.status, slow.headers.get("x-rate"), slow.body.detail], [429, "1", "Slowly"]);
+  assertEquals(errors, []);
+  for (const key of ["range", "aborted", "503", "long"]) {
+    const { status, body } = await call(url, "PUT", `/lock/${key}/i`);
+    assertEquals([status, JSON.stringify(body).includes("secret")], [500, false]);
+  }
+  assertEquals(errors.length, 4);
+  assertEquals((errors[0] as Error).cause instanceof RangeError, true);
+  asked.length = 0;
+  for (const method of ["PUT", "PATCH", "DELETE"]) await call(url, method, "/lock/a%2Fb/i");
+  await call(url, "GET", "/lock/a%2Fb");
+  const actions = ["acquire", "renew", "release", "query"];
+  assertEquals(asked, actions.map((action) => ({ action, key: "a/b" })));
+});
+
+Deno.test("a waiting PUT gets the lock when it is released, in order", async () => {
+  await using place = await open();
+  const { url, waiters } = place;
+  await call(url, "PUT", "/lock/k/holder");
+  const served: string[] = [];
+  const waits: Promise<void>[] = [];
+  for (const id of ["a", "b", "c"]) {
+    waits.push((async () => {
+      const { status } = await call(url, "PUT", `/lock/k/${id}`, { body: { waitMs: 30_000 } });
+      served.push(`${id} ${status}`);
+      assertEquals((await call(url, "DELETE", `/lock/k/${id}`)).status, 200);
+    })());
+    await waitUntil(`${id} waits`, async () => await waiters("k") === waits.length);
+  }
+  // The same id without a wait does not disturb the one that waits.
+  assertEquals((await call(url, "PUT", "/lock/k/a")).status, 409);
+  assertEquals((await call(url, "PATCH", "/lock/k/a")).status, 404);
+  assertEquals((await call(url, "DELETE", "/lock/k/holder")).status, 200);
+  await Promise.all(waits);
+  assertEquals(served, ["a 200", "b 200", "c 200"]);
+  assertEquals(await keysLeft(place.redis.command), []);
+});
+
+Deno.test("a client that goes away while it waits leaves the queue", async () => {
+  await using place = await open();
+  const { url, waiters } = place;
+  await call(url, "PUT", "/lock/k/holder");
+  const leave = new AbortController();
+  const options = { body: { waitMs: 30_000 }, signal: leave.signal };
+  const waiting = call(url, "PUT", "/lock/k/gone", options);
+  await waitUntil("it waits", async () => await waiters("k") === 1);
+  leave.abort();
+  await assertRejects(() => waiting, DOMException);
+  await waitUntil("nobody waits", async () => await waiters("k") === 0);
+  assertEquals((await call(url, "DELETE", "/lock/k/holder")).status, 200);
+  assertEquals((await call(url, "GET", "/lock/k")).body.held, false);
+  await waitUntil(
+    "nothing is left",
+    async () => (await keysLeft(place.redis.command)).length === 0,
+  );
+  assertEquals(place.errors, []);
+});
+
+Deno.test("a repeated PUT that is cut off gives nothing back", async () => {
+  await using place = await open();
+  const { url, redis } = place;
+  // As another server would see it: the lease is not one that this process remembers.
+  await using other = await openService({ redisUrl: redis.url });
+  for (let round = 0; round < 20; round++) {
+    assertEquals((await call(other.url, "PUT", "/lock/k/one")).status, 200);
+    const leave = new AbortController();
+    const options = { body: { waitMs: round % 2 * 1_000 }, signal: leave.signal };
+    const repeated = call(url, "PUT", "/lock/k/one", options).catch(() => {});
+    setTimeout(() => leave.abort(), round / 4);
+    await repeated;
+    assertEquals((await call(other.url, "PATCH", "/lock/k/one")).status, 200);
+    assertEquals((await call(other.url, "DELETE", "/lock/k/one")).status, 200);
+  }
+});
+
+Deno.test("a server that closes ends the waits, and keeps the leases", async () => {
+  await using redis = await startRedis();
+  await redis.command("PING");
+  const before = await connections(redis.command);
+  const service = await openService({
+    redisUrl: redis.url,
+    fastify: { forceCloseConnections: false },
+  });
+  assertEquals((await call(service.url, "PUT", "/lock/k/holder")).status, 200);
+  const waiting = call(service.url, "PUT", "/lock/k/waiter", { body: { waitMs: 30_000 } });
+  const queue = () => call(service.url, "GET", "/lock/k");
+  await waitUntil("it waits", async () => (await queue()).body.waiters === 1);
+  await within("the server closes", service[Symbol.asyncDispose]());
+  const { status, headers } = await waiting;
+  assertEquals([status, headers.get("retry-after")], [503, "1"]);
+  await waitUntil("no connection is left", async () => await connections(redis.command) === before);
+  assertEquals(await redis.command("PUBSUB", "CHANNELS"), []);
+  assertEquals(await keysLeft(redis.command), ["lock:k"]);
+});
+
+/** How many clients Redis has. */
+async function connections(command: RedisCommand): Promise<number> {
+  return String(await command("CLIENT", "LIST")).trim().split("\n").length;
+}
+
+Deno.test("requests of one id at the same time are one lease", async () => {
+  await using place = await open();
+  const { url } = place;
+  for (let round = 0; round < 5; round++) {
+    const same = Array.from({ length: 10 }, () => call(url, "PUT", "/lock/k/one"));
+    const tokens = new Set((await Promise.all(same)).map(({ status, body }) => {
+      assertEquals(status, 200);
+      return body.fencingToken;
+    }));
+    assertEquals(tokens.size, 1);
+    // A DELETE comes before or after a PUT: then the lock is held, or it is free.
+    const [put, del] = await Promise.all([
+      call(url, "PUT", "/lock/k/one"),
+      call(url, "DELETE", "/lock/k/one"),
+    ]);
+    assertEquals([put.status, del.status], [200, 200]);
+    const { held } = (await call(url, "GET", "/lock/k")).body;
+    assertEquals((await call(url, "DELETE", "/lock/k/one")).status, held ? 200 : 404);
+    assertEquals((await call(url, "GET", "/lock/k")).body.held, false);
+  }
+  const deletes = await (async () => {
+    await call(url, "PUT", "/lock/k/one");
+    return await Promise.all([1, 2, 3].map(() => call(url, "DELETE", "/lock/k/one")));
+  })();
+  assertEquals(deletes.map(({ status }) => status).sort(), [200, 404, 404]);
+});
+
+Deno.test("the lock service lives below a prefix, beside other routes", async () => {
+  await using place = await open({
+    routes: { prefix: "/api/:tenant/" },
+    fastify: {
+      routerOptions: {
+        ignoreTrailingSlash: true,
+        ignoreDuplicateSlashes: true,
+        caseSensitive: false,
+      },
+    },
+    prepare(app) {
+      app.addContentTypeParser("text/shout", { parseAs: "string" }, (_request, body, done) => {
+        done(null, String(body).toUpperCase());
+      });
+      app.post("/echo", (request) => ({ is: request.body }));
+      app.get("/fail", () => {
+        throw new Error("own");
+      });
+    },
+  });
+  const { url } = place;
+  const key = `K%2F${"k".repeat(998)}`;
+  assertEquals((await call(url, "PUT", `/api/acme/lock/${key}/One`)).status, 200);
+  assertEquals((await call(url, "PUT", `/API/other/LOCK/${key}/one`)).status, 409);
+  assertEquals((await call(url, "PATCH", `//api/acme//lock/${key}/One/`)).status, 200);
+  const { body } = await call(url, "GET", `/api/acme/lock/${key}/`);
+  assertEquals([body.key, body.held], [decodeURIComponent(key), true]);
+  assertEquals((await call(url, "PUT", "//api/acme/lock/k")).status, 405);
+  assertEquals((await call(url, "PUT", "/api/acme/lock/k//i")).status, 404);
+  assertEquals((await call(url, "DELETE", `/api/acme/lock/${key}/One?a=/b/c`)).status, 200);
+  // Parsers and error handlers of the parent are what they were.
+  const post = (type: string, text: string) =>
+    place.app.inject({
+      method: "POST",
+      url: "/echo",
+      headers: { "content-type": type },
+      payload: text,
+    });
+  assertEquals((await post("application/json", '{"a":1}')).json(), { is: { a: 1 } });
+  assertEquals((await post("application/json", "{")).statusCode, 400);
+  assertEquals((await post("text/shout", "hey")).json(), { is: "HEY" });
+  assertEquals((await post("application/xml", "<a/>")).statusCode, 415);
+  const failed = await place.app.inject({ url: "/fail" });
+  assertEquals([failed.statusCode, failed.json().message], [500, "own"]);
+});
+
+Deno.test("a lock's own limits for keys are told as such, and logs that fail change nothing", async () => {
+  const onError = () => {
+    throw new Error("The log is full");
+  };
+  await using place = await open({ lock: { keyPrefix: "" }, routes: { onError } });
+  const { url } = place;
+  const { status, body } = await call(url, "PUT", "/lock/holdfast:x/i");
+  assertEquals([status, body.type], [400, "urn:holdfast:problem:bad-request"]);
+  assert(body.detail.includes("holdfast:"), body.detail);
+  // A lock without a TTL, of another library.
+  await place.redis.command("SET", "foreign", "x");
+  const busy = await call(url, "PUT", "/lock/foreign/i");
+  assertEquals([busy.status, busy.headers.get("retry-after")], [409, "1"]);
+  assertEquals("remainingMs" in busy.body, false);
+  assertEquals((await call(url, "GET", "/lock/foreign")).body, {
+    key: "foreign",
+    held: true,
+    waiters: 0,
+  });
+  assertEquals((await call(url, "DELETE", "/lock/foreign/i")).status, 404);
+  await place.redis.command("HSET", "wrong-type", "a", "b");
+  const wrong = await call(url, "PUT", "/lock/wrong-type/i");
+  assert(wrong.status === 503 || wrong.status === 500, `${wrong.status}`);
+  assert(!JSON.stringify(wrong.body).includes("WRONGTYPE"));
+});

@@ -1,0 +1,201 @@
+import { assert, assertEquals } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { runCommand } from "../../testing/servers/command.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { keysLeft } from "../../testing/redis/residue.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { type Answer, call, startService } from "../../testing/lock_service/lock_service.ts";
+
+const SCRIPT = fileURLToPath(
+  new URL("../../testing/lock_service/lock_service_curl.sh", import.meta.url),
+);
+/** What the script may take in ms: it starts curl some 300 times. */
+const SCRIPT_MS = 120_000;
+
+const curl = await runCommand(["curl", "--version"], 10_000).then(
+  ({ success }) => success,
+  () => false,
+);
+
+Deno.test({
+  name: "the lock service keeps its word to curl" + (curl ? "" : " [skipped: there is no curl]"),
+  ignore: !curl,
+  async fn() {
+    await using redis = await startRedis();
+    await using service = await startService({ redisUrl: redis.url });
+    const { success, output } = await runCommand(["sh", SCRIPT, service.url], SCRIPT_MS);
+    assert(success, output);
+    assert(/\d{3} checks passed/.test(output), output);
+  },
+});
+
+/** A Redis server, and processes that end before it. */
+async function open(processes: number) {
+  await using stack = new AsyncDisposableStack();
+  const redis = stack.use(await startRedis());
+  const lock = { unavailableAfterMs: 1_000 };
+  const start = (port = 0) => startService({ redisUrl: redis.url, port, lock });
+  const services = await Promise.all(Array.from({ length: processes }, () => start()));
+  for (const service of services) stack.use(service);
+  const owned = stack.move();
+  return { redis, services, start, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+function take(url: string, key: string, id: string, body?: unknown): Promise<Answer> {
+  return call(url, "PUT", `/lock/${key}/${id}`, { body });
+}
+
+const tokenOf = ({ body }: Answer) => BigInt(body.fencingToken);
+
+for (const [name, end] of [["killed", "kill"], ["closed in order", "finish"]] as const) {
+  Deno.test(`leases of the lock service outlive a server that is ${name}`, async () => {
+    await using place = await open(1);
+    const service = place.services[0]!;
+    const { url } = service;
+    const first = await take(url, "k", "one", { ttlMs: 60_000 });
+    const gone = await take(url, "gone", "one", { ttlMs: 60_000 });
+    assertEquals([first.status, gone.status], [200, 200]);
+    const code = await service[end]();
+    if (end === "finish") assertEquals(code, 0);
+    await using next = await place.start(service.port);
+    assertEquals(next.url, url);
+    assertEquals((await take(url, "k", "two")).status, 409);
+    for (const method of ["PATCH", "DELETE"]) {
+      assertEquals((await call(url, method, "/lock/k/two")).status, 404);
+    }
+    const renewed = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 90_000 } });
+    assertEquals(renewed.status, 200);
+    assert(renewed.body.remainingMs > 75_000, "it is prolonged");
+    assert(tokenOf(renewed) >= tokenOf(first));
+    assertEquals((await call(url, "DELETE", "/lock/k/one")).status, 200);
+    const other = await take(url, "k", "two");
+    assert(tokenOf(other) > tokenOf(renewed));
+    // What was never asked for again since the restart.
+    assertEquals((await call(url, "DELETE", "/lock/gone/one")).status, 200);
+    assertEquals((await call(url, "GET", "/lock/gone")).body.held, false);
+    await call(url, "DELETE", "/lock/k/two");
+    assertEquals(await keysLeft(place.redis.command), []);
+  });
+}
+
+Deno.test("a lease that nobody renews ends after a restart of the server, too", async () => {
+  await using place = await open(1);
+  const service = place.services[0]!;
+  assertEquals((await take(service.url, "k", "one", { ttlMs: 1_500 })).status, 200);
+  await service.kill();
+  await using another = await place.start();
+  const { url } = another;
+  const next = await take(url, "k", "two", { waitMs: 30_000 });
+  assertEquals(next.status, 200);
+  assertEquals((await call(url, "PATCH", "/lock/k/one")).status, 404);
+});
+
+Deno.test("two servers never tell what only one of them remembers", async () => {
+  await using place = await open(2);
+  const [a, b] = place.services.map(({ url }) => url) as [string, string];
+  const ttl = { body: { ttlMs: 60_000 } };
+  const first = await take(a, "k", "one", { ttlMs: 60_000 });
+  const renewed = await call(b, "PATCH", "/lock/k/one", ttl);
+  assertEquals(renewed.status, 200);
+  assert(tokenOf(renewed) > tokenOf(first));
+  // To and fro: tokens only grow, and each server speaks for the lease.
+  let last = tokenOf(renewed);
+  for (const [url, method] of [[a, "PUT"], [b, "PUT"], [a, "PATCH"], [b, "PATCH"]] as const) {
+    const answer = await call(url, method, "/lock/k/one", ttl);
+    assertEquals(answer.status, 200);
+    assert(tokenOf(answer) >= last);
+    last = tokenOf(answer);
+    for (const each of [a, b]) {
+      const { body } = await call(each, "GET", "/lock/k");
+      assertEquals([body.held, BigInt(body.fencingToken)], [true, last]);
+    }
+  }
+  // A renewal for a short time is none that shortens, wherever it is asked for.
+  for (const url of [a, b]) {
+    const { body } = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 100 } });
+    assert(body.remainingMs > 30_000);
+  }
+  // Released at one: the other must not take what it remembers for a lease.
+  assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
+  assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
+  assertEquals((await call(b, "DELETE", "/lock/k/one")).status, 404);
+  assertEquals((await take(a, "k", "one", { ttlMs: 60_000 })).status, 200);
+  assertEquals((await call(b, "DELETE", "/lock/k/one")).status, 200);
+  // And taken by somebody else meanwhile.
+  assertEquals((await take(b, "k", "two", { ttlMs: 60_000 })).status, 200);
+  assertEquals((await call(a, "PATCH", "/lock/k/one")).status, 404);
+  assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 404);
+  assertEquals((await take(a, "k", "one")).status, 409);
+  assertEquals((await call(a, "DELETE", "/lock/k/two")).status, 200);
+  assertEquals(await keysLeft(place.redis.command), []);
+});
+
+Deno.test("who has waited at two servers waits at neither when it has the lock", async () => {
+  await using place = await open(2);
+  const [a, b] = place.services.map(({ url }) => url) as [string, string];
+  const state = async () => (await call(a, "GET", "/lock/k")).body;
+  assertEquals((await take(a, "k", "holder")).status, 200);
+  const waits: Promise<Answer>[] = [];
+  for (const url of [a, b]) {
+    waits.push(take(url, "k", "one", { waitMs: 30_000 }));
+    await waitUntil("it waits", async () => (await state()).waiters === waits.length);
+  }
+  assertEquals((await call(a, "DELETE", "/lock/k/holder")).status, 200);
+  for (const { status } of await Promise.all(waits)) assertEquals(status, 200);
+  assertEquals((await state()).waiters, 0);
+  // Its place in the queue must not get the lock once more.
+  assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
+  assertEquals((await state()).held, false);
+  assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
+  assertEquals((await take(b, "k", "two")).status, 200);
+});
+
+Deno.test("the same lease renewed at two servers at once is renewed each time", async () => {
+  await using place = await open(2);
+  const urls = place.services.map(({ url }) => url);
+  assertEquals((await take(urls[0]!, "k", "one")).status, 200);
+  for (let round = 0; round < 200; round++) {
+    const methods = ["PATCH", "PUT", "PATCH", "PATCH", "PUT", "PATCH"];
+    const answers = await Promise.all(
+      methods.map((method, i) => call(urls[i % 2]!, method, "/lock/k/one")),
+    );
+    assertEquals(answers.map(({ status }) => status), methods.map(() => 200));
+  }
+  assertEquals((await call(urls[1]!, "DELETE", "/lock/k/one")).status, 200);
+});
+
+Deno.test("without Redis the lock service says in time that nothing is known", async () => {
+  await using place = await open(1);
+  const { url } = place.services[0]!;
+  assertEquals((await take(url, "remembered", "one", { ttlMs: 300_000 })).status, 200);
+  assertEquals((await take(url, "held", "one", { ttlMs: 300_000 })).status, 200);
+  const waiting = take(url, "held", "two", { waitMs: 1_000 });
+  await waitUntil(
+    "it waits",
+    async () => (await call(url, "GET", "/lock/held")).body.waiters === 1,
+  );
+  await place.redis.pause();
+  const startMs = performance.now();
+  const answers = await Promise.all([
+    waiting,
+    take(url, "free", "one"),
+    take(url, "free", "two", { waitMs: 100 }),
+    take(url, "remembered", "one"),
+    call(url, "PATCH", "/lock/remembered/one"),
+    call(url, "PATCH", "/lock/free/one"),
+    call(url, "DELETE", "/lock/remembered/one"),
+    call(url, "DELETE", "/lock/free/one"),
+    call(url, "GET", "/lock/free"),
+  ]);
+  const tookMs = performance.now() - startMs;
+  for (const { status, headers, body } of answers) {
+    assertEquals([status, body.type], [503, "urn:holdfast:problem:unavailable"]);
+    assertEquals(headers.get("retry-after"), "1");
+  }
+  assert(tookMs < 60_000, "not as long as the lease lasts");
+  await place.redis.resume();
+  // What was asked for may have been done meanwhile; the service goes on, and can be asked again.
+  await waitUntil("it answers", async () => (await call(url, "GET", "/lock/held")).status === 200);
+  assertEquals((await call(url, "PATCH", "/lock/held/one")).status, 200);
+  assertEquals((await call(url, "DELETE", "/lock/held/one")).status, 200);
+});

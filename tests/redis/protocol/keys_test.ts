@@ -1,0 +1,62 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { lockKeys, slotOf, slotTag } from "../../../redis/protocol/keys.ts";
+import { startRedis } from "../../../testing/servers/redis.ts";
+
+const KEYS = [
+  "a",
+  "lock:orders:42",
+  "{user}:1",
+  "a{b}c",
+  "{}",
+  "{}x",
+  "x{}",
+  "}",
+  "}{",
+  "a}b",
+  "{a",
+  "{{a}}",
+  "a{}{b}",
+  "lock:{a}{b}",
+  "é{ü}日本",
+  "日本}語",
+  "x".repeat(1_000) + "}",
+];
+
+Deno.test("lockKeys() puts all keys of a lock into one slot, as the server sees it", async () => {
+  await using server = await startRedis({ args: ["--cluster-enabled", "yes"] });
+  for (const key of KEYS) {
+    const { lock, ...aux } = lockKeys("", key);
+    const slot = await server.command("CLUSTER", "KEYSLOT", lock);
+    assertEquals(slotOf(lock), slot, lock.slice(0, 20));
+    for (const other of Object.values(aux)) {
+      assertEquals(await server.command("CLUSTER", "KEYSLOT", other), slot, other.slice(0, 40));
+    }
+  }
+});
+
+Deno.test("slotTag() keeps a hash tag, uses the key itself, or searches", () => {
+  assertEquals(slotTag("{user}:1"), "user");
+  assertEquals(slotTag("plain"), "plain");
+  assertEquals(slotTag("{a"), "{a");
+  assert(/^\d+$/.test(slotTag("a}b")));
+});
+
+Deno.test("slotTag() finds the smallest number, whatever was looked for before", () => {
+  // The number is part of the keys: another process must find the same one.
+  const smallest = (key: string) => {
+    for (let i = 0;; i++) if (slotOf(String(i)) === slotOf(key)) return String(i);
+  };
+  for (const key of ["}", "{}", "a}b", "}"]) assertEquals(slotTag(key), smallest(key));
+});
+
+Deno.test("lockKeys() gives each lock keys of its own", () => {
+  const names = ["a", "b", "a:b", "f:a", "{a}", "{a}:f:{a}"];
+  const fences = names.map((name) => lockKeys("lock:", name).fence);
+  assertEquals(new Set(fences).size, names.length);
+});
+
+Deno.test("lockKeys() refuses a key that begins like an auxiliary one", () => {
+  assertThrows(() => lockKeys("", "holdfast:{x}:f:x"), RangeError, "holdfast:");
+  assertThrows(() => lockKeys("hold", "fast:x"), RangeError);
+  lockKeys("lock:", "holdfast:x");
+});

@@ -1,0 +1,76 @@
+import { assert, assertEquals } from "@std/assert";
+import { type RedisClient, RedisLock } from "../../../redis/mod.ts";
+import { slotOf } from "../../../redis/protocol/keys.ts";
+import { ServerClocks } from "../../../redis/protocol/server_clocks.ts";
+import { waitUntil } from "../../../testing/servers/wait.ts";
+
+/** Where the arguments of the ask script start: after its hash, the number of keys and four keys. */
+const FIRST = 6;
+const QUEUED = [2, 0, 1_000, 1, 1, 1, 1, 1];
+const RELEASED = [1, 1];
+
+/** A server that lets everybody wait, and the arguments of the asks that it got. */
+function fakeServer(cluster: boolean) {
+  const asks: string[][] = [];
+  const client: RedisClient = {
+    send(command, args) {
+      if (command !== "EVALSHA") return Promise.resolve("");
+      const scriptArgs = args.slice(FIRST);
+      if (scriptArgs.length < 9) return Promise.resolve(RELEASED);
+      asks.push(scriptArgs);
+      return Promise.resolve(QUEUED.with(1, Date.now()));
+    },
+    subscribe: () => Promise.resolve({ [Symbol.asyncDispose]: () => Promise.resolve() }),
+    epoch: 0,
+    cluster,
+  };
+  return { asks, client };
+}
+
+Deno.test("one server has one clock for all its keys", () => {
+  const clocks = new ServerClocks(false);
+  assertEquals(clocks.offsetMs("a"), null);
+  clocks.learn("a", 7);
+  assertEquals(clocks.offsetMs("b"), 7);
+});
+
+Deno.test("in a cluster each slot has a clock, and a later answer counts", () => {
+  const clocks = new ServerClocks(true);
+  assert(slotOf("a") !== slotOf("b"));
+  clocks.learn("a", 7);
+  assertEquals(clocks.offsetMs("b"), null);
+  assertEquals(clocks.offsetMs("{a}b"), 7);
+  clocks.learn("{a}c", -5);
+  assertEquals(clocks.offsetMs("a"), -5);
+});
+
+for (const cluster of [false, true]) {
+  const where = cluster ? "in a cluster" : "on one server";
+  Deno.test(`RedisLock ${cluster ? "never " : ""}has its listener counted ${where}`, async () => {
+    const { asks, client } = fakeServer(cluster);
+    await using lock = new RedisLock(client);
+    const abort = new AbortController();
+    const wait = lock.acquire("n", { signal: abort.signal });
+    wait.catch(() => {});
+    // The second one goes out when the inbox is open.
+    await waitUntil("two asks are sent", () => asks.length >= 2);
+    assertEquals(asks.slice(0, 2).map((args) => args[7]), ["0", cluster ? "0" : "1"]);
+    abort.abort();
+  });
+
+  Deno.test(`RedisLock tells how long an ask is good once it knows the time ${where}`, async () => {
+    const { asks, client } = fakeServer(cluster);
+    await using lock = new RedisLock(client);
+    const isDated = async (name: string) => {
+      const abort = new AbortController();
+      const count = asks.length;
+      const wait = lock.acquire(name, { signal: abort.signal });
+      wait.catch(() => {});
+      await waitUntil("an ask is sent", () => asks.length > count);
+      abort.abort();
+      await wait.catch(() => {});
+      return asks[count]![3] !== "0";
+    };
+    assertEquals([await isDated("a"), await isDated("b")], [false, !cluster]);
+  });
+}

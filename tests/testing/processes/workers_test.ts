@@ -1,0 +1,46 @@
+import { assert, assertEquals } from "@std/assert";
+import { startChild } from "../../../testing/processes/child.ts";
+import { nowUs } from "../../../testing/processes/clock.ts";
+import { inversions, overlaps, tokenInversions } from "../../../testing/processes/workers.ts";
+
+function held(token: string, startUs: number, endUs: number) {
+  return { token, calledUs: 0, queuedUs: null, held: [startUs, endUs] as const };
+}
+
+Deno.test("overlaps() sees two at once, and one within the other", () => {
+  assertEquals(overlaps([held("2", 5, 9), held("1", 1, 5)]), 0);
+  assertEquals(overlaps([held("2", 4, 9), held("1", 1, 5)]), 1);
+  assertEquals(overlaps([held("1", 1, 9), held("2", 2, 3), held("3", 4, 9)]), 2);
+});
+
+Deno.test("tokenInversions() sees a token that is not greater than those before", () => {
+  assertEquals(tokenInversions([held("10", 5, 9), held("9", 1, 5)]), 0);
+  assertEquals(tokenInversions([held("1", 1, 2), held("3", 3, 4), held("2", 5, 6)]), 1);
+  assertEquals(tokenInversions([held("1", 1, 2), held("1", 3, 4)]), 1);
+});
+
+Deno.test("inversions() sees one who was overtaken", () => {
+  const grant = (token: string, calledUs: number, queuedUs: number | null) => ({
+    token,
+    calledUs,
+    queuedUs,
+  });
+  assertEquals(inversions([grant("1", 0, null), grant("2", 1, 2), grant("3", 3, 4)]), 0);
+  assertEquals(inversions([grant("1", 0, null), grant("3", 1, 2), grant("2", 3, 4)]), 1);
+  assertEquals(inversions([grant("3", 1, 5), grant("2", 3, 4)]), 0, "called while it was asking");
+});
+
+Deno.test("all processes have one clock", async () => {
+  await using child = startChild(
+    new URL("../../../testing/processes/testdata/now.ts", import.meta.url),
+    null,
+  );
+  for (let i = 0; i < 3; i++) {
+    const beforeUs = nowUs();
+    await child.send("now");
+    const thereUs = Number(await child.line());
+    assert(beforeUs <= thereUs && thereUs <= nowUs());
+  }
+  assertEquals(await child.end(), 0);
+  assertEquals(await child.line(), null);
+});

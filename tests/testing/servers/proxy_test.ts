@@ -1,0 +1,285 @@
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { type Client, connect, startEcho } from "../../../testing/servers/echo.ts";
+import { freePort } from "../../../testing/servers/ports.ts";
+import { type FaultProxy, startProxy } from "../../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../../testing/servers/wait.ts";
+
+/** Nothing arrives within this time: long enough for a loopback, and no proof needs more. */
+const QUIET_MS = 100;
+
+async function exchange(client: Client, text: string): Promise<void> {
+  const before = client.received;
+  await client.send(text);
+  await waitUntil(`the echo of ${text}`, () => client.received === before + text);
+}
+
+async function isServed(proxy: FaultProxy): Promise<boolean> {
+  await using client = await connect(proxy);
+  await exchange(client, "served");
+  return true;
+}
+
+Deno.test("the proxy forwards both ways, counts connections and passes on their ends", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  const first = await connect(proxy);
+  await using second = await connect(proxy);
+  await exchange(first, "one");
+  await exchange(second, "two");
+  assertEquals(proxy.connections, 2);
+  await first[Symbol.asyncDispose]();
+  await waitUntil("the first is closed", () => proxy.connections === 1 && echo.ended === 1);
+  await exchange(second, "three");
+});
+
+Deno.test("the proxy waits for a server that is to listen soon", async () => {
+  const port = freePort();
+  await using proxy = startProxy({ hostname: "127.0.0.1", port, connectForMs: 60_000 });
+  await using client = await connect(proxy);
+  await client.send("early");
+  await pause(QUIET_MS);
+  assertEquals(client.hasEnded, false);
+  using listener = Deno.listen({ hostname: "127.0.0.1", port });
+  using server = await listener.accept();
+  const chunk = new Uint8Array(5);
+  await server.read(chunk);
+  assertEquals(new TextDecoder().decode(chunk), "early");
+});
+
+Deno.test("a black hole swallows everything and closes nothing until it is healed", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  await exchange(client, "before");
+  proxy.blackHole("both");
+  await client.send("lost");
+  await using late = await connect(proxy);
+  await late.send("lost");
+  await pause(QUIET_MS);
+  assertEquals([echo.received, client.received, late.received], ["before", "before", ""]);
+  assertEquals([client.hasEnded, late.hasEnded, echo.ended], [false, false, 0]);
+  assertEquals(proxy.connections, 2);
+  proxy.heal();
+  await waitUntil("both are closed", () => client.hasEnded && late.hasEnded && echo.ended === 1);
+  assertEquals(proxy.connections, 0);
+  assert(await isServed(proxy));
+});
+
+Deno.test("a black hole to the client lets requests through", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.blackHole("to-client");
+  await client.send("a");
+  await waitUntil("the server gets it", () => echo.received === "a");
+  await using late = await connect(proxy);
+  await late.send("b");
+  await waitUntil("the server gets that, too", () => echo.received === "ab");
+  await pause(QUIET_MS);
+  assertEquals(client.received + late.received, "");
+  proxy.heal();
+  await waitUntil("both are closed", () => client.hasEnded && late.hasEnded);
+});
+
+Deno.test("a black hole to the server hides that the client has gone", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  const client = await connect(proxy);
+  await exchange(client, "a");
+  proxy.blackHole("to-server");
+  await client.send("b");
+  await client[Symbol.asyncDispose]();
+  await pause(QUIET_MS);
+  assertEquals([echo.received, echo.ended], ["a", 0]);
+  proxy.heal();
+  await waitUntil("the server's end is closed", () => echo.ended === 1);
+});
+
+Deno.test("a black hole hides that the server has gone", async () => {
+  await using proxy = startProxy({ hostname: "127.0.0.1", port: 1 });
+  proxy.blackHole("both");
+  await using client = await connect(proxy);
+  await client.send("a");
+  await pause(QUIET_MS);
+  assertEquals(client.hasEnded, false);
+  proxy.heal();
+  await waitUntil("the client is closed", () => client.hasEnded);
+});
+
+Deno.test("cutAll() closes what is open, and new connections work", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  await exchange(client, "a");
+  proxy.cutAll();
+  await waitUntil("both ends are closed", () => client.hasEnded && echo.ended === 1);
+  assertEquals(proxy.connections, 0);
+  assert(await isServed(proxy));
+});
+
+Deno.test("refuse() refuses new connections on the same port, open ones live on", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  await exchange(client, "a");
+  await proxy.refuse(true);
+  await assertRejects(() => connect(proxy), Deno.errors.ConnectionRefused);
+  await exchange(client, "b");
+  await proxy.refuse(false);
+  assert(await isServed(proxy));
+});
+
+Deno.test("hooks see every chunk with its connection", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  const seen: string[] = [];
+  proxy.onRequest = (chunk, { id }) => {
+    seen.push(`${id}> ${new TextDecoder().decode(chunk)}`);
+    return "pass";
+  };
+  proxy.onReply = (chunk, { id }) => {
+    seen.push(`${id}< ${new TextDecoder().decode(chunk)}`);
+    return "pass";
+  };
+  await using first = await connect(proxy);
+  await exchange(first, "a");
+  await using second = await connect(proxy);
+  await exchange(second, "b");
+  proxy.onRequest = undefined;
+  await exchange(first, "c");
+  assertEquals(seen, ["1> a", "1< a", "2> b", "2< b", "1< c"]);
+});
+
+Deno.test("a dropped reply takes all later ones of its connection with it", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  await exchange(client, "a");
+  let cut = () => {};
+  proxy.onReply = (_chunk, connection) => {
+    cut = () => connection.cut();
+    return "drop";
+  };
+  await client.send("b");
+  await waitUntil("the server gets it", () => echo.received === "ab");
+  proxy.onReply = undefined;
+  await client.send("c");
+  await waitUntil("the server gets that, too", () => echo.received === "abc");
+  assert(await isServed(proxy));
+  assertEquals([client.received, client.hasEnded], ["a", false]);
+  cut();
+  await waitUntil("it is closed", () => client.hasEnded);
+});
+
+Deno.test("a cut at a reply closes the connection, though the server has got the request", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onReply = () => "cut";
+  await client.send("a");
+  await waitUntil("it is closed", () => client.hasEnded);
+  assertEquals([client.received, echo.received], ["", "a"]);
+});
+
+Deno.test("a reply can be cut in its middle", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onReply = () => ({ cutAfterBytes: 3 });
+  await client.send("abcdef");
+  await waitUntil("it is closed", () => client.hasEnded);
+  assertEquals([client.received, echo.received], ["abc", "abcdef"]);
+});
+
+Deno.test("a request can be cut before the server gets it", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onRequest = () => "cut";
+  await client.send("a");
+  await waitUntil("it is closed", () => client.hasEnded && echo.ended === 1);
+  assertEquals(echo.received, "");
+});
+
+Deno.test("a delayed reply arrives late, and those after it behind it", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  let isFirst = true;
+  proxy.onReply = () => {
+    const verdict = isFirst ? { delayMs: 200 } : "pass";
+    isFirst = false;
+    return verdict;
+  };
+  const startedAt = performance.now();
+  await client.send("a");
+  await waitUntil("the server gets it", () => echo.received === "a");
+  await client.send("b");
+  await waitUntil("both replies", () => client.received === "ab");
+  assert(performance.now() - startedAt >= 195);
+});
+
+Deno.test("a reply can be held back until something has happened, or the connection is cut", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  for (const isCut of [false, true]) {
+    await using client = await connect(proxy);
+    const { promise: until, resolve } = Promise.withResolvers<void>();
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+    proxy.onReply = () => (arrive(), { until });
+    await client.send("a");
+    await arrived;
+    assertEquals(client.received, "");
+    if (isCut) proxy.cutAll();
+    else resolve();
+    await waitUntil("it is over", () => isCut ? client.hasEnded : client.received === "a");
+    assertEquals(client.received, isCut ? "" : "a");
+  }
+});
+
+Deno.test("disposing of the proxy ends connections and delays", async () => {
+  await using echo = startEcho();
+  const proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onReply = () => ({ delayMs: 600_000 });
+  await client.send("a");
+  await waitUntil("the server gets it", () => echo.received === "a");
+  await proxy[Symbol.asyncDispose]();
+  await waitUntil("it is closed", () => client.hasEnded);
+});
+
+Deno.test("the proxy closes connections when the server cannot be reached", async () => {
+  await using proxy = startProxy({ hostname: "127.0.0.1", port: 1 });
+  await using client = await connect(proxy);
+  await waitUntil("it is closed", () => client.hasEnded);
+  assertEquals(proxy.connections, 0);
+});
+
+Deno.test("what a hook throws closes the connection and comes out in the end", async () => {
+  await using echo = startEcho();
+  const proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  proxy.onRequest = () => {
+    throw new Error("A mistake in the test");
+  };
+  await client.send("a");
+  await waitUntil("it is closed", () => client.hasEnded);
+  await assertRejects(() => proxy[Symbol.asyncDispose](), Error, "A mistake in the test");
+});
+
+Deno.test("a black hole to the client hides that the server has gone", async () => {
+  const echo = startEcho();
+  await using proxy = startProxy(echo);
+  await using client = await connect(proxy);
+  await exchange(client, "a");
+  proxy.blackHole("to-client");
+  echo.endAll();
+  for (let i = 0; i < 5; i++) {
+    await client.send("b");
+    await pause(QUIET_MS / 5);
+  }
+  assertEquals([client.received, client.hasEnded], ["a", false]);
+  proxy.heal();
+  await waitUntil("the client is closed", () => client.hasEnded);
+  await echo[Symbol.asyncDispose]();
+});

@@ -1,0 +1,119 @@
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { findServer } from "../../../testing/servers/find.ts";
+import { isAlive, startHolding } from "../../../testing/servers/process_checks.ts";
+import { sharedRedis, startRedis } from "../../../testing/servers/redis.ts";
+import { connectResp } from "../../../testing/servers/resp.ts";
+import { waitUntil } from "../../../testing/servers/wait.ts";
+
+Deno.test("startRedis() serves commands until it is disposed of", async () => {
+  const server = await startRedis();
+  assertEquals(await server.command("SET", "ключ", "two\r\nlines"), "OK");
+  assertEquals(await server.command("GET", "ключ"), "two\r\nlines");
+  assertEquals(await server.command("GET", "missing"), null);
+  assertEquals(await server.command("INCRBY", "n", 7), 7);
+  assertEquals(await server.command("MGET", "n", "missing"), ["7", null]);
+  await assertRejects(() => server.command("INCR", "ключ"), Error, "not an integer");
+  const replies = await Promise.all([server.command("ECHO", "a"), server.command("ECHO", "b")]);
+  assertEquals(replies, ["a", "b"]);
+  const long = "é".repeat(100_000);
+  assertEquals(await server.command("ECHO", long), long);
+  await server[Symbol.asyncDispose]();
+  assertEquals(await isAlive(server.pid), false);
+});
+
+Deno.test("startRedis() starts servers side by side", async () => {
+  await using first = await startRedis();
+  await using second = await startRedis();
+  await first.command("SET", "k", "first");
+  assertEquals(await second.command("GET", "k"), null);
+});
+
+Deno.test("a Redis server can be killed and started again on its port", async () => {
+  await using server = await startRedis({ args: ["--appendonly", "yes"] });
+  const { port, pid } = server;
+  await server.command("SET", "k", "kept");
+  await server.kill();
+  assertEquals(await isAlive(pid), false);
+  await assertRejects(() => server.command("PING"), Error);
+  await server.restart();
+  assertEquals(server.port, port);
+  assertEquals(await server.command("GET", "k"), "kept");
+  await server.restart();
+  assertEquals(await server.command("GET", "k"), "kept");
+});
+
+Deno.test("a paused Redis server answers after it is resumed", async () => {
+  await using server = await startRedis();
+  await server.command("PING");
+  await server.pause();
+  let isAnswered = false;
+  const answer = server.command("PING").then(() => isAnswered = true);
+  await waitUntil("the server is stopped", async () => {
+    const stat = await Deno.readTextFile(`/proc/${server.pid}/stat`).catch(() => ") T ");
+    return stat.includes(") T ");
+  });
+  assertEquals(isAnswered, false);
+  await server.resume();
+  await answer;
+});
+
+Deno.test("disposing of a paused Redis server ends it and what waits for it", async () => {
+  const server = await startRedis();
+  await server.command("PING");
+  await server.pause();
+  const waiting = assertRejects(() => server.command("PING"), Error);
+  await server[Symbol.asyncDispose]();
+  await waiting;
+  assertEquals(await isAlive(server.pid), false);
+});
+
+Deno.test("a Redis URL's password and database are used", async () => {
+  await using server = await startRedis();
+  await server.command("ACL", "SETUSER", "me", "on", ">p@ss", "~*", "+@all");
+  using connection = await connectResp(`redis://me:p%40ss@127.0.0.1:${server.port}/3`);
+  await connection.command("SET", "k", "v");
+  assertEquals(await server.command("GET", "k"), null);
+  await server.command("SELECT", 3);
+  assertEquals(await server.command("GET", "k"), "v");
+  const wrong = () => connectResp(`redis://me:wrong@127.0.0.1:${server.port}`);
+  await assertRejects(wrong, Error, "WRONGPASS");
+});
+
+Deno.test("a shared Redis server keeps what is not of the test", async () => {
+  await using server = await startRedis();
+  const shared = sharedRedis(server.url);
+  for (let i = 0; i < 2_500; i++) void server.command("SET", `other:${i}`, i);
+  await server.command("SET", "holdfast:other", "x");
+  await shared.command("SET", `${shared.keyPrefix}a*[b]`, "x");
+  await shared.command("SET", `holdfast:queue:{${shared.keyPrefix}a}`, "x");
+  assertEquals(await server.command("DBSIZE"), 2_503);
+  await shared[Symbol.asyncDispose]();
+  assertEquals(await server.command("DBSIZE"), 2_501);
+});
+
+Deno.test("REDIS_URL is used for the conformance suite, and must answer", async () => {
+  await using server = await startRedis();
+  Deno.env.set("REDIS_URL", server.url);
+  try {
+    const { source, line } = await findServer("redis");
+    assertEquals(source.shared, server.url);
+    assert(source.own);
+    assertStringIncludes(line, "REDIS_URL for the conformance suite");
+    await server.kill();
+    await assertRejects(() => findServer("redis"), Error, "unset REDIS_URL");
+  } finally {
+    Deno.env.delete("REDIS_URL");
+  }
+});
+
+Deno.test("a Redis server is gone when the process that started it is killed", async () => {
+  await using parent = await startHolding("redis");
+  parent.kill("SIGKILL");
+  await waitUntil("the server is gone", async () => !await isAlive(parent.held.pid));
+});
+
+Deno.test("a Redis server is gone after Ctrl-C", async () => {
+  await using parent = await startHolding("redis");
+  parent.killGroup("SIGINT");
+  await waitUntil("the server is gone", async () => !await isAlive(parent.held.pid));
+});

@@ -1,0 +1,65 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { observing } from "../../../testing/zookeeper/observer.ts";
+import { isAlive } from "../../../testing/servers/process_checks.ts";
+import { waitUntil } from "../../../testing/servers/wait.ts";
+import {
+  startZooKeeperEnsemble,
+  zooKeeperEnsembleSkip,
+} from "../../../testing/servers/zookeeper_ensemble.ts";
+
+const skip = await zooKeeperEnsembleSkip();
+const ignore = skip !== undefined;
+const note = skip ? ` [${skip}]` : "";
+
+Deno.test({
+  name: `an ensemble elects another leader when one is killed${note}`,
+  ignore,
+  async fn() {
+    const ensemble = await startZooKeeperEnsemble();
+    const { members, connectString } = ensemble;
+    assertEquals((await ensemble.followers()).length, 2);
+    const first = await ensemble.leader();
+    await observing(connectString, (observer) => observer.make("/kept"));
+    await first.kill();
+    const second = await ensemble.leader();
+    assert(second !== first);
+    assertEquals(await ensemble.modeOf(first), null);
+    await first.restart();
+    await ensemble.ready();
+    assertEquals(await ensemble.modeOf(first), "follower");
+    await observing(first.connectString, async (observer) => {
+      await observer.make("/kept/after"); // A write: after it the member has seen all before.
+      assertEquals(await observer.children("/kept"), ["after"]);
+    });
+    const pids = members.map(({ pid }) => pid);
+    await ensemble[Symbol.asyncDispose]();
+    for (const pid of pids) assertEquals(await isAlive(pid), false);
+  },
+});
+
+Deno.test({
+  name: `a follower that is cut off from its leader goes on answering reads, and can rejoin${note}`,
+  ignore,
+  async fn() {
+    await using ensemble = await startZooKeeperEnsemble({ canCutOff: true, syncLimitTicks: 300 });
+    const [follower, other] = await ensemble.followers();
+    await observing(ensemble.connectString, (observer) => observer.make("/before"));
+    await observing(
+      other!.connectString,
+      (others) =>
+        observing(follower!.connectString, async (observer) => {
+          await waitUntil("it has heard of that", () => observer.exists("/before"));
+          ensemble.cutOff(follower!);
+          await others.make("/after");
+          assertEquals(await observer.exists("/before"), true);
+          assertEquals(await observer.exists("/after"), false, "it cannot have heard of that");
+          assertMatch(await follower!.fourLetterWord("srvr"), /^Mode: follower$/m);
+          ensemble.rejoin(follower!);
+          await waitUntil(
+            "it has heard of that",
+            () => observer.exists("/after").catch(() => false),
+          );
+        }),
+    );
+  },
+});
