@@ -29,7 +29,10 @@ export type {
   Lease,
   LeaseOptions,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
+  LockWaiter,
+  RequestMethod,
   RequestOptions,
   TryAcquireOptions,
   WaitInfo,
@@ -38,8 +41,10 @@ export {
   LeaseLostError,
   type LeaseLostReason,
   LockError,
+  type LockErrorCode,
+  type LockErrorOptions,
+  LockSetupError,
   LockUnavailableError,
-  QuorumError,
 } from "./core/errors.ts";
 export type { StrategyOptions } from "./core/lifetime.ts";
 export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";

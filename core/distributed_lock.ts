@@ -50,6 +50,11 @@ export interface LeaseOptions {
 export interface TryAcquireOptions extends LeaseOptions {
   /** Ends the attempt; the promise then rejects with `signal.reason`. Never ends a granted lease. */
   signal?: AbortSignal;
+  /**
+   * The longest time in ms to wait for the lock. Not offered yet: every strategy rejects it with a
+   * `NotSupportedError`. Until then `AbortSignal.timeout(ms)` bounds a wait.
+   */
+  waitMs?: number;
 }
 
 /** Options of {@linkcode DistributedLock.acquire}. */
@@ -145,14 +150,46 @@ export interface Lease extends AsyncDisposable {
   release(): Promise<boolean>;
 }
 
-/** Who holds a lock and who waits for it, as `query()` saw it. Out of date the moment it is read. */
+/** A holder of a lock, as `query()` saw it. Unknown parts are left out. */
+export interface LockHolder {
+  /** The label of the strategy instance that holds the lock. */
+  label?: string;
+  /** The fencing token of the lease. */
+  fencingToken?: bigint;
+  /** How long in ms the lease lives unless it is renewed. */
+  remainingMs?: number;
+}
+
+/** A waiter of a lock, as `query()` saw it. Unknown parts are left out. */
+export interface LockWaiter {
+  /** The label of the strategy instance that waits. */
+  label?: string;
+  /** How long in ms it has waited. */
+  waitedMs?: number;
+}
+
+/** The holders and the waiters of a lock, as `query()` saw them. Out of date the moment it is read. */
 export interface LockSnapshot {
-  /** The name that was asked for. */
+  /** The name of the lock. */
   name: string;
-  /** The holder, `null` if nobody holds the lock. Unknown parts are left out. */
-  held: { label?: string; fencingToken?: bigint; remainingMs?: number } | null;
-  /** Those who wait, first in line first, as far as the strategy knows them. */
-  waiters: { label?: string; waitedMs?: number }[];
+  /** The holders: at most one as long as all locks are exclusive, none if the lock is free. */
+  holders: LockHolder[];
+  /** The waiters, first in line first, as far as the strategy knows them. */
+  waiters: LockWaiter[];
+  /** The number of waiters, also of those that `waiters` leaves out. */
+  waiterCount: number;
+}
+
+/** The two forms of {@linkcode DistributedLock.request}. */
+export interface RequestMethod {
+  /** Runs a callback under the lock. */
+  <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options. */
+  <T>(
+    name: string,
+    options: RequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
 }
 
 /**

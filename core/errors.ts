@@ -5,19 +5,60 @@
  */
 
 /**
+ * Identifies an error in logs and across processes:
+ * - `"ERR_LOCK"`: any other error of a lock;
+ * - `"ERR_LEASE_LOST"`: {@linkcode LeaseLostError};
+ * - `"ERR_LEASE_RELEASED"`: the lease was used after its release;
+ * - `"ERR_LOCK_SETUP"`: {@linkcode LockSetupError};
+ * - `"ERR_LOCK_UNAVAILABLE"`: {@linkcode LockUnavailableError}.
+ */
+export type LockErrorCode =
+  | "ERR_LOCK"
+  | "ERR_LEASE_LOST"
+  | "ERR_LEASE_RELEASED"
+  | "ERR_LOCK_SETUP"
+  | "ERR_LOCK_UNAVAILABLE";
+
+/** Options of the errors' constructors. */
+export interface LockErrorOptions extends ErrorOptions {
+  /**
+   * The code of the error.
+   *
+   * @default {"ERR_LOCK"}
+   */
+  code?: LockErrorCode;
+}
+
+/** The brand of each error class: a symbol that all copies of this package share. */
+const BRANDS = new WeakMap<object, symbol>();
+
+/** Puts a brand on the errors of a class, and on those of its subclasses. */
+function brand(errorClass: { readonly prototype: object }, name: string): void {
+  const symbol = Symbol.for(`@holdfast/lock/${name}`);
+  BRANDS.set(errorClass, symbol);
+  Object.defineProperty(errorClass.prototype, symbol, { value: true });
+}
+
+/**
  * Base of all errors that a lock reports.
+ *
+ * `instanceof` also recognises errors that another copy of this package made.
  *
  * @example Usage
  * ```ts
  * import { LeaseLostError, LockError } from "@holdfast/lock";
- * import { assertInstanceOf } from "@std/assert";
+ * import { assertEquals, assertInstanceOf } from "@std/assert";
  *
- * assertInstanceOf(new LeaseLostError("orders:42", "expired"), LockError);
+ * const error = new LeaseLostError("orders:42", "expired");
+ * assertInstanceOf(error, LockError);
+ * assertEquals(error.code, "ERR_LEASE_LOST");
  * ```
  */
 export class LockError extends Error {
   /** The name of the lock, where the error concerns one. */
   readonly lockName: string | undefined;
+  /** Identifies the kind of error. */
+  readonly code: LockErrorCode;
   /** The name of the class. */
   override readonly name: string = "LockError";
 
@@ -26,11 +67,27 @@ export class LockError extends Error {
    *
    * @param message What happened. Never holds a password or a whole owner id.
    * @param lockName The name of the lock, if the error concerns one.
-   * @param options As for `Error`.
+   * @param options The code, and the options of `Error`.
    */
-  constructor(message: string, lockName?: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(message: string, lockName?: string, options: LockErrorOptions = {}) {
+    const { code = "ERR_LOCK", ...rest } = options;
+    super(message, rest);
     this.lockName = lockName;
+    this.code = code;
+  }
+
+  static {
+    brand(this, "LockError");
+  }
+
+  /**
+   * Makes `instanceof` compare brands, since a program may hold two copies of this package (from npm
+   * and from JSR, or in two versions). A class that a user derives has no brand and works as usual.
+   */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    const symbol = BRANDS.get(this);
+    if (symbol === undefined) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return typeof value === "object" && value !== null && symbol in value;
   }
 }
 
@@ -71,6 +128,10 @@ export class LeaseLostError extends LockError {
   /** The name of the class. */
   override readonly name = "LeaseLostError";
 
+  static {
+    brand(this, "LeaseLostError");
+  }
+
   /**
    * Creates an error.
    *
@@ -79,7 +140,8 @@ export class LeaseLostError extends LockError {
    * @param options As for `Error`.
    */
   constructor(lockName: string, reason: LeaseLostReason, options?: ErrorOptions) {
-    super(`Lost the lease on ${JSON.stringify(lockName)}: ${LOSS[reason]}`, lockName, options);
+    const message = `Lost the lease on ${JSON.stringify(lockName)}: ${LOSS[reason]}`;
+    super(message, lockName, { ...options, code: "ERR_LEASE_LOST" });
     this.reason = reason;
   }
 }
@@ -100,44 +162,54 @@ export class LeaseLostError extends LockError {
 export class LockUnavailableError extends LockError {
   /** The name of the class. */
   override readonly name = "LockUnavailableError";
-}
 
-/**
- * Too few of several independent servers agreed.
- *
- * @example Usage
- * ```ts
- * import { QuorumError } from "@holdfast/lock";
- * import { assertEquals } from "@std/assert";
- *
- * const error = new QuorumError("Cannot reach a quorum of 2 of 3 nodes", "orders:42", [
- *   new Error("Connection refused"),
- *   new Error("Connection refused"),
- * ]);
- * assertEquals(error.errors.length, 2);
- * ```
- */
-export class QuorumError extends LockError {
-  /** One error for each node that failed. */
-  readonly errors: readonly unknown[];
-  /** The name of the class. */
-  override readonly name = "QuorumError";
+  static {
+    brand(this, "LockUnavailableError");
+  }
 
   /**
    * Creates an error.
    *
-   * @param message What happened.
-   * @param lockName The name of the lock.
-   * @param errors One error for each node that failed.
+   * @param message What could not be done, and why.
+   * @param lockName The name of the lock, if the error concerns one.
    * @param options As for `Error`.
    */
-  constructor(
-    message: string,
-    lockName: string,
-    errors: readonly unknown[],
-    options?: ErrorOptions,
-  ) {
-    super(message, lockName, options);
-    this.errors = errors;
+  constructor(message: string, lockName?: string, options?: ErrorOptions) {
+    super(message, lockName, { ...options, code: "ERR_LOCK_UNAVAILABLE" });
+  }
+}
+
+/**
+ * The lock cannot work as it is set up: the client is of the wrong kind or was never connected, a
+ * permission is missing, or the runtime lacks a feature. Trying again does not help. Never means that
+ * the service is out of reach, and never that somebody holds the lock.
+ *
+ * @example Usage
+ * ```ts
+ * import { LockSetupError, LockUnavailableError } from "@holdfast/lock";
+ * import { assert, assertEquals } from "@std/assert";
+ *
+ * const error = new LockSetupError("Cannot use the Redis client: it was never connected");
+ * assertEquals(error.code, "ERR_LOCK_SETUP");
+ * assert(!(error instanceof LockUnavailableError));
+ * ```
+ */
+export class LockSetupError extends LockError {
+  /** The name of the class. */
+  override readonly name = "LockSetupError";
+
+  static {
+    brand(this, "LockSetupError");
+  }
+
+  /**
+   * Creates an error.
+   *
+   * @param message What cannot be used, why, and what to do.
+   * @param lockName The name of the lock, if the error concerns one.
+   * @param options As for `Error`.
+   */
+  constructor(message: string, lockName?: string, options?: ErrorOptions) {
+    super(message, lockName, { ...options, code: "ERR_LOCK_SETUP" });
   }
 }

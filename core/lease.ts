@@ -3,28 +3,25 @@
  *
  * @module
  */
-import { attempt } from "./promise_try.ts";
+
+import type { Background } from "./background.ts";
 import { type Clock, type Instant, instant, pause, settledWithin } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
 import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
-import { Proof } from "./lease_validity.ts";
+import type { LeaseSchedule } from "./lease_schedule.ts";
+import { LeaseValidity } from "./lease_validity.ts";
+import { promiseTry } from "./promise_try.ts";
 import { checkTtl } from "./validate.ts";
 
-/** What a lease needs of the engine that it belongs to. */
-export interface LeaseHost {
+/** What the leases of one instance share. */
+export interface LeaseContext {
   readonly clock: Clock;
-  /** Aborts when the engine was closed and nothing may be retried any more. */
+  readonly schedule: LeaseSchedule<ManagedLease>;
+  /** Clean-ups, and releases that disposal waits for. */
+  readonly background: Background;
+  /** Aborts when the instance is closed: from then on nothing is retried. */
   readonly stopped: AbortSignal;
-  /** The lease wants to be looked at no later than `dueMs`. */
-  due(dueMs: number): void;
-  /** The lease is no longer held: no timers for it from now on. */
-  ended(lease: ManagedLease): void;
-  /** Runs a clean-up. */
-  background(task: () => Promise<unknown>): void;
-  /** A release begins that disposal waits for, and ends. */
-  enter(): void;
-  exit(): void;
 }
 
 /** At most this long in ms a renewal is sent early to leave together with others. */
@@ -39,10 +36,10 @@ export class ManagedLease implements Lease {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
-  readonly #host: LeaseHost;
+  readonly #context: LeaseContext;
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
-  readonly #proof: Proof;
+  readonly #validity: LeaseValidity;
   readonly #maxHoldAtMs: number;
   #state: "held" | "releasing" | "released" | "lost" = "held";
   #error: LeaseLostError | null = null;
@@ -53,27 +50,27 @@ export class ManagedLease implements Lease {
   /** Why the last renewal has no answer; `null` if it has one. */
   #unanswered: { cause: unknown } | null = null;
 
-  constructor(host: LeaseHost, actions: LeaseActions, grant: Grant) {
-    this.#host = host;
+  constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
+    this.#context = context;
     this.#actions = actions;
     this.#grant = grant;
     this.name = grant.name;
     this.ownerId = grant.ownerId;
     this.fencingToken = grant.fencingToken;
     const { maxHoldMs } = grant;
-    this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : host.clock.now() + maxHoldMs;
-    this.#proof = new Proof(grant);
+    this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;
+    this.#validity = new LeaseValidity(grant);
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
   /** The moment at which the lease stops being provable, in monotonic ms. */
   get #endMs(): number {
-    return Math.min(this.#proof.deadlineMs, this.#maxHoldAtMs);
+    return Math.min(this.#validity.deadlineMs, this.#maxHoldAtMs);
   }
 
   get remainingMs(): number {
     if (this.#state !== "held") return 0;
-    const leftMs = this.#endMs - this.#host.clock.now();
+    const leftMs = this.#endMs - this.#context.clock.now();
     if (leftMs <= 0) return 0;
     return this.#isProven() ? leftMs : 0;
   }
@@ -105,7 +102,7 @@ export class ManagedLease implements Lease {
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
       else if (this.#state === "held") { // and not released meanwhile
-        await pause(this.#host.clock, this.#retryDelayMs(), this.#host.stopped);
+        await pause(this.#context.clock, this.#retryDelayMs(), this.#context.stopped);
       }
     }
   }
@@ -116,7 +113,7 @@ export class ManagedLease implements Lease {
       return (this.#releasing ?? Promise.resolve()).then(() => false);
     }
     this.#state = "releasing";
-    this.#host.ended(this);
+    this.#context.schedule.remove(this);
     return this.#releasing = this.#release();
   }
 
@@ -125,7 +122,7 @@ export class ManagedLease implements Lease {
     if (!this.#grant.outlivesDisposal) return void await this.release();
     if (this.#state !== "held") return void await this.#releasing;
     this.#state = "released";
-    this.#host.ended(this);
+    this.#context.schedule.remove(this);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -136,7 +133,7 @@ export class ManagedLease implements Lease {
   extend(sent: Instant, validMs: number, ttlMs?: number): void {
     if (this.#state === "held") this.#settle();
     if (this.#state !== "held" && this.#state !== "releasing") return;
-    this.#proof.extend(sent, validMs, ttlMs);
+    this.#validity.extend(sent, validMs, ttlMs);
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }
@@ -146,7 +143,7 @@ export class ManagedLease implements Lease {
     if (this.#state !== "held") return;
     this.#state = "lost";
     this.#error = new LeaseLostError(this.name, reason, cause === undefined ? {} : { cause });
-    this.#host.ended(this);
+    this.#context.schedule.remove(this);
     this.#controller?.abort(this.#error);
     // A renewal may be under way that the server still executes: take back what it prolongs.
     this.#cleanUp();
@@ -172,9 +169,9 @@ export class ManagedLease implements Lease {
   /** Loss is known by the clock, whatever timers and replies say. */
   #settle(): void {
     if (this.#state !== "held") return;
-    const nowMs = this.#host.clock.now();
+    const nowMs = this.#context.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
-    else if (nowMs < this.#proof.deadlineMs) return;
+    else if (nowMs < this.#validity.deadlineMs) return;
     else if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed());
     else if (this.#unanswered === null) this.lose("expired");
     else this.lose("unreachable", this.#unanswered.cause);
@@ -182,7 +179,7 @@ export class ManagedLease implements Lease {
 
   /** Whether the last proof still counts; if not, asks for another one. */
   #isProven(): boolean {
-    if (!this.#proof.isStale(this.#host.clock)) return true;
+    if (!this.#validity.isStale(this.#context.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
       // Without automatic renewal the question must not prolong the lease: 1 ms never does.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
@@ -194,7 +191,7 @@ export class ManagedLease implements Lease {
     if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
     if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
     // A third of what was granted, be it a whole TTL or a short claim; later after a longer renewal.
-    return this.#proof.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
+    return this.#validity.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
   }
 
   /** How long an attempt may stay without an answer before the next one. */
@@ -208,11 +205,11 @@ export class ManagedLease implements Lease {
 
   /** Sends one renewal; true if it was answered "held" in time. One at a time. */
   #startRenewal(ttlMs: number): Promise<boolean> {
-    const { clock } = this.#host;
+    const { clock } = this.#context;
     const sent = instant(clock);
     let held = false;
     this.#unanswered ??= { cause: undefined };
-    const answered = attempt(() => this.#actions.renew!(ttlMs)).then(
+    const answered = promiseTry(() => this.#actions.renew!(ttlMs)).then(
       (answer) => held = this.#onAnswer(sent, ttlMs, answer),
       (cause) => this.#onAnswer(sent, ttlMs, { state: "unknown", cause }),
     );
@@ -222,7 +219,7 @@ export class ManagedLease implements Lease {
       if (!held && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + this.#retryDelayMs();
       }
-      this.#host.due(this.dueMs);
+      this.#context.schedule.wakeBy(this.dueMs);
       return held;
     });
     this.#renewing = renewing;
@@ -240,11 +237,11 @@ export class ManagedLease implements Lease {
   }
 
   async #release(): Promise<boolean> {
-    const { clock, stopped } = this.#host;
-    this.#host.enter();
+    const { clock, stopped } = this.#context;
+    this.#context.background.enter();
     // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
-    let ours = !this.#proof.isStale(clock);
-    const leftMs = () => Math.max(0, this.#proof.deadlineMs - clock.now());
+    let ours = !this.#validity.isStale(clock);
+    const leftMs = () => Math.max(0, this.#validity.deadlineMs - clock.now());
     if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
       if (leftMs() === 0) {
@@ -261,25 +258,25 @@ export class ManagedLease implements Lease {
       await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
     }
     this.#state = "released";
-    this.#host.exit();
+    this.#context.background.exit();
     return ours;
   }
 
   /** One attempt, bounded in time. */
   async #tryRelease(leftMs: number): Promise<ReleaseAnswer> {
     let answer: ReleaseAnswer = { state: "unknown", cause: undefined };
-    const answered = attempt(() => this.#actions.release()).then(
+    const answered = promiseTry(() => this.#actions.release()).then(
       (given) => void (answer = given),
     );
-    await settledWithin(this.#host.clock, answered, clamp(leftMs, 1, this.#attemptMs));
+    await settledWithin(this.#context.clock, answered, clamp(leftMs, 1, this.#attemptMs));
     return answer;
   }
 
   /** Releases in the background until the service has answered, or has surely dropped the lease. */
   #cleanUp(): void {
-    const { clock, stopped } = this.#host;
-    const untilMs = clock.now() + this.#proof.ttlMs;
-    this.#host.background(async () => {
+    const { clock, stopped } = this.#context;
+    const untilMs = clock.now() + this.#validity.ttlMs;
+    this.#context.background.run(async () => {
       if (this.#renewing !== null) await this.#renewing;
       while (!stopped.aborted && clock.now() < untilMs) {
         const answer = await this.#tryRelease(this.#attemptMs);
@@ -293,6 +290,7 @@ export class ManagedLease implements Lease {
     return new LockError(
       `Cannot ${action} the lease on ${JSON.stringify(this.name)} as it was released`,
       this.name,
+      { code: "ERR_LEASE_RELEASED" },
     );
   }
 }

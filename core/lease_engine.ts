@@ -1,59 +1,34 @@
 /**
- * The leases of one strategy instance, on one timer.
+ * The leases of one strategy instance: how they are opened, extended, lost and closed together.
  *
  * @module
  */
 import { Background } from "./background.ts";
-import { type Clock, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
+import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
+import type { LeaseLostReason } from "./errors.ts";
 import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
-import { type LeaseHost, ManagedLease } from "./lease.ts";
+import { type LeaseContext, ManagedLease } from "./lease.ts";
+import { LeaseSchedule } from "./lease_schedule.ts";
 
 /** Owns deadlines, timers and clean-ups; knows no server. */
 export class LeaseEngine {
   readonly clock: Clock;
-  readonly #background = new Background();
-  readonly #leases = new Set<ManagedLease>();
+  /** Clean-ups, and calls that may leave one behind. {@linkcode LeaseEngine.close} waits for them. */
+  readonly background: Background = new Background();
+  readonly #leases: LeaseSchedule<ManagedLease>;
   readonly #stop = new AbortController();
-  readonly #host: LeaseHost;
-  #cancelTimer: (() => void) | null = null;
-  #timerMs = Infinity;
+  readonly #context: LeaseContext;
 
   constructor(clock: Clock = SYSTEM_CLOCK) {
     this.clock = clock;
-    this.#host = {
-      clock,
-      stopped: this.#stop.signal,
-      due: (dueMs) => this.#arm(dueMs),
-      ended: (lease) => this.#forget(lease),
-      background: (task) => this.#background.run(task),
-      enter: () => this.#background.enter(),
-      exit: () => this.#background.exit(),
-    };
-  }
-
-  /** The leases held now. */
-  get leases(): Iterable<ManagedLease> {
-    return this.#leases;
+    this.#leases = new LeaseSchedule(clock);
+    const { background, stopped } = this;
+    this.#context = { clock, schedule: this.#leases, background, stopped };
   }
 
   /** Aborts when the engine is closed: background work ends then. */
   get stopped(): AbortSignal {
     return this.#stop.signal;
-  }
-
-  /** Runs a clean-up that {@linkcode LeaseEngine.close} waits for. */
-  background(task: () => Promise<unknown>): void {
-    this.#background.run(task);
-  }
-
-  /** A call begins that {@linkcode LeaseEngine.close} waits for; `exit()` must follow. */
-  enter(): void {
-    this.#background.enter();
-  }
-
-  /** The call has ended. */
-  exit(): void {
-    this.#background.exit();
   }
 
   /**
@@ -62,41 +37,29 @@ export class LeaseEngine {
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
     if (grantDeadlineMs(grant) <= this.clock.now()) return null;
-    const lease = new ManagedLease(this.#host, actions, grant);
+    const lease = new ManagedLease(this.#context, actions, grant);
     this.#leases.add(lease);
-    this.#arm(lease.dueMs);
     return lease;
   }
 
-  /** Releases all leases but those that outlive it, waits for clean-ups, both within `timeoutMs`; then stops all work. */
+  /** Extends all leases: a request sent at `sent` proved them for `validMs` from then. */
+  extendAll(sent: Instant, validMs: number): void {
+    for (const lease of this.#leases) lease.extend(sent, validMs);
+  }
+
+  /** Ends all leases: their session, for instance, is over. */
+  loseAll(reason: LeaseLostReason): void {
+    for (const lease of [...this.#leases]) lease.lose(reason);
+  }
+
+  /**
+   * Releases all leases but those that outlive their instance, waits for clean-ups, both within
+   * `timeoutMs`; then stops all work.
+   */
   async close(timeoutMs: number): Promise<void> {
     const released = Promise.all(Array.from(this.#leases, (lease) => lease.close()));
-    const done = released.then(() => this.#background.idle());
+    const done = released.then(() => this.background.idle());
     await settledWithin(this.clock, done, timeoutMs);
     this.#stop.abort();
-  }
-
-  #forget(lease: ManagedLease): void {
-    this.#leases.delete(lease);
-    if (this.#leases.size > 0) return;
-    this.#cancelTimer?.();
-    this.#cancelTimer = null;
-    this.#timerMs = Infinity;
-  }
-
-  #arm(dueMs: number): void {
-    if (dueMs >= this.#timerMs || this.#leases.size === 0) return;
-    this.#cancelTimer?.();
-    this.#timerMs = dueMs;
-    this.#cancelTimer = this.clock.schedule(() => this.#fire(), dueMs - this.clock.now());
-  }
-
-  #fire(): void {
-    this.#timerMs = Infinity;
-    this.#cancelTimer = null;
-    const nowMs = this.clock.now();
-    let nextMs = Infinity;
-    for (const lease of [...this.#leases]) nextMs = Math.min(nextMs, lease.tick(nowMs));
-    this.#arm(nextMs);
   }
 }

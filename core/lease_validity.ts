@@ -1,19 +1,19 @@
 /**
- * Until when a lease is proven, by whatever the service said last.
+ * Until when a lease is valid, computed from the answers of the service.
  *
  * @module
  */
 import { type Clock, deadlineMs, type Instant, wasSuspended } from "./clock.ts";
 import { type Grant, grantDeadlineMs } from "./grant.ts";
 
-/** What the answers so far prove of one lease. Pure but for the clock that it is asked about. */
-export class Proof {
-  /** The longest TTL asked for so far: the service's answers are never believed beyond it. */
+/** The validity of one lease. Pure, but for the clock that is passed in. */
+export class LeaseValidity {
+  /** The longest TTL requested so far. An answer is never believed beyond it. */
   #ttlMs: number;
   #deadlineMs: number;
-  /** What the last proof was worth: its drift is what the clocks may differ by. */
+  /** The validity of the last answer: 1 % of it is the drift that the clocks may have. */
   #validMs: number;
-  /** When the last answered proof was sent. */
+  /** When the last answered request was sent. */
   #sent: Instant;
 
   constructor(grant: Grant) {
@@ -23,17 +23,17 @@ export class Proof {
     this.#deadlineMs = grantDeadlineMs(grant);
   }
 
-  /** The longest TTL asked for so far, in ms. */
+  /** The longest TTL requested so far, in ms. */
   get ttlMs(): number {
     return this.#ttlMs;
   }
 
-  /** From when on the lease is no longer proven, in monotonic ms. */
+  /** The moment, in monotonic ms, from which the lease is no longer valid. */
   get deadlineMs(): number {
     return this.#deadlineMs;
   }
 
-  /** Another answer, be it late: it counts from when its request was sent, and shortens nothing. */
+  /** Adds an answer. It counts from when its request was sent, even if it is late, and never shortens. */
   extend(sent: Instant, validMs: number, ttlMs = this.#ttlMs): void {
     this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
     this.#deadlineMs = Math.max(
@@ -45,7 +45,7 @@ export class Proof {
     this.#validMs = Math.min(this.#ttlMs, validMs);
   }
 
-  /** Whether the process was suspended since: then nothing counts until there is another answer. */
+  /** Whether the process was suspended since the last answer: then only a new answer counts. */
   isStale(clock: Clock): boolean {
     return wasSuspended(clock, this.#sent, this.#validMs);
   }

@@ -5,53 +5,53 @@
  */
 import type { WaitInfo } from "./distributed_lock.ts";
 
-/** A waiter as others may see it. */
-export interface TurnWaiter {
+/** A local waiter, as `query()` reports it. */
+export interface LocalWaiter {
   /** When it started to wait, in monotonic ms. */
   readonly sinceMs: number;
 }
 
-interface Waiter extends TurnWaiter {
+interface QueuedWaiter extends LocalWaiter {
   grant(turn: Turn): void;
   reject(reason: unknown): void;
 }
 
 interface Line {
   turn: Turn | null;
-  /** A Set keeps the order of arrival and forgets a waiter in one step. */
-  readonly waiters: Set<Waiter>;
+  /** A Set keeps the order of arrival and removes a waiter in one step. */
+  readonly waiters: Set<QueuedWaiter>;
 }
 
-/** The right to be the one of this process that deals with a name. */
+/** Exclusive use of a name within this process. */
 export interface Turn {
-  /** Whether nobody took it away by {@linkcode Turns.seize}. */
-  readonly isMine: boolean;
-  /** Hands the turn to the next in line; `false` if it was no longer ours. */
-  done(): boolean;
+  /** False once {@linkcode LocalQueue.seize} gave the turn to another caller. */
+  readonly isCurrent: boolean;
+  /** Ends the turn; the next waiter gets its own. Returns false if the turn was seized before. */
+  end(): boolean;
 }
 
-/** What a wait for a turn may take. */
-export interface TakeOptions {
+/** Options of {@linkcode LocalQueue.enter}. */
+export interface EnterOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onWait?: ((info: WaitInfo) => void) | undefined;
 }
 
-/** A FIFO line per name. A line that nobody stands in costs nothing. */
-export class Turns {
+/** A FIFO queue per name. A name without a turn and without waiters uses no memory. */
+export class LocalQueue {
   readonly #lines = new Map<string, Line>();
 
-  /** The turn, if nobody has it. */
-  tryTake(name: string): Turn | null {
+  /** Returns a turn if no other caller has one. */
+  tryEnter(name: string): Turn | null {
     if (this.#lines.has(name)) return null;
     const line: Line = { turn: null, waiters: new Set() };
     this.#lines.set(name, line);
-    return this.#give(name, line);
+    return this.#grant(name, line);
   }
 
-  /** Waits for the turn. Rejects with `signal.reason`, or with what `onWait` throws. */
-  async take(name: string, { signal, onWait }: TakeOptions): Promise<Turn> {
+  /** Waits for a turn. Rejects with `signal.reason`, or with the error that `onWait` throws. */
+  async enter(name: string, { signal, onWait }: EnterOptions): Promise<Turn> {
     signal?.throwIfAborted();
-    const turn = this.tryTake(name);
+    const turn = this.tryEnter(name);
     if (turn !== null) return turn;
     const { waiters } = this.#lines.get(name)!;
     onWait?.({ position: waiters.size + 1, waiters: waiters.size + 1 });
@@ -61,7 +61,7 @@ export class Turns {
         signal?.removeEventListener("abort", abort);
       };
       const abort = () => waiter.reject(signal?.reason);
-      const waiter: Waiter = {
+      const waiter: QueuedWaiter = {
         sinceMs: performance.now(),
         grant: (turn) => (leave(), resolve(turn)),
         reject: (reason) => (leave(), reject(reason)),
@@ -71,36 +71,36 @@ export class Turns {
     });
   }
 
-  /** Takes the turn away from whoever has it, ahead of all who wait. */
+  /** Takes the turn away from its owner, ahead of all waiters. */
   seize(name: string): Turn {
     const line = this.#lines.get(name);
-    return line === undefined ? this.tryTake(name)! : this.#give(name, line);
+    return line === undefined ? this.tryEnter(name)! : this.#grant(name, line);
   }
 
-  /** Those who wait for a name, first in line first. */
-  waiters(name: string): TurnWaiter[] {
+  /** The waiters of a name, first in line first. */
+  waiters(name: string): LocalWaiter[] {
     return [...this.#lines.get(name)?.waiters ?? []];
   }
 
-  /** Rejects all waiters of all names. Turns that are held stay. */
+  /** Rejects all waiters of all names. Current turns stay. */
   rejectAll(reason: unknown): void {
     for (const { waiters } of this.#lines.values()) {
       for (const waiter of [...waiters]) waiter.reject(reason);
     }
   }
 
-  #give(name: string, line: Line): Turn {
+  #grant(name: string, line: Line): Turn {
     const turn: Turn = {
-      get isMine() {
+      get isCurrent() {
         return line.turn === turn;
       },
-      done: () => {
+      end: () => {
         if (line.turn !== turn) return false;
         const [next] = line.waiters;
         if (next === undefined) {
           line.turn = null;
           this.#lines.delete(name);
-        } else next.grant(this.#give(name, line));
+        } else next.grant(this.#grant(name, line));
         return true;
       },
     };

@@ -1,13 +1,13 @@
 /**
- * Calls whose failures all come in one way.
+ * `Promise.try()` for runtimes that lack it (Node 22).
  *
  * @module
  */
 
-/** Calls at once; what is thrown is a rejection. `Promise.try()`, which Node 22 does not have. */
-export function attempt<T>(call: () => T | PromiseLike<T>): Promise<T> {
+/** Calls at once. An exception becomes a rejection; a returned promise is passed on as it is. */
+export function promiseTry<T>(call: () => T | PromiseLike<T>): Promise<T> {
   try {
-    return Promise.resolve(call()); // a promise stays itself
+    return Promise.resolve(call());
   } catch (error) {
     return Promise.reject(error);
   }

@@ -7,31 +7,42 @@
 import type {
   AcquireOptions,
   Lease,
+  RequestMethod,
   RequestOptions,
   TryAcquireOptions,
 } from "./distributed_lock.ts";
 import { LeaseLostError } from "./errors.ts";
 import { checkName, checkRequestOptions, notSupported } from "./validate.ts";
 
-/** What `request()` needs of a strategy. */
+/** The two ways to acquire that `request()` chooses from. */
 export interface RequestSource {
   acquire(name: string, options: AcquireOptions): Promise<Lease>;
   tryAcquire(name: string, options: TryAcquireOptions): Promise<Lease | null>;
-  /** Left out by strategies that cannot steal. */
-  steal?(name: string, options: AcquireOptions): Promise<Lease>;
 }
 
-/** The callback of `request()`. */
-export type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
+/** Takes the lock away from its holder. */
+export type Steal = (name: string, options: AcquireOptions) => Promise<Lease>;
 
-/** The two forms of arguments that `request()` takes after the name. */
-export type RequestArguments<T> =
+type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
+
+/** The arguments of `request()` after the name. */
+type RequestArguments<T> =
   | [callback: (lease: Lease) => T | Promise<T>]
   | [options: RequestOptions, callback: RequestCallback<T>];
 
-/** Runs a callback under a lock, as `navigator.locks.request()` does. */
-export async function request<T>(
+/**
+ * Makes the `request()` of a strategy, which works like `navigator.locks.request()`.
+ *
+ * @param source The strategy.
+ * @param steal Left out by strategies that cannot steal.
+ */
+export function requestOn(source: RequestSource, steal?: Steal): RequestMethod {
+  return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, steal, name, args);
+}
+
+async function request<T>(
   source: RequestSource,
+  steal: Steal | undefined,
   name: string,
   args: RequestArguments<T>,
 ): Promise<T> {
@@ -44,17 +55,22 @@ export async function request<T>(
     throw new TypeError("Cannot request a lock as the callback is not a function");
   }
   checkRequestOptions(options);
-  const lease = await take(source, name, options);
+  const lease = await acquireAs(options, name, source, steal);
   return lease === null ? await callback(null) : await runUnder(lease, callback);
 }
 
-function take(source: RequestSource, name: string, options: RequestOptions): Promise<Lease | null> {
+function acquireAs(
+  options: RequestOptions,
+  name: string,
+  source: RequestSource,
+  stealFrom: Steal | undefined,
+): Promise<Lease | null> {
   const { mode, ifAvailable, steal, ...rest } = options;
   if (mode === "shared") throw notSupported('This strategy has no mode "shared"');
   if (ifAvailable) return source.tryAcquire(name, rest);
   if (!steal) return source.acquire(name, rest);
-  if (source.steal === undefined) throw notSupported("This strategy cannot steal a lock");
-  return source.steal(name, rest);
+  if (stealFrom === undefined) throw notSupported("This strategy cannot steal a lock");
+  return stealFrom(name, rest);
 }
 
 async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<T> {

@@ -1,24 +1,25 @@
 /**
- * Many deadlines on one timer.
+ * Many deadlines on one timer of the runtime.
  *
  * @module
  */
 import type { Clock } from "./clock.ts";
 
-interface Alarm {
+interface Deadline {
   readonly dueMs: number;
   readonly callback: () => void;
 }
 
 /**
- * A clock whose `schedule()` shares one timer. Most deadlines are called off before they are due, and
- * arming a timer of the runtime for each costs more than all else that an uncontended lock does here.
- * A timer that nothing needs any more does not keep the process alive; `close()` clears it. After
- * that each alarm has a timer of its own.
+ * A clock whose `schedule()` shares one timer. Most deadlines are cancelled before they are due, and
+ * arming a timer of the runtime for each costs more than the rest of an uncontended acquire.
+ *
+ * The timer does not keep the process alive while no deadline is set. After `close()` each new
+ * deadline gets a timer of its own.
  */
-export class Alarms implements Clock {
+export class SharedTimer implements Clock {
   readonly #clock: Clock;
-  readonly #alarms = new Set<Alarm>();
+  readonly #deadlines = new Set<Deadline>();
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;
   #isClosed = false;
@@ -37,23 +38,25 @@ export class Alarms implements Clock {
 
   schedule(callback: () => void, delayMs: number): () => void {
     if (this.#isClosed) return this.#clock.schedule(callback, delayMs);
-    const alarm = { dueMs: this.#clock.now() + Math.max(0, delayMs), callback };
-    this.#alarms.add(alarm);
-    if (alarm.dueMs < this.#timerMs) this.#arm(alarm.dueMs);
-    else if (this.#alarms.size === 1) this.#timer?.hold?.(true);
+    const deadline = { dueMs: this.#clock.now() + Math.max(0, delayMs), callback };
+    this.#deadlines.add(deadline);
+    if (deadline.dueMs < this.#timerMs) this.#arm(deadline.dueMs);
+    else if (this.#deadlines.size === 1) this.#timer?.hold?.(true);
     return () => {
-      if (this.#alarms.delete(alarm) && this.#alarms.size === 0) this.#timer?.hold?.(false);
+      if (this.#deadlines.delete(deadline) && this.#deadlines.size === 0) {
+        this.#timer?.hold?.(false);
+      }
     };
   }
 
-  /** Clears the timer. Alarms that are set go off now: nobody is left waiting. */
+  /** Clears the timer and calls all pending callbacks now, so that no caller waits for ever. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.();
     this.#timer = null;
-    const alarms = [...this.#alarms];
-    this.#alarms.clear();
-    for (const { callback } of alarms) callback();
+    const pending = [...this.#deadlines];
+    this.#deadlines.clear();
+    for (const { callback } of pending) callback();
   }
 
   #arm(dueMs: number): void {
@@ -66,13 +69,13 @@ export class Alarms implements Clock {
     this.#timer = null;
     this.#timerMs = Infinity;
     const nowMs = this.#clock.now();
-    const due = [...this.#alarms].filter(({ dueMs }) => dueMs <= nowMs)
+    const due = [...this.#deadlines].filter(({ dueMs }) => dueMs <= nowMs)
       .sort((a, b) => a.dueMs - b.dueMs);
-    // One that goes off may call off another.
-    for (const alarm of due) if (this.#alarms.delete(alarm)) alarm.callback();
+    // A callback may cancel a later one.
+    for (const deadline of due) if (this.#deadlines.delete(deadline)) deadline.callback();
     if (this.#isClosed) return;
     let nextMs = Infinity;
-    for (const { dueMs } of this.#alarms) nextMs = Math.min(nextMs, dueMs);
+    for (const { dueMs } of this.#deadlines) nextMs = Math.min(nextMs, dueMs);
     if (nextMs < this.#timerMs) this.#arm(nextMs);
   }
 }

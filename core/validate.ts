@@ -105,6 +105,10 @@ export function checkAcquireOptions(options: AcquireOptions): void {
   checkOptional("autoRenew", options.autoRenew, "boolean");
   checkOptional("onWait", options.onWait, "function");
   if (options.maxHoldMs !== undefined) checkDuration("maxHoldMs", options.maxHoldMs);
+  if (options.waitMs !== undefined) {
+    checkDuration("waitMs", options.waitMs, 0);
+    throw notSupported("This strategy has no 'waitMs' yet: use signal: AbortSignal.timeout(ms)");
+  }
 }
 
 /** Checks the same options where callers may make owner ids. */

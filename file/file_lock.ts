@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { capabilitiesOf } from "../core/capabilities.ts";
 import { instant, pause } from "../core/clock.ts";
 import type {
   AcquireOptions,
@@ -10,18 +11,18 @@ import type {
   Lease,
   LockCapabilities,
   LockSnapshot,
-  RequestOptions,
+  RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LockUnavailableError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
-import { request, type RequestArguments } from "../core/request.ts";
-import { type Turn, Turns, type TurnWaiter } from "../core/local_queue.ts";
+import { requestOn } from "../core/request.ts";
+import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
 import { checkAcquireOptions, checkDuration, checkName, checkString } from "../core/validate.ts";
 import { checkPrivate, defaultDir, lockPath, makeDir } from "./directory.ts";
-import { attempt, type HeldFile, isHeld, peek, type Taker } from "./lock_file.ts";
+import { type HeldFile, isHeld, type LockerId, peek, tryLock } from "./lock_file.ts";
 
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {
@@ -46,14 +47,6 @@ export const DEFAULT_POLL_INTERVAL_MS = 10;
 const WATCH_MS = 1_000;
 /** How often `tryAcquire` looks again when the lock was touched just now but nobody holds it. */
 const TOUCHED_TRIES = 20;
-
-const CAPABILITIES: LockCapabilities = {
-  fifo: "process",
-  endsBy: "process-death",
-  steal: false,
-  attach: false,
-  shared: false,
-};
 
 /**
  * Named locks between processes of one machine, without a server: the embedded default.
@@ -81,12 +74,19 @@ const CAPABILITIES: LockCapabilities = {
  * ```
  */
 export class FileLock implements DistributedLock {
+  /** What this strategy promises. */
+  readonly capabilities: LockCapabilities = capabilitiesOf({
+    fifo: "process",
+    endsBy: "process-death",
+  });
+  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
+  readonly request: RequestMethod = requestOn(this);
   readonly #engine = new LeaseEngine();
   readonly #lifetime: Lifetime;
-  readonly #turns = new Turns();
-  readonly #taker: Taker;
+  readonly #queue = new LocalQueue();
+  readonly #locker: LockerId;
   /** The one waiter of each name that polls. */
-  readonly #polling = new Map<string, TurnWaiter>();
+  readonly #polling = new Map<string, LocalWaiter>();
   readonly #dir: string | undefined;
   readonly #pollIntervalMs: number;
   /** The directory in use, once it was made and checked. */
@@ -106,12 +106,7 @@ export class FileLock implements DistributedLock {
     this.#lifetime = new Lifetime(options);
     this.#dir = dir;
     this.#pollIntervalMs = pollIntervalMs;
-    this.#taker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
-  }
-
-  /** What this strategy promises. */
-  get capabilities(): LockCapabilities {
-    return CAPABILITIES;
+    this.#locker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
   }
 
   /** Waits for the lock. See {@linkcode DistributedLock.acquire}. */
@@ -119,11 +114,11 @@ export class FileLock implements DistributedLock {
     this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
-    const turn = await this.#turns.take(name, { signal, onWait: options.onWait });
+    const turn = await this.#queue.enter(name, { signal, onWait: options.onWait });
     try {
       return this.#open(name, turn, await this.#wait(name, signal, options.onWait), options);
     } catch (error) {
-      turn.done();
+      turn.end();
       throw error;
     }
   }
@@ -133,29 +128,17 @@ export class FileLock implements DistributedLock {
     this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
-    const turn = this.#turns.tryTake(name);
+    const turn = this.#queue.tryEnter(name);
     if (turn === null) return null;
     try {
       const file = await this.#tryOnce(name, signal);
       if (file !== null) return this.#open(name, turn, file, options);
     } catch (error) {
-      turn.done();
+      turn.end();
       throw error;
     }
-    turn.done();
+    turn.end();
     return null;
-  }
-
-  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options. */
-  request<T>(
-    name: string,
-    options: RequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
-  request<T>(name: string, ...args: RequestArguments<T>): Promise<T> {
-    return request<T>(this, name, args);
   }
 
   /** Tells who holds the lock and who waits in this process. See {@linkcode DistributedLock.query}. */
@@ -168,14 +151,16 @@ export class FileLock implements DistributedLock {
       return [record, record !== null && record.held && isHeld(path)] as const;
     });
     const polling = this.#polling.get(name);
-    const waiters = [...polling ? [polling] : [], ...this.#turns.waiters(name)];
     const nowMs = performance.now();
+    const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name)]
+      .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
     return {
       name,
-      held: held
-        ? { ...(record!.label ? { label: record!.label } : {}), fencingToken: record!.token }
-        : null,
-      waiters: waiters.map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs })),
+      holders: held
+        ? [{ ...(record!.label ? { label: record!.label } : {}), fencingToken: record!.token }]
+        : [],
+      waiters,
+      waiterCount: waiters.length,
     };
   }
 
@@ -199,7 +184,7 @@ export class FileLock implements DistributedLock {
     try {
       for (let yielded = false;;) {
         signal.throwIfAborted();
-        const result = this.#attempt(name, !yielded);
+        const result = this.#tryLock(name, !yielded);
         if (typeof result === "object") return result;
         if (!this.#polling.has(name)) {
           this.#polling.set(name, { sinceMs: performance.now() });
@@ -216,7 +201,7 @@ export class FileLock implements DistributedLock {
   /** The file if nobody holds it. A `query()` may have locked it for a moment: then look again. */
   async #tryOnce(name: string, signal: AbortSignal): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
-      const result = this.#attempt(name, false);
+      const result = this.#tryLock(name, false);
       if (typeof result === "object") return result;
       const record = this.#guard(() => peek(this.#path(name)));
       if (tries === TOUCHED_TRIES || record?.held) return null;
@@ -225,8 +210,8 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  #attempt(name: string, mayYield: boolean): ReturnType<typeof attempt> {
-    return this.#guard(() => attempt(this.#path(name), name, this.#taker, mayYield));
+  #tryLock(name: string, mayYield: boolean): ReturnType<typeof tryLock> {
+    return this.#guard(() => tryLock(this.#path(name), name, this.#locker, mayYield));
   }
 
   /** Jitter keeps two processes from polling in step. */
@@ -265,7 +250,7 @@ export class FileLock implements DistributedLock {
     }
     return this.#engine.open({
       name,
-      ownerId: makeOwnerId(this.#taker.label),
+      ownerId: makeOwnerId(this.#locker.label),
       fencingToken: file.token,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
@@ -282,7 +267,7 @@ export class FileLock implements DistributedLock {
       // deno-lint-ignore require-await -- a failing write must reject
       release: async () => {
         const inPlace = isInPlace(file);
-        turn.done();
+        turn.end();
         file.release();
         return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
       },

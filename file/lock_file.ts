@@ -18,8 +18,8 @@ import {
 /** After so many grants in a row a process lets the others have a try. */
 const FAIR_STREAK = 8;
 
-/** Who takes a lock file. */
-export interface Taker {
+/** The instance that locks a file, as its record names it. */
+export interface LockerId {
   /** Eight hex digits, one per instance. */
   readonly id: string;
   readonly label: string;
@@ -34,8 +34,8 @@ export interface HeldFile {
   release(): void;
 }
 
-/** How an attempt ended: locked, held by another, or ours by chance too often in a row. */
-export type Attempt = HeldFile | "held" | "yield";
+/** The result of a try: the locked file, "held" by another process, or "yield" to other processes. */
+export type TryLockResult = HeldFile | "held" | "yield";
 
 /**
  * Tries to lock the file at `path`, which is made if need be. The calls are synchronous: each takes
@@ -43,7 +43,12 @@ export type Attempt = HeldFile | "held" | "yield";
  *
  * @param mayYield Whether to hold back after {@linkcode FAIR_STREAK} grants in a row.
  */
-export function attempt(path: string, name: string, taker: Taker, mayYield: boolean): Attempt {
+export function tryLock(
+  path: string,
+  name: string,
+  locker: LockerId,
+  mayYield: boolean,
+): TryLockResult {
   for (;;) {
     const file = openFile(path);
     try {
@@ -53,7 +58,7 @@ export function attempt(path: string, name: string, taker: Taker, mayYield: bool
         return "held";
       }
       // Somebody may have replaced the file between open and lock: then this lock excludes nobody.
-      if (isSameFile(file, path)) return take(file, path, name, taker, mayYield);
+      if (isSameFile(file, path)) return holdFile(file, path, name, locker, mayYield);
     } catch (error) {
       file.close();
       throw error;
@@ -62,15 +67,15 @@ export function attempt(path: string, name: string, taker: Taker, mayYield: bool
   }
 }
 
-function take(
+function holdFile(
   file: Deno.FsFile,
   path: string,
   name: string,
-  taker: Taker,
+  locker: LockerId,
   mayYield: boolean,
 ): HeldFile | "yield" {
   const last = read(file);
-  const again = last.taker === taker.id;
+  const again = last.taker === locker.id;
   if (mayYield && again && last.wanted && last.streak >= FAIR_STREAK) {
     file.close();
     return "yield";
@@ -82,8 +87,8 @@ function take(
     held: true,
     wanted: last.wanted && streak > 1,
     streak,
-    taker: taker.id,
-    label: taker.label,
+    taker: locker.id,
+    label: locker.label,
   };
   write(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
   return {

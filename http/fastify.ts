@@ -7,7 +7,7 @@
  * import Fastify from "fastify";
  *
  * const app = Fastify();
- * await app.register(fastifyLock, { lock: locks, wait: 2_000 });
+ * await app.register(fastifyLock, { lock: locks, waitMs: 2_000 });
  * app.post("/orders", { config: { lock: "orders" } }, (request) => {
  *   const lease = request.getDecorator<Lease>("lease");
  *   return `done under token ${lease.fencingToken}`;

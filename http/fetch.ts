@@ -9,16 +9,16 @@ import { nameOf, take } from "./internal/take.ts";
 import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
 import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
-/** Options of {@linkcode exclusive} for handlers that always have a lease. */
-export interface ExclusiveOptions extends HoldOptions {
+/** Options of {@linkcode fetchLock} for handlers that always have a lease. */
+export interface FetchLockOptions extends HoldOptions {
   /** The name of the lock for a request. */
   key: LockKey<[request: Request], string>;
-  /** As in {@linkcode HoldOptions}; `"proceed"` takes {@linkcode OptionalExclusiveOptions}. */
+  /** As in {@linkcode HoldOptions}; `"proceed"` takes {@linkcode OptionalFetchLockOptions}. */
   onUnavailable?: "reject";
 }
 
-/** Options of {@linkcode exclusive} for handlers that may run without a lease. */
-export interface OptionalExclusiveOptions extends HoldOptions {
+/** Options of {@linkcode fetchLock} for handlers that may run without a lease. */
+export interface OptionalFetchLockOptions extends HoldOptions {
   /** The name of the lock for a request; `undefined` if it needs none. */
   key: LockKey<[request: Request]>;
 }
@@ -53,37 +53,37 @@ export type FetchHandler<Rest extends unknown[]> = (
  * @example Usage
  * ```ts
  * import { MemoryLock } from "@holdfast/lock";
- * import { exclusive } from "@holdfast/lock/http";
+ * import { fetchLock } from "@holdfast/lock/http";
  * import { assertEquals } from "@std/assert";
  *
  * await using locks = new MemoryLock();
- * const handler = exclusive(locks, {
+ * const handler = fetchLock(locks, {
  *   key: (request) => `orders:${new URL(request.url).pathname}`,
- *   wait: 2_000,
+ *   waitMs: 2_000,
  * })((_request, lease) => new Response(`done under token ${lease.fencingToken}`));
  *
  * const response = await handler(new Request("http://localhost/42", { method: "POST" }));
  * assertEquals(await response.text(), "done under token 1");
  * ```
  */
-export function exclusive(
+export function fetchLock(
   lock: DistributedLock,
-  options: ExclusiveOptions,
+  options: FetchLockOptions,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest>;
 /** The same for handlers that may run without a lease: no key, or `onUnavailable: "proceed"`. */
-export function exclusive(
+export function fetchLock(
   lock: DistributedLock,
-  options: OptionalExclusiveOptions,
+  options: OptionalFetchLockOptions,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease | undefined, Rest>) => FetchHandler<Rest>;
-export function exclusive(
+export function fetchLock(
   lock: DistributedLock,
-  options: OptionalExclusiveOptions,
+  options: OptionalFetchLockOptions,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest> {
   const { key } = options;
   checkKey(key);
   const settings = readSettings(options);
   return (handler) =>
-    async function exclusive(request, ...rest) {
+    async function fetchLock(request, ...rest) {
       const name = await nameOf(key, request);
       // Its signal costs as much as all the rest, so only who waits gets it.
       const gone = settings.waitMs > 0 ? request.signal : undefined;

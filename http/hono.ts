@@ -9,7 +9,7 @@
  * const app = new Hono<HonoLockEnv>();
  * app.post(
  *   "/orders/:id",
- *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, wait: 2_000 }),
+ *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
  *   (c) => c.text(`done under token ${c.get("lease").fencingToken}`),
  * );
  * ```

@@ -7,7 +7,7 @@
  * import Koa from "koa";
  *
  * const app = new Koa();
- * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, wait: 2_000 }));
+ * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, waitMs: 2_000 }));
  * app.use((ctx) => {
  *   ctx.body = `done under token ${ctx.state.lease.fencingToken}`;
  * });

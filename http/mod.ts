@@ -5,21 +5,21 @@
  * @example Usage
  * ```ts
  * import { MemoryLock } from "@holdfast/lock";
- * import { exclusive } from "@holdfast/lock/http";
+ * import { fetchLock } from "@holdfast/lock/http";
  *
  * await using locks = new MemoryLock(); // or any other strategy
- * const handler = exclusive(locks, { key: "nightly-report" })(() => new Response("done"));
+ * const handler = fetchLock(locks, { key: "nightly-report" })(() => new Response("done"));
  * console.log((await handler(new Request("http://localhost/"))).status);
  * ```
  *
  * @module
  */
 export {
-  exclusive,
-  type ExclusiveOptions,
   type FetchHandler,
+  fetchLock,
+  type FetchLockOptions,
   type LeaseHandler,
-  type OptionalExclusiveOptions,
+  type OptionalFetchLockOptions,
 } from "./fetch.ts";
 export { DEFAULT_MAX_HOLD_MS, type HoldOptions, type LockKey } from "./internal/options.ts";
 export { PROBLEM_TYPE } from "./internal/problem.ts";

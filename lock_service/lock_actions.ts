@@ -89,10 +89,12 @@ async function release(asked: LockRequest): Promise<Answer> {
 
 async function query(asked: LockRequest): Promise<Answer> {
   const key = await keyOf(asked);
-  const { held, waiters } = await asked.lock.query(key);
-  const fencingToken = held?.fencingToken === undefined ? undefined : String(held.fencingToken);
-  const remainingMs = held?.remainingMs === undefined ? undefined : Math.floor(held.remainingMs);
-  return { key, held: held !== null, fencingToken, remainingMs, waiters: waiters.length };
+  const { holders: [holder], waiterCount } = await asked.lock.query(key);
+  const fencingToken = holder?.fencingToken === undefined ? undefined : String(holder.fencingToken);
+  const remainingMs = holder?.remainingMs === undefined
+    ? undefined
+    : Math.floor(holder.remainingMs);
+  return { key, held: holder !== undefined, fencingToken, remainingMs, waiters: waiterCount };
 }
 
 // deno-lint-ignore require-await -- as the others are
@@ -158,7 +160,7 @@ class Wait {
 
 /** The holder's TTL; undefined if it has none or nobody holds the lock, null without an answer. */
 async function remainingMs(lock: AttachableLock, key: string): Promise<number | undefined | null> {
-  const asked = lock.query(key).then(({ held }) => held?.remainingMs, () => null);
+  const asked = lock.query(key).then(({ holders: [holder] }) => holder?.remainingMs, () => null);
   return await before(QUERY_MS, asked, () => null);
 }
 

@@ -3,13 +3,14 @@
  *
  * @module
  */
+import { capabilitiesOf } from "../core/capabilities.ts";
 import type {
   AcquireOptions,
   DistributedLock,
   Lease,
   LockCapabilities,
   LockSnapshot,
-  RequestOptions,
+  RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { instant } from "../core/clock.ts";
@@ -17,20 +18,12 @@ import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
 import { labelOf, makeOwnerId } from "../core/owner_id.ts";
-import { request, type RequestArguments } from "../core/request.ts";
-import { type Turn, Turns } from "../core/local_queue.ts";
+import { requestOn } from "../core/request.ts";
+import { LocalQueue, type Turn } from "../core/local_queue.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
 
 /** Options of {@linkcode MemoryLock}. */
 export type MemoryLockOptions = StrategyOptions;
-
-const CAPABILITIES: LockCapabilities = {
-  fifo: "global",
-  endsBy: "release",
-  steal: true,
-  attach: false,
-  shared: false,
-};
 
 /**
  * Named locks within one instance: first in, first out, no server, no files, no permissions.
@@ -54,9 +47,17 @@ const CAPABILITIES: LockCapabilities = {
  * ```
  */
 export class MemoryLock implements DistributedLock {
+  /** What this strategy promises. */
+  readonly capabilities: LockCapabilities = capabilitiesOf({
+    fifo: "global",
+    endsBy: "release",
+    steal: true,
+  });
+  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
+  readonly request: RequestMethod = requestOn(this, (name, options) => this.#steal(name, options));
   readonly #engine = new LeaseEngine();
   readonly #lifetime: Lifetime;
-  readonly #turns = new Turns();
+  readonly #queue = new LocalQueue();
   readonly #held = new Map<string, ManagedLease>();
   #lastToken = 0n;
 
@@ -71,19 +72,14 @@ export class MemoryLock implements DistributedLock {
     this.#lifetime = new Lifetime(options);
   }
 
-  /** What this strategy promises. */
-  get capabilities(): LockCapabilities {
-    return CAPABILITIES;
-  }
-
   /** Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
     const { signal, onWait } = options;
     signal?.throwIfAborted();
-    const turn = await this.#turns.take(name, { signal, onWait });
+    const turn = await this.#queue.enter(name, { signal, onWait });
     if (this.#lifetime.ended.aborted) {
-      turn.done();
+      turn.end();
       throw this.#lifetime.ended.reason;
     }
     return this.#open(name, turn, options);
@@ -94,28 +90,8 @@ export class MemoryLock implements DistributedLock {
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     options.signal?.throwIfAborted();
-    const turn = this.#turns.tryTake(name);
+    const turn = this.#queue.tryEnter(name);
     return turn === null ? null : this.#open(name, turn, options);
-  }
-
-  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options. */
-  request<T>(
-    name: string,
-    options: RequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
-  request<T>(name: string, ...args: RequestArguments<T>): Promise<T> {
-    return request<T>(
-      {
-        acquire: (name, options) => this.acquire(name, options),
-        tryAcquire: (name, options) => this.tryAcquire(name, options),
-        steal: (name, options) => this.#steal(name, options),
-      },
-      name,
-      args,
-    );
   }
 
   /** Tells who holds the lock and who waits. See {@linkcode DistributedLock.query}. */
@@ -125,21 +101,24 @@ export class MemoryLock implements DistributedLock {
     const lease = this.#held.get(name);
     const label = lease && labelOf(lease.ownerId);
     const nowMs = performance.now();
+    const waiters = this.#queue.waiters(name)
+      .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
     return {
       name,
-      held: lease === undefined ? null : {
+      holders: lease === undefined ? [] : [{
         ...(label === undefined ? {} : { label }),
         fencingToken: lease.fencingToken,
         remainingMs: lease.remainingMs,
-      },
-      waiters: this.#turns.waiters(name).map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs })),
+      }],
+      waiters,
+      waiterCount: waiters.length,
     };
   }
 
   /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => {
-      this.#turns.rejectAll(this.#lifetime.ended.reason);
+      this.#queue.rejectAll(this.#lifetime.ended.reason);
       return this.#engine.close(this.#lifetime.disposeTimeoutMs);
     });
   }
@@ -153,7 +132,7 @@ export class MemoryLock implements DistributedLock {
   // deno-lint-ignore require-await -- the same form as acquire
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     this.#check(name, options);
-    const turn = this.#turns.seize(name);
+    const turn = this.#queue.seize(name);
     const victim = this.#held.get(name);
     const lease = this.#open(name, turn, options);
     victim?.lose("stolen");
@@ -172,9 +151,9 @@ export class MemoryLock implements DistributedLock {
       maxHoldMs: options.maxHoldMs,
     }, {
       release: () => {
-        if (!turn.isMine) return Promise.resolve({ state: "gone", reason: "stolen" });
+        if (!turn.isCurrent) return Promise.resolve({ state: "gone", reason: "stolen" });
         this.#held.delete(name);
-        turn.done();
+        turn.end();
         return Promise.resolve({ state: "released" });
       },
     })!; // Without a TTL no grant comes too late.

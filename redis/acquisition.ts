@@ -12,7 +12,7 @@ import type { AcquisitionHost, AcquisitionRequest, Receiver } from "./acquisitio
 import { CallTrace, TOMBSTONE_MS } from "./clean_up_state.ts";
 import type { Asked } from "./protocol/commands.ts";
 import { ownerValue } from "./protocol/owner_value.ts";
-import { RETRY_MS } from "./patience.ts";
+import { RETRY_MS } from "../core/outage_budget.ts";
 import type { GrantMessage, InboxMessage, Left, Queued } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/schedule.ts";
 import type { Waiter } from "./waiting/waiting_room.ts";
@@ -64,7 +64,7 @@ export class Acquisition implements Waiter, Receiver {
     const { engine, rooms, receivers } = this.#host;
     const { keys } = this.#request;
     receivers.set(this.#value, this);
-    engine.enter();
+    engine.background.enter();
     try {
       return this.#lease = await this.#loop();
     } catch (error) {
@@ -73,7 +73,7 @@ export class Acquisition implements Waiter, Receiver {
     } finally {
       rooms.leave(keys, this);
       if (this.#lease === null) this.#giveUp();
-      engine.exit(); // disposal has waited for this
+      engine.background.exit(); // disposal has waited for this
     }
   }
 
@@ -108,7 +108,7 @@ export class Acquisition implements Waiter, Receiver {
   }
 
   async #loop(): Promise<ManagedLease | null> {
-    const { keys, patience, signal, onWait } = this.#request;
+    const { keys, budget, signal, onWait } = this.#request;
     const { inbox, rooms } = this.#host;
     for (;;) {
       signal.throwIfAborted();
@@ -122,7 +122,7 @@ export class Acquisition implements Waiter, Receiver {
       rooms.of(keys).queue(this, answer, asked);
       inbox.open();
       await this.#sleep();
-      patience.answered(); // it starts anew with each ask
+      budget.answered(); // it starts anew with each ask
     }
   }
 
@@ -142,14 +142,14 @@ export class Acquisition implements Waiter, Receiver {
 
   /** Sends one ask and waits for its answer, or for a grant that overtakes it. */
   async #askOnce(): Promise<Outcome> {
-    const { patience, signal } = this.#request;
+    const { budget, signal } = this.#request;
     signal.throwIfAborted();
     this.#mustAsk = this.#isStolen = false;
     let asked: Asked | void;
     try {
-      asked = await patience.settle(this.#sendOrGrant(), this.#request.ownSignal);
+      asked = await budget.settle(this.#sendOrGrant(), this.#request.ownSignal);
     } catch (error) {
-      await patience.bear(error);
+      await budget.recover(error);
       return AGAIN;
     }
     signal.throwIfAborted();
@@ -158,7 +158,7 @@ export class Acquisition implements Waiter, Receiver {
     // A grant that is always known too late, or an ask that always comes too late, is no answer.
     const { state } = asked.answer;
     if (state !== "granted" && state !== "late") {
-      patience.answered();
+      budget.answered();
       this.#failure = null; // of another call, whose time was up before
     }
     return this.#read(asked);
@@ -196,7 +196,7 @@ export class Acquisition implements Waiter, Receiver {
       case "held":
         return { kind: "held" };
       case "late":
-        this.#request.patience.check();
+        this.#request.budget.check();
         return AGAIN; // now the server's clock is known
       case "ended":
         throw new LockError(
@@ -226,7 +226,7 @@ export class Acquisition implements Waiter, Receiver {
 
   #open(grant: Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">): Outcome {
     const { engine, commands } = this.#host;
-    const { name, keys, owner, ttlMs, autoRenew, patience, onEnd } = this.#request;
+    const { name, keys, owner, ttlMs, autoRenew, budget, onEnd } = this.#request;
     const { maxHoldMs, outlivesDisposal } = this.#request;
     // What its owner id was granted before still counts: it must not end with a shorter TTL.
     const longestMs = outlivesDisposal ? Math.max(ttlMs, grant.validMs) : ttlMs;
@@ -242,7 +242,7 @@ export class Acquisition implements Waiter, Receiver {
       },
     );
     if (lease !== null) return { kind: "lease", lease };
-    patience.check();
+    budget.check();
     return AGAIN; // known too late: the same owner asks again
   }
 
@@ -271,7 +271,7 @@ export class Acquisition implements Waiter, Receiver {
     // The owner id may have held the lock before, and counts on it: what we have taken over stays.
     const keeps = this.#request.mode.kind === "attach" || this.#request.outlivesDisposal;
     const untilMs = engine.clock.now() + this.#request.ttlMs + TOMBSTONE_MS;
-    engine.background(async () => {
+    engine.background.run(async () => {
       while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
         const left = await this.#leave(keeps).catch(() => null);
         if (left !== null) return;

@@ -9,7 +9,7 @@ import type { AskMode, RedisCommands } from "./protocol/commands.ts";
 import type { Inbox } from "./waiting/inbox.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import type { Owner } from "./protocol/owner_value.ts";
-import type { Patience } from "./patience.ts";
+import type { OutageBudget } from "../core/outage_budget.ts";
 import type { InboxMessage, Left } from "./protocol/replies.ts";
 import type { WaitingRooms } from "./waiting/waiting_room.ts";
 
@@ -43,7 +43,7 @@ export interface AcquisitionRequest {
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
   readonly outlivesDisposal: boolean;
-  readonly patience: Patience;
+  readonly budget: OutageBudget;
   /** The caller's own signal and disposal. */
   readonly signal: AbortSignal;
   /** The caller's own signal. */

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { Alarms } from "../core/shared_timer.ts";
+import { capabilitiesOf } from "../core/capabilities.ts";
+import { SharedTimer } from "../core/shared_timer.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AcquireOptions,
@@ -12,13 +13,14 @@ import type {
   Lease,
   LockCapabilities,
   LockSnapshot,
-  RequestOptions,
+  RequestMethod,
 } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
+import { OutageBudget } from "../core/outage_budget.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
-import { request, type RequestArguments } from "../core/request.ts";
+import { requestOn } from "../core/request.ts";
 import { checkAttachableOptions, checkName, checkOwnerId } from "../core/validate.ts";
 import { Acquisition } from "./acquisition.ts";
 import type { AcquisitionHost, Receiver } from "./acquisition_request.ts";
@@ -29,22 +31,18 @@ import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { OwnedLeases } from "./owned_leases.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
-import { Patience } from "./patience.ts";
-import type { InboxMessage, Left, QueryAnswer } from "./protocol/replies.ts";
+import {
+  classifyFailure,
+  type InboxMessage,
+  type Left,
+  type QueryAnswer,
+} from "./protocol/replies.ts";
 import { snapshotOf } from "./snapshot.ts";
 import { WaitingRooms } from "./waiting/waiting_room.ts";
 import { Warnings } from "./warnings.ts";
 
 /** What closing a connection may take in ms when releasing has used up the time of disposal. */
 const CLOSE_MS = 100;
-
-const CAPABILITIES: LockCapabilities = {
-  fifo: "global",
-  endsBy: "ttl",
-  steal: true,
-  attach: true,
-  shared: false,
-};
 
 /**
  * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server, or on a cluster of them.
@@ -78,11 +76,20 @@ const CAPABILITIES: LockCapabilities = {
  * ```
  */
 export class RedisLock implements AttachableLock {
+  /** What this strategy promises. */
+  readonly capabilities: LockCapabilities = capabilitiesOf({
+    fifo: "global",
+    endsBy: "ttl",
+    steal: true,
+    attach: true,
+  });
+  /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
+  readonly request: RequestMethod = requestOn(this, (name, options) => this.#steal(name, options));
   readonly #client: RedisClient;
   readonly #options: ReturnType<typeof readOptions>;
   /** Arming a timer of the runtime for each deadline would cost a sixth of an uncontended cycle. */
-  readonly #alarms = new Alarms(SYSTEM_CLOCK);
-  readonly #engine = new LeaseEngine(this.#alarms);
+  readonly #timer = new SharedTimer(SYSTEM_CLOCK);
+  readonly #engine = new LeaseEngine(this.#timer);
   readonly #commands: RedisCommands;
   readonly #lifetime: Lifetime;
   readonly #owned = new OwnedLeases();
@@ -131,11 +138,6 @@ export class RedisLock implements AttachableLock {
     };
   }
 
-  /** What this strategy promises. */
-  get capabilities(): LockCapabilities {
-    return CAPABILITIES;
-  }
-
   /** Waits for the lock. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     // A wait ends with a lease or rejects.
@@ -160,26 +162,6 @@ export class RedisLock implements AttachableLock {
     return await this.#take(name, { ...options, ownerId }, { kind: "attach" });
   }
 
-  /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options. */
-  request<T>(
-    name: string,
-    options: RequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
-  request<T>(name: string, ...args: RequestArguments<T>): Promise<T> {
-    return request<T>(
-      {
-        acquire: (name, options) => this.acquire(name, options),
-        tryAcquire: (name, options) => this.tryAcquire(name, options),
-        steal: (name, options) => this.#steal(name, options),
-      },
-      name,
-      args,
-    );
-  }
-
   /** Tells who holds the lock. See {@linkcode AttachableLock.query}. */
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
@@ -196,7 +178,7 @@ export class RedisLock implements AttachableLock {
       // After leaving: who has left is not told any more.
       const closed = Promise.allSettled([this.#inbox.close(), this.#client.close?.()]);
       await settledWithin(clock, closed, Math.max(endMs - clock.now(), CLOSE_MS));
-      this.#alarms.close();
+      this.#timer.close();
     });
   }
 
@@ -234,7 +216,7 @@ export class RedisLock implements AttachableLock {
         autoRenew: options.autoRenew ?? true,
         maxHoldMs: options.maxHoldMs,
         outlivesDisposal: options.outlivesDisposal ?? false,
-        patience: this.#patience(name, signal),
+        budget: this.#budget(name, signal),
         signal,
         ownSignal: options.signal,
         onWait: (info) => (events?.onWait(), options.onWait?.(info)),
@@ -260,18 +242,25 @@ export class RedisLock implements AttachableLock {
 
   async #read(name: string): Promise<QueryAnswer> {
     const keys = this.#keys(name);
-    const patience = this.#patience(name, this.#lifetime.ended);
+    const budget = this.#budget(name, this.#lifetime.ended);
     for (;;) {
       try {
-        return await patience.settle(this.#commands.query(keys), this.#lifetime.ended);
+        return await budget.settle(this.#commands.query(keys), this.#lifetime.ended);
       } catch (error) {
-        await patience.bear(error);
+        await budget.recover(error);
       }
     }
   }
 
-  #patience(name: string, signal: AbortSignal): Patience {
-    return new Patience(this.#engine.clock, name, this.#options.unavailableAfterMs, signal);
+  #budget(lockName: string, signal: AbortSignal): OutageBudget {
+    return new OutageBudget({
+      clock: this.#engine.clock,
+      service: "Redis",
+      lockName,
+      unavailableAfterMs: this.#options.unavailableAfterMs,
+      signal,
+      classify: classifyFailure,
+    });
   }
 
   /** Gives the lock back or leaves the queue. */
@@ -293,7 +282,7 @@ export class RedisLock implements AttachableLock {
     if (message.kind !== "grant") return;
     // Granted to one that has gone: hand it on.
     const { lockKey, value } = message;
-    this.#engine.background(async () => {
+    this.#engine.background.run(async () => {
       await this.#leave(lockKeys("", lockKey), value, 2 * ASK_LIFE_MS);
     });
   }

@@ -11,13 +11,14 @@ import type { QueryAnswer } from "./protocol/replies.ts";
 export function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
-  if (value === null) return { name, held: null, waiters };
-  const held = {
+  const waiterCount = waiters.length;
+  if (value === null) return { name, holders: [], waiters, waiterCount };
+  const holder = {
     ...labelled(value),
     ...(isOurs(value) ? { fencingToken } : {}),
     ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
   };
-  return { name, held, waiters };
+  return { name, holders: [holder], waiters, waiterCount };
 }
 
 function labelled(value: string): { label?: string } {

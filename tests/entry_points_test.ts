@@ -7,19 +7,19 @@ const ROOT = new URL("../", import.meta.url);
 
 /** What each entry must export, at least. */
 const EXPORTS: Record<string, string[]> = {
-  ".": ["MemoryLock", "LockError", "LeaseLostError", "LockUnavailableError", "QuorumError"],
+  ".": ["MemoryLock", "LockError", "LeaseLostError", "LockSetupError", "LockUnavailableError"],
   "./file": ["FileLock"],
   "./redis": ["RedisLock"],
   "./redis/node-redis": ["nodeRedis"],
   "./redis/ioredis": ["ioredis"],
   "./redis/deno-redis": ["denoRedis"],
   "./zookeeper": ["ZooKeeperLock"],
-  "./http": ["exclusive"],
+  "./http": ["fetchLock"],
   "./http/koa": ["koaLock"],
   "./http/fastify": ["fastifyLock"],
-  "./lock-service": ["lockRoutes"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
+  "./lock-service": ["lockRoutes"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };
 

@@ -12,7 +12,8 @@ import { makeOwnerId } from "../core/owner_id.ts";
 import { Contest } from "./recipe/lock_recipe.ts";
 import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
 import { IdleParents } from "./parents.ts";
-import { Patience, RETRY_MS } from "./patience.ts";
+import { OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
+import { classifyFailure } from "./transport/transport.ts";
 import type { Session } from "./session/session.ts";
 import type { Sessions } from "./session/sessions.ts";
 
@@ -60,14 +61,14 @@ export class Acquisitions {
     wanted: Wanted,
     wins: (contest: Contest) => Promise<boolean>,
   ): Promise<ManagedLease | null> {
-    const taken = this.patiently(wanted.name, wanted.signal, async (session, patience) => {
+    const taken = this.patiently(wanted.name, wanted.signal, async (session, budget) => {
       const { name, parent, isBrief } = wanted;
       const data = this.#data;
       const znode = new OwnZnode({ clock: this.#clock, session, parent, data, isBrief });
-      const contest = new Contest({ clock: this.#clock, name, znode, patience });
+      const contest = new Contest({ clock: this.#clock, name, znode, budget });
       try {
         if (await wins(contest)) {
-          return await this.#open(wanted, znode, patience, await contest.token());
+          return await this.#open(wanted, znode, budget, await contest.token());
         }
       } catch (error) {
         this.#abandon(znode);
@@ -77,12 +78,12 @@ export class Acquisitions {
       if (state === "unknown") this.#abandon(znode);
       return null;
     });
-    this.#options.engine.background(() => taken); // Disposal waits for what it still does.
+    this.#options.engine.background.run(() => taken); // Disposal waits for what it still does.
     return await taken;
   }
 
   /**
-   * Does something in a session, and in the next one if that ends, until patience does.
+   * Does something in a session, and in the next one if that ends, until the outage budget is used up.
    *
    * @param name The name of the lock, for errors.
    * @param signal Ends it.
@@ -92,16 +93,23 @@ export class Acquisitions {
   async patiently<T>(
     name: string,
     signal: AbortSignal,
-    attempt: (session: Session, patience: Patience) => Promise<T>,
+    attempt: (session: Session, budget: OutageBudget) => Promise<T>,
   ): Promise<T> {
     const { sessions, unavailableAfterMs } = this.#options;
-    const patience = new Patience(this.#clock, name, unavailableAfterMs, signal);
+    const budget = new OutageBudget({
+      clock: this.#clock,
+      service: "ZooKeeper",
+      lockName: name,
+      unavailableAfterMs,
+      signal,
+      classify: classifyFailure,
+    });
     for (;;) {
       try {
-        const session = await patience.ask(() => sessions.current());
-        return await attempt(session, patience);
+        const session = await budget.ask(() => sessions.current());
+        return await attempt(session, budget);
       } catch (error) {
-        await patience.bear(error);
+        await budget.recover(error);
       }
     }
   }
@@ -114,12 +122,12 @@ export class Acquisitions {
   async #open(
     { name, maxHoldMs, signal }: Wanted,
     znode: OwnZnode,
-    patience: Patience,
+    budget: OutageBudget,
     fencingToken: bigint,
   ): Promise<ManagedLease> {
     const { session } = znode;
     // A wait may have been long.
-    while (!session.isFresh) await patience.ask(() => session.prove());
+    while (!session.isFresh) await budget.ask(() => session.prove());
     signal.throwIfAborted();
     if (znode.isGone) throw ownZnodeGone();
     const { timeoutMs, validMs, proof } = session;
@@ -163,7 +171,7 @@ export class Acquisitions {
   #leave(znode: OwnZnode): Promise<ReleaseAnswer> {
     const { engine, sessions } = this.#options;
     const idle = this.#parents.left(znode.parent, this.#clock.now());
-    if (idle.length > 0) engine.background(() => this.#deleteParents(idle));
+    if (idle.length > 0) engine.background.run(() => this.#deleteParents(idle));
     // The server may keep the znodes of a session that we gave up: others need not wait for that.
     return znode.leave(() => sessions.current());
   }
@@ -172,7 +180,7 @@ export class Acquisitions {
   #abandon(znode: OwnZnode): void {
     const { engine } = this.#options;
     const { stopped } = engine;
-    engine.background(async () => {
+    engine.background.run(async () => {
       while (!stopped.aborted && (await this.#leave(znode)).state === "unknown") {
         await pause(this.#clock, RETRY_MS, stopped);
       }

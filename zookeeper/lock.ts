@@ -3,18 +3,19 @@
  *
  * @module
  */
+import { capabilitiesOf } from "../core/capabilities.ts";
 import type {
   AcquireOptions,
   DistributedLock,
   Lease,
   LockCapabilities,
   LockSnapshot,
-  RequestOptions,
+  RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
-import { request, type RequestArguments } from "../core/request.ts";
+import { requestOn } from "../core/request.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
 import { Acquisitions, type Wanted } from "./acquisitions.ts";
 import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
@@ -22,14 +23,6 @@ import { readSettings, type Settings, type ZooKeeperLockOptions } from "./option
 import { znodeName } from "./paths.ts";
 import { Sessions } from "./session/sessions.ts";
 import { readSnapshot } from "./snapshot.ts";
-
-const CAPABILITIES: LockCapabilities = {
-  fifo: "global",
-  endsBy: "session",
-  steal: false,
-  attach: false,
-  shared: false,
-};
 
 /**
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
@@ -63,6 +56,10 @@ const CAPABILITIES: LockCapabilities = {
  * ```
  */
 export class ZooKeeperLock implements DistributedLock {
+  /** What this strategy promises. */
+  readonly capabilities: LockCapabilities = capabilitiesOf({ fifo: "global", endsBy: "session" });
+  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
+  readonly request: RequestMethod = requestOn(this);
   readonly #settings: Settings;
   readonly #lifetime: Lifetime;
   readonly #engine = new LeaseEngine();
@@ -89,21 +86,12 @@ export class ZooKeeperLock implements DistributedLock {
       transport: this.#settings,
       connectTimeoutMs: unavailableAfterMs,
       rootPath,
-      onProof(sent, validMs) {
-        for (const lease of engine.leases) lease.extend(sent, validMs);
-      },
-      onOver() {
-        for (const lease of [...engine.leases]) lease.lose("session-expired");
-      },
+      onProof: (sent, validMs) => engine.extendAll(sent, validMs),
+      onOver: () => engine.loseAll("session-expired"),
     });
     const { label } = this.#lifetime;
     const sessions = this.#sessions;
     this.#acquisitions = new Acquisitions({ engine, sessions, label, unavailableAfterMs });
-  }
-
-  /** What this strategy promises. */
-  get capabilities(): LockCapabilities {
-    return CAPABILITIES;
   }
 
   /** Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}. */
@@ -127,32 +115,13 @@ export class ZooKeeperLock implements DistributedLock {
     return await this.#acquisitions.take(wanted, (contest) => contest.wins());
   }
 
-  /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options. */
-  request<T>(
-    name: string,
-    options: RequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
-  request<T>(name: string, ...args: RequestArguments<T>): Promise<T> {
-    return request<T>(
-      {
-        acquire: (name, options) => this.acquire(name, options),
-        tryAcquire: (name, options) => this.tryAcquire(name, options),
-      },
-      name,
-      args,
-    );
-  }
-
   /** Tells who holds the lock and who waits. See {@linkcode DistributedLock.query}. */
   async query(name: string): Promise<LockSnapshot> {
     const { parent, signal } = this.#want(name, {});
     return await this.#acquisitions.patiently(
       name,
       signal,
-      (session, patience) => patience.ask(() => readSnapshot(session, name, parent)),
+      (session, budget) => budget.ask(() => readSnapshot(session, name, parent)),
     );
   }
 

@@ -28,8 +28,9 @@ export async function readSnapshot(
   const [holder, ...waiters] = read.filter((znode) => znode !== null);
   return {
     name,
-    held: holder === undefined ? null : { ...labelled(holder), fencingToken: holder.czxid },
+    holders: holder === undefined ? [] : [{ ...labelled(holder), fencingToken: holder.czxid }],
     waiters: waiters.map(labelled),
+    waiterCount: waiters.length,
   };
 }
 

@@ -12,7 +12,7 @@ import { openShop } from "./shop.ts";
 
 await using shop = await openShop();
 const app = Fastify();
-await app.register(fastifyLock, { lock: shop.locks, wait: 2_000 });
+await app.register(fastifyLock, { lock: shop.locks, waitMs: 2_000 });
 
 interface OrderRoute {
   Params: { id: string };

@@ -5,7 +5,7 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
-import { exclusive } from "@holdfast/lock/http";
+import { fetchLock } from "@holdfast/lock/http";
 import { openShop } from "./shop.ts";
 
 await using shop = await openShop();
@@ -13,9 +13,9 @@ await using shop = await openShop();
 const route = new URLPattern({ pathname: "/orders/:id" });
 const idOf = ({ url }: Request) => route.exec(url)!.pathname.groups.id!;
 
-const ship = exclusive(shop.locks, {
+const ship = fetchLock(shop.locks, {
   key: (request) => `orders:${idOf(request)}`,
-  wait: 2_000, // who waits longer gets 409 and Retry-After
+  waitMs: 2_000, // who waits longer gets 409 and Retry-After
 })(async (request, lease) => {
   const { status, body } = await shop.ship(idOf(request), lease);
   return Response.json(body, { status });

@@ -14,7 +14,7 @@ const app = new Hono<HonoLockEnv>();
 
 app.post(
   "/orders/:id",
-  honoLock(shop.locks, { key: (c) => `orders:${c.req.param("id")}`, wait: 2_000 }),
+  honoLock(shop.locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
   async (c) => {
     const { status, body } = await shop.ship(c.req.param("id"), c.get("lease"));
     return c.json(body, status);

@@ -23,7 +23,7 @@ app.use(koaLock(shop.locks, {
     const order = orderOf(ctx);
     return order && `orders:${order}`; // no key, no lock
   },
-  wait: 2_000,
+  waitMs: 2_000,
 }));
 
 app.use(async (ctx) => {

@@ -13,7 +13,7 @@ export interface HoldOptions {
    *
    * @default {0}
    */
-  wait?: number;
+  waitMs?: number;
   /**
    * The status of a response when somebody else holds the lock.
    *
@@ -73,14 +73,14 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** Fills in the defaults and checks the options, so that a mistake shows when the server starts. */
 export function readSettings(options: HoldOptions): HoldSettings {
   const {
-    wait = 0,
+    waitMs = 0,
     busyStatus = 409,
     onUnavailable = "reject",
     maxHoldMs = DEFAULT_MAX_HOLD_MS,
     fencingHeader,
     onError = () => {},
   } = options;
-  checkDuration("wait", wait, 0);
+  checkDuration("waitMs", waitMs, 0);
   checkDuration("maxHoldMs", maxHoldMs);
   checkOneOf("busyStatus", busyStatus, [409, 423]);
   checkOneOf("onUnavailable", onUnavailable, ["reject", "proceed"]);
@@ -91,7 +91,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
     throw new TypeError("Cannot use 'onError' as it is not a function");
   }
   const proceeds = onUnavailable === "proceed";
-  return { waitMs: wait, busyStatus, proceeds, maxHoldMs, fencingHeader, onError };
+  return { waitMs, busyStatus, proceeds, maxHoldMs, fencingHeader, onError };
 }
 
 function checkOneOf(option: string, value: unknown, allowed: readonly unknown[]): void {

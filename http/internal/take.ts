@@ -136,7 +136,10 @@ export async function remainingMs(
   const late = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), QUERY_MS);
   });
-  const told = lock.query(name).then(({ held }) => held?.remainingMs, () => undefined);
+  const told = lock.query(name).then(
+    ({ holders: [holder] }) => holder?.remainingMs,
+    () => undefined,
+  );
   const ms = await Promise.race([told, late]);
   clearTimeout(timer);
   return ms === Infinity ? undefined : ms;
@@ -150,5 +153,5 @@ export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { name } = error;
   if (error instanceof DOMException) return name === "InvalidStateError" || name === "AbortError";
-  return name === "LockUnavailableError" || name === "QuorumError";
+  return name === "LockUnavailableError";
 }

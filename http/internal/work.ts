@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { attempt } from "../../core/promise_try.ts";
+import { promiseTry } from "../../core/promise_try.ts";
 import type { Lease } from "../../core/distributed_lock.ts";
 
 /** How work under a lease ended. */
@@ -28,7 +28,7 @@ export async function workUnder<T>(
   if (signal.aborted) return { state: "lost", error: signal.reason };
   const { promise: lost, resolve: lose } = Promise.withResolvers<Outcome<T>>();
   const onAbort = () => lose({ state: "lost", error: signal.reason });
-  const working = attempt(work).then(
+  const working = promiseTry(work).then(
     (value): Outcome<T> => ({ state: "done", value }),
     (error): Outcome<T> => ({ state: "failed", error }),
   );

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { attempt } from "../../core/promise_try.ts";
+import { promiseTry } from "../../core/promise_try.ts";
 import { type Clock, type Instant, instant } from "../../core/clock.ts";
 import type { RenewAnswer } from "../../core/grant.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
@@ -156,7 +156,7 @@ export class RedisCommands {
   /** Sends a command; a client that would wait for ever for its reply is told to drop the connection. */
   #send(command: string, args: string[], key: string): Promise<unknown> {
     const client = this.#client;
-    const reply = attempt(() => client.send(command, args, key));
+    const reply = promiseTry(() => client.send(command, args, key));
     if (client.reset === undefined) return reply;
     const cancel = this.#clock.schedule(() => client.reset?.(), this.#commandTimeoutMs);
     return reply.finally(cancel);

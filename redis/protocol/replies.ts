@@ -4,6 +4,7 @@
  * @module
  */
 import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
+import type { Failure } from "../../core/outage_budget.ts";
 
 /** Refusals that may end by themselves: the server starts, fails over, is busy or full. */
 const PASSING = new Set([
@@ -54,6 +55,16 @@ export function refusalOf(error: unknown): Refusal | null {
   const code = /^-?([A-Z]+)(?: |$)/.exec(message)?.[1];
   if (code === undefined || !(PASSING.has(code) || LASTING.has(code))) return null;
   return { code, passing: PASSING.has(code) };
+}
+
+/** Tells an outage budget what a failed command means. */
+export function classifyFailure(error: unknown): Failure {
+  const refusal = refusalOf(error);
+  if (refusal === null) {
+    return { kind: "retry", endsOutage: false, reason: "it does not answer in time" };
+  }
+  const kind = refusal.passing ? "retry" : "refused";
+  return { kind, endsOutage: false, reason: `it refuses (${refusal.code})` };
 }
 
 /** Whether the server does not know the script. */

@@ -112,7 +112,7 @@ export function exclusionSuite(harness: Harness): void {
     }
     for (const name of NAMES) assertEquals(await b.tryAcquire(name), null);
     for (const lease of leases) assertEquals(await lease.release(), true);
-    for (const name of NAMES) assertEquals((await b.query(name)).held, null);
+    for (const name of NAMES) assertEquals((await b.query(name)).holders, []);
   });
 
   behaviour(harness, "100 contenders are never two inside", async (arena) => {

@@ -55,7 +55,7 @@ export function requestSuite(harness: Harness): void {
       assertEquals(await victim.release(), false);
       lease.throwIfLost();
     });
-    assertEquals((await a.query("n")).held, null);
+    assertEquals((await a.query("n")).holders, []);
     // Nobody to steal from.
     assertEquals(await b.request("n", { steal: true }, (lease) => lease?.name), "n");
   });
@@ -77,21 +77,27 @@ export function requestSuite(harness: Harness): void {
     const noCallback = undefined as unknown as () => void;
     await assertRejects(() => lock.request("n", {}, noCallback), TypeError);
     await assertRejects(() => lock.request("n", noCallback), TypeError);
-    assertEquals((await lock.query("n")).held, null);
+    assertEquals((await lock.query("n")).holders, []);
   });
 
   behaviour(harness, "query() tells the holder and touches nothing", async (arena) => {
     const [a, b] = [await arena.client({ label: "holder" }), await arena.client()];
-    assertEquals(await b.query("n"), { name: "n", held: null, waiters: [] });
+    assertEquals(await b.query("n"), {
+      name: "n",
+      holders: [],
+      waiters: [],
+      waiterCount: 0,
+    });
     const lease = await a.acquire("n");
-    const { held } = await b.query("n");
-    assert(held !== null);
-    if (held.label !== undefined) assertEquals(held.label, "holder");
-    if (held.fencingToken !== undefined) assertEquals(held.fencingToken, lease.fencingToken);
-    if (held.remainingMs !== undefined) assert(held.remainingMs > 0);
+    const { holders } = await b.query("n");
+    assertEquals(holders.length, 1);
+    const { label, fencingToken, remainingMs } = holders[0]!;
+    if (label !== undefined) assertEquals(label, "holder");
+    if (fencingToken !== undefined) assertEquals(fencingToken, lease.fencingToken);
+    if (remainingMs !== undefined) assert(remainingMs > 0);
     lease.throwIfLost();
     assertEquals(await lease.release(), true);
-    assertEquals((await b.query("n")).held, null);
+    assertEquals((await b.query("n")).holders, []);
   });
 
   behaviour(harness, "query() shows the waiters of this instance at least", async (arena) => {

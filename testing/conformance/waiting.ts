@@ -98,7 +98,7 @@ export function waitingSuite(harness: Harness): void {
     ) {
       assert((await take().then(() => null, (error) => error)) === reason);
     }
-    assertEquals((await lock.query("n")).held, null);
+    assertEquals((await lock.query("n")).holders, []);
   });
 
   behaviour(harness, "an abort after the grant does not end the lease", async (arena) => {

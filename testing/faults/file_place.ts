@@ -24,7 +24,9 @@ export function filePlace(directory: string, names: readonly string[]): Place {
       let count = 0;
       await waitUntil("nothing is held", async () => {
         const seen = await Promise.all(names.map((name) => lock.query(name)));
-        count = seen.filter(({ held, waiters }) => held !== null || waiters.length > 0).length;
+        count = seen.filter(({ holders, waiterCount }) =>
+          holders.length > 0 || waiterCount > 0
+        ).length;
         return count === 0;
       }, boundMs).catch(() => {});
       return [{ what: "held lock files", count }];

@@ -12,7 +12,7 @@ import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
-import { exclusive } from "../../http/mod.ts";
+import { fetchLock } from "../../http/mod.ts";
 import type { Lease } from "../../mod.ts";
 import { type Answer, handle, keyOf, ROUTES, type ServerParts } from "./handler.ts";
 import { serveLambda } from "./lambda_runtime.ts";
@@ -46,7 +46,7 @@ function serveFetch(handler: (request: Request) => Response | Promise<Response>)
 // deno-lint-ignore require-await -- as the others are
 async function fetchServer(parts: ServerParts): Promise<Served> {
   const handlers = new Map(ROUTES.map(({ path, ...options }) => {
-    const wrap = exclusive(parts.lock, { ...options, key: ({ url }) => keyOf(url) });
+    const wrap = fetchLock(parts.lock, { ...options, key: ({ url }) => keyOf(url) });
     return [
       path,
       wrap(async ({ url }, lease) => toResponse(await handle(parts, url, lease))),

@@ -50,10 +50,10 @@ export interface TestRoute extends HoldOptions {
 export const ROUTES: readonly TestRoute[] = [
   { path: "/busy" },
   { path: "/locked", busyStatus: 423 },
-  { path: "/patient", wait: 60_000, fencingHeader: "Fencing-Token" },
-  { path: "/short", wait: 200 },
+  { path: "/patient", waitMs: 60_000, fencingHeader: "Fencing-Token" },
+  { path: "/short", waitMs: 200 },
   { path: "/brief", maxHoldMs: 400 },
-  { path: "/proceed", wait: 200, onUnavailable: "proceed" },
+  { path: "/proceed", waitMs: 200, onUnavailable: "proceed" },
 ];
 
 /** The key that a URL names; none without. */

@@ -10,7 +10,7 @@ import Koa from "koa";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
-import { exclusive, type ExclusiveOptions, type HoldOptions } from "../../http/mod.ts";
+import { fetchLock, type FetchLockOptions, type HoldOptions } from "../../http/mod.ts";
 import type { DistributedLock, Lease } from "../../mod.ts";
 
 /** A server that runs. */
@@ -34,8 +34,8 @@ export function fetchApi(
   respond: () => Response | Promise<Response>,
   options: HoldOptions = {},
 ): Serve {
-  const held = { ...options, key: "key" } as ExclusiveOptions;
-  return (lock) => serveFetch(exclusive(lock, held)(() => respond()));
+  const held = { ...options, key: "key" } as FetchLockOptions;
+  return (lock) => serveFetch(fetchLock(lock, held)(() => respond()));
 }
 
 /** Hono on `Deno.serve`. */

@@ -34,8 +34,8 @@ async function main({ spec, frameworks }: ServerOptions): Promise<void> {
   }
 }
 
-function summary({ name, held, waiters }: LockSnapshot): LockSummary {
-  return { name, isHeld: held !== null, waiters: waiters.length };
+function summary({ name, holders, waiterCount }: LockSnapshot): LockSummary {
+  return { name, isHeld: holders.length > 0, waiters: waiterCount };
 }
 
 // It must end by itself once all is disposed of: a timer or a socket that is left would keep it.

@@ -10,14 +10,14 @@ import Koa from "koa";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
-import { exclusive } from "../../http/mod.ts";
+import { fetchLock } from "../../http/mod.ts";
 import type { DistributedLock, Lease } from "../../mod.ts";
 
 /** Koa: its own context, and a router's with parameters. */
 export function koaTypes(locks: DistributedLock): Koa {
   const app = new Koa();
   app.use(koaLock(locks, "my-lock"));
-  app.use(koaLock(locks, { key: "my-lock", wait: 2_000 }));
+  app.use(koaLock(locks, { key: "my-lock", waitMs: 2_000 }));
   app.use(koaLock(locks, { key: (ctx) => ctx.get("x-order") || undefined }));
   app.use(koaLock(locks, { key: (ctx: Koa.Context) => ctx.request.ip }));
   app.use((ctx) => {
@@ -35,7 +35,7 @@ export function koaTypes(locks: DistributedLock): Koa {
 /** Fastify: parameters as users type them. */
 export async function fastifyTypes(locks: DistributedLock): Promise<void> {
   const app = Fastify();
-  await app.register(fastifyLock, { lock: locks, wait: 2_000, fencingHeader: "fencing-token" });
+  await app.register(fastifyLock, { lock: locks, waitMs: 2_000, fencingHeader: "fencing-token" });
   app.post("/orders", { config: { lock: "orders" } }, (request) => {
     return `done under token ${request.getDecorator<Lease>("lease").fencingToken}`;
   });
@@ -55,7 +55,7 @@ export function honoTypes(locks: DistributedLock): Hono<HonoLockEnv> {
   app.use(honoLock(locks, "my-lock"));
   app.post(
     "/orders/:id",
-    honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, wait: 2_000 }),
+    honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
     (c) => c.text(`${c.req.param("id")} done under token ${c.get("lease").fencingToken}`),
   );
   type Env = { Variables: HonoLockEnv["Variables"] & { user: string } };
@@ -70,11 +70,11 @@ export function honoTypes(locks: DistributedLock): Hono<HonoLockEnv> {
 
 /** fetch: the lease is optional only where the options say so. */
 export function fetchTypes(locks: DistributedLock): Deno.ServeHandler {
-  exclusive(locks, { key: () => undefined })((_request, lease) => {
+  fetchLock(locks, { key: () => undefined })((_request, lease) => {
     // @ts-expect-error: there may be none
     return new Response(lease.name);
   });
-  const handler = exclusive(locks, { key: ({ url }) => url })(
+  const handler = fetchLock(locks, { key: ({ url }) => url })(
     (_request, lease, info: Deno.ServeHandlerInfo) => {
       return new Response(`${lease.name} ${info.remoteAddr.transport}`);
     },

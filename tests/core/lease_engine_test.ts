@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { instant } from "../../core/clock.ts";
+import type { Lease } from "../../core/distributed_lock.ts";
 import { LeaseEngine } from "../../core/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
@@ -9,31 +10,34 @@ async function openStaggered(count: number, staggerMs: number) {
   const clock = new FakeClock();
   const engine = new LeaseEngine(clock);
   const renewedAtMs: number[] = [];
+  const leases: Lease[] = [];
   for (let i = 0; i < count; i++) {
-    engine.open({
-      name: `n${i}`,
-      ownerId: `me${i}`,
-      fencingToken: BigInt(i),
-      sent: instant(clock),
-      ttlMs: 9_000,
-      validMs: 9_000,
-      autoRenew: true,
-    }, {
-      renew: () => {
-        renewedAtMs.push(clock.now());
-        return Promise.resolve({ state: "held", validMs: 9_000 });
-      },
-      release: () => Promise.resolve({ state: "released" }),
-    });
+    leases.push(
+      engine.open({
+        name: `n${i}`,
+        ownerId: `me${i}`,
+        fencingToken: BigInt(i),
+        sent: instant(clock),
+        ttlMs: 9_000,
+        validMs: 9_000,
+        autoRenew: true,
+      }, {
+        renew: () => {
+          renewedAtMs.push(clock.now());
+          return Promise.resolve({ state: "held", validMs: 9_000 });
+        },
+        release: () => Promise.resolve({ state: "released" }),
+      })!,
+    );
     await clock.pass(staggerMs);
   }
-  return { clock, engine, renewedAtMs };
+  return { clock, engine, leases, renewedAtMs };
 }
 
 Deno.test("LeaseEngine keeps one timer for all leases and none for no lease", async () => {
-  const { clock, engine } = await openStaggered(50, 1);
+  const { clock, engine, leases } = await openStaggered(50, 1);
   assertEquals(clock.timers, 1);
-  await Promise.all(Array.from(engine.leases, (lease) => lease.release()));
+  await Promise.all(leases.map((lease) => lease.release()));
   assertEquals(clock.held, 0);
   await engine.close(1_000);
   assertEquals(clock.timers, 0);
@@ -55,9 +59,9 @@ Deno.test("LeaseEngine renews forever without drifting into a hot loop", async (
 });
 
 Deno.test("LeaseEngine.close() releases, waits for clean-ups, and stops at its bound", async () => {
-  const { clock, engine } = await openStaggered(3, 1);
+  const { clock, engine, leases } = await openStaggered(3, 1);
   let cleaned = false;
-  engine.background(() =>
+  engine.background.run(() =>
     new Promise<void>((resolve) => clock.schedule(() => (cleaned = true, resolve()), 500))
   );
   let closed = false;
@@ -67,10 +71,10 @@ Deno.test("LeaseEngine.close() releases, waits for clean-ups, and stops at its b
   await clock.pass(1);
   assert(closed && cleaned);
   await closing;
-  assertEquals([...engine.leases].length, 0);
+  for (const lease of leases) assertEquals(lease.remainingMs, 0);
 
   const stuck = await openStaggered(1, 1);
-  stuck.engine.background(() => new Promise(() => {}));
+  stuck.engine.background.run(() => new Promise(() => {}));
   const stopped = stuck.engine.close(1_000);
   await stuck.clock.pass(1_000);
   await stopped;

@@ -1,16 +1,16 @@
 import { assertEquals } from "@std/assert";
-import { Alarms } from "../../core/shared_timer.ts";
+import { SharedTimer } from "../../core/shared_timer.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
 
 function open() {
   const clock = new FakeClock();
-  const alarms = new Alarms(clock);
+  const timer = new SharedTimer(clock);
   const rung: string[] = [];
-  const set = (name: string, delayMs: number) => alarms.schedule(() => rung.push(name), delayMs);
-  return { clock, alarms, rung, set };
+  const set = (name: string, delayMs: number) => timer.schedule(() => rung.push(name), delayMs);
+  return { clock, timer, rung, set };
 }
 
-Deno.test("Alarms go off in their order, on one timer", async () => {
+Deno.test("SharedTimer go off in their order, on one timer", async () => {
   const { clock, rung, set } = open();
   set("late", 300);
   set("early", 100);
@@ -23,7 +23,7 @@ Deno.test("Alarms go off in their order, on one timer", async () => {
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("Alarms that are called off do not hold the process", async () => {
+Deno.test("SharedTimer that are called off do not hold the process", async () => {
   const { clock, rung, set } = open();
   for (let i = 0; i < 100; i++) set("never", 1_000)();
   assertEquals([clock.timers, clock.held], [1, 0]);
@@ -34,9 +34,9 @@ Deno.test("Alarms that are called off do not hold the process", async () => {
 });
 
 Deno.test("an alarm may call off another, and set one", async () => {
-  const { clock, alarms, rung, set } = open();
+  const { clock, timer, rung, set } = open();
   let cancel = () => {};
-  alarms.schedule(() => {
+  timer.schedule(() => {
     cancel();
     set("second", 50);
   }, 100);
@@ -45,10 +45,10 @@ Deno.test("an alarm may call off another, and set one", async () => {
   assertEquals(rung, ["second"]);
 });
 
-Deno.test("closing lets all alarms go off, and later ones stand alone", async () => {
-  const { clock, alarms, rung, set } = open();
+Deno.test("closing lets all timer go off, and later ones stand alone", async () => {
+  const { clock, timer, rung, set } = open();
   set("now", 60_000);
-  alarms.close();
+  timer.close();
   assertEquals(rung, ["now"]);
   assertEquals(clock.timers, 0);
   set("after", 10)();

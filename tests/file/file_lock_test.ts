@@ -59,9 +59,9 @@ Deno.test("FileLock.query() sees through a mark that a dead holder left", async 
   const spec = { strategy: "file", dir: temp.dir, label: "victim" } as const;
   await using holder = startContender(spec, { do: "hold", name: "n" });
   await within("the other process holds", holder.line());
-  assertEquals((await locks.query("n")).held?.label, "victim");
+  assertEquals((await locks.query("n")).holders[0]?.label, "victim");
   holder.kill("SIGKILL");
-  await waitUntil("the lock is free", async () => (await locks.query("n")).held === null);
+  await waitUntil("the lock is free", async () => (await locks.query("n")).holders.length === 0);
   assert((await Deno.readTextFile(lockPath(temp.dir, "n"))).slice(21, 22) === "-");
 });
 

@@ -1,6 +1,6 @@
 /** When the lock is given back, and what of the body arrives, for bodies of all kinds. */
 import { assertEquals, assertRejects } from "@std/assert";
-import { exclusive } from "../../http/mod.ts";
+import { fetchLock } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
 const encoder = new TextEncoder();
@@ -9,11 +9,11 @@ const encoder = new TextEncoder();
 async function send(make: () => BodyInit | null): Promise<[isHeld: boolean, Response]> {
   const locks = new MemoryLock();
   const init = { status: 201, headers: { "content-type": "text/x-test" } };
-  const handler = exclusive(locks, { key: "n" })(() => new Response(make(), init));
+  const handler = fetchLock(locks, { key: "n" })(() => new Response(make(), init));
   const response = await handler(new Request("http://localhost/"));
   assertEquals([response.status, response.headers.get("content-type")], [201, "text/x-test"]);
-  const { held } = await locks.query("n");
-  return [held !== null, response];
+  const { holders } = await locks.query("n");
+  return [holders.length > 0, response];
 }
 
 /** A stream of these chunks; each comes after so many turns of the event loop. */
@@ -47,7 +47,7 @@ Deno.test("a response that is there as a whole holds no lock, and has a length",
   assertEquals((await send(() => "text"))[0], false);
   assertEquals((await send(() => null))[0], false);
   assertEquals((await send(() => ""))[0], false);
-  const handler = exclusive(new MemoryLock(), { key: "n" })(() => new Response("text"));
+  const handler = fetchLock(new MemoryLock(), { key: "n" })(() => new Response("text"));
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (r) => handler(r));
   const response = await fetch(`http://127.0.0.1:${server.addr.port}`);
   assertEquals([response.headers.get("content-length"), await response.text()], ["4", "text"]);
@@ -98,8 +98,8 @@ Deno.test("fetch: what is no response, or has a body in use, fails and gives the
     return response;
   };
   for (const respond of [() => undefined as unknown as Response, used]) {
-    const handler = exclusive(locks, { key: "n", fencingHeader: "Fencing-Token" })(respond);
+    const handler = fetchLock(locks, { key: "n", fencingHeader: "Fencing-Token" })(respond);
     await assertRejects(() => handler(new Request("http://localhost/")), TypeError);
-    assertEquals((await locks.query("n")).held, null);
+    assertEquals((await locks.query("n")).holders, []);
   }
 });

@@ -27,7 +27,7 @@ Deno.test("one invocation at a time is in the handler, over three instances with
     const held: { token: bigint; held: [number, number] }[] = [];
     await Promise.all(stage.instances.map(async (instance) => {
       for (let i = 0; i < 15; i++) {
-        const { ok, value } = await instance.invoke({ key: "k", options: { wait: 50_000 } });
+        const { ok, value } = await instance.invoke({ key: "k", options: { waitMs: 50_000 } });
         assert(ok);
         held.push({ token: BigInt(value.token), held: value.held });
       }
@@ -58,7 +58,7 @@ Deno.test("files: busy, thrown, killed and out of time", async () => {
     first.invoke({ id: "b", key: "k", mode: "gate" });
     await first.report("b", "entered");
     first.kill("SIGKILL");
-    assert((await second.invoke({ key: "k", options: { wait: 20_000 } })).ok);
+    assert((await second.invoke({ key: "k", options: { waitMs: 20_000 } })).ok);
   }
 });
 
@@ -76,6 +76,6 @@ Deno.test("files: an instance that is frozen beyond its invocation knows, and gi
   const { throws, aborted } = await frozen.report("a", "left");
   assertEquals([throws, aborted], ["LeaseLostError", true]);
   assertEquals((await reply).value.reason, "lease-lost");
-  const next = await other.invoke({ key: "k", options: { wait: 20_000 } });
+  const next = await other.invoke({ key: "k", options: { waitMs: 20_000 } });
   assert(BigInt(next.value.token) > BigInt(token!));
 });

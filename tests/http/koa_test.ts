@@ -40,14 +40,14 @@ Deno.test("koa: ctx.respond = false holds the lock until the response is ended b
     ctx.respond = false;
     ctx.res.statusCode = 200;
     setTimeout(async () => {
-      held.push((await locks.query("key")).held !== null);
+      held.push((await locks.query("key")).holders.length > 0);
       ctx.res.end("by hand");
     }, 20);
   });
   await using server = await serve(app);
   for (let i = 0; i < 3; i++) assertEquals(await ask(server.url), [200, "by hand"]);
   assertEquals(held, [true, true, true]);
-  assertEquals((await locks.query("key")).held, null);
+  assertEquals((await locks.query("key")).holders, []);
 });
 
 Deno.test("koa: outer middleware that answers an error holds the lock until then", async () => {
@@ -67,7 +67,7 @@ Deno.test("koa: outer middleware that answers an error holds the lock until then
   });
   await using server = await serve(app);
   for (let i = 0; i < 3; i++) assertEquals(await ask(server.url), [418, "failed"]);
-  await waitUntil("the lock is free", async () => (await locks.query("key")).held === null);
+  await waitUntil("the lock is free", async () => (await locks.query("key")).holders.length === 0);
 });
 
 Deno.test("koa: a second lock for another key, around the first", async () => {
@@ -77,11 +77,11 @@ Deno.test("koa: a second lock for another key, around the first", async () => {
   app.use(koaLock(locks, "inner"));
   app.use(async (ctx) => {
     const names = await Promise.all(["outer", "inner"].map((name) => locks.query(name)));
-    ctx.body = JSON.stringify(names.map(({ held }) => held !== null));
+    ctx.body = JSON.stringify(names.map(({ holders }) => holders.length > 0));
   });
   await using server = await serve(app);
   for (let i = 0; i < 3; i++) assertEquals(await ask(server.url), [200, "[true,true]"]);
-  for (const name of ["outer", "inner"]) assertEquals((await locks.query(name)).held, null);
+  for (const name of ["outer", "inner"]) assertEquals((await locks.query(name)).holders, []);
 });
 
 Deno.test("koa: a response that is written by hand breaks off if its lease is lost", async () => {
@@ -98,7 +98,7 @@ Deno.test("koa: a response that is written by hand breaks off if its lease is lo
   });
   await using server = await serve(app);
   for (const path of ["/awaits", "/returns"]) await assertRejects(() => ask(server.url + path));
-  assertEquals((await locks.query("key")).held, null);
+  assertEquals((await locks.query("key")).holders, []);
 });
 
 Deno.test("koa: a lease that is lost after the handler, before Koa responds: 503", async () => {
@@ -146,7 +146,7 @@ Deno.test("koa: a client that goes away while it waits is a 499", async () => {
     await next();
     statuses.push(ctx.status);
   });
-  app.use(koaLock(locks, { key: "key", wait: 60_000 }));
+  app.use(koaLock(locks, { key: "key", waitMs: 60_000 }));
   await using server = await serve(app);
   const controller = new AbortController();
   const asking = ask(server.url, { signal: controller.signal });

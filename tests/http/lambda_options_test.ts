@@ -14,7 +14,7 @@ Deno.test("lambdaLock() refuses bad options when the function starts", async () 
   await using lock = new MemoryLock();
   const make = (options: object) => () => lambdaLock(lock, { key: "k", ...options });
   assertThrows(make({ key: 1 }), TypeError, "'key'");
-  assertThrows(make({ wait: -1 }), RangeError, "'wait'");
+  assertThrows(make({ waitMs: -1 }), RangeError, "'waitMs'");
   assertThrows(make({ marginMs: "x" }), TypeError, "'marginMs'");
   assertThrows(make({ marginMs: -1 }), RangeError, "'marginMs'");
   assertThrows(make({ ttlMs: 1 }), RangeError, "'ttlMs'");
@@ -58,7 +58,7 @@ Deno.test("an invocation ends when its lock was given back, not before", async (
   assert(!hasEnded);
   open();
   assertEquals(await ended, "done");
-  assertEquals((await inner.query("k")).held, null);
+  assertEquals((await inner.query("k")).holders, []);
 });
 
 Deno.test("whatever the runtime says of the remaining time, an invocation ends in order", async () => {
@@ -84,7 +84,7 @@ Deno.test("whatever the runtime says of the remaining time, an invocation ends i
     for (const none of [undefined, null, {}, { getRemainingTimeInMillis: 1 }]) {
       await assertRejects(() => handler({}, none as never), TypeError, "Lambda's context");
     }
-    assertEquals((await lock.query("k")).held, null);
+    assertEquals((await lock.query("k")).holders, []);
   }
 });
 
@@ -99,7 +99,7 @@ Deno.test("a retryable error tells what is behind it", async () => {
   const holder = make(60_000)({}, context);
   const busy = await assertRejects(() => make(60_000)({}, context), RetryableLockError);
   assertEquals(busy.reason, "busy");
-  assert(Number.isInteger(busy.retryAfterMs), "it can be the 'wait' of another try");
+  assert(Number.isInteger(busy.retryAfterMs), "it can be the 'waitMs' of another try");
   assert(!("cause" in busy), "somebody else holds it: there is nothing behind that");
   open();
   await holder;

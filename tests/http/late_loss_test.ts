@@ -75,7 +75,10 @@ async function withServer(
   const server = await serve(locks);
   try {
     await test(server.url);
-    await waitUntil("the lock is free", async () => (await locks.query("key")).held === null);
+    await waitUntil(
+      "the lock is free",
+      async () => (await locks.query("key")).holders.length === 0,
+    );
   } finally {
     await server.stop();
   }

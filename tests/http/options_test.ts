@@ -7,7 +7,7 @@ import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
-import { exclusive, type HoldOptions } from "../../http/mod.ts";
+import { fetchLock, type HoldOptions } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
 type ErrorClass = typeof TypeError | typeof RangeError;
@@ -15,10 +15,10 @@ type ErrorClass = typeof TypeError | typeof RangeError;
 const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] = [
   [{ key: 42 }, TypeError],
   [{ key: undefined }, TypeError],
-  [{ wait: -1 }, RangeError],
-  [{ wait: 1.5 }, RangeError],
-  [{ wait: Infinity }, RangeError],
-  [{ wait: "2s" }, TypeError],
+  [{ waitMs: -1 }, RangeError],
+  [{ waitMs: 1.5 }, RangeError],
+  [{ waitMs: Infinity }, RangeError],
+  [{ waitMs: "2s" }, TypeError],
   [{ maxHoldMs: 0 }, RangeError],
   [{ maxHoldMs: 2 ** 31 }, RangeError],
   [{ busyStatus: 200 }, TypeError],
@@ -31,7 +31,7 @@ Deno.test("http: bad options are found when the server starts", async (t) => {
   await using locks = new MemoryLock();
   type Options = HoldOptions & { key: string };
   const wraps: Record<string, (options: Options) => unknown> = {
-    fetch: (options) => exclusive(locks, { ...options, onUnavailable: options.onUnavailable! }),
+    fetch: (options) => fetchLock(locks, { ...options, onUnavailable: options.onUnavailable! }),
     koa: (options) => koaLock(locks, options),
     hono: (options) => honoLock(locks, options),
     lambda: (options) => lambdaLock(locks, options),
@@ -79,7 +79,7 @@ Deno.test("http: Fastify refuses bad options of the plugin and of a route", asyn
 Deno.test("http: a key that no lock can have is a 400, one that is no string is a bug", async () => {
   await using locks = new MemoryLock();
   const request = new Request("http://localhost/");
-  const run = (key: string) => exclusive(locks, { key: () => key })(() => new Response())(request);
+  const run = (key: string) => fetchLock(locks, { key: () => key })(() => new Response())(request);
   for (const key of ["", "\ud800", "x".repeat(1_001)]) {
     const response = await run(key);
     assertEquals(response.status, 400);
@@ -90,7 +90,7 @@ Deno.test("http: a key that no lock can have is a 400, one that is no string is 
   for (const key of [42, null, {}]) {
     await assertRejects(() => run(key as unknown as string), TypeError);
   }
-  const failing = exclusive(locks, {
+  const failing = fetchLock(locks, {
     key: () => {
       throw new RangeError("A bug");
     },
@@ -100,17 +100,17 @@ Deno.test("http: a key that no lock can have is a 400, one that is no string is 
 
 Deno.test("http: an error of the handler is the handler's, a RangeError too", async () => {
   await using locks = new MemoryLock();
-  const handler = exclusive(locks, { key: "key" })(() => {
+  const handler = fetchLock(locks, { key: "key" })(() => {
     throw new RangeError("Out of range");
   });
   await assertRejects(() => handler(new Request("http://localhost/")), RangeError, "Out of range");
-  assertEquals((await locks.query("key")).held, null);
+  assertEquals((await locks.query("key")).holders, []);
 });
 
 Deno.test("http: Retry-After is what the holder has left", async () => {
   await using locks = new MemoryLock();
   await using _lease = await locks.acquire("key", { maxHoldMs: 120_000 });
-  const handler = exclusive(locks, { key: "key" })(() => new Response());
+  const handler = fetchLock(locks, { key: "key" })(() => new Response());
   const response = await handler(new Request("http://localhost/"));
   const seconds = Number(response.headers.get("retry-after"));
   assert(seconds > 60 && seconds <= 120, `${seconds}`);

@@ -27,7 +27,7 @@ async function ranOut(redis: RedisServer, key: string): Promise<void> {
 
 /** A handler at work under the lock, which will write when its gate is opened. */
 async function work(instance: Instance, key: string, id: string, timeoutMs = 60_000) {
-  const options = { ttlMs: TTL_MS, wait: 20_000 };
+  const options = { ttlMs: TTL_MS, waitMs: 20_000 };
   const reply = instance.invoke({ id, key, mode: "write", options }, timeoutMs);
   const { token, killedAtMs } = await instance.report(id, "entered");
   return { reply, token: BigInt(token!), killedAtMs: killedAtMs! };
@@ -73,7 +73,7 @@ Deno.test("an instance that was frozen between invocations works, with its conne
       const key = `${client} ${form}`;
       // It has waited, and so has subscribed.
       const before = await work(other, key, "before");
-      const waits = frozen.invoke({ key, options: { wait: 20_000 } });
+      const waits = frozen.invoke({ key, options: { waitMs: 20_000 } });
       await waitUntil("it waits", async () => {
         return await redis.command("ZCARD", `holdfast:{l:${key}}:q:l:${key}`) === 1;
       });
@@ -83,7 +83,7 @@ Deno.test("an instance that was frozen between invocations works, with its conne
       await redis.command("CLIENT", "KILL", "TYPE", "pubsub");
       await redis.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
       const meanwhile = await work(other, key, "meanwhile");
-      const queued = frozen.invoke({ key, options: { wait: 20_000 } });
+      const queued = frozen.invoke({ key, options: { waitMs: 20_000 } });
       await waitUntil(
         "longer than a TTL",
         () => Date.now() > meanwhile.killedAtMs - 60_000 + TTL_MS + 200,
@@ -108,7 +108,7 @@ Deno.test("the lock of a killed instance is free before its invocation would hav
     await using killed = await startInstance(placeOn(redis), form);
     await using other = await startInstance(placeOn(redis), form);
     const first = await work(killed, form, "first", 4_000);
-    const next = other.invoke({ key: form, options: { wait: 30_000 } });
+    const next = other.invoke({ key: form, options: { waitMs: 30_000 } });
     await waitUntil("it is renewed", () => Date.now() > first.killedAtMs - 4_000 + 2 * TTL_MS);
     killed.kill("SIGKILL");
     const remainingMs = first.killedAtMs - Date.now();

@@ -53,7 +53,7 @@ Deno.test("one invocation at a time is in the handler, over three instances on R
   const invoke = async (instance: Instance, form: LockForm) => {
     const replies: Reply[] = [];
     for (let i = 0; i < 15; i++) {
-      replies.push(await instance.invoke({ key: "k", form, options: { wait: 50_000 } }));
+      replies.push(await instance.invoke({ key: "k", form, options: { waitMs: 50_000 } }));
     }
     return replies;
   };
@@ -106,14 +106,17 @@ Deno.test("a wait ends with the invocation's time, and a lock that is granted in
   const { command } = stage.redis;
   for (const form of FORMS) {
     const holder = await hold(first, form, form);
-    const wait = { wait: 60_000, ttlMs: 60_000 };
+    const waiting = { waitMs: 60_000, ttlMs: 60_000 };
     const startMs = Date.now();
     const event = { ...GATEWAY_2, key: form, form };
-    const refused = await second.invoke({ ...event, options: { ...wait, marginMs: 1_500 } }, 2_000);
+    const refused = await second.invoke(
+      { ...event, options: { ...waiting, marginMs: 1_500 } },
+      2_000,
+    );
     assertEquals(refused.value.statusCode, 409);
     assert(Date.now() - startMs < 2_000, "it is told in time");
     const id = `waiter ${form}`;
-    const options = { ...wait, marginMs: 200 };
+    const options = { ...waiting, marginMs: 200 };
     const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
     await waitUntil("it waits", async () => {
       const waiters = await command("ZCARD", `holdfast:{${PREFIX}${form}}:q:${PREFIX}${form}`);
@@ -208,7 +211,7 @@ Deno.test("the lock is free when the response is out, and nothing is left open",
     "factory",
   );
   const holder = await hold(other, "k", "factory");
-  const waiting = instance.invoke({ key: "k", form: "factory", options: { wait: 30_000 } });
+  const waiting = instance.invoke({ key: "k", form: "factory", options: { waitMs: 30_000 } });
   await waitUntil(
     "it waits",
     async () => await redis.command("PUBSUB", "CHANNELS").then(String) !== "",

@@ -19,7 +19,7 @@ Deno.test("an instance does with what Node 22 has: it waits, renews, gives back"
       "factory",
       "../../testing/http/lambda_instance_node22.ts",
     );
-    const options = { wait: 30_000, ttlMs: 400 };
+    const options = { waitMs: 30_000, ttlMs: 400 };
     const first = instance.invoke({ id: client, key: "k", mode: "gate" });
     await instance.report(client, "entered");
     const second = other.invoke({ key: "k", options });

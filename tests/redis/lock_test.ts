@@ -67,7 +67,12 @@ Deno.test("RedisLock and a plain SET NX PX exclude each other", async () => {
   // Without an expiry: never waited for as if it had one, and never forever once it is gone.
   assertEquals(await redis.server.command("SET", "n", "foreign", "NX"), "OK");
   assertEquals(await lock.tryAcquire("n"), null);
-  assertEquals(await lock.query("n"), { name: "n", held: {}, waiters: [] });
+  assertEquals(await lock.query("n"), {
+    name: "n",
+    holders: [{}],
+    waiters: [],
+    waiterCount: 0,
+  });
   const wait = lock.acquire("n");
   await pause(100);
   await redis.server.command("DEL", "n");
@@ -114,7 +119,7 @@ Deno.test("RedisLock lets go of a lease that outlives its disposal, for a later 
   await a[Symbol.asyncDispose]();
   assertEquals([first.remainingMs, signal.aborted], [0, false]);
   assertEquals(await first.release(), false);
-  assertEquals((await b.query("freed")).held, null);
+  assertEquals((await b.query("freed")).holders, []);
   assertEquals(await b.tryAcquire("kept"), null);
   const again = await b.attach("kept", "job-7");
   assert(again !== null && again.fencingToken > first.fencingToken);

@@ -154,7 +154,12 @@ Deno.test("query() tells holder and waiters in order, and touches nothing", asyn
   await using a = open("Älter");
   await using b = open("b");
   await using c = open("c");
-  assertEquals(await c.query("n"), { name: "n", held: null, waiters: [] });
+  assertEquals(await c.query("n"), {
+    name: "n",
+    holders: [],
+    waiters: [],
+    waiterCount: 0,
+  });
   await observing(server.connectString, async (observer) => {
     assertEquals(await observer.exists(rootPath), false);
   });
@@ -162,12 +167,13 @@ Deno.test("query() tells holder and waiters in order, and touches nothing", asyn
   const waits = [await waiter(b, "n"), await waiter(c, "n")];
   assertEquals(await c.query("n"), {
     name: "n",
-    held: { label: "Älter", fencingToken: lease.fencingToken },
+    holders: [{ label: "Älter", fencingToken: lease.fencingToken }],
     waiters: [{ label: "b" }, { label: "c" }],
+    waiterCount: 2,
   });
   await lease.release();
   const second = await waits[0]!.lease;
-  assertEquals((await a.query("n")).held, { label: "b", fencingToken: second.fencingToken });
+  assertEquals((await a.query("n")).holders, [{ label: "b", fencingToken: second.fencingToken }]);
   await second.release();
   await (await waits[1]!.lease).release();
 });

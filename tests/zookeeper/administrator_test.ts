@@ -140,7 +140,7 @@ Deno.test("the next in line is deleted together with the holder: nobody is grant
       const lease = await third.lease;
       await waitUntil("the holder is told", () => holder.signal.aborted);
       const snapshot = await locks.query("n");
-      assertEquals(snapshot.held?.fencingToken, lease.fencingToken);
+      assertEquals(snapshot.holders[0]?.fencingToken, lease.fencingToken);
       // It lost its place and came again behind the third; or it was the first for a moment, and was told.
       const early: Lease[] = [];
       second.lease.then((lease) => early.push(lease));

@@ -9,7 +9,7 @@ import { abortable } from "../../core/abort.ts";
 import { type Clock, pause } from "../../core/clock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import { type OwnZnode, ownZnodeGone } from "./own_znode.ts";
-import type { Patience } from "../patience.ts";
+import type { OutageBudget } from "../../core/outage_budget.ts";
 import { type Contender, isBrief, isOrderKnown, type Standing, standingOf } from "./order.ts";
 import { type Children, hasCode, type WatchEvent, type Znode } from "../transport/transport.ts";
 
@@ -22,7 +22,7 @@ export interface ContestOptions {
   /** The name of the lock, for errors. */
   readonly name: string;
   readonly znode: OwnZnode;
-  readonly patience: Patience;
+  readonly budget: OutageBudget;
 }
 
 /** A listing, and the connection that it came by. */
@@ -66,13 +66,13 @@ export class Contest {
    * @returns Where our znode stands; nobody ahead means that the lock is ours.
    */
   async enter(): Promise<Standing> {
-    const { znode, patience } = this.#options;
+    const { znode, budget } = this.#options;
     for (;;) {
       const creating = znode.create();
       const listing = this.#list();
       listing.catch(() => {}); // The answer to the create decides.
       try {
-        await abortable(creating, patience.signal);
+        await abortable(creating, budget.signal);
         return await this.#look(listing);
       } catch (error) {
         if (znode.name !== null) throw error;
@@ -90,7 +90,7 @@ export class Contest {
    * @returns Where it stands now.
    */
   async next({ own, ahead, waiters }: Standing): Promise<Standing> {
-    const { znode, patience } = this.#options;
+    const { znode, budget } = this.#options;
     const { session } = znode;
     const before = `${znode.parent}/${ahead.at(-1)!.name}`;
     const wake = new Wake();
@@ -100,7 +100,7 @@ export class Contest {
     try {
       const [predecessor] = await Promise.all([
         this.#watch(before, watcher),
-        patience.ask(() => znode.watch()),
+        budget.ask(() => znode.watch()),
       ]);
       if (predecessor !== null) await this.#sleep(wake);
     } finally {
@@ -135,7 +135,7 @@ export class Contest {
 
   /** Whether somebody who does not wait goes while still too young to be taken for the holder. */
   async #goes({ name }: Contender, enteredMs: number): Promise<boolean> {
-    const { clock, znode, patience } = this.#options;
+    const { clock, znode, budget } = this.#options;
     const path = `${znode.parent}/${name}`;
     const wake = new Wake();
     const watcher = () => wake.up(false);
@@ -143,13 +143,13 @@ export class Contest {
     try {
       const [first] = await Promise.all([
         this.#watch(path, watcher),
-        patience.ask(() => znode.watch()),
+        budget.ask(() => znode.watch()),
       ]);
       if (first === null) return true;
       const olderMs = Math.max(0, znode.madeMs! - first.madeMs);
       const leftMs = BRIEF_MS - olderMs - (clock.now() - enteredMs);
-      if (leftMs > 0) await pause(clock, leftMs, AbortSignal.any([wake.signal, patience.signal]));
-      patience.signal.throwIfAborted();
+      if (leftMs > 0) await pause(clock, leftMs, AbortSignal.any([wake.signal, budget.signal]));
+      budget.signal.throwIfAborted();
       return wake.signal.aborted;
     } finally {
       stop();
@@ -163,17 +163,17 @@ export class Contest {
    * right behind our create. That is greater than all tokens before, and less than all that follow.)
    */
   async token(): Promise<bigint> {
-    const { znode, patience } = this.#options;
-    if (znode.czxid === null && this.#token === null) await patience.ask(() => znode.watch());
+    const { znode, budget } = this.#options;
+    if (znode.czxid === null && this.#token === null) await budget.ask(() => znode.watch());
     return znode.czxid ?? this.#token!;
   }
 
   /** The create failed: makes it possible, or finds out whether it was executed all the same. */
   async #mend(error: unknown): Promise<void> {
-    const { znode, patience } = this.#options;
+    const { znode, budget } = this.#options;
     const { session } = znode;
-    if (hasCode(error, "NO_NODE")) await patience.ask(() => session.makePath(znode.parent));
-    else if (znode.isDoubtful && !session.isOver) await patience.ask(() => znode.settleDoubt());
+    if (hasCode(error, "NO_NODE")) await budget.ask(() => session.makePath(znode.parent));
+    else if (znode.isDoubtful && !session.isOver) await budget.ask(() => znode.settleDoubt());
     else throw error;
   }
 
@@ -185,9 +185,9 @@ export class Contest {
 
   /** Where we stand, by the listing under way or another one. */
   async #look(listing?: Promise<Listing>): Promise<Standing> {
-    const { znode, patience } = this.#options;
+    const { znode, budget } = this.#options;
     let given = listing;
-    const { children, epoch } = await patience.ask(() => {
+    const { children, epoch } = await budget.ask(() => {
       const next = given ?? this.#list();
       given = undefined;
       return next;
@@ -204,9 +204,9 @@ export class Contest {
 
   /** Watches a znode; `null` if it is gone. `exists` would leave a watch on one that is gone. */
   async #watch(path: string, watcher: (event: WatchEvent) => void): Promise<Znode | null> {
-    const { znode, patience } = this.#options;
+    const { znode, budget } = this.#options;
     try {
-      return await patience.ask(() => znode.session.get(path, watcher));
+      return await budget.ask(() => znode.session.get(path, watcher));
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return null;
       throw error;
@@ -215,13 +215,13 @@ export class Contest {
 
   /** Sleeps, but looks now and then whether the server is alive: the client package does not. */
   async #sleep(wake: Wake): Promise<void> {
-    const { clock, znode: { session }, patience } = this.#options;
-    const signal = AbortSignal.any([wake.signal, patience.signal]);
+    const { clock, znode: { session }, budget } = this.#options;
+    const signal = AbortSignal.any([wake.signal, budget.signal]);
     while (!signal.aborted) {
       await pause(clock, session.pingEveryMs, signal);
-      if (!signal.aborted) await patience.ask(() => session.ping());
+      if (!signal.aborted) await budget.ask(() => session.ping());
     }
-    patience.signal.throwIfAborted();
+    budget.signal.throwIfAborted();
   }
 
   #outOfNumbers(): LockUnavailableError {

@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { Failure } from "../../core/outage_budget.ts";
 import type { ServerAddress } from "../paths.ts";
 
 /** What went wrong with a request. */
@@ -97,6 +98,18 @@ export class ZooKeeperError extends Error {
  */
 export function hasCode(error: unknown, code: ZooKeeperErrorCode): boolean {
   return error instanceof ZooKeeperError && error.code === code;
+}
+
+/** Errors that a retry in the same session cannot fix: the caller starts over. */
+const RESTART: ReadonlySet<ZooKeeperErrorCode> = new Set(["SESSION_OVER", "OWN_ZNODE_GONE"]);
+
+/** Tells an outage budget what a failed request means. */
+export function classifyFailure(error: unknown): Failure {
+  if (!(error instanceof ZooKeeperError)) return { kind: "foreign", endsOutage: false, reason: "" };
+  const { code, isAnswer: endsOutage, isPassing } = error;
+  if (!isPassing) return { kind: "refused", endsOutage, reason: `it refuses (${code})` };
+  const kind = RESTART.has(code) ? "restart" : "retry";
+  return { kind, endsOutage, reason: `it does not answer in time (${code})` };
 }
 
 /** The children of a znode. */

@@ -1,11 +1,15 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../../core/errors.ts";
+import { OutageBudget } from "../../../core/outage_budget.ts";
 import { Contest } from "../../../zookeeper/recipe/lock_recipe.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
-import { Patience } from "../../../zookeeper/patience.ts";
 import { MAX_SEQUENCE } from "../../../zookeeper/recipe/order.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../../zookeeper/transport/transport.ts";
+import {
+  classifyFailure,
+  ZooKeeperError,
+  type ZooKeeperErrorCode,
+} from "../../../zookeeper/transport/transport.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,
@@ -35,8 +39,15 @@ function newContest(tree: FakeTree, isBrief = false) {
   });
   const abort = new AbortController();
   const znode = new OwnZnode({ clock, session, parent: PARENT, data: new Uint8Array(), isBrief });
-  const patience = new Patience(clock, "n", 5_000, abort.signal);
-  const contest = new Contest({ clock, name: "n", znode, patience });
+  const budget = new OutageBudget({
+    clock,
+    service: "ZooKeeper",
+    lockName: "n",
+    unavailableAfterMs: 5_000,
+    signal: abort.signal,
+    classify: classifyFailure,
+  });
+  const contest = new Contest({ clock, name: "n", znode, budget });
   return { clock, transport, session, znode, contest, abort };
 }
 

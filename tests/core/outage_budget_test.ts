@@ -1,0 +1,102 @@
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { LockUnavailableError } from "../../core/errors.ts";
+import { type Failure, OutageBudget } from "../../core/outage_budget.ts";
+import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
+
+class ServiceError extends Error {
+  readonly failure: Failure;
+
+  constructor(kind: Failure["kind"], endsOutage = false) {
+    super(kind);
+    this.failure = { kind, endsOutage, reason: `it is ${kind}` };
+  }
+}
+
+function classify(error: unknown): Failure {
+  if (error instanceof ServiceError) return error.failure;
+  return { kind: "foreign", endsOutage: false, reason: "" };
+}
+
+function open(signal = new AbortController().signal) {
+  const clock = new FakeClock();
+  const options = { clock, service: "Redis", lockName: "n", unavailableAfterMs: 1_000 };
+  return { clock, budget: new OutageBudget({ ...options, signal, classify }) };
+}
+
+Deno.test("OutageBudget.ask() repeats a request until it is answered", async () => {
+  const { clock, budget } = open();
+  let calls = 0;
+  const answer = budget.ask(() =>
+    ++calls < 3 ? Promise.reject(new ServiceError("retry")) : Promise.resolve("yes")
+  );
+  await clock.pass(200);
+  assertEquals([await answer, calls], ["yes", 3]);
+});
+
+Deno.test("OutageBudget.ask() gives up when the outage lasts too long", async () => {
+  const { clock, budget } = open();
+  const refused = assertRejects(
+    () => budget.ask(() => Promise.reject(new ServiceError("retry"))),
+    LockUnavailableError,
+  );
+  await clock.pass(1_100);
+  const error = await refused;
+  assertStringIncludes(error.message, 'Redis for the lock "n": it is retry');
+  assertEquals(error.lockName, "n");
+});
+
+Deno.test("OutageBudget.ask() counts an outage from the request that got no answer", async () => {
+  const { clock, budget } = open();
+  await clock.pass(5_000); // a long wait in a queue is no outage
+  let calls = 0;
+  const answer = budget.ask(() =>
+    ++calls === 1 ? Promise.reject(new ServiceError("retry")) : Promise.resolve("yes")
+  );
+  await clock.pass(100);
+  assertEquals(await answer, "yes");
+});
+
+Deno.test("OutageBudget.ask() passes on what a retry cannot fix", async () => {
+  const { budget } = open();
+  for (const kind of ["restart", "refused", "foreign"] as const) {
+    const failure = new ServiceError(kind);
+    const error = await assertRejects(() => budget.ask(() => Promise.reject(failure)));
+    assertEquals(error, failure);
+  }
+});
+
+Deno.test("OutageBudget.recover() pauses, and rejects when a retry is useless", async () => {
+  const { clock, budget } = open();
+  const paused = budget.recover(new ServiceError("restart"));
+  await clock.pass(50);
+  await paused;
+  await assertRejects(() => budget.recover(new ServiceError("refused")), LockUnavailableError);
+  const mistake = new TypeError("a mistake in a program");
+  assertEquals(await assertRejects(() => budget.recover(mistake)), mistake);
+});
+
+Deno.test("OutageBudget.settle() bounds the wait for one answer by the rest of the budget", async () => {
+  const { clock, budget } = open();
+  const first = assertRejects(() => budget.settle(new Promise(() => {})), Error, "No answer");
+  await clock.pass(1_000);
+  await first;
+  budget.answered();
+  let isOver = false;
+  const second = budget.settle(new Promise(() => {})).catch(() => isOver = true);
+  await clock.pass(999);
+  await settle();
+  assertEquals(isOver, false);
+  await clock.pass(1);
+  await second;
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("OutageBudget rejects with the signal's reason", async () => {
+  const controller = new AbortController();
+  const { budget } = open(controller.signal);
+  const asked = budget.ask(() => new Promise(() => {}));
+  controller.abort("no longer wanted");
+  assertEquals(await asked.catch((reason) => reason), "no longer wanted");
+  const settled = budget.settle(new Promise(() => {}), controller.signal);
+  assertEquals(await settled.catch((reason) => reason), "no longer wanted");
+});
