@@ -4,10 +4,10 @@
  * @module
  */
 
-/** The outcome of `promise`, or a rejection with `signal.reason` if that aborts first. */
+/** Resolves or rejects as `promise` does, or rejects with `signal.reason` if that aborts first. */
 export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
-    promise.then(undefined, () => {}); // nobody else hears it
+    promise.then(undefined, () => {}); // otherwise its rejection would be unhandled
     throw signal.reason;
   }
   const { promise: aborted, reject } = Promise.withResolvers<never>();

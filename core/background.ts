@@ -1,16 +1,16 @@
 /**
- * Work that outlives the call that caused it: clean-ups.
+ * Work that outlives the call that started it: clean-ups.
  *
  * @module
  */
 
-/** Keeps track of background work, so that disposal can wait for it. */
+/** Tracks background work, so that disposal can wait for it. */
 export class Background {
   readonly #tasks = new Set<Promise<void>>();
   #calls = 0;
   #whenQuiet: (() => void) | null = null;
 
-  /** Starts a task. Its failure is its own affair: a task reports what users must know by itself. */
+  /** Starts a task. Errors are ignored here; a task itself reports what the user needs to know. */
   run(task: () => Promise<unknown>): void {
     const running: Promise<void> = task().then(() => {}, () => {}).finally(() => {
       this.#tasks.delete(running);
@@ -18,17 +18,17 @@ export class Background {
     this.#tasks.add(running);
   }
 
-  /** A call begins that may leave a task behind; {@linkcode Background.exit} must follow. */
+  /** Marks the start of a call that may leave a task behind; {@linkcode Background.exit} must follow. */
   enter(): void {
     this.#calls++;
   }
 
-  /** The call has ended. */
+  /** Marks the end of such a call. */
   exit(): void {
     if (--this.#calls === 0) this.#whenQuiet?.();
   }
 
-  /** Resolves when nothing runs any more, tasks included that were started meanwhile. */
+  /** Resolves when no call and no task is running, including tasks that start in the meantime. */
   async idle(): Promise<void> {
     while (this.#tasks.size > 0 || this.#calls > 0) {
       await Promise.all(this.#tasks);

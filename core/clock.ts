@@ -4,32 +4,32 @@
  * @module
  */
 
-/** Two readings taken at one moment. */
+/** Readings of both clocks at one moment. */
 export interface Instant {
-  /** Monotonic time in ms. Stands still while the machine sleeps. */
+  /** Monotonic time in ms. It stands still while the machine sleeps. */
   readonly nowMs: number;
-  /** Wall time in ms. May be stepped, but goes on while the machine sleeps. */
+  /** Wall time in ms. It can be set, but goes on while the machine sleeps. */
   readonly wallMs: number;
 }
 
-/** The clock and the timers of the engine; tests bring their own. */
+/** The clock and the timers of the lease engine. Tests use a fake one. */
 export interface Clock {
   /** Monotonic time in ms. */
   now(): number;
   /** Wall time in ms since the epoch. */
   wall(): number;
-  /** Calls back once after `delayMs`; the returned function calls it off. */
+  /** Calls back once after `delayMs`; the returned function cancels that. */
   schedule(callback: () => void, delayMs: number): Cancel;
 }
 
-/** Calls off a timer. */
+/** Cancels a timer. */
 export interface Cancel {
   (): void;
-  /** Whether the timer keeps the process alive, as it does at first; where the runtime can tell. */
+  /** Sets whether the timer keeps the process alive (it does at first), where the runtime allows it. */
   hold?(isHeld: boolean): void;
 }
 
-/** Longest delay that a timer takes, in ms. */
+/** Longest delay in ms that a timer of the runtime accepts. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** The clock of this process. */
@@ -52,8 +52,8 @@ export function instant(clock: Clock): Instant {
 }
 
 /**
- * What is taken off every lease for clocks that run at different speeds: 1 % of the TTL and 2 ms, as
- * in the Redlock description.
+ * The allowance for clocks that run at different speeds, subtracted from every lease: 1 % of the TTL
+ * and 2 ms, as in the Redlock description.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  */
@@ -62,21 +62,21 @@ export function driftMs(ttlMs: number): number {
 }
 
 /**
- * Until when, on the monotonic clock, a lease is provable: counted from the moment the request was
- * *sent*, because the server may have started its own count at once.
+ * The moment, in monotonic ms, until which a lease is valid. It counts from when the request was
+ * *sent*, because the server may have started to count right then.
  *
- * @param sentMs When the request went out, in monotonic ms.
- * @param ttlMs The TTL that was asked for.
- * @param validMs What the server says remains.
+ * @param sentMs When the request was sent, in monotonic ms.
+ * @param ttlMs The requested TTL.
+ * @param validMs What remains on the server, as its answer says.
  */
 export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): number {
-  const provableMs = Math.min(ttlMs, validMs);
-  return sentMs + provableMs - driftMs(provableMs);
+  const grantedMs = Math.min(ttlMs, validMs);
+  return sentMs + grantedMs - driftMs(grantedMs);
 }
 
 /**
- * Whether wall time has run ahead of monotonic time since `since` by more than the drift: the process
- * may have been suspended, so what was proven then is unproven now.
+ * Whether the process may have been suspended since `since`: wall time has advanced more than
+ * monotonic time, by more than the drift. An answer from before then proves nothing now.
  */
 export function wasSuspended(clock: Clock, since: Instant, ttlMs: number): boolean {
   if (ttlMs === Infinity) return false;
@@ -97,7 +97,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Waits for `promise`, but no longer than `timeoutMs`; tells whether it settled. Never rejects. */
+/** Waits for `promise`, but no longer than `timeoutMs`; returns whether it settled. Never rejects. */
 export function settledWithin(
   clock: Clock,
   promise: Promise<unknown>,

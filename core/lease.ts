@@ -24,14 +24,14 @@ export interface LeaseContext {
   readonly stopped: AbortSignal;
 }
 
-/** At most this long in ms a renewal is sent early to leave together with others. */
+/** How early in ms a renewal may be sent, so that several leave together. */
 const BURST_MS = 100;
 
 function clamp(value: number, low: number, high: number): number {
   return Math.min(Math.max(value, low), high);
 }
 
-/** A {@linkcode Lease} as its strategy sees it. */
+/** A {@linkcode Lease} as its strategy uses it. */
 export class ManagedLease implements Lease {
   readonly name: string;
   readonly ownerId: string;
@@ -47,7 +47,7 @@ export class ManagedLease implements Lease {
   #renewAtMs: number;
   #renewing: Promise<boolean> | null = null;
   #releasing: Promise<boolean> | null = null;
-  /** Why the last renewal has no answer; `null` if it has one. */
+  /** Why the last renewal is unanswered; `null` if it was answered. */
   #unanswered: { cause: unknown } | null = null;
 
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
@@ -63,7 +63,7 @@ export class ManagedLease implements Lease {
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
-  /** The moment at which the lease stops being provable, in monotonic ms. */
+  /** When the lease ends unless it is renewed, in monotonic ms. */
   get #endMs(): number {
     return Math.min(this.#validity.deadlineMs, this.#maxHoldAtMs);
   }
@@ -77,13 +77,13 @@ export class ManagedLease implements Lease {
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    this.#settle();
+    this.#checkDeadline();
     if (this.#state === "lost") this.#controller.abort(this.#error);
     return this.#controller.signal;
   }
 
   throwIfLost(): void {
-    this.#settle();
+    this.#checkDeadline();
     if (this.#error !== null) throw this.#error;
     if (this.#state !== "held") throw this.#releasedError("use");
     if (!this.#isProven()) {
@@ -95,20 +95,20 @@ export class ManagedLease implements Lease {
   async renew(ttlMs?: number): Promise<void> {
     if (ttlMs !== undefined) checkTtl(ttlMs);
     for (;;) {
-      this.#settle();
+      this.#checkDeadline();
       if (this.#error !== null) throw this.#error;
       if (this.#state !== "held") throw this.#releasedError("renew");
       if (this.#actions.renew === undefined) return;
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
-      else if (this.#state === "held") { // and not released meanwhile
+      else if (this.#state === "held") { // not released in the meantime
         await pause(this.#context.clock, this.#retryDelayMs(), this.#context.stopped);
       }
     }
   }
 
   release(): Promise<boolean> {
-    this.#settle();
+    this.#checkDeadline();
     if (this.#state !== "held") {
       return (this.#releasing ?? Promise.resolve()).then(() => false);
     }
@@ -117,7 +117,7 @@ export class ManagedLease implements Lease {
     return this.#releasing = this.#release();
   }
 
-  /** The instance is disposed: gives the lease back, unless it is to be found again by its owner id. */
+  /** Releases the lease because its instance is disposed, unless it outlives the instance. */
   async close(): Promise<void> {
     if (!this.#grant.outlivesDisposal) return void await this.release();
     if (this.#state !== "held") return void await this.#releasing;
@@ -129,29 +129,29 @@ export class ManagedLease implements Lease {
     await this.release();
   }
 
-  /** The service proved the lease by other means than a renewal (a session's heartbeat). */
+  /** Prolongs the lease by an answer to a request sent at `sent`: a renewal or a heartbeat. */
   extend(sent: Instant, validMs: number, ttlMs?: number): void {
-    if (this.#state === "held") this.#settle();
+    if (this.#state === "held") this.#checkDeadline();
     if (this.#state !== "held" && this.#state !== "releasing") return;
     this.#validity.extend(sent, validMs, ttlMs);
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }
 
-  /** The service, or a message from it, says that the lease is gone. */
+  /** Ends the lease because the service, or a message from it, says that it is gone. */
   lose(reason: LeaseLostReason, cause?: unknown): void {
     if (this.#state !== "held") return;
     this.#state = "lost";
     this.#error = new LeaseLostError(this.name, reason, cause === undefined ? {} : { cause });
     this.#context.schedule.remove(this);
     this.#controller?.abort(this.#error);
-    // A renewal may be under way that the server still executes: take back what it prolongs.
+    // The server may still execute a renewal that is under way: release what that prolongs.
     this.#cleanUp();
   }
 
-  /** Does what is due, and returns when to come back, in monotonic ms. */
+  /** Does what is due; returns when something is due next, in monotonic ms. */
   tick(nowMs: number): number {
-    this.#settle();
+    this.#checkDeadline();
     if (this.#state !== "held") return Infinity;
     const { ttlMs, watchEveryMs = BURST_MS } = this.#grant;
     const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
@@ -166,8 +166,8 @@ export class ManagedLease implements Lease {
     return Math.min(this.#endMs, this.#renewing === null ? this.#renewAtMs : Infinity);
   }
 
-  /** Loss is known by the clock, whatever timers and replies say. */
-  #settle(): void {
+  /** Ends the lease if the clock says so: timers and replies may be late (invariant 2). */
+  #checkDeadline(): void {
     if (this.#state !== "held") return;
     const nowMs = this.#context.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
@@ -177,11 +177,11 @@ export class ManagedLease implements Lease {
     else this.lose("unreachable", this.#unanswered.cause);
   }
 
-  /** Whether the last proof still counts; if not, asks for another one. */
+  /** Whether the last answer still counts (invariant 7); if not, asks for a new one. */
   #isProven(): boolean {
     if (!this.#validity.isStale(this.#context.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal the question must not prolong the lease: 1 ms never does.
+      // Without automatic renewal the request must not prolong the lease: 1 ms never does.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
@@ -190,11 +190,11 @@ export class ManagedLease implements Lease {
   #nextRenewalMs(sent: Instant, validMs: number): number {
     if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
     if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
-    // A third of what was granted, be it a whole TTL or a short claim; later after a longer renewal.
+    // After a third of what was granted: a whole TTL or a short claim. A longer renewal moves it back.
     return this.#validity.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
   }
 
-  /** How long an attempt may stay without an answer before the next one. */
+  /** How long in ms an attempt may stay unanswered before the next one. */
   get #attemptMs(): number {
     return clamp(this.#grant.ttlMs / 6, 20, 2_000);
   }
@@ -203,7 +203,7 @@ export class ManagedLease implements Lease {
     return clamp(this.#grant.ttlMs / 20, 5, 500) * (0.5 + Math.random() / 2);
   }
 
-  /** Sends one renewal; true if it was answered "held" in time. One at a time. */
+  /** Sends one renewal; resolves with true if the answer "held" came in time. One at a time. */
   #startRenewal(ttlMs: number): Promise<boolean> {
     const { clock } = this.#context;
     const sent = instant(clock);
@@ -226,9 +226,9 @@ export class ManagedLease implements Lease {
     return renewing;
   }
 
-  /** Takes an answer, be it late: it counts from its own sending. Returns whether it proves the lease. */
+  /** Handles an answer, which counts from when its request was sent. Returns whether it is "held". */
   #onAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
-    this.#settle();
+    this.#checkDeadline();
     if (this.#state !== "held") return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
@@ -239,7 +239,7 @@ export class ManagedLease implements Lease {
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#context;
     this.#context.background.enter();
-    // Whatever goes unanswered from here on, a lease that is provable now was ours until now.
+    // A lease that is valid now was ours until now, even if no release is ever answered.
     let ours = !this.#validity.isStale(clock);
     const leftMs = () => Math.max(0, this.#validity.deadlineMs - clock.now());
     if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
@@ -272,7 +272,7 @@ export class ManagedLease implements Lease {
     return answer;
   }
 
-  /** Releases in the background until the service has answered, or has surely dropped the lease. */
+  /** Releases in the background until the service answers, or until it has certainly expired the lease. */
   #cleanUp(): void {
     const { clock, stopped } = this.#context;
     const untilMs = clock.now() + this.#validity.ttlMs;

@@ -32,8 +32,8 @@ export class LeaseEngine {
   }
 
   /**
-   * Makes a lease of a grant, or returns `null` if the grant is known too late: a reply that arrives
-   * after its own deadline is not a lease.
+   * Opens a lease for a grant, or returns `null` if the reply arrived after the deadline that it
+   * grants: that is not a lease.
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
     if (grantDeadlineMs(grant) <= this.clock.now()) return null;

@@ -1,5 +1,5 @@
 /**
- * The life of a strategy instance, from its making to its disposal.
+ * The life of a strategy instance, from its creation to its disposal.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import { checkDuration, checkLabel } from "./validate.ts";
 /** Options that every strategy takes. */
 export interface StrategyOptions {
   /**
-   * A readable part of the owner id, shown by `query()`: a service or host name, say. 1 to 100
-   * characters.
+   * A readable part of the owner id, shown by `query()`: the name of a service or host, for instance.
+   * 1 to 100 characters.
    */
   label?: string;
   /**
@@ -23,7 +23,7 @@ export interface StrategyOptions {
 /** Default of {@linkcode StrategyOptions.disposeTimeoutMs}. */
 export const DEFAULT_DISPOSE_TIMEOUT_MS = 2_000;
 
-/** Whether a strategy instance still takes calls, and the end of all its waits. */
+/** Tells whether a strategy instance still accepts calls, and ends all its waits at disposal. */
 export class Lifetime {
   readonly label: string;
   readonly disposeTimeoutMs: number;
@@ -33,7 +33,7 @@ export class Lifetime {
   /**
    * Checks the options.
    *
-   * @throws {TypeError|RangeError} If they are bad.
+   * @throws {TypeError|RangeError} If an option is bad.
    */
   constructor({ label, disposeTimeoutMs = DEFAULT_DISPOSE_TIMEOUT_MS }: StrategyOptions) {
     if (label !== undefined) checkLabel(label);
@@ -64,7 +64,7 @@ export class Lifetime {
     try {
       await close();
     } catch {
-      // A disposal that rejects would hide the error of the block that it ends.
+      // A disposal that rejects would hide the error of the block that it closes.
     }
   }
 

@@ -1,17 +1,17 @@
 /**
- * Owner ids: who holds a lease.
+ * Owner ids, which identify leases.
  *
  * @module
  */
 
 const OWNER_ID = /^(.*)\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/s;
 
-/** Makes an owner id: unique, unguessable (122 random bits), and readable in its first part. */
+/** Makes an owner id: unique and unguessable (122 random bits), with a readable first part. */
 export function makeOwnerId(label: string): string {
   return `${label}/${crypto.randomUUID()}`;
 }
 
-/** The label in an owner id of our own making; `undefined` if it has none. */
+/** The label in an owner id made by {@linkcode makeOwnerId}; `undefined` if it has none. */
 export function labelOf(ownerId: string): string | undefined {
   return OWNER_ID.exec(ownerId)?.[1] || undefined;
 }
