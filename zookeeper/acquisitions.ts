@@ -13,7 +13,7 @@ import { Contest } from "./recipe/lock_recipe.ts";
 import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
 import { IdleParents } from "./parents.ts";
 import { OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
-import { classifyFailure } from "./transport/transport.ts";
+import { classifyFailure } from "./transport/errors.ts";
 import type { Session } from "./session/session.ts";
 import type { Sessions } from "./session/sessions.ts";
 

@@ -20,7 +20,7 @@ import { checkAcquireOptions, checkName } from "../core/validate.ts";
 import { Acquisitions, type Wanted } from "./acquisitions.ts";
 import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
-import { znodeName } from "./paths.ts";
+import { znodeName } from "./transport/znode_names.ts";
 import { Sessions } from "./session/sessions.ts";
 import { readSnapshot } from "./snapshot.ts";
 

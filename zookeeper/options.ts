@@ -5,8 +5,9 @@
  */
 import type { StrategyOptions } from "../core/lifetime.ts";
 import { checkDuration } from "../core/validate.ts";
-import { checkPath, parseConnectString, type ServerAddress } from "./paths.ts";
+import { parseConnectString, type ServerAddress } from "./transport/connect_string.ts";
 import type { ZooKeeperAuth } from "./transport/transport.ts";
+import { checkPath } from "./transport/znode_names.ts";
 
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {

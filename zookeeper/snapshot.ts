@@ -7,7 +7,8 @@ import type { LockSnapshot } from "../core/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/validate.ts";
 import { inOrder } from "./recipe/order.ts";
 import type { Session } from "./session/session.ts";
-import { hasCode, type Znode } from "./transport/transport.ts";
+import { hasCode } from "./transport/errors.ts";
+import type { Znode } from "./transport/transport.ts";
 
 /**
  * Reads the queue of a lock, in two round trips. Changes nothing.

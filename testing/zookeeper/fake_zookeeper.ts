@@ -3,12 +3,11 @@
  *
  * @module
  */
-import {
-  type TransportState,
-  type Watcher,
-  ZooKeeperError,
-  type ZooKeeperErrorCode,
-  type ZooKeeperTransport,
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
+import type {
+  TransportState,
+  Watcher,
+  ZooKeeperTransport,
 } from "../../zookeeper/transport/transport.ts";
 
 /** Lets all that is due run. */

@@ -11,7 +11,8 @@ import { LockUnavailableError } from "../../core/errors.ts";
 import { type OwnZnode, ownZnodeGone } from "./own_znode.ts";
 import type { OutageBudget } from "../../core/outage_budget.ts";
 import { type Contender, isBrief, isOrderKnown, type Standing, standingOf } from "./order.ts";
-import { type Children, hasCode, type WatchEvent, type Znode } from "../transport/transport.ts";
+import { hasCode } from "../transport/errors.ts";
+import type { Children, WatchEvent, Znode } from "../transport/transport.ts";
 
 /** How old a znode is at most in ms that is of somebody who does not wait, and has not got the lock. */
 const BRIEF_MS = 100;

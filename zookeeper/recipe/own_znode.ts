@@ -8,7 +8,8 @@ import type { Clock } from "../../core/clock.ts";
 import type { ReleaseAnswer } from "../../core/grant.ts";
 import { madeUnder, newGuid, znodePrefix } from "./order.ts";
 import type { Session } from "../session/session.ts";
-import { hasCode, type WatchEvent, ZooKeeperError } from "../transport/transport.ts";
+import { hasCode, ZooKeeperError } from "../transport/errors.ts";
+import type { WatchEvent } from "../transport/transport.ts";
 
 /** What a znode of ours needs. */
 export interface OwnZnodeOptions {
@@ -85,7 +86,7 @@ export class OwnZnode {
     const creating = session.createSequential(prefix, data).then(
       (path) => void (this.#path = path),
       (error) => {
-        this.#isDoubtful = error instanceof ZooKeeperError && error.isDoubtful;
+        this.#isDoubtful = error instanceof ZooKeeperError && error.isAmbiguous;
         throw error;
       },
     );

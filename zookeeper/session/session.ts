@@ -4,15 +4,14 @@
  * @module
  */
 import { type Clock, type Instant, instant, wasSuspended } from "../../core/clock.ts";
-import {
-  type Children,
-  hasCode,
-  type TransportState,
-  type Watcher,
-  type Znode,
-  ZooKeeperError,
-  type ZooKeeperTransport,
+import type {
+  Children,
+  TransportState,
+  Watcher,
+  Znode,
+  ZooKeeperTransport,
 } from "../transport/transport.ts";
+import { hasCode, ZooKeeperError } from "../transport/errors.ts";
 
 /** How often a znode is tried whose parents vanish. */
 const PATH_ATTEMPTS = 10;

@@ -5,15 +5,15 @@
  */
 import { abortable } from "../../core/abort.ts";
 import { type Clock, type Instant, settledWithin } from "../../core/clock.ts";
-import { sessionZnodeName } from "../paths.ts";
+import { sessionZnodeName } from "../transport/znode_names.ts";
 import { Session } from "./session.ts";
-import {
-  type OpenTransport,
-  type TransportOptions,
-  type TransportState,
-  ZooKeeperError,
-  type ZooKeeperTransport,
+import type {
+  OpenTransport,
+  TransportOptions,
+  TransportState,
+  ZooKeeperTransport,
 } from "../transport/transport.ts";
+import { ZooKeeperError } from "../transport/errors.ts";
 
 /** What sessions need. */
 export interface SessionsOptions {

@@ -5,7 +5,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import type { ServerAddress } from "../paths.ts";
+import type { ServerAddress } from "./connect_string.ts";
 
 /** A request that waits to be sent or answered. */
 interface Packet {

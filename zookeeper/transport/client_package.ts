@@ -5,7 +5,7 @@
  */
 import type { Buffer } from "node:buffer";
 import type { GuardedClient } from "./client_guard.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "./transport.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "./errors.ts";
 
 /** The parts of the package that are used: it has no types of its own. */
 export interface Package {

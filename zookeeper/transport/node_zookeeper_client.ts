@@ -22,15 +22,15 @@ import {
   toError,
 } from "./client_package.ts";
 import { Watches } from "./watches.ts";
-import {
-  type Children,
-  type TransportOptions,
-  type TransportState,
-  type Watcher,
-  type Znode,
-  ZooKeeperError,
-  type ZooKeeperTransport,
+import type {
+  Children,
+  TransportOptions,
+  TransportState,
+  Watcher,
+  Znode,
+  ZooKeeperTransport,
 } from "./transport.ts";
+import { ZooKeeperError } from "./errors.ts";
 
 class NodeZooKeeperTransport implements ZooKeeperTransport {
   state: TransportState = "connecting";

@@ -9,7 +9,7 @@ import {
   classifyFailure,
   ZooKeeperError,
   type ZooKeeperErrorCode,
-} from "../../../zookeeper/transport/transport.ts";
+} from "../../../zookeeper/transport/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { Watches } from "../../zookeeper/transport/watches.ts";
-import type { WatchEvent } from "../../zookeeper/transport/transport.ts";
+import { Watches } from "../../../zookeeper/transport/watches.ts";
+import type { WatchEvent } from "../../../zookeeper/transport/transport.ts";
 
 function newWatches() {
   return new Watches<WatchEvent>((event) => event);
