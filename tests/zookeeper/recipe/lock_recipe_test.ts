@@ -201,6 +201,17 @@ Deno.test("LockRecipe.waitForTurn() rejects if our znode is deleted before or af
   }
 });
 
+Deno.test("LockRecipe.waitForTurn() rejects at once if only our znode is deleted", async () => {
+  const tree = newTree();
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const turn = b.recipe.waitForTurn();
+  await settle();
+  tree.delete(`${PARENT}/${b.znode.name}`);
+  await isGoneError(turn);
+  assertEquals(b.clock.timers, 0);
+});
+
 Deno.test("LockRecipe.waitForTurn() rejects if our znode is deleted before it is watched", async () => {
   const tree = newTree();
   const [a, b] = [openRecipe(tree), openRecipe(tree)];
