@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "../core/clock.ts";
-import type { AcquireOptions, LockSnapshot } from "../core/distributed_lock.ts";
+import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
 import { OutageBudget } from "../core/outage_budget.ts";
@@ -41,9 +41,11 @@ export interface LockCall {
 }
 
 /** A call of `acquire()` or `tryAcquire()`. */
-export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs" | "onWait"> {
+export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs"> {
   /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
+  /** Notifies the caller of its position, before the first wait and whenever it changes. */
+  readonly onWait: (info: WaitInfo) => void;
 }
 
 /** The calls of one strategy instance. */

@@ -133,14 +133,15 @@ export class ZooKeeperLock implements DistributedLock {
     checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
     options.signal?.throwIfAborted();
-    const { maxHoldMs, onWait } = options;
+    const { maxHoldMs } = options;
     return {
       name,
       lockPath: `${this.#settings.rootPath}/${znodeName(name)}`,
       signal: this.#lifetime.waitSignal(options.signal),
       isTry,
+      // A method of the options: it may use `this`.
+      onWait: (info) => options.onWait?.(info),
       ...maxHoldMs === undefined ? {} : { maxHoldMs },
-      ...onWait === undefined ? {} : { onWait },
     };
   }
 }

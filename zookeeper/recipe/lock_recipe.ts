@@ -7,7 +7,7 @@
  */
 import { abortable } from "../../core/abort.ts";
 import { type Clock, pause } from "../../core/clock.ts";
-import type { AcquireOptions } from "../../core/distributed_lock.ts";
+import type { WaitInfo } from "../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import type { OutageBudget } from "../../core/outage_budget.ts";
 import { hasCode } from "../transport/errors.ts";
@@ -63,7 +63,7 @@ export class LockRecipe {
    * @param onWait Called before the first wait, and for each new position.
    * @returns `true`, when the lock is ours.
    */
-  async waitForTurn(onWait?: AcquireOptions["onWait"]): Promise<true> {
+  async waitForTurn(onWait?: (info: WaitInfo) => void): Promise<true> {
     let reported = 0;
     let queue = await this.#enter();
     while (queue.ahead.length > 0) {
