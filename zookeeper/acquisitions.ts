@@ -1,98 +1,103 @@
 /**
- * How an instance acquires locks, keeps them and gives them back.
+ * How a call gets a lock: it enters the queue in a session, and starts over in the next session if that
+ * one ends. How a lock is held is in `held_lock.ts`.
  *
  * @module
  */
-import { type Clock, pause, settledWithin } from "../core/clock.ts";
-import type { LeaseOptions } from "../core/distributed_lock.ts";
-import type { ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
+import type { Clock } from "../core/clock.ts";
+import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
+import { OutageBudget } from "../core/outage_budget.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
-import { Contest } from "./recipe/lock_recipe.ts";
-import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
-import { IdleParents } from "./parents.ts";
-import { OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
-import { classifyFailure } from "./transport/transport.ts";
+import { HeldLock } from "./held_lock.ts";
+import { LockRecipe } from "./recipe/lock_recipe.ts";
+import { ownZnodeGone } from "./recipe/own_watch.ts";
+import { OwnZnode } from "./recipe/own_znode.ts";
 import type { Session } from "./session/session.ts";
-import type { Sessions } from "./session/sessions.ts";
+import type { SessionSuccession } from "./session/session_succession.ts";
+import { readSnapshot } from "./snapshot.ts";
+import { classifyFailure } from "./transport/errors.ts";
+import type { ZnodeCleanup } from "./znode_cleanup.ts";
 
-/** What acquisitions work with. */
+/** The options of {@linkcode Acquisitions}. */
 export interface AcquisitionsOptions {
   readonly engine: LeaseEngine;
-  readonly sessions: Sessions;
+  readonly sessions: SessionSuccession;
+  readonly cleanup: ZnodeCleanup;
   readonly label: string;
+  /** How long in ms an outage of ZooKeeper may last. */
   readonly unavailableAfterMs: number;
 }
 
-/** A lock that is wanted. */
-export interface Wanted extends LeaseOptions {
+/** A call that concerns one lock. */
+export interface LockCall {
+  /** The name of the lock. */
   readonly name: string;
   /** The path of the lock's znode. */
-  readonly parent: string;
-  /** The caller's own signal and disposal. */
+  readonly lockPath: string;
+  /** Ends the call: the caller's signal, and disposal. */
   readonly signal: AbortSignal;
-  /** Whether the call does not wait for a holder. */
-  readonly isBrief: boolean;
 }
 
-/** The locks of one instance. */
+/** A call of `acquire()` or `tryAcquire()`. */
+export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs"> {
+  /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
+  readonly isTry: boolean;
+  /** Notifies the caller of its position, before the first wait and whenever it changes. */
+  readonly onWait: (info: WaitInfo) => void;
+}
+
+/** The calls of one strategy instance. */
 export class Acquisitions {
   readonly #options: AcquisitionsOptions;
   readonly #clock: Clock;
-  readonly #data: Uint8Array;
-  readonly #parents = new IdleParents();
+  /** The data of our znodes. */
+  readonly #labelBytes: Uint8Array;
 
-  /** Asks for nothing yet. */
+  /** Sends nothing yet. */
   constructor(options: AcquisitionsOptions) {
     this.#options = options;
     this.#clock = options.engine.clock;
-    this.#data = new TextEncoder().encode(options.label);
+    this.#labelBytes = new TextEncoder().encode(options.label);
   }
 
   /**
-   * Stands in the queue of a lock.
+   * Acquires a lock.
    *
-   * @param wanted The lock.
-   * @param wins Goes through the queue as far as wanted; whether the lock is ours then.
-   * @returns The lease if it is; `null` if not: then our znode is deleted, now or soon.
+   * @param call The call.
+   * @returns The lease. `null` only if `isTry` is set and the lock is held; then our znode is deleted,
+   * now or in the background.
+   * @throws {LockUnavailableError} If the outage lasts too long, or ZooKeeper refuses.
    */
-  async take(
-    wanted: Wanted,
-    wins: (contest: Contest) => Promise<boolean>,
-  ): Promise<ManagedLease | null> {
-    const taken = this.patiently(wanted.name, wanted.signal, async (session, budget) => {
-      const { name, parent, isBrief } = wanted;
-      const data = this.#data;
-      const znode = new OwnZnode({ clock: this.#clock, session, parent, data, isBrief });
-      const contest = new Contest({ clock: this.#clock, name, znode, budget });
-      try {
-        if (await wins(contest)) {
-          return await this.#open(wanted, znode, budget, await contest.token());
-        }
-      } catch (error) {
-        this.#abandon(znode);
-        throw error;
-      }
-      const { state } = await this.#leave(znode);
-      if (state === "unknown") this.#abandon(znode);
-      return null;
-    });
-    this.#options.engine.background.run(() => taken); // Disposal waits for what it still does.
-    return await taken;
+  async acquire(call: AcquireCall): Promise<ManagedLease | null> {
+    const acquired = this.#inSession(
+      call,
+      (session, budget) => this.#acquireIn(session, budget, call),
+    );
+    // Disposal waits for the call: it may still delete a znode.
+    this.#options.engine.background.run(() => acquired);
+    return await acquired;
   }
 
   /**
-   * Does something in a session, and in the next one if that ends, until the outage budget is used up.
+   * Reads the queue of a lock.
    *
-   * @param name The name of the lock, for errors.
-   * @param signal Ends it.
-   * @param attempt What to do. A session that ends makes it reject.
-   * @returns The outcome.
+   * @param call The call.
+   * @returns The holder and the waiters.
+   * @throws {LockUnavailableError} If the outage lasts too long, or ZooKeeper refuses.
    */
-  async patiently<T>(
-    name: string,
-    signal: AbortSignal,
+  async query(call: LockCall): Promise<LockSnapshot> {
+    const { name, lockPath } = call;
+    return await this.#inSession(
+      call,
+      (session, budget) => budget.ask(() => readSnapshot(session.requests, name, lockPath)),
+    );
+  }
+
+  /** Runs an attempt in the current session, and again in the next one if that session ends. */
+  async #inSession<T>(
+    { name, signal }: LockCall,
     attempt: (session: Session, budget: OutageBudget) => Promise<T>,
   ): Promise<T> {
     const { sessions, unavailableAfterMs } = this.#options;
@@ -114,83 +119,53 @@ export class Acquisitions {
     }
   }
 
-  /** Deletes the znodes of locks that nobody uses, within `timeoutMs`. */
-  async tidy(timeoutMs: number): Promise<void> {
-    await settledWithin(this.#clock, this.#deleteParents(this.#parents.takeAll()), timeoutMs);
+  async #acquireIn(
+    session: Session,
+    budget: OutageBudget,
+    call: AcquireCall,
+  ): Promise<ManagedLease | null> {
+    const { name, lockPath, isTry, onWait } = call;
+    const znode = new OwnZnode({ session, lockPath, data: this.#labelBytes, isTry });
+    const recipe = new LockRecipe({ clock: this.#clock, name, znode, budget });
+    const { cleanup } = this.#options;
+    try {
+      const isOurs = isTry ? await recipe.tryWin() : await recipe.waitForTurn(onWait);
+      if (isOurs) return await this.#openLease(call, znode, budget, await recipe.fencingToken());
+    } catch (error) {
+      cleanup.deleteInBackground(znode);
+      throw error;
+    }
+    const { state } = await cleanup.delete(znode);
+    if (state === "unknown") cleanup.deleteInBackground(znode);
+    return null;
   }
 
-  async #open(
-    { name, maxHoldMs, signal }: Wanted,
+  async #openLease(
+    { name, maxHoldMs, signal }: AcquireCall,
     znode: OwnZnode,
     budget: OutageBudget,
     fencingToken: bigint,
   ): Promise<ManagedLease> {
+    const { engine, cleanup, label } = this.#options;
     const { session } = znode;
-    // A wait may have been long.
-    while (!session.isFresh) await budget.ask(() => session.prove());
+    const { validity } = session;
+    // During a long wait no write has proven the session.
+    while (!validity.isRecent) await budget.ask(() => session.sendHeartbeat());
     signal.throwIfAborted();
-    if (znode.isGone) throw ownZnodeGone();
-    const { timeoutMs, validMs, proof } = session;
-    const lease = this.#options.engine.open({
+    if (znode.watch.state === "deleted") throw ownZnodeGone();
+    const held = new HeldLock(this.#clock, znode, cleanup);
+    const lease = engine.open({
       name,
-      ownerId: makeOwnerId(this.#options.label),
+      ownerId: makeOwnerId(label),
       fencingToken,
-      sent: proof,
-      ttlMs: timeoutMs,
-      validMs,
+      sent: validity.lastProvenAt,
+      ttlMs: session.timeoutMs,
+      validMs: validity.validMs,
       autoRenew: true,
-      watchEveryMs: timeoutMs / 6,
+      watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
-    }, {
-      renew: () => this.#prove(znode),
-      release: () => this.#leave(znode),
-      lapsed: () => {
-        session.lapse();
-        return "session-expired";
-      },
-    })!; // A fresh proof is not too late.
-    znode.hold(() => lease.lose("stolen"));
+    }, held)!; // The validity is recent, so the grant is not too late.
+    held.guard(lease);
     return lease;
-  }
-
-  /** A heartbeat, and a look whether the znode is still watched. */
-  async #prove(znode: OwnZnode): Promise<RenewAnswer> {
-    const { session } = znode;
-    const askedMs = this.#clock.now();
-    void znode.keepWatch();
-    try {
-      await session.prove();
-      // The write that proves it may have gone out before we asked.
-      return { state: "held", validMs: session.proof.nowMs + session.validMs - askedMs };
-    } catch (cause) {
-      return { state: "unknown", cause };
-    }
-  }
-
-  /** Deletes a znode; one attempt. */
-  #leave(znode: OwnZnode): Promise<ReleaseAnswer> {
-    const { engine, sessions } = this.#options;
-    const idle = this.#parents.left(znode.parent, this.#clock.now());
-    if (idle.length > 0) engine.background.run(() => this.#deleteParents(idle));
-    // The server may keep the znodes of a session that we gave up: others need not wait for that.
-    return znode.leave(() => sessions.current());
-  }
-
-  /** Deletes a znode in the background, until it is gone. */
-  #abandon(znode: OwnZnode): void {
-    const { engine } = this.#options;
-    const { stopped } = engine;
-    engine.background.run(async () => {
-      while (!stopped.aborted && (await this.#leave(znode)).state === "unknown") {
-        await pause(this.#clock, RETRY_MS, stopped);
-      }
-    });
-  }
-
-  /** Deletes the znodes of locks; ZooKeeper refuses for those that are in use. */
-  async #deleteParents(paths: readonly string[]): Promise<void> {
-    if (paths.length === 0) return;
-    const session = await this.#options.sessions.current();
-    await Promise.allSettled(paths.map((path) => session.delete(path)));
   }
 }

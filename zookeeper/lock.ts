@@ -1,5 +1,5 @@
 /**
- * Locks on a ZooKeeper ensemble.
+ * The public class: it checks arguments, composes the parts of an instance and disposes of them.
  *
  * @module
  */
@@ -17,30 +17,30 @@ import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { requestOn } from "../core/request.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
-import { Acquisitions, type Wanted } from "./acquisitions.ts";
-import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
+import { type AcquireCall, Acquisitions } from "./acquisitions.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
-import { znodeName } from "./paths.ts";
-import { Sessions } from "./session/sessions.ts";
-import { readSnapshot } from "./snapshot.ts";
+import { SessionSuccession } from "./session/session_succession.ts";
+import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
+import { znodeName } from "./transport/znode_names.ts";
+import { ZnodeCleanup } from "./znode_cleanup.ts";
 
 /**
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
- * Each contender is an ephemeral sequential znode; the lowest number holds the lock, and everybody else
- * watches the one before. The layout is Curator's, so Curator's `InterProcessMutex` on
- * `<rootPath>/<name>` and this class exclude each other, and so do kazoo's `Lock` with
- * `extra_lock_patterns=["-lock-"]` and this class. An uncontended acquire is one round trip.
+ * The holder and each waiter have an ephemeral sequential znode. The lowest number holds the lock, and
+ * each waiter watches the znode before its own. The layout is Curator's, so Curator's
+ * `InterProcessMutex` on `<rootPath>/<name>` and this class exclude each other. kazoo's `Lock` with
+ * `extra_lock_patterns=["-lock-"]` and this class do, too. An uncontended acquire is one round trip.
  *
- * All leases of an instance live in one session, opened on first use. A lease is believed for ¾ of the
- * session timeout after the last *answered write* of the session was sent; while leases are held, a
- * write goes out every sixth of it. When it can be believed no longer all leases are lost with the
- * reason `"session-expired"`, and the next acquire works in a new session. `autoRenew` has no effect,
- * and `renew()` only asks for a proof now.
+ * All leases of an instance belong to one session, which is opened on first use. A lease is valid for ¾
+ * of the session timeout after the last *answered write* of the session was sent. While leases are
+ * held, a heartbeat is written six times per timeout. When the validity ends, all leases are lost with
+ * the reason `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect,
+ * and `renew()` sends a heartbeat at once.
  *
- * `tryAcquire` enters the queue for a moment. Where it meets nobody but others of its kind, one of them
- * has the lock, or all are about to leave, so it looks for up to 100 ms before it answers `null`.
- * Curator's and kazoo's attempts of that kind cannot be told from those who wait.
+ * `tryAcquire` enters the queue for a moment. If there are only other `tryAcquire` calls before it, one
+ * of them holds the lock or all of them are about to leave. So it waits for up to 100 ms before it
+ * returns `null`. The corresponding attempts of Curator and kazoo cannot be distinguished from waiters.
  *
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
@@ -56,21 +56,22 @@ import { readSnapshot } from "./snapshot.ts";
  * ```
  */
 export class ZooKeeperLock implements DistributedLock {
-  /** What this strategy promises. */
+  /** The guarantees of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({ fifo: "global", endsBy: "session" });
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this);
   readonly #settings: Settings;
   readonly #lifetime: Lifetime;
   readonly #engine = new LeaseEngine();
-  readonly #sessions: Sessions;
+  readonly #sessions: SessionSuccession;
+  readonly #cleanup: ZnodeCleanup;
   readonly #acquisitions: Acquisitions;
 
   /**
-   * Creates a manager of locks. Nothing is connected before the first lock is asked for.
+   * Creates a manager of locks. It connects on first use.
    *
-   * @param connectString The servers, `host1:2181,host2:2181`, and perhaps a path that all znodes are
-   * below, `host1:2181/app`, which is made if it is missing.
+   * @param connectString The servers, `host1:2181,host2:2181`, and optionally a path that all znodes
+   * are below, `host1:2181/app`, which is created if it is missing.
    * @param options Root path, session timeout, credentials, label and time limits.
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If an argument is out of range.
@@ -79,78 +80,68 @@ export class ZooKeeperLock implements DistributedLock {
     this.#settings = readSettings(connectString, options);
     this.#lifetime = new Lifetime(options);
     const { rootPath, unavailableAfterMs } = this.#settings;
+    const { label } = this.#lifetime;
     const engine = this.#engine;
-    this.#sessions = new Sessions({
+    const sessions = this.#sessions = new SessionSuccession({
       clock: engine.clock,
+      leases: engine,
       open: openNodeZooKeeperClient,
       transport: this.#settings,
       connectTimeoutMs: unavailableAfterMs,
       rootPath,
-      onProof: (sent, validMs) => engine.extendAll(sent, validMs),
-      onOver: () => engine.loseAll("session-expired"),
     });
-    const { label } = this.#lifetime;
-    const sessions = this.#sessions;
-    this.#acquisitions = new Acquisitions({ engine, sessions, label, unavailableAfterMs });
+    const cleanup = this.#cleanup = new ZnodeCleanup(engine, sessions);
+    this.#acquisitions = new Acquisitions({ engine, sessions, cleanup, label, unavailableAfterMs });
   }
 
   /** Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const wanted = this.#want(name, options);
-    const lease = await this.#acquisitions.take(wanted, async (contest) => {
-      let standing = await contest.enter();
-      for (let last = 0; standing.ahead.length > 0; standing = await contest.next(standing)) {
-        const position = standing.ahead.length;
-        if (position !== last) options.onWait?.({ position, waiters: standing.waiters });
-        last = position;
-      }
-      return true;
-    });
-    return lease!; // Who waits to the end has the lock.
+    const lease = await this.#acquisitions.acquire(this.#callOf(name, options, false));
+    return lease!; // `null` is for `tryAcquire` only.
   }
 
-  /** Takes the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
-    const wanted = this.#want(name, options, true);
-    return await this.#acquisitions.take(wanted, (contest) => contest.wins());
+    return await this.#acquisitions.acquire(this.#callOf(name, options, true));
   }
 
-  /** Tells who holds the lock and who waits. See {@linkcode DistributedLock.query}. */
+  /** Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. */
   async query(name: string): Promise<LockSnapshot> {
-    const { parent, signal } = this.#want(name, {});
-    return await this.#acquisitions.patiently(
-      name,
-      signal,
-      (session, budget) => budget.ask(() => readSnapshot(session, name, parent)),
-    );
+    return await this.#acquisitions.query(this.#callOf(name, {}, false));
   }
 
-  /** Rejects waiters with an `AbortError`, releases what is held, ends the session. Never rejects. */
+  /**
+   * Disposes of the instance: waiters reject with an `AbortError`, held leases are released, the session
+   * is closed. Never rejects.
+   */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
       const { clock } = this.#engine;
       const { disposeTimeoutMs } = this.#lifetime;
       const endMs = clock.now() + disposeTimeoutMs;
       const leftMs = () => Math.max(0, endMs - clock.now());
-      // Time is kept for the session: its end removes at the server what is left of ours.
+      // The rest of the time is for the session: when it is closed, the server deletes our last znodes.
       await this.#engine.close(disposeTimeoutMs * 3 / 4);
-      await this.#acquisitions.tidy(leftMs() / 2);
+      await this.#cleanup.deleteUnusedLocks(leftMs() / 2);
       await this.#sessions.close(leftMs());
     });
   }
 
-  /** Checks the arguments before anything is sent. */
-  #want(name: string, options: AcquireOptions, isBrief = false): Wanted {
+  /** Checks the arguments of a call. */
+  #callOf(name: string, options: AcquireOptions, isTry: boolean): AcquireCall {
     checkName(name);
     checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
     options.signal?.throwIfAborted();
+    const { maxHoldMs } = options;
     return {
       name,
-      parent: `${this.#settings.rootPath}/${znodeName(name)}`,
+      lockPath: `${this.#settings.rootPath}/${znodeName(name)}`,
       signal: this.#lifetime.waitSignal(options.signal),
-      isBrief,
-      ...options.maxHoldMs === undefined ? {} : { maxHoldMs: options.maxHoldMs },
+      isTry,
+      // A method of the options: it may use `this`.
+      onWait: (info) => options.onWait?.(info),
+      ...maxHoldMs === undefined ? {} : { maxHoldMs },
     };
   }
 }

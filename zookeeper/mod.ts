@@ -1,6 +1,6 @@
 /**
  * Locks on ZooKeeper, first in, first out over all processes. The client is
- * `npm:node-zookeeper-client`, loaded by this entry only; the one permission needed is `--allow-net`.
+ * `npm:node-zookeeper-client`, which only this entry loads; the only permission needed is `--allow-net`.
  *
  * @example Usage
  * ```ts ignore

@@ -1,44 +1,46 @@
 /**
- * The options of the ZooKeeper strategy.
+ * The options of the ZooKeeper strategy: their defaults and their checks.
  *
  * @module
  */
 import type { StrategyOptions } from "../core/lifetime.ts";
 import { checkDuration } from "../core/validate.ts";
-import { checkPath, parseConnectString, type ServerAddress } from "./paths.ts";
-import type { ZooKeeperAuth } from "./transport/transport.ts";
+import { parseConnectString } from "./transport/connect_string.ts";
+import type { TransportOptions, ZooKeeperAuth } from "./transport/transport.ts";
+import { checkPath } from "./transport/znode_names.ts";
 
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {
   /**
-   * The znode that all locks are below, made if it is missing: the lock `orders:42` is
-   * `<rootPath>/orders:42`. The znodes of locks that are not used are deleted.
+   * The znode that all locks are below; it is created if it is missing. The znode of the lock
+   * `orders:42` is `<rootPath>/orders:42`. The znodes of unused locks are deleted.
    *
    * @default {"/holdfast/locks"}
    */
   rootPath?: string;
   /**
-   * How long in ms the servers keep the session, and so the locks, of a process that they do not hear
-   * from: how long a dead holder blocks the others. The servers bound it by 2 and 20 ticks (4 to 40
-   * seconds unless configured). At least 100.
+   * How long in ms the servers keep the session, and so the locks, of a process that has stopped
+   * answering: how long a dead holder blocks the waiters. The servers limit it to between 2 and 20 of
+   * their ticks (4 to 40 seconds unless configured). At least 100.
    *
    * @default {10000}
    */
   sessionTimeoutMs?: number;
   /**
-   * Credentials. With them, all znodes made here belong to their owner alone, so everybody who shares
-   * these locks needs the same ones.
+   * Credentials. With them, only their owner has access to the znodes that are created here, so all
+   * processes that share these locks need the same credentials.
    */
   auth?: ZooKeeperAuth;
   /**
-   * How long in ms ZooKeeper may be out of reach before a call rejects with a `LockUnavailableError`.
+   * How long in ms an outage of ZooKeeper may last before a call rejects with a
+   * `LockUnavailableError`.
    *
    * @default {5000}
    */
   unavailableAfterMs?: number;
   /**
-   * How long in ms a request may be without an answer before the connection is given up for another
-   * one. A quarter of the session timeout, but at most half of `unavailableAfterMs`, unless given.
+   * How long in ms a request may stay without an answer. Then the connection is replaced by another
+   * one. By default a quarter of the session timeout, but at most half of `unavailableAfterMs`.
    */
   requestTimeoutMs?: number;
 }
@@ -50,28 +52,23 @@ export const DEFAULT_SESSION_TIMEOUT_MS = 10_000;
 /** Default of {@linkcode ZooKeeperLockOptions.unavailableAfterMs}. */
 export const DEFAULT_UNAVAILABLE_AFTER_MS = 5_000;
 
-/** Shortest session timeout in ms. */
+/** Minimum session timeout in ms. */
 const MIN_SESSION_TIMEOUT_MS = 100;
 
-/** What the strategy works with. */
-export interface Settings {
-  readonly servers: readonly ServerAddress[];
-  /** The root path with the chroot before it: no znode is named without it. */
+/** The checked options of one strategy instance. */
+export interface Settings extends TransportOptions {
+  /** The root path, with the chroot before it. All znodes are below it. */
   readonly rootPath: string;
-  readonly sessionTimeoutMs: number;
-  readonly auth: ZooKeeperAuth | undefined;
-  readonly unavailableAfterMs: number;
-  /** How long a request may be without an answer in ms, for the session timeout that was granted. */
-  requestTimeoutMs(timeoutMs: number): number;
 }
 
 /**
- * Fills in defaults and checks.
+ * Checks the arguments of the constructor and fills in the defaults.
  *
- * @param connectString The servers, and perhaps a chroot.
+ * @param connectString The servers, and optionally a chroot.
  * @param options The options of the user.
  * @returns The settings.
- * @throws {TypeError|RangeError} If an argument is bad.
+ * @throws {TypeError} If an argument has a wrong type.
+ * @throws {RangeError} If an argument is out of range.
  */
 export function readSettings(connectString: string, options: ZooKeeperLockOptions): Settings {
   const {
@@ -93,12 +90,11 @@ export function readSettings(connectString: string, options: ZooKeeperLockOption
     sessionTimeoutMs,
     auth: auth && { ...auth },
     unavailableAfterMs,
-    requestTimeoutMs: (timeoutMs) =>
-      requestTimeoutMs ?? Math.ceil(Math.min(timeoutMs / 4, unavailableAfterMs / 2)),
+    requestTimeoutMs,
   };
 }
 
-/** Says nothing of the values: they are secrets. */
+/** The error messages do not show the values: they are secrets. */
 function checkAuth(auth: ZooKeeperAuth): void {
   const { scheme, credentials } = auth ?? {};
   if (typeof scheme !== "string" || typeof credentials !== "string") {
@@ -111,7 +107,7 @@ function checkAuth(auth: ZooKeeperAuth): void {
   }
 }
 
-/** In an order of chance, so that clients spread over the servers. */
+/** Shuffles the servers, so that clients spread over them. */
 function shuffled<T>(items: readonly T[]): T[] {
   return items
     .map((item) => ({ item, rank: Math.random() }))

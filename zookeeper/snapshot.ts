@@ -1,30 +1,32 @@
 /**
- * Who holds a lock and who waits for it.
+ * A snapshot of a lock's queue, for `query()`.
  *
  * @module
  */
 import type { LockSnapshot } from "../core/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/validate.ts";
-import { inOrder } from "./recipe/order.ts";
-import type { Session } from "./session/session.ts";
-import { hasCode, type Znode } from "./transport/transport.ts";
+import { sortedEntries } from "./recipe/order.ts";
+import type { SessionRequests } from "./session/session_requests.ts";
+import { hasCode } from "./transport/errors.ts";
+import type { Znode } from "./transport/transport.ts";
 
 /**
  * Reads the queue of a lock, in two round trips. Changes nothing.
  *
- * @param session The session to ask by.
+ * @param requests The requests of the session to use.
  * @param name The name of the lock.
- * @param parent The path of its znode.
- * @returns The holder and the waiters; those of other tools have a label if their data is a short text.
+ * @param lockPath The path of its znode.
+ * @returns The holder and the waiters. The label of an entry that another tool has made is the data of
+ * its znode, if that is a short text.
  */
 export async function readSnapshot(
-  session: Session,
+  requests: SessionRequests,
   name: string,
-  parent: string,
+  lockPath: string,
 ): Promise<LockSnapshot> {
-  const children = await orNull(session.children(parent));
-  const paths = inOrder(children?.names ?? []).map((contender) => `${parent}/${contender.name}`);
-  const read = await Promise.all(paths.map((path) => orNull(session.get(path))));
+  const children = await orNull(requests.children(lockPath));
+  const paths = sortedEntries(children?.names ?? []).map((entry) => `${lockPath}/${entry.name}`);
+  const read = await Promise.all(paths.map((path) => orNull(requests.get(path))));
   const [holder, ...waiters] = read.filter((znode) => znode !== null);
   return {
     name,

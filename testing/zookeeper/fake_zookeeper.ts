@@ -1,17 +1,17 @@
 /**
- * ZooKeeper in memory, for what real servers cannot be made to do on demand.
+ * ZooKeeper in memory, for events that real servers cannot produce on demand.
  *
  * @module
  */
-import {
-  type TransportState,
-  type Watcher,
-  ZooKeeperError,
-  type ZooKeeperErrorCode,
-  type ZooKeeperTransport,
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
+import type {
+  TransportListener,
+  TransportState,
+  Watcher,
+  ZooKeeperTransport,
 } from "../../zookeeper/transport/transport.ts";
 
-/** Lets all that is due run. */
+/** Lets all pending callbacks run. */
 export function settle(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve));
 }
@@ -20,7 +20,7 @@ interface FakeZnode {
   czxid: bigint;
   pzxid: bigint;
   nextSequence: number;
-  madeMs: number;
+  createdAtMs: number;
 }
 
 /** The tree that all sessions share. */
@@ -29,7 +29,7 @@ export class FakeTree {
     czxid: 0n,
     pzxid: 0n,
     nextSequence: 0,
-    madeMs: 0,
+    createdAtMs: 0,
   }]]);
   /** The servers' clock. */
   nowMs = 0;
@@ -45,8 +45,13 @@ export class FakeTree {
     const created = isSequential ? path + digits : path;
     if (this.znodes.has(created)) throw refusal("NODE_EXISTS");
     parent.pzxid = ++this.#zxid;
-    const madeMs = this.nowMs;
-    this.znodes.set(created, { czxid: this.#zxid, pzxid: this.#zxid, nextSequence: 0, madeMs });
+    const createdAtMs = this.nowMs;
+    this.znodes.set(created, {
+      czxid: this.#zxid,
+      pzxid: this.#zxid,
+      nextSequence: 0,
+      createdAtMs,
+    });
     return created;
   }
 
@@ -59,8 +64,8 @@ export class FakeTree {
   }
 
   get(path: string) {
-    const { czxid, madeMs } = this.#find(path);
-    return { data: new Uint8Array(), czxid, madeMs };
+    const { czxid, createdAtMs } = this.#find(path);
+    return { data: new Uint8Array(), czxid, createdAtMs };
   }
 
   children(path: string) {
@@ -93,10 +98,21 @@ export class FakeTransport implements ZooKeeperTransport {
   answers: (request: string) => void | Promise<void> = () => {};
   readonly #tree: FakeTree;
   readonly #watchers = new Map<string, Set<Watcher>>();
+  #listener: TransportListener | null = null;
 
   constructor(tree: FakeTree) {
     this.#tree = tree;
     tree.transports.add(this);
+  }
+
+  listen(listener: TransportListener): void {
+    this.#listener = listener;
+  }
+
+  /** Changes the state, as a client does. */
+  become(state: TransportState): void {
+    this.state = state;
+    this.#listener?.onStateChange(state);
   }
 
   createSequential(pathPrefix: string): Promise<string> {
@@ -151,7 +167,7 @@ export class FakeTransport implements ZooKeeperTransport {
   onDeleted(path: string): void {
     const watchers = this.#watchers.get(path);
     this.#watchers.delete(path);
-    for (const watcher of watchers ?? []) watcher("deleted");
+    for (const watcher of watchers ?? []) watcher.onWatchEvent("deleted");
   }
 
   async #do<T>(request: string, execute: () => T): Promise<T> {

@@ -1,4 +1,4 @@
-import { znodeName } from "../../zookeeper/paths.ts";
+import { znodeName } from "../../zookeeper/transport/znode_names.ts";
 import {
   type ConformanceZooKeeper,
   conformanceZooKeeper,

@@ -5,7 +5,7 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/transport.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations, refuseAll } from "../../testing/zookeeper/wire.ts";

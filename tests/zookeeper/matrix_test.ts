@@ -13,7 +13,7 @@ import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zook
 import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
 import { LeaseLostError, LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/transport/transport.ts";
+import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";

@@ -7,6 +7,7 @@ import {
   type ZooKeeperLockOptions,
 } from "../../zookeeper/mod.ts";
 import { readSettings } from "../../zookeeper/options.ts";
+import { requestLimitMs } from "../../zookeeper/transport/transport.ts";
 
 const BAD: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ rootPath: 1 }, TypeError],
@@ -47,9 +48,9 @@ Deno.test("the defaults are those documented", async () => {
   assertEquals(settings.rootPath, `/app${DEFAULT_ROOT_PATH}`);
   assertEquals(settings.sessionTimeoutMs, DEFAULT_SESSION_TIMEOUT_MS);
   assertEquals(settings.unavailableAfterMs, DEFAULT_UNAVAILABLE_AFTER_MS);
-  assertEquals(settings.requestTimeoutMs(4_000), 1_000);
-  assertEquals(settings.requestTimeoutMs(60_000), 2_500);
-  assertEquals(readSettings("a", { requestTimeoutMs: 77 }).requestTimeoutMs(4_000), 77);
+  assertEquals(requestLimitMs(settings, 4_000), 1_000);
+  assertEquals(requestLimitMs(settings, 60_000), 2_500);
+  assertEquals(requestLimitMs(readSettings("a", { requestTimeoutMs: 77 }), 4_000), 77);
   const source = await Deno.readTextFile(new URL("../../zookeeper/options.ts", import.meta.url));
   for (
     const value of [

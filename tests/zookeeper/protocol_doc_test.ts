@@ -23,3 +23,14 @@ Deno.test("each test that the failure matrix names is there", async () => {
     }
   }
 });
+
+Deno.test("each module that the protocol document links to exists, and each module is linked", async () => {
+  const text = await Deno.readTextFile(new URL("../../docs/zookeeper-protocol.md", HERE));
+  const linked = new Set(text.match(/(?<=\]\(\.\.\/zookeeper\/)[^)]+(?=\))/g));
+  for (const path of linked) await Deno.stat(new URL(`../../zookeeper/${path}`, HERE));
+  for (const folder of ["recipe", "session"]) {
+    for await (const { name } of Deno.readDir(new URL(`../../zookeeper/${folder}/`, HERE))) {
+      assert(linked.has(`${folder}/${name}`), `the document does not link to ${folder}/${name}`);
+    }
+  }
+});

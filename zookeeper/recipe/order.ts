@@ -1,5 +1,5 @@
 /**
- * Who stands where in the queue of a lock: the order of its znodes. Pure.
+ * The order of the znodes in a lock's queue, and their names. Pure: nothing is sent.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
@@ -8,123 +8,125 @@
 /** The greatest sequence number that ZooKeeper counts to. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;
 
-/** A znode that holds the lock or waits for it. */
-export interface Contender {
+/** One entry of a lock's queue: the znode of the holder or of a waiter. */
+export interface QueueEntry {
   /** The name of the znode, without its parent. */
   readonly name: string;
-  /** The number that ZooKeeper appended. */
+  /** The number that ZooKeeper appended to the name. */
   readonly sequence: number;
 }
 
-/** The children of a lock's znode, as seen by one of them. */
-export interface Standing {
-  /** Our own znode. */
-  readonly own: Contender;
-  /** Those before us: the holder, then the earlier waiters. */
-  readonly ahead: readonly Contender[];
-  /** How many wait, all but the holder. */
-  readonly waiters: number;
-  /** Whether ours is the only child. */
-  readonly isAlone: boolean;
+/** The position of an entry in its queue. */
+export interface QueuePosition {
+  /** Our own entry. */
+  readonly own: QueueEntry;
+  /** The entries before ours: the holder's, then those of the earlier waiters. */
+  readonly ahead: readonly QueueEntry[];
+  /** The number of waiters: all entries but the holder's. */
+  readonly waiterCount: number;
+  /** Whether our znode is the only child of the lock's znode. */
+  readonly isOnlyChild: boolean;
 }
 
-/** `-lock-` is Curator's mark and ours, `__lock__` kazoo's. A negative number is a wrapped one. */
-const CONTENDER = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
+/** Curator and this package write `-lock-`, kazoo writes `__lock__`. Overflowed numbers are negative. */
+const ENTRY_NAME = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
+
+/** Matches the GUIDs that {@linkcode newGuid} makes for `tryAcquire()`. */
+const TRY_NAME = /^_c_[\da-f]{8}-[\da-f]{4}-8/;
 
 /**
- * What the name of a znode begins with: Curator's protected form, so that Curator's mutex and ours
- * exclude each other. The GUID is how a znode is found whose creation was not answered.
+ * Returns the beginning of an entry's name. It is Curator's protected form, so that Curator's mutex and
+ * ours exclude each other. The GUID identifies an entry whose create was not answered.
  *
- * @param guid A random UUID, used for one znode only.
+ * @param guid A random UUID that is used for one entry only.
  * @returns The name without the sequence number.
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
  */
-export function znodePrefix(guid: string): string {
+export function entryPrefix(guid: string): string {
   return `_c_${guid}-lock-`;
 }
 
 /**
- * A random UUID for a znode.
+ * Makes a random UUID for an entry.
  *
- * @param isBrief Whether it is of somebody who does not wait: then its version is 8, not 4, so that
- * others see it.
+ * @param isTry Whether the entry is made by `tryAcquire()`. Then the UUID has the version 8 instead of
+ * 4, which tells other clients that this entry does not wait.
  * @returns The UUID.
  */
-export function newGuid(isBrief: boolean): string {
+export function newGuid(isTry: boolean): string {
   const guid = crypto.randomUUID();
-  return isBrief ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
+  return isTry ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
 }
 
 /**
- * Whether a contender does not wait: it has the lock, or goes at once.
+ * Tells whether an entry was made by `tryAcquire()`: it holds the lock or is deleted very soon.
  *
- * @param contender The contender.
- * @returns Whether it is made by {@linkcode newGuid} so. Curator's and kazoo's are not.
+ * @param entry The entry. The attempts of Curator and kazoo look like waiters.
  */
-export function isBrief({ name }: Contender): boolean {
-  return /^_c_[\da-f]{8}-[\da-f]{4}-8/.test(name);
+export function isTry({ name }: QueueEntry): boolean {
+  return TRY_NAME.test(name);
 }
 
 /**
- * The contenders among the children of a lock's znode, in the order in which they are served.
- * Sequence numbers are compared as numbers: as texts, wrapped ones would be out of order.
+ * Sorts the entries of a queue in the order in which they get the lock. The sequence numbers are
+ * compared as numbers: compared as text, negative numbers would be out of order.
  *
- * @param children The names of the children.
- * @returns The contenders; children of other kinds are left out.
+ * @param children The names of the children of the lock's znode.
+ * @returns The entries. Children that are no entries are left out.
  */
-export function inOrder(children: readonly string[]): Contender[] {
-  const contenders: Contender[] = [];
+export function sortedEntries(children: readonly string[]): QueueEntry[] {
+  const entries: QueueEntry[] = [];
   for (const name of children) {
-    const digits = CONTENDER.exec(name)?.[1];
-    if (digits !== undefined) contenders.push({ name, sequence: Number(digits) });
+    const digits = ENTRY_NAME.exec(name)?.[1];
+    if (digits !== undefined) entries.push({ name, sequence: Number(digits) });
   }
-  return contenders.sort((a, b) => a.sequence - b.sequence || (a.name < b.name ? -1 : 1));
+  return entries.sort((a, b) => a.sequence - b.sequence || (a.name < b.name ? -1 : 1));
 }
 
 /**
- * The contenders that were made under a GUID. More than one only if a request was sent twice.
+ * Finds the entries with a GUID. There is more than one only if a create was executed twice.
  *
- * @param children The names of the children.
+ * @param children The names of the children of the lock's znode.
  * @param guid The GUID.
- * @returns The contenders, lowest first.
+ * @returns The entries, lowest sequence number first.
  */
-export function madeUnder(children: readonly string[], guid: string): Contender[] {
-  const prefix = znodePrefix(guid);
-  return inOrder(children.filter((name) => name.startsWith(prefix)));
+export function entriesWithGuid(children: readonly string[], guid: string): QueueEntry[] {
+  const prefix = entryPrefix(guid);
+  return sortedEntries(children.filter((name) => name.startsWith(prefix)));
 }
 
 /**
- * Where our znode stands.
+ * Finds the position of our entry.
  *
- * @param children The names of the children.
+ * @param children The names of the children of the lock's znode.
  * @param ownName The name of our own znode.
- * @returns The standing, or `null` if our znode is not among the children: then nothing is ours.
+ * @returns The position, or `null` if our znode is missing: then we neither hold the lock nor wait.
  */
-export function standingOf(children: readonly string[], ownName: string): Standing | null {
-  const contenders = inOrder(children);
-  const index = contenders.findIndex(({ name }) => name === ownName);
-  const own = contenders[index];
+export function positionOf(children: readonly string[], ownName: string): QueuePosition | null {
+  const entries = sortedEntries(children);
+  const index = entries.findIndex(({ name }) => name === ownName);
+  const own = entries[index];
   if (own === undefined) return null;
   return {
     own,
-    ahead: contenders.slice(0, index),
-    waiters: contenders.length - 1,
-    isAlone: children.length === 1,
+    ahead: entries.slice(0, index),
+    waiterCount: entries.length - 1,
+    isOnlyChild: children.length === 1,
   };
 }
 
 /**
- * Whether sequence numbers still tell who came first. They do not at the end of their range: there
- * ZooKeeper gives one number to several znodes, or starts again below zero.
+ * Tells whether the sequence numbers still give the order of creation. They do not at the end of their
+ * range: there ZooKeeper gives one number to several znodes, or continues with negative numbers.
  *
- * @param children The names of the children.
- * @param own Our own znode.
- * @returns `false` if the order cannot be trusted, so that nothing may be taken.
+ * @param children The names of the children of the lock's znode.
+ * @param own Our own entry.
+ * @returns `false` if the lock must not be taken because the order is unknown.
  * @see {@link https://issues.apache.org/jira/browse/ZOOKEEPER-4706}
  */
-export function isOrderKnown(children: readonly string[], own: Contender): boolean {
+export function isOrderKnown(children: readonly string[], own: QueueEntry): boolean {
   if (own.sequence < 0 || own.sequence >= MAX_SEQUENCE) return false;
-  return inOrder(children).every(({ name, sequence }) =>
+  return sortedEntries(children).every(({ name, sequence }) =>
     name === own.name || sequence !== own.sequence
   );
 }

@@ -1,91 +1,73 @@
 /**
- * A znode of ours in the queue of a lock.
+ * Our own znode in the queue of a lock, from its create to its delete. The wait behind other znodes is
+ * in `lock_recipe.ts`.
  *
  * @module
  * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
  */
-import type { Clock } from "../../core/clock.ts";
 import type { ReleaseAnswer } from "../../core/grant.ts";
-import { madeUnder, newGuid, znodePrefix } from "./order.ts";
 import type { Session } from "../session/session.ts";
-import { hasCode, type WatchEvent, ZooKeeperError } from "../transport/transport.ts";
+import type { SessionSuccession } from "../session/session_succession.ts";
+import { hasCode, ZooKeeperError } from "../transport/errors.ts";
+import { entriesWithGuid, entryPrefix, newGuid } from "./order.ts";
+import { OwnWatch } from "./own_watch.ts";
 
-/** What a znode of ours needs. */
+/** The options of a znode of ours. */
 export interface OwnZnodeOptions {
-  readonly clock: Clock;
   readonly session: Session;
-  /** The path of the lock's znode. */
-  readonly parent: string;
-  /** What the znode holds: the label, in UTF-8. */
+  /** The path of the lock's znode, the parent. */
+  readonly lockPath: string;
+  /** The data of the znode: the label, in UTF-8. */
   readonly data: Uint8Array;
-  /** Whether it does not wait, and others may know that. */
-  readonly isBrief?: boolean;
+  /** Whether `tryAcquire()` makes the znode. Its name shows that to other clients. */
+  readonly isTry: boolean;
 }
 
-/** One znode from its creation to its deletion. It dies with its session. */
+/** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
 export class OwnZnode {
+  /** The session that the znode belongs to. */
   readonly session: Session;
-  readonly parent: string;
-  readonly #options: OwnZnodeOptions;
-  /** How the znode is found if its creation goes unanswered. Used for this znode only. */
+  /** The path of the lock's znode, the parent. */
+  readonly lockPath: string;
+  readonly #data: Uint8Array;
+  /** Identifies the znode if its create is not answered. Used for this znode only. */
   readonly #guid: string;
-  #path: string | null = null;
-  #czxid: bigint | null = null;
-  #madeMs: number | null = null;
+  #created: { readonly path: string; readonly watch: OwnWatch } | null = null;
+  /** Settles when the create is answered or has failed. Never rejects. */
   #creating: Promise<unknown> = Promise.resolve();
-  /** Whether a create may have been executed, now or later, without our knowing the path. */
-  #isDoubtful = false;
-  #watching: "no" | "yes" | "gone" = "no";
-  #onChange: (() => void) | null = null;
-  #cancelWatch: (() => void) | null = null;
-  #stopListening: (() => void) | null = null;
+  #isCreateAmbiguous = false;
 
-  /** Asks for nothing yet. */
-  constructor(options: OwnZnodeOptions) {
-    this.#options = options;
-    this.#guid = newGuid(options.isBrief ?? false);
-    this.session = options.session;
-    this.parent = options.parent;
+  /** Sends nothing yet. */
+  constructor({ session, lockPath, data, isTry }: OwnZnodeOptions) {
+    this.session = session;
+    this.lockPath = lockPath;
+    this.#data = data;
+    this.#guid = newGuid(isTry);
   }
 
-  /** The name of the znode below its parent; `null` if it is not known to exist. */
+  /** The name of the znode, without its parent; `null` until it is known to exist. */
   get name(): string | null {
-    return this.#path === null ? null : this.#path.slice(this.parent.length + 1);
+    return this.#created === null ? null : this.#created.path.slice(this.lockPath.length + 1);
   }
 
-  /** The zxid of its creation, once it was watched. */
-  get czxid(): bigint | null {
-    return this.#czxid;
+  /** The watch on the znode. Throws unless the znode is known to exist. */
+  get watch(): OwnWatch {
+    if (this.#created === null) throw new TypeError("Cannot watch a znode that was not created");
+    return this.#created.watch;
   }
 
-  /** When it was made, by the servers' clock, in ms; known once it was watched. */
-  get madeMs(): number | null {
-    return this.#madeMs;
-  }
-
-  /** Whether a create may have been executed without our knowing it. */
-  get isDoubtful(): boolean {
-    return this.#isDoubtful;
-  }
-
-  /** Whether it is watched: somebody else's change to it will be told. */
-  get isWatched(): boolean {
-    return this.#watching === "yes";
-  }
-
-  /** Whether somebody else deleted it. */
-  get isGone(): boolean {
-    return this.#watching === "gone";
+  /** Whether an unanswered create may have been executed, or may be executed later. */
+  get isCreateAmbiguous(): boolean {
+    return this.#isCreateAmbiguous;
   }
 
   /** Sends the create, at once and once. */
   create(): Promise<void> {
-    const { session, data } = this.#options;
-    const prefix = `${this.parent}/${znodePrefix(this.#guid)}`;
-    const creating = session.createSequential(prefix, data).then(
-      (path) => void (this.#path = path),
+    const prefix = `${this.lockPath}/${entryPrefix(this.#guid)}`;
+    const creating = this.session.requests.createSequential(prefix, this.#data).then(
+      (path) => this.#onCreated(path),
       (error) => {
-        this.#isDoubtful = error instanceof ZooKeeperError && error.isDoubtful;
+        this.#isCreateAmbiguous = error instanceof ZooKeeperError && error.isAmbiguous;
         throw error;
       },
     );
@@ -93,72 +75,31 @@ export class OwnZnode {
     return creating;
   }
 
-  /** Looks whether the create that was not answered was executed: then it is known from here on. */
-  async settleDoubt(): Promise<void> {
+  /** Searches for the znode of an unanswered create. Of several znodes the lowest one is kept. */
+  async resolveAmbiguousCreate(): Promise<void> {
     const [lowest, ...others] = await this.#find(this.session);
-    await this.#deleteAll(this.session, others);
-    this.#path = lowest ?? null;
-    this.#isDoubtful = false;
+    await deleteAll(this.session, others);
+    if (lowest !== undefined) this.#onCreated(lowest);
+    this.#isCreateAmbiguous = false;
   }
 
   /**
-   * Watches the znode, unless it is watched, and learns its czxid.
+   * Deletes the znode; one attempt. Its watch is removed in any case.
    *
-   * @throws {ZooKeeperError} `OWN_ZNODE_GONE` if somebody else deleted it.
+   * @param sessions Supplies the session to send the delete in if the znode's own session is over.
+   * @returns Whether the znode is deleted now, was missing, or may still exist.
    */
-  async watch(): Promise<void> {
-    if (this.isGone) throw ownZnodeGone();
-    if (this.isWatched) return;
-    this.#watching = "yes"; // or will be, by the time that anybody can use it
-    try {
-      const { czxid, madeMs } = await this.session.get(this.#path!, this.#onEvent);
-      this.#czxid = czxid;
-      this.#madeMs = madeMs;
-    } catch (error) {
-      const isGone = hasCode(error, "NO_NODE");
-      this.#watching = isGone ? "gone" : "no";
-      throw isGone ? ownZnodeGone() : error;
-    }
-  }
-
-  /** Calls back at each change that somebody else makes to the znode, while it is watched. */
-  onChange(listener: (() => void) | null): void {
-    this.#onChange = listener;
-  }
-
-  /** The lock is ours: calls back, now or later, if somebody else deletes the znode. */
-  hold(onGone: () => void): void {
-    this.#onChange = () => this.isGone ? onGone() : void this.keepWatch();
-    // A watch goes with the connection that it was set on.
-    this.#stopListening = this.session.onChange(() => void this.keepWatch());
-    if (this.isWatched) return;
-    const { clock, session } = this.#options;
-    // Most locks are not held for so long: they are spared the request.
-    this.#cancelWatch = clock.schedule(() => this.keepWatch(), session.timeoutMs / 10);
-  }
-
-  /** Watches the znode of a lock that is held, unless it is watched. Never rejects. */
-  async keepWatch(): Promise<void> {
-    if (this.#onChange === null || this.isWatched) return;
-    await this.watch().catch(() => {}); // It is tried again with the next heartbeat.
-    if (this.isGone) this.#onChange?.();
-  }
-
-  /**
-   * Deletes the znode; one attempt.
-   *
-   * @param nextSession The session to do it by if our own is over.
-   * @returns What became of it.
-   */
-  async leave(nextSession: () => Promise<Session>): Promise<ReleaseAnswer> {
-    this.forget();
+  async delete(sessions: Pick<SessionSuccession, "current">): Promise<ReleaseAnswer> {
+    this.#created?.watch.remove();
     await this.#creating;
-    if (this.#path === null && !this.isDoubtful) return { state: "released" };
-    if (this.session.isForgotten) return { state: "gone", reason: "session-expired" };
+    if (this.#created === null && !this.#isCreateAmbiguous) return { state: "released" };
+    if (this.session.validity.isDroppedByServer) {
+      return { state: "gone", reason: "session-expired" };
+    }
     try {
-      const session = this.session.isOver ? await nextSession() : this.session;
-      if (this.#path !== null) await session.delete(this.#path);
-      else await this.#deleteAll(session, await this.#find(session));
+      const session = this.session.isOver ? await sessions.current() : this.session;
+      if (this.#created !== null) await session.requests.delete(this.#created.path);
+      else await deleteAll(session, await this.#find(session));
       return { state: "released" };
     } catch (cause) {
       if (!hasCode(cause, "NO_NODE")) return { state: "unknown", cause };
@@ -166,44 +107,29 @@ export class OwnZnode {
     }
   }
 
-  /** Leaves no timer, and no watch that does anything. */
-  forget(): void {
-    this.#cancelWatch?.();
-    this.#stopListening?.();
-    this.#onChange = null;
-    if (this.#path !== null) this.session.unwatch(this.#path, this.#onEvent);
+  #onCreated(path: string): void {
+    this.#created = { path, watch: new OwnWatch(this.session.requests, path) };
   }
 
-  readonly #onEvent = (event: WatchEvent): void => {
-    // A watch is used up by its event.
-    this.#watching = event === "deleted" ? "gone" : "no";
-    this.#onChange?.();
-  };
-
-  /** The znodes that were made under our GUID. */
+  /** Returns the paths of all znodes with our GUID. */
   async #find(session: Session): Promise<string[]> {
-    // A server may lag behind the others: after a write it has seen all that came before. And what
-    // was sent on an earlier connection of the session cannot be executed any more.
-    if (session === this.session) await session.prove();
+    // The server may lag behind the others; once it answers a write, it knows all earlier writes. And
+    // nothing that was sent on an earlier connection of the session can be executed any more.
+    if (session === this.session) await session.sendHeartbeat();
     try {
-      const { names } = await session.children(this.parent);
-      return madeUnder(names, this.#guid).map(({ name }) => `${this.parent}/${name}`);
+      const { names } = await session.requests.children(this.lockPath);
+      return entriesWithGuid(names, this.#guid).map(({ name }) => `${this.lockPath}/${name}`);
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return [];
       throw error;
     }
   }
-
-  async #deleteAll(session: Session, paths: readonly string[]): Promise<void> {
-    for (const path of paths) {
-      await session.delete(path).catch((error) => {
-        if (!hasCode(error, "NO_NODE")) throw error;
-      });
-    }
-  }
 }
 
-/** Our own znode is missing: whatever it stood for, we do not have it. */
-export function ownZnodeGone(): ZooKeeperError {
-  return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode is not there");
+async function deleteAll({ requests }: Session, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    await requests.delete(path).catch((error) => {
+      if (!hasCode(error, "NO_NODE")) throw error;
+    });
+  }
 }

@@ -1,13 +1,13 @@
 /**
- * What must be mended in node-zookeeper-client 1.1.3 from outside. This is the one place that touches
- * private parts of the package, so the package stays pinned to the version that was read.
+ * Workarounds for failures of node-zookeeper-client 1.1.3. This is the only module that touches private
+ * parts of the package, so the package stays pinned to the version that was read.
  *
  * @module
  */
 import { Buffer } from "node:buffer";
-import type { ServerAddress } from "../paths.ts";
+import type { ServerAddress } from "./connect_string.ts";
 
-/** A request that waits to be sent or answered. */
+/** A request that was not sent or not answered yet. */
 interface Packet {
   callback(error: { code: number }): void;
 }
@@ -17,7 +17,7 @@ interface Socket {
   on(event: "error", listener: (error: unknown) => void): void;
 }
 
-/** The private parts, as they are in 1.1.3. */
+/** The private parts that are used, as of 1.1.3. */
 interface ConnectionManager {
   readonly socket?: Socket;
   readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
@@ -39,15 +39,15 @@ export interface GuardedClient {
   readonly connectionManager: ConnectionManager;
 }
 
-/** How to connect. */
+/** The options of a guard. */
 export interface GuardOptions {
   /** The servers, in the order in which they are tried. */
   readonly servers: readonly ServerAddress[];
-  /** How long one server may take in ms to accept the connection and the session. */
+  /** How long in ms one server may take to accept the connection and the session. */
   readonly attemptMs: number;
 }
 
-/** Pause in ms after every server has been tried in vain. */
+/** Pause in ms after each round in which no server accepted the session. */
 const RETRY_PAUSE_MS = 200;
 const DISCONNECTED = 0;
 const CONNECTED = 2;
@@ -55,9 +55,9 @@ const CLOSING = -1;
 const CONNECTION_LOSS = -4;
 const MAX_XID = 2 ** 31 - 1;
 
-/** Keeps one client of the package from its known failures. */
+/** Protects one client of the package from its known failures. */
 export class ClientGuard {
-  /** Why the last attempt to connect failed: the package swallows it. */
+  /** The error of the last attempt to connect, which the package ignores. */
   connectError: unknown = undefined;
   readonly #manager: ConnectionManager;
   readonly #options: GuardOptions;
@@ -80,16 +80,16 @@ export class ClientGuard {
 
   /** Drops the connection. The package then connects to the next server, for the same session. */
   reconnect(): void {
-    // The package never notices by itself that answers have stopped.
+    // The package does not notice that answers have stopped.
     this.#manager.socket?.destroy();
   }
 
-  /** Ends the client without a word to the server. It never connects again. */
+  /** Ends the client without notifying the server. It never connects again. */
   destroy(): void {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
     clearTimeout(this.#pauseTimer);
-    // `close()` would wait for a connection, perhaps for ever; in this state none is made.
+    // `close()` would wait for a connection, perhaps for ever. In this state the package makes none.
     this.#manager.setState(CLOSING);
     this.#clear();
     this.#manager.socket?.destroy();
@@ -100,18 +100,17 @@ export class ClientGuard {
     if (state === DISCONNECTED) this.#clear();
   }
 
-  /** Makes the package forget the connection that was lost: it keeps what it must not. */
+  /** Clears the state of the lost connection, which the package would use on the next one. */
   #clear(): void {
     clearTimeout(this.#attemptTimer);
-    // Left running, it would destroy the next socket.
+    // This timer would destroy the next socket.
     clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
-    // Half a reply would be taken for the start of the next connection's first one.
+    // The package would read half a reply as the start of the next connection's first reply.
     this.#manager.pendingBuffer = null;
-    // It would set all watches again by one request, which the server refuses if it is too long: each
-    // connection would be closed again, for ever. They went with the connection, and whoever has set
-    // one is told.
+    // The package would set all watches again in one request. If that is too long, the server closes
+    // each new connection. All watches are lost with the connection, and each watcher is notified.
     this.#manager.watcherManager.dataWatchers = {};
-    // What was not sent would be sent later, after its own deadline, or be forgotten.
+    // The package would send queued requests later, after their deadlines, or forget them.
     for (const packet of this.#manager.packetQueue.queue.splice(0)) {
       packet.callback({ code: CONNECTION_LOSS });
     }
@@ -121,12 +120,12 @@ export class ClientGuard {
     if (this.#isDestroyed) return;
     const { servers, attemptMs } = this.#options;
     const isRoundOver = this.#manager.serverAttempts >= servers.length;
-    // Set back by the package when a server accepts the session.
+    // The package resets this number when a server accepts the session.
     this.#manager.serverAttempts = isRoundOver ? 1 : this.#manager.serverAttempts + 1;
     this.#pauseTimer = setTimeout(() => {
       connect(servers[this.#nextServer++ % servers.length]!);
       this.#manager.socket?.on("error", (error) => this.connectError = error);
-      // A server that accepts the connection and says no more is not waited for by the package.
+      // The package has no time limit for a server that accepts the connection but not the session.
       this.#attemptTimer = setTimeout(() => {
         this.connectError = new Error("The server did not accept the session in time");
         this.reconnect();
@@ -134,7 +133,7 @@ export class ClientGuard {
     }, isRoundOver ? RETRY_PAUSE_MS * (0.5 + Math.random() / 2) : 0);
   }
 
-  /** The package throws out of the socket's handler, which would end the process. */
+  /** The package throws in the socket's event handler, which would end the process. */
   #onSocketData(onSocketData: (chunk: Buffer) => void, chunk: Buffer): void {
     const manager = this.#manager;
     const [packet] = manager.pendingQueue;
@@ -143,11 +142,11 @@ export class ClientGuard {
     } catch (error) {
       const code = unknownCode(error);
       if (code === null || packet === undefined || packet === manager.pendingQueue[0]) {
-        // The stream cannot be understood from here on.
+        // The rest of the stream cannot be parsed.
         manager.socket?.destroy();
         return;
       }
-      // It lost the request whose error code it does not know, and the rest of the chunk.
+      // The package lost the request whose error code is unknown, and the rest of the chunk.
       packet.callback({ code });
       if (manager.pendingBuffer !== null) manager.onSocketData(Buffer.alloc(0));
     }
@@ -155,10 +154,10 @@ export class ClientGuard {
 }
 
 /**
- * The package counts its requests past what 32 bits hold, and from there on throws at each of them.
- * Begun again at 1 the numbers stay right: the server gives them back unread, in the order of the
- * requests, and the package compares each with the oldest request only. Not at 0, as the package
- * does: servers before 3.8 take a request of that number to be under way for ever.
+ * Restarts the numbers of requests at 1 before they exceed 32 bits: the package counts on and then
+ * throws at each request. Reused numbers are safe: the server returns them unread, in the order of the
+ * requests, and the package compares each with the oldest pending request only. The package itself
+ * starts at 0, but a server before 3.8 treats request 0 as pending for ever.
  */
 function wrapXids(manager: ConnectionManager): void {
   let next = 1;

@@ -1,13 +1,13 @@
 /**
- * What is used of node-zookeeper-client 1.1.3, in types: it has none of its own.
+ * Types and constants of node-zookeeper-client 1.1.3, which has no types, and its error codes.
  *
  * @module
  */
 import type { Buffer } from "node:buffer";
 import type { GuardedClient } from "./client_guard.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "./transport.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "./errors.ts";
 
-/** The parts of the package that are used: it has no types of its own. */
+/** The parts of the package that are used. */
 export interface Package {
   createClient(connectString: string, options: { sessionTimeout: number; retries: number }): Client;
   readonly ACL: { readonly OPEN_ACL_UNSAFE: Acl[]; readonly CREATOR_ALL_ACL: Acl[] };
@@ -15,14 +15,14 @@ export interface Package {
 
 /** An entry of an access control list. */
 export type Acl = Readonly<Record<string, unknown>>;
-/** Takes an answer. */
+/** Called with the answer to a request. */
 export type Done<T extends unknown[]> = (
   error: { code: number } | null | undefined,
   ...values: T
 ) => void;
-/** What a watcher is told. */
+/** The event of a watch. */
 export type NodeEvent = { readonly type: number };
-/** What the server knows of a znode; a long number is a buffer. */
+/** The metadata of a znode; a long number is a buffer. */
 export type Stat = Readonly<Record<"czxid" | "pzxid" | "ctime", Buffer>>;
 
 /** A client. */
@@ -43,16 +43,16 @@ export interface Client extends GuardedClient {
   remove(path: string, done: Done<[]>): void;
 }
 
-/** What a client tells of its connection. */
+/** An event of a client's connection. */
 export type ClientEvent = "connected" | "disconnected" | "expired" | "authenticationFailed";
 
-/** Mode of create. */
+/** Mode of create: the znode stays until it is deleted. */
 export const PERSISTENT = 0;
-/** Mode of create. */
+/** Mode of create: the znode is deleted with its session. */
 export const EPHEMERAL = 1;
-/** Mode of create. */
+/** Mode of create: ephemeral, and the server appends a sequence number. */
 export const EPHEMERAL_SEQUENTIAL = 3;
-/** Type of an event. */
+/** Type of an event: the watched znode was deleted. */
 export const NODE_DELETED = 2;
 
 /** https://zookeeper.apache.org/doc/current/apidocs/zookeeper-server/org/apache/zookeeper/KeeperException.Code.html */
@@ -64,11 +64,11 @@ const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
   [-111]: "NOT_EMPTY",
   [-112]: "SESSION_OVER",
   [-115]: "AUTH_FAILED",
-  // The session lives on another connection: this one is of no use.
+  // The session has moved to another connection: this one is useless.
   [-118]: "CONNECTION_LOSS",
 };
 
-/** Translates an error of the package. */
+/** Converts an error of the package. */
 export function toError({ code }: { code: number }): ZooKeeperError {
   const name = CODES[code] ?? "REFUSED";
   return new ZooKeeperError(name, `ZooKeeper answered ${CODES[code] ?? "with error"} (${code})`);

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-import-prefix -- a bare name would fail when this is imported by URL
 /**
- * The transport over `npm:node-zookeeper-client`. The package has no time limits and fails badly when
- * the network does; here every request gets its deadline, and {@linkcode ClientGuard} mends the rest.
+ * The transport over `npm:node-zookeeper-client`. The package has no time limits: here each request
+ * gets one. The workarounds for its other failures are in `client_guard.ts`.
  *
  * @module
  */
@@ -21,16 +21,18 @@ import {
   type Stat,
   toError,
 } from "./client_package.ts";
-import { Watches } from "./watches.ts";
+import { ZooKeeperError } from "./errors.ts";
 import {
   type Children,
+  requestLimitMs,
+  type TransportListener,
   type TransportOptions,
   type TransportState,
   type Watcher,
   type Znode,
-  ZooKeeperError,
   type ZooKeeperTransport,
 } from "./transport.ts";
+import { Watches } from "./watches.ts";
 
 class NodeZooKeeperTransport implements ZooKeeperTransport {
   state: TransportState = "connecting";
@@ -42,8 +44,9 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   readonly #watches = new Watches<NodeEvent>(({ type }) =>
     type === NODE_DELETED ? "deleted" : "changed"
   );
-  /** Rejects the requests under way. */
+  /** Reject the pending requests. */
   readonly #pending = new Set<(error: ZooKeeperError) => void>();
+  #listener: TransportListener | null = null;
   #onConnected: (() => void) | undefined;
   #onClosed: (() => void) | undefined;
 
@@ -51,7 +54,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     this.#options = options;
     const { servers, sessionTimeoutMs, auth } = options;
     const { ACL, createClient } = zookeeper as unknown as Package;
-    // The package would also send a create again that was executed: `retries` must stay 0.
+    // `retries` must stay 0: the package would also repeat a create that was executed.
     this.#client = createClient(servers.map(({ host, port }) => `${host}:${port}`).join(","), {
       sessionTimeout: sessionTimeoutMs,
       retries: 0,
@@ -90,6 +93,10 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     return this.#guard.connectError;
   }
 
+  listen(listener: TransportListener): void {
+    this.#listener = listener;
+  }
+
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
     return this.#create(pathPrefix, Buffer.from(data), EPHEMERAL_SEQUENTIAL);
   }
@@ -110,17 +117,17 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   }
 
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    // Known before the request goes out: an event may come right behind the answer.
+    // Added before the request is sent: an event may arrive directly after the answer.
     const relay = watcher === undefined ? undefined : this.#watches.add(path, watcher);
     try {
       return await this.#request(
         (done: Done<[Buffer | undefined, Stat]>) => this.#client.getData(path, relay, done),
         (data, { czxid, ctime }) => {
-          if (relay !== undefined) this.#watches.set(path);
+          if (relay !== undefined) this.#watches.confirm(path);
           return {
             data: data ?? Buffer.alloc(0),
             czxid: czxid.readBigInt64BE(),
-            madeMs: Number(ctime.readBigInt64BE()),
+            createdAtMs: Number(ctime.readBigInt64BE()),
           };
         },
       );
@@ -150,7 +157,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, timeoutMs);
       this.#onClosed = resolve;
-      // What is said without a connection is lost with it, and the server keeps the session.
+      // The server only learns of the end of the session over a connection.
       this.#onConnected = () => {
         this.state = "closed";
         this.#client.close();
@@ -177,7 +184,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   #become(state: TransportState): void {
     if (this.state === "closed") return;
     this.state = state;
-    this.#options.onState(state);
+    this.#listener?.onStateChange(state);
   }
 
   #create(path: string, data: Buffer | null, mode: number): Promise<string> {
@@ -187,12 +194,12 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     );
   }
 
-  /** Sends a request now or not at all, and settles it in time whatever the package does. */
+  /** Sends a request now or not at all, and settles it within its time limit. */
   #request<V extends unknown[], T>(send: (done: Done<V>) => void, read: (...values: V) => T) {
     return new Promise<T>((resolve, reject) => {
       if (this.state !== "connected") throw this.#notConnected();
       const { epoch } = this;
-      const limitMs = this.#options.requestTimeoutMs(this.timeoutMs);
+      const limitMs = requestLimitMs(this.#options, this.timeoutMs);
       const end = () => {
         clearTimeout(timer);
         this.#pending.delete(fail);
@@ -200,14 +207,14 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
       const fail = (error: ZooKeeperError) => (end(), reject(error));
       const giveUp = () => {
         fail(new ZooKeeperError("TIMEOUT", `ZooKeeper did not answer in ${limitMs} ms`));
-        // Answers come in order, so none will come on this connection before this one does.
+        // Answers arrive in order, so no later answer can arrive on this connection either.
         if (this.epoch === epoch && this.state === "connected") this.#guard.reconnect();
       };
-      // One more turn: the answer may lie there, behind a blocked event loop.
+      // One more turn of the event loop: if it was blocked, the answer may be waiting in the socket.
       let timer = setTimeout(() => timer = setTimeout(giveUp), limitMs);
       this.#pending.add(fail);
       try {
-        // An answer after the deadline finds nobody: who asked looks for what may have been made.
+        // An answer after the deadline is ignored: the caller searches for a znode it may have created.
         send((error, ...values) =>
           error ? fail(toError(error)) : (end(), resolve(read(...values)))
         );

@@ -1,27 +1,34 @@
 /**
- * Who watches which znode, for a client that can neither take a watch back nor bear many on one znode.
+ * The watchers of each znode, for a client that cannot remove a watch and warns about many watchers of
+ * one znode.
  *
  * @module
  */
 import type { Watcher, WatchEvent } from "./transport.ts";
 
 interface Watch<E> {
+  /** The callback that the client gets for all watchers of the znode. */
   readonly relay: (event: E) => void;
   readonly watchers: Set<Watcher>;
-  /** Whether the client has the relay: then its event will come, or the session ends. */
+  /** Whether the server has set the watch: then an event follows, or the connection is lost. */
   isSet: boolean;
 }
 
-/** The watchers of one session. `E` is an event as the client tells it. */
+/** The watchers of one session. `E` is the client's own type of events. */
 export class Watches<E> {
-  readonly #read: (event: E) => WatchEvent;
+  readonly #translate: (event: E) => WatchEvent;
   readonly #watches = new Map<string, Watch<E>>();
 
-  constructor(read: (event: E) => WatchEvent) {
-    this.#read = read;
+  /** Watches nothing yet. `translate` turns an event of the client into ours. */
+  constructor(translate: (event: E) => WatchEvent) {
+    this.#translate = translate;
   }
 
-  /** Adds a watcher; returns what the client gets for all of a znode, the same until an event comes. */
+  /**
+   * Adds a watcher, before the watch is requested.
+   *
+   * @returns The callback for the client. All watchers of a znode share it until an event arrives.
+   */
   add(path: string, watcher: Watcher): (event: E) => void {
     let watch = this.#watches.get(path);
     if (watch === undefined) this.#watches.set(path, watch = this.#newWatch(path));
@@ -29,38 +36,38 @@ export class Watches<E> {
     return watch.relay;
   }
 
-  /** The server has set the watch. */
-  set(path: string): void {
+  /** Records that the server has set the watch. */
+  confirm(path: string): void {
     const watch = this.#watches.get(path);
     if (watch !== undefined) watch.isSet = true;
   }
 
-  /** The server has not set the watch: there is no such znode, or no answer. */
+  /** Records that the server has not set the watch: the znode is missing, or no answer arrived. */
   fail(path: string, watcher: Watcher): void {
     const watch = this.#watches.get(path);
     watch?.watchers.delete(watcher);
-    // No event will ever come to take it away.
+    // No event will ever remove a watch that was not set.
     if (watch?.isSet === false && watch.watchers.size === 0) this.#watches.delete(path);
   }
 
-  /** How many znodes are watched, or were until all watchers were removed. */
+  /** The number of znodes that have a watch, including watches without watchers. */
   get size(): number {
     return this.#watches.size;
   }
 
-  /** Removes a watcher. The server's watch stays until it fires, and then does nothing. */
+  /** Removes a watcher. The server's watch stays until it fires, and then has no effect. */
   remove(path: string, watcher: Watcher): void {
     this.#watches.get(path)?.watchers.delete(watcher);
   }
 
-  /** The connection is lost, and all watches with it: that is a change for each watcher. */
+  /** The connection is lost, and all watches with it: each watcher is notified of a change. */
   drop(): void {
-    const called = [...this.#watches.values()].flatMap(({ watchers }) => [...watchers]);
+    const notified = [...this.#watches.values()].flatMap(({ watchers }) => [...watchers]);
     this.clear();
-    for (const watcher of called) watcher("changed");
+    for (const watcher of notified) watcher.onWatchEvent("changed");
   }
 
-  /** Removes all of them. */
+  /** Removes all watchers without notifying them. */
   clear(): void {
     for (const { watchers } of this.#watches.values()) watchers.clear();
     this.#watches.clear();
@@ -70,9 +77,9 @@ export class Watches<E> {
     const watchers = new Set<Watcher>();
     const relay = (event: E) => {
       if (this.#watches.get(path)?.relay === relay) this.#watches.delete(path);
-      const called = [...watchers];
+      const notified = [...watchers];
       watchers.clear();
-      for (const watcher of called) watcher(this.#read(event));
+      for (const watcher of notified) watcher.onWatchEvent(this.#translate(event));
     };
     return { relay, watchers, isSet: false };
   }

@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { WaitInfo } from "../../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../../core/errors.ts";
 import { OutageBudget } from "../../../core/outage_budget.ts";
-import { Contest } from "../../../zookeeper/recipe/lock_recipe.ts";
+import { LockRecipe } from "../../../zookeeper/recipe/lock_recipe.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { MAX_SEQUENCE } from "../../../zookeeper/recipe/order.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
@@ -9,7 +10,7 @@ import {
   classifyFailure,
   ZooKeeperError,
   type ZooKeeperErrorCode,
-} from "../../../zookeeper/transport/transport.ts";
+} from "../../../zookeeper/transport/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,
@@ -27,18 +28,17 @@ function newTree(): FakeTree {
   return tree;
 }
 
-function newContest(tree: FakeTree, isBrief = false) {
+function openRecipe(tree: FakeTree, isTry = false) {
   const clock = new FakeClock();
   const transport = new FakeTransport(tree);
   const session = new Session(transport, {
     clock,
+    leases: { extendAll: () => {}, loseAll: () => {} },
     rootPath: "/locks",
-    beatPath: `/locks/%session-${crypto.randomUUID()}`,
-    onProof: () => {},
-    onOver: () => {},
+    heartbeatPath: `/locks/%session-${crypto.randomUUID()}`,
   });
   const abort = new AbortController();
-  const znode = new OwnZnode({ clock, session, parent: PARENT, data: new Uint8Array(), isBrief });
+  const znode = new OwnZnode({ session, lockPath: PARENT, data: new Uint8Array(), isTry });
   const budget = new OutageBudget({
     clock,
     service: "ZooKeeper",
@@ -47,12 +47,14 @@ function newContest(tree: FakeTree, isBrief = false) {
     signal: abort.signal,
     classify: classifyFailure,
   });
-  const contest = new Contest({ clock, name: "n", znode, budget });
-  return { clock, transport, session, znode, contest, abort };
+  const recipe = new LockRecipe({ clock, name: "n", znode, budget });
+  return { clock, transport, session, znode, recipe, abort };
 }
 
-function noOther(): Promise<Session> {
-  throw new Error("The session is not over");
+/** Deletes a znode in its own session, as a release does. */
+async function leave(znode: OwnZnode): Promise<string> {
+  const current = () => Promise.reject(new Error("The session is not over"));
+  return (await znode.delete({ current })).state;
 }
 
 function queueOf(tree: FakeTree): string[] {
@@ -64,19 +66,19 @@ async function isGoneError(promise: Promise<unknown>): Promise<void> {
   assertEquals(error.code, "OWN_ZNODE_GONE");
 }
 
-Deno.test("alone, the create and the listing are all that is asked, in one tick", async () => {
+Deno.test("LockRecipe.waitForTurn() sends the create and the listing in one tick, and no more when alone", async () => {
   const tree = newTree();
-  const { transport, contest, znode } = newContest(tree);
-  const entered = contest.enter();
+  const { transport, recipe, znode } = openRecipe(tree);
+  const turn = recipe.waitForTurn();
   assertEquals(transport.log, ["create", "children"]);
-  assertEquals((await entered).ahead, []);
-  assertEquals(await contest.token(), tree.get(`${PARENT}/${znode.name}`).czxid);
+  await turn;
+  assertEquals(await recipe.fencingToken(), tree.get(`${PARENT}/${znode.name}`).czxid);
   assertEquals(transport.log.length, 2);
 });
 
-Deno.test("the parent is made only when it is missing", async () => {
-  const { transport, contest } = newContest(new FakeTree());
-  assertEquals((await contest.enter()).ahead, []);
+Deno.test("LockRecipe.waitForTurn() creates the lock's znode only when it is missing", async () => {
+  const { transport, recipe } = openRecipe(new FakeTree());
+  await recipe.waitForTurn();
   assertEquals(transport.log, [
     ...["create", "children"],
     ...["createPersistent /locks/n", "createPersistent /locks", "createPersistent /locks/n"],
@@ -84,170 +86,196 @@ Deno.test("the parent is made only when it is missing", async () => {
   ]);
 });
 
-Deno.test("the last one ahead goes: the lock is ours without asking", async () => {
+Deno.test("LockRecipe.waitForTurn() sends nothing when the only znode ahead is deleted", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree)];
-  await a.contest.enter();
-  const standing = await b.contest.enter();
-  const next = b.contest.next(standing);
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const turn = b.recipe.waitForTurn();
   await settle();
   const asked = b.transport.log.length;
   assertEquals(b.transport.log, ["create", "children", "get", "get"]);
-  await a.znode.leave(noOther);
-  assertEquals((await next).ahead, []);
+  await leave(a.znode);
+  await turn;
   assertEquals(b.transport.log.length, asked);
-  assertEquals(await b.contest.token(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
+  assertEquals(await b.recipe.fencingToken(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
   assertEquals(b.clock.timers, 0);
 });
 
-Deno.test("not the last one ahead goes: the queue is listed again", async () => {
+Deno.test("LockRecipe.waitForTurn() lists the queue again when another waiter leaves", async () => {
   const tree = newTree();
-  const [a, b, c] = [newContest(tree), newContest(tree), newContest(tree)];
-  await a.contest.enter();
-  await b.contest.enter();
-  const next = c.contest.next(await c.contest.enter());
+  const [a, b, c] = [openRecipe(tree), openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const earlier = b.recipe.waitForTurn();
   await settle();
-  await b.znode.leave(noOther);
-  const { ahead, waiters } = await next;
-  assertEquals([ahead.length, waiters], [1, 1]);
-  assertEquals(c.transport.log.at(-1), "children");
+  const waits: WaitInfo[] = [];
+  const turn = c.recipe.waitForTurn((info) => void waits.push(info));
+  await settle();
+  b.abort.abort(new Error("enough"));
+  await assertRejects(() => earlier, Error, "enough");
+  await leave(b.znode);
+  await settle();
+  assertEquals(waits, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
+  assertEquals(c.transport.log.slice(4), ["children", "get"]);
+  await leave(a.znode);
+  await turn;
 });
 
-Deno.test("who does not wait is refused by a holder or a waiter at once", async () => {
+Deno.test("LockRecipe.waitForTurn() reports each position once", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree, true)];
-  await a.contest.enter();
-  assertEquals(await b.contest.wins(), false);
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const positions: (number | undefined)[] = [];
+  const turn = b.recipe.waitForTurn(({ position }) => void positions.push(position));
+  await settle();
+  b.transport.become("connected"); // Wakes the waiter, which lists the queue again.
+  await settle();
+  assertEquals(b.transport.log.filter((request) => request === "children").length, 2);
+  assertEquals(positions, [1]);
+  await leave(a.znode);
+  await turn;
+});
+
+Deno.test("LockRecipe.tryWin() returns false at once behind a holder or a waiter", async () => {
+  const tree = newTree();
+  const [a, b] = [openRecipe(tree), openRecipe(tree, true)];
+  await a.recipe.waitForTurn();
+  assertEquals(await b.recipe.tryWin(), false);
   assertEquals(b.transport.log, ["create", "children"]);
 });
 
-Deno.test("who does not wait lets those go first who do not either", async () => {
+Deno.test("LockRecipe.tryWin() wins when an earlier tryAcquire() without the lock leaves", async () => {
   const tree = newTree();
-  const [holder, a, b] = [newContest(tree), newContest(tree, true), newContest(tree, true)];
-  await holder.contest.enter();
-  assertEquals(await a.contest.wins(), false);
-  await holder.znode.leave(noOther);
-  const wins = b.contest.wins();
+  const [holder, a, b] = [openRecipe(tree), openRecipe(tree, true), openRecipe(tree, true)];
+  await holder.recipe.waitForTurn();
+  assertEquals(await a.recipe.tryWin(), false);
+  await leave(holder.znode);
+  const wins = b.recipe.tryWin();
   await settle();
-  await a.znode.leave(noOther);
+  await leave(a.znode);
   assertEquals(await wins, true);
-  assertEquals(await b.contest.token(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
+  assertEquals(await b.recipe.fencingToken(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
   assertEquals(b.clock.timers, 0);
 });
 
-Deno.test("who does not wait is refused by one of its kind who stays", async () => {
+Deno.test("LockRecipe.tryWin() returns false when an earlier tryAcquire() holds the lock", async () => {
   const tree = newTree();
-  const [a, b, c] = [newContest(tree, true), newContest(tree, true), newContest(tree, true)];
-  assertEquals(await a.contest.wins(), true);
-  const wins = b.contest.wins();
+  const [a, b, c] = [openRecipe(tree, true), openRecipe(tree, true), openRecipe(tree, true)];
+  assertEquals(await a.recipe.tryWin(), true);
+  const wins = b.recipe.tryWin();
   await settle();
   assertEquals(b.clock.timers, 1);
   await b.clock.pass(101);
   assertEquals(await wins, false);
   assertEquals(b.clock.timers, 0);
-  await b.znode.leave(noOther);
-  // By now its znode is too old to be of somebody who is about to leave.
+  await leave(b.znode);
+  // By now its znode is too old: it must be the holder's.
   tree.nowMs = 101;
-  assertEquals(await c.contest.wins(), false);
+  assertEquals(await c.recipe.tryWin(), false);
   assertEquals(c.transport.log, ["create", "children", "get", "get"]);
   assertEquals(c.clock.timers, 0);
 });
 
-Deno.test("on another connection the queue is listed again", async () => {
+Deno.test("LockRecipe.waitForTurn() lists the queue again on another connection", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree)];
-  await a.contest.enter();
-  const next = b.contest.next(await b.contest.enter());
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const turn = b.recipe.waitForTurn();
   await settle();
   b.transport.epoch++;
-  await a.znode.leave(noOther);
-  assertEquals((await next).ahead, []);
+  await leave(a.znode);
+  await turn;
   assertEquals(b.transport.log.at(-1), "children");
 });
 
-Deno.test("nothing is ours if our own znode went before the one ahead, or after it", async () => {
+Deno.test("LockRecipe.waitForTurn() rejects if our znode is deleted before or after the one ahead", async () => {
   for (const isOwnFirst of [true, false]) {
     const tree = newTree();
-    const [a, b] = [newContest(tree), newContest(tree)];
-    await a.contest.enter();
-    const next = b.contest.next(await b.contest.enter());
+    const [a, b] = [openRecipe(tree), openRecipe(tree)];
+    await a.recipe.waitForTurn();
+    const turn = b.recipe.waitForTurn();
     await settle();
     const paths = [a, b].map(({ znode }) => `${PARENT}/${znode.name}`);
     for (const path of isOwnFirst ? paths.reverse() : paths) tree.delete(path);
-    await isGoneError(next);
-    assert(b.znode.isGone);
+    await isGoneError(turn);
+    assertEquals(b.znode.watch.state, "deleted");
   }
 });
 
-Deno.test("an own znode that went before it was watched is not asked for again", async () => {
+Deno.test("LockRecipe.waitForTurn() rejects at once if only our znode is deleted", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree)];
-  await a.contest.enter();
-  const standing = await b.contest.enter();
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const turn = b.recipe.waitForTurn();
+  await settle();
   tree.delete(`${PARENT}/${b.znode.name}`);
-  await isGoneError(b.contest.next(standing));
+  await isGoneError(turn);
+  assertEquals(b.clock.timers, 0);
+});
+
+Deno.test("LockRecipe.waitForTurn() rejects if our znode is deleted before it is watched", async () => {
+  const tree = newTree();
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  await isGoneError(b.recipe.waitForTurn(() => tree.delete(`${PARENT}/${b.znode.name}`)));
   assertEquals(b.transport.log.filter((request) => request === "get").length, 2);
 });
 
-Deno.test("a znode ahead that is gone before it is watched is no reason to wait", async () => {
+Deno.test("LockRecipe.waitForTurn() does not wait for a znode that is deleted before it is watched", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree)];
-  await a.contest.enter();
-  const standing = await b.contest.enter();
-  await a.znode.leave(noOther);
-  assertEquals((await b.contest.next(standing)).ahead, []);
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  await b.recipe.waitForTurn(() => tree.delete(`${PARENT}/${a.znode.name}`));
 });
 
-Deno.test("an own znode that is not listed is not ours", async () => {
+Deno.test("LockRecipe.waitForTurn() rejects if our znode is not listed", async () => {
   const tree = newTree();
-  const { transport, contest } = newContest(tree);
+  const { transport, recipe } = openRecipe(tree);
   transport.answers = (request) => {
     if (request !== "create") return;
     for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
-    // The listing is executed after it.
+    // The listing is executed after the delete.
     return settle();
   };
-  const entering = contest.enter();
-  await isGoneError(entering);
+  await isGoneError(recipe.waitForTurn());
 });
 
 for (const code of ["CONNECTION_LOSS", "TIMEOUT"] as ZooKeeperErrorCode[]) {
-  Deno.test(`a create that was executed but not answered (${code}) is found`, async () => {
+  Deno.test(`LockRecipe.waitForTurn() finds the znode of an unanswered create (${code})`, async () => {
     const tree = newTree();
-    const { clock, transport, contest, znode } = newContest(tree);
+    const { clock, transport, recipe, znode } = openRecipe(tree);
     let lost = 1;
     transport.answers = (request) => {
       if (request === "create" && lost-- > 0) throw refusal(code);
     };
-    const entered = contest.enter();
+    const turn = recipe.waitForTurn();
     await clock.pass(1_000);
-    assertEquals((await entered).ahead, []);
+    await turn;
     assertEquals(queueOf(tree), [znode.name]);
-    // One write before the search: a member that lags behind could miss the orphan.
+    // One write before the search: a server that lags behind could miss the znode.
     const search = transport.log.slice(2);
     assertEquals(search[0], "set");
     assertEquals(search.at(-1), "children");
-    await znode.leave(noOther);
+    await leave(znode);
     assertEquals(queueOf(tree), []);
   });
 }
 
-Deno.test("a create that was not executed is sent again", async () => {
+Deno.test("LockRecipe.waitForTurn() sends a create that was not executed again", async () => {
   const tree = newTree();
-  const { transport, contest } = newContest(tree);
+  const { transport, recipe } = openRecipe(tree);
   let lost = 1;
   transport.answers = (request) => {
     if (request !== "create" || lost-- <= 0) return;
     for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
     throw refusal("CONNECTION_LOSS");
   };
-  assertEquals((await contest.enter()).ahead, []);
+  await recipe.waitForTurn();
   assertEquals(queueOf(tree).length, 1);
 });
 
-Deno.test("of several znodes under our GUID the lowest is kept", async () => {
+Deno.test("LockRecipe.waitForTurn() keeps the lowest of several znodes with our GUID", async () => {
   const tree = newTree();
-  const { transport, contest, znode } = newContest(tree);
+  const { transport, recipe, znode } = openRecipe(tree);
   let lost = 1;
   transport.answers = (request) => {
     if (request !== "create" || lost-- <= 0) return;
@@ -255,64 +283,65 @@ Deno.test("of several znodes under our GUID the lowest is kept", async () => {
     tree.create(`${PARENT}/${made!.slice(0, -10)}`, true);
     throw refusal("CONNECTION_LOSS");
   };
-  await contest.enter();
+  await recipe.waitForTurn();
   assertEquals(queueOf(tree), [znode.name]);
   assert(znode.name!.endsWith("0000000000"));
 });
 
-Deno.test("who gives up after an unanswered create leaves nothing", async () => {
+Deno.test("OwnZnode.delete() deletes the znode of an unanswered create", async () => {
   const tree = newTree();
-  const { transport, contest, znode, abort } = newContest(tree);
+  const { transport, recipe, znode, abort } = openRecipe(tree);
   transport.answers = async (request) => {
     if (request !== "create") return;
     abort.abort(new Error("enough"));
     await settle();
     throw refusal("CONNECTION_LOSS");
   };
-  const error = await assertRejects(() => contest.enter());
+  const error = await assertRejects(() => recipe.waitForTurn());
   assertEquals((error as Error).message, "enough");
   assertEquals(queueOf(tree).length, 1);
-  assertEquals((await znode.leave(noOther)).state, "released");
+  assertEquals(await leave(znode), "released");
   assertEquals(queueOf(tree), []);
 });
 
 for (
-  const [what, first] of [["at the last number", MAX_SEQUENCE], [
+  const [what, first] of [["the last one", MAX_SEQUENCE], [
     "below zero",
     -MAX_SEQUENCE - 1,
   ]] as const
 ) {
-  Deno.test(`a znode ${what} takes nothing`, async () => {
+  Deno.test(`LockRecipe.waitForTurn() rejects if the sequence number is ${what}`, async () => {
     const tree = newTree();
     tree.znodes.get(PARENT)!.nextSequence = first;
-    const { contest, znode } = newContest(tree);
-    const error = await assertRejects(() => contest.enter(), LockUnavailableError, "used up");
+    const { recipe, znode } = openRecipe(tree);
+    const error = await assertRejects(() => recipe.waitForTurn(), LockUnavailableError, "used up");
     assertEquals(error.lockName, "n");
-    await znode.leave(noOther);
+    await leave(znode);
     assertEquals(queueOf(tree), []);
   });
 }
 
-Deno.test("a znode with a sibling's number takes nothing", async () => {
+Deno.test("LockRecipe.waitForTurn() rejects if a sibling has the same sequence number", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree)];
-  await a.contest.enter();
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
   tree.znodes.get(PARENT)!.nextSequence--;
-  await assertRejects(() => b.contest.enter(), LockUnavailableError, "used up");
+  await assertRejects(() => b.recipe.waitForTurn(), LockUnavailableError, "used up");
 });
 
-Deno.test("who waits asks now and then whether the server is alive, and not for ever", async () => {
+Deno.test("LockRecipe.waitForTurn() checks the server from time to time, and rejects if an outage lasts too long", async () => {
   const tree = newTree();
-  const [a, b] = [newContest(tree), newContest(tree)];
-  await a.contest.enter();
-  const next = b.contest.next(await b.contest.enter());
-  next.catch(() => {});
-  await b.clock.pass(b.session.pingEveryMs * 3 + 1);
+  const [a, b] = [openRecipe(tree), openRecipe(tree)];
+  await a.recipe.waitForTurn();
+  const turn = b.recipe.waitForTurn();
+  turn.catch(() => {});
+  await settle();
+  await b.clock.pass(b.session.checkEveryMs * 3 + 1);
   assertEquals(b.transport.log.slice(4), ["get", "get", "get"]);
   b.transport.answers = () => {
     throw refusal("NOT_CONNECTED");
   };
-  await b.clock.pass(b.session.pingEveryMs + 6_000);
-  const error = await assertRejects(() => next, LockUnavailableError, "does not answer in time");
+  await b.clock.pass(b.session.checkEveryMs + 6_000);
+  const error = await assertRejects(() => turn, LockUnavailableError, "does not answer in time");
   assert((error.cause as ZooKeeperError).code === "NOT_CONNECTED");
 });

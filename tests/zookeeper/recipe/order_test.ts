@@ -1,73 +1,79 @@
 import { assert, assertEquals } from "@std/assert";
 import {
-  inOrder,
+  entriesWithGuid,
+  entryPrefix,
   isOrderKnown,
-  madeUnder,
   MAX_SEQUENCE,
-  standingOf,
-  znodePrefix,
+  positionOf,
+  sortedEntries,
 } from "../../../zookeeper/recipe/order.ts";
 import { randomFrom } from "../../../testing/zookeeper/random.ts";
 
 const digits = (sequence: number) =>
   sequence < 0 ? `-${String(-sequence).padStart(9, "0")}` : String(sequence).padStart(10, "0");
-const ours = (sequence: number, guid = "a") => `${znodePrefix(guid)}${digits(sequence)}`;
+const ours = (sequence: number, guid = "a") => `${entryPrefix(guid)}${digits(sequence)}`;
 const kazoos = (sequence: number) => `0123456789abcdef__lock__${digits(sequence)}`;
 
-Deno.test("the znode prefix is Curator's", () => {
+Deno.test("entryPrefix() is Curator's", () => {
   const guid = "8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11";
-  assertEquals(znodePrefix(guid), "_c_8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11-lock-");
+  assertEquals(entryPrefix(guid), "_c_8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11-lock-");
 });
 
-Deno.test("contenders stand in the order of their numbers, whoever made them", () => {
+Deno.test("sortedEntries() sorts by sequence number, whichever tool made the znodes", () => {
   const children = [ours(10, "z"), kazoos(2), ours(9, "a"), ours(2_000_000_000, "b"), kazoos(11)];
-  assertEquals(inOrder(children).map(({ sequence }) => sequence), [2, 9, 10, 11, 2_000_000_000]);
+  assertEquals(sortedEntries(children).map(({ sequence }) => sequence), [
+    2,
+    9,
+    10,
+    11,
+    2_000_000_000,
+  ]);
 });
 
-Deno.test("any shuffle is put in the same order", () => {
+Deno.test("sortedEntries() sorts any shuffle", () => {
   const random = randomFrom("order");
   const sequences = Array.from({ length: 200 }, () => Math.floor(random() * 2 ** 31));
   const sorted = [...new Set(sequences)].sort((a, b) => a - b);
   const shuffled = [...sorted].sort(() => random() - 0.5);
   const children = shuffled.map((sequence) => random() < 0.5 ? ours(sequence) : kazoos(sequence));
-  assertEquals(inOrder(children).map(({ sequence }) => sequence), sorted);
+  assertEquals(sortedEntries(children).map(({ sequence }) => sequence), sorted);
 });
 
-Deno.test("children of other kinds are no contenders", () => {
+Deno.test("sortedEntries() leaves out children that are no entries", () => {
   const children = ["lock", "x-lock-1", "lease-0000000001", "_c_a-lock-00000000012", "-lock-", ""];
-  assertEquals(inOrder(children), []);
-  assertEquals(standingOf([...children, ours(3)], ours(3))!.ahead, []);
+  assertEquals(sortedEntries(children), []);
+  assertEquals(positionOf([...children, ours(3)], ours(3))!.ahead, []);
 });
 
-Deno.test("the standing tells who is ahead, and how many wait", () => {
+Deno.test("positionOf() returns the entries ahead and the number of waiters", () => {
   const children = [ours(7, "c"), ours(5, "a"), kazoos(6), ours(8, "d")];
-  const standing = standingOf(children, ours(7, "c"))!;
-  assertEquals(standing.own.sequence, 7);
-  assertEquals(standing.ahead.map(({ name }) => name), [ours(5, "a"), kazoos(6)]);
-  assertEquals(standing.waiters, 3);
-  assertEquals(standing.isAlone, false);
+  const position = positionOf(children, ours(7, "c"))!;
+  assertEquals(position.own.sequence, 7);
+  assertEquals(position.ahead.map(({ name }) => name), [ours(5, "a"), kazoos(6)]);
+  assertEquals(position.waiterCount, 3);
+  assertEquals(position.isOnlyChild, false);
 });
 
-Deno.test("a znode that is not listed stands nowhere", () => {
-  assertEquals(standingOf([ours(1), kazoos(2)], ours(3)), null);
-  assertEquals(standingOf([], ours(3)), null);
+Deno.test("positionOf() returns null for a znode that is not listed", () => {
+  assertEquals(positionOf([ours(1), kazoos(2)], ours(3)), null);
+  assertEquals(positionOf([], ours(3)), null);
 });
 
-Deno.test("alone is who has no sibling of any kind", () => {
-  assert(standingOf([ours(1)], ours(1))!.isAlone);
-  assert(!standingOf([ours(1), "config"], ours(1))!.isAlone);
-  assertEquals(standingOf([ours(1), "config"], ours(1))!.ahead, []);
+Deno.test("positionOf() says that a znode is an only child when it has no sibling of any kind", () => {
+  assert(positionOf([ours(1)], ours(1))!.isOnlyChild);
+  assert(!positionOf([ours(1), "config"], ours(1))!.isOnlyChild);
+  assertEquals(positionOf([ours(1), "config"], ours(1))!.ahead, []);
 });
 
-Deno.test("znodes are found by their GUID, lowest first", () => {
+Deno.test("entriesWithGuid() finds znodes by their GUID, lowest first", () => {
   const children = [ours(9, "g"), ours(4, "other"), ours(3, "g"), ours(1, "gg"), kazoos(2)];
-  assertEquals(madeUnder(children, "g").map(({ sequence }) => sequence), [3, 9]);
-  assertEquals(madeUnder(children, "nobody"), []);
+  assertEquals(entriesWithGuid(children, "g").map(({ sequence }) => sequence), [3, 9]);
+  assertEquals(entriesWithGuid(children, "nobody"), []);
 });
 
-Deno.test("at the end of the numbers the order is not known", () => {
+Deno.test("isOrderKnown() is false at the end of the sequence numbers", () => {
   const known = (children: string[], own: string) =>
-    isOrderKnown(children, standingOf(children, own)!.own);
+    isOrderKnown(children, positionOf(children, own)!.own);
   assert(known([ours(1), ours(2, "b")], ours(1)));
   assert(known([ours(MAX_SEQUENCE - 1)], ours(MAX_SEQUENCE - 1)));
   assert(!known([ours(MAX_SEQUENCE)], ours(MAX_SEQUENCE)));
@@ -77,7 +83,7 @@ Deno.test("at the end of the numbers the order is not known", () => {
   assert(!known([ours(7), kazoos(7)], ours(7)));
 });
 
-Deno.test("a wrapped number is read as negative", () => {
-  assertEquals(inOrder([`${znodePrefix("a")}-2147483648`])[0]!.sequence, -2147483648);
-  assertEquals(inOrder([`${znodePrefix("a")}-000000001`])[0]!.sequence, -1);
+Deno.test("sortedEntries() reads an overflowed number as negative", () => {
+  assertEquals(sortedEntries([`${entryPrefix("a")}-2147483648`])[0]!.sequence, -2147483648);
+  assertEquals(sortedEntries([`${entryPrefix("a")}-000000001`])[0]!.sequence, -1);
 });

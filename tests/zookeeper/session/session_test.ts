@@ -1,163 +1,166 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Instant, instant } from "../../../core/clock.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
-import { ZooKeeperError } from "../../../zookeeper/transport/transport.ts";
+import { ZooKeeperError } from "../../../zookeeper/transport/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, refusal } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
-const BEAT_PATH = "/locks/%session-x";
+const HEARTBEAT_PATH = "/locks/%session-x";
 
 function openSession() {
   const clock = new FakeClock();
   const tree = new FakeTree();
   const transport = new FakeTransport(tree);
-  const proofs: { sent: Instant; validMs: number }[] = [];
-  let overs = 0;
+  const extensions: { sent: Instant; validMs: number }[] = [];
+  const losses: string[] = [];
   const session = new Session(transport, {
     clock,
     rootPath: "/locks",
-    beatPath: BEAT_PATH,
-    onProof: (sent, validMs) => void proofs.push({ sent, validMs }),
-    onOver: () => void overs++,
+    heartbeatPath: HEARTBEAT_PATH,
+    leases: {
+      extendAll: (sent, validMs) => void extensions.push({ sent, validMs }),
+      loseAll: (reason) => void losses.push(reason),
+    },
   });
-  return { clock, tree, transport, session, proofs, overs: () => overs };
+  return { clock, tree, transport, session, extensions, losses };
 }
 
-Deno.test("an answered write proves the session for three quarters, from when it was sent", async () => {
-  const { clock, transport, session, proofs } = openSession();
+Deno.test("Session is valid for three quarters of its timeout after an answered write was sent", async () => {
+  const { clock, transport, session, extensions } = openSession();
   const sent = instant(clock);
   transport.answers = () => clock.pass(3_000);
-  await session.makePath("/locks");
-  assertEquals(proofs, [{ sent, validMs: 7_500 }]);
-  assertEquals(session.proof, sent);
-  assert(session.isFresh);
+  await session.requests.makePath("/locks");
+  assertEquals(extensions, [{ sent, validMs: 7_500 }]);
+  assertEquals(session.validity.lastProvenAt, sent);
+  assert(session.validity.isRecent);
   await clock.pass(1_000);
-  assert(!session.isFresh, "more than half of its time is over");
+  assert(!session.validity.isRecent, "more than half of its time is over");
 });
 
-Deno.test("reads and refusals prove nothing", async () => {
-  const { tree, session, proofs } = openSession();
+Deno.test("Session is not extended by reads and refusals", async () => {
+  const { tree, session, extensions } = openSession();
   tree.create("/locks");
-  await session.children("/locks");
-  await session.get("/locks");
-  await assertRejects(() => session.delete("/nothing"), ZooKeeperError);
-  assertEquals(proofs, []);
-  assert(!session.isFresh);
+  await session.requests.children("/locks");
+  await session.requests.get("/locks");
+  await assertRejects(() => session.requests.delete("/nothing"), ZooKeeperError);
+  assertEquals(extensions, []);
+  assert(!session.validity.isRecent);
 });
 
-Deno.test("an answer out of order does not move the proof back", async () => {
+Deno.test("Session.validity does not go back when an answer is out of order", async () => {
   const { clock, tree, transport, session } = openSession();
   tree.create("/locks");
   tree.create("/locks/a");
   const slow = Promise.withResolvers<void>();
   transport.answers = () => slow.promise;
-  const first = session.delete("/locks/a");
+  const first = session.requests.delete("/locks/a");
   await clock.pass(500);
   transport.answers = () => {};
-  await session.makePath("/b");
-  const { nowMs } = session.proof;
+  await session.requests.makePath("/b");
+  const { nowMs } = session.validity.lastProvenAt;
   slow.resolve();
   await first;
-  assertEquals(session.proof.nowMs, nowMs);
+  assertEquals(session.validity.lastProvenAt.nowMs, nowMs);
 });
 
-Deno.test("the first heartbeat makes its znode, also when somebody deletes it", async () => {
+Deno.test("Session.sendHeartbeat() creates its znode when it is missing", async () => {
   const { tree, transport, session } = openSession();
-  await session.prove();
-  await session.prove();
+  await session.sendHeartbeat();
+  await session.sendHeartbeat();
   assertEquals(transport.log, [
     "set",
-    `createEphemeral ${BEAT_PATH}`,
+    `createEphemeral ${HEARTBEAT_PATH}`,
     "createPersistent /locks",
-    `createEphemeral ${BEAT_PATH}`,
+    `createEphemeral ${HEARTBEAT_PATH}`,
     "set",
   ]);
-  tree.delete(BEAT_PATH);
-  await session.prove();
-  assertEquals(transport.log.slice(-2), ["set", `createEphemeral ${BEAT_PATH}`]);
+  tree.delete(HEARTBEAT_PATH);
+  await session.sendHeartbeat();
+  assertEquals(transport.log.slice(-2), ["set", `createEphemeral ${HEARTBEAT_PATH}`]);
 });
 
-Deno.test("one heartbeat is under way at a time, unless the process was suspended", async () => {
+Deno.test("Session.sendHeartbeat() shares a pending heartbeat, unless the process was suspended", async () => {
   const { clock, tree, transport, session } = openSession();
   tree.create("/locks");
-  tree.create(BEAT_PATH);
+  tree.create(HEARTBEAT_PATH);
   const answer = Promise.withResolvers<void>();
   transport.answers = () => answer.promise;
-  const beats = [session.prove(), session.prove()];
+  const beats = [session.sendHeartbeat(), session.sendHeartbeat()];
   assertEquals(transport.log, ["set"]);
   clock.stepWall(60_000);
-  beats.push(session.prove());
+  beats.push(session.sendHeartbeat());
   assertEquals(transport.log, ["set", "set"]);
   answer.resolve();
   await Promise.all(beats);
-  await session.prove();
+  await session.sendHeartbeat();
   assertEquals(transport.log.length, 3);
 });
 
-Deno.test("a proof from before a suspension is not fresh", async () => {
+Deno.test("Session.validity is not recent after a suspension of the process", async () => {
   const { clock, session } = openSession();
-  await session.makePath("/locks");
-  assert(session.isFresh);
+  await session.requests.makePath("/locks");
+  assert(session.validity.isRecent);
   clock.stepWall(1_000);
-  assert(!session.isFresh);
+  assert(!session.validity.isRecent);
 });
 
-Deno.test("a session is given up when it was suspended for its timeout, not before", async () => {
-  const { clock, transport, session, overs } = openSession();
-  session.onState("suspended");
+Deno.test("Session is over when it had no connection for its timeout, not before", async () => {
+  const { clock, transport, session, losses } = openSession();
+  transport.become("suspended");
   await clock.pass(9_000);
-  session.onState("connected");
+  transport.become("connected");
   await clock.pass(9_000);
   assert(!session.isOver);
-  session.onState("suspended");
+  transport.become("suspended");
   await clock.pass(10_000);
   assert(session.isOver && transport.isDestroyed);
-  assertEquals(overs(), 1);
+  assertEquals(losses, ["session-expired"]);
   assertEquals(clock.timers, 0);
-  assert(!session.isForgotten, "the server may still keep it");
+  assert(!session.validity.isDroppedByServer, "the server may still keep it");
   await clock.pass(20_001);
-  assert(session.isForgotten);
+  assert(session.validity.isDroppedByServer);
 });
 
-Deno.test("an expired session is over, and all are told once", async () => {
-  const { transport, session, proofs, overs } = openSession();
+Deno.test("Session is over when it expires, and loses its leases once", async () => {
+  const { transport, session, extensions, losses } = openSession();
   let changes = 0;
-  const stop = session.onChange(() => void changes++);
+  const listener = { onSessionChange: () => void changes++ };
+  session.addListener(listener);
   const late = Promise.withResolvers<void>();
   transport.answers = () => late.promise;
-  const write = session.makePath("/locks");
-  session.onState("expired");
-  assert(session.isOver && session.isForgotten && transport.isDestroyed);
-  session.lapse();
-  assertEquals(overs(), 1);
+  const write = session.requests.makePath("/locks");
+  transport.become("expired");
+  assert(session.isOver && session.validity.isDroppedByServer && transport.isDestroyed);
+  session.giveUp();
+  assertEquals(losses, ["session-expired"]);
   assert(changes > 0);
-  stop();
+  session.removeListener(listener);
   late.resolve();
   await write;
-  assertEquals(proofs, [], "a late answer must not prolong what is lost");
+  assertEquals(extensions, [], "a late answer must not prolong what is lost");
 });
 
-Deno.test("a server that grants another timeout ends the session", () => {
-  const { transport, session, overs } = openSession();
-  session.onState("suspended");
+Deno.test("Session is over when a server grants another timeout", () => {
+  const { transport, session, losses } = openSession();
+  transport.become("suspended");
   transport.timeoutMs = 4_000;
-  session.onState("connected");
+  transport.become("connected");
   assert(session.isOver);
-  assertEquals(overs(), 1);
+  assertEquals(losses, ["session-expired"]);
 });
 
-Deno.test("a ping asks only if nothing was answered lately, and any answer will do", async () => {
+Deno.test("Session.checkServer() sends a request only if no answer arrived recently; any answer will do", async () => {
   const { clock, transport, session } = openSession();
-  await session.ping();
+  await session.checkServer();
   assertEquals(transport.log, []);
-  await clock.pass(session.pingEveryMs);
-  await session.ping(); // There is no root path, and the server says so.
+  await clock.pass(session.checkEveryMs);
+  await session.checkServer(); // There is no root path, and the server says so.
   assertEquals(transport.log, ["get"]);
-  await session.ping();
+  await session.checkServer();
   assertEquals(transport.log, ["get"]);
-  await clock.pass(session.pingEveryMs);
+  await clock.pass(session.checkEveryMs);
   transport.answers = () => {
     throw refusal("TIMEOUT");
   };
-  await assertRejects(() => session.ping(), ZooKeeperError);
+  await assertRejects(() => session.checkServer(), ZooKeeperError);
 });

@@ -2,11 +2,10 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import {
   checkPath,
   MAX_ZNODE_NAME_LENGTH,
-  parseConnectString,
   sessionZnodeName,
   znodeName,
-} from "../../zookeeper/paths.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+} from "../../../zookeeper/transport/znode_names.ts";
+import { randomFrom } from "../../../testing/zookeeper/random.ts";
 
 Deno.test("a name that needs no encoding is its own znode name", () => {
   for (
@@ -75,29 +74,6 @@ Deno.test("no lock has the znode name of a session", () => {
   const name = sessionZnodeName(guid);
   assert(isAccepted(name));
   assertEquals(znodeName(name), `%25session-${guid}`);
-});
-
-Deno.test("a connect string names servers and perhaps a chroot", () => {
-  assertEquals(parseConnectString("a"), { servers: [{ host: "a", port: 2181 }], chroot: "" });
-  assertEquals(parseConnectString("a:1, b:2/x/y"), {
-    servers: [{ host: "a", port: 1 }, { host: "b", port: 2 }],
-    chroot: "/x/y",
-  });
-  assertEquals(parseConnectString("[::1]:2182,[fe80::1]/"), {
-    servers: [{ host: "::1", port: 2182 }, { host: "fe80::1", port: 2181 }],
-    chroot: "",
-  });
-});
-
-Deno.test("bad connect strings are refused", () => {
-  for (const bad of [undefined, null, 42, {}]) {
-    assertThrows(() => parseConnectString(bad), TypeError);
-  }
-  for (
-    const bad of ["", ",", "a,,b", "a:0", "a:65536", "a:x", "::1:2181", "/x", "a//x", "a/x/../y"]
-  ) {
-    assertThrows(() => parseConnectString(bad), RangeError);
-  }
 });
 
 Deno.test("bad paths are refused", () => {

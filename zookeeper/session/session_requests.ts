@@ -1,0 +1,113 @@
+/**
+ * The requests of one session. Answered writes extend its validity; missing parents are created.
+ *
+ * @module
+ */
+import { type Clock, instant } from "../../core/clock.ts";
+import { hasCode, ZooKeeperError } from "../transport/errors.ts";
+import type { Children, Watcher, Znode, ZooKeeperTransport } from "../transport/transport.ts";
+import type { SessionValidity } from "./session_validity.ts";
+
+/** How often a create is tried while somebody else deletes the parents. */
+const MAX_CREATE_ATTEMPTS = 10;
+
+/** Sends requests, in the order of the calls. A request that fails rejects with a `ZooKeeperError`. */
+export class SessionRequests {
+  readonly #clock: Clock;
+  readonly #transport: ZooKeeperTransport;
+  readonly #validity: SessionValidity;
+  #lastAnswerMs: number;
+
+  /** Takes a transport that is connected. */
+  constructor(clock: Clock, transport: ZooKeeperTransport, validity: SessionValidity) {
+    this.#clock = clock;
+    this.#transport = transport;
+    this.#validity = validity;
+    this.#lastAnswerMs = clock.now();
+  }
+
+  /** The number of connections so far. A different epoch means a different connection. */
+  get epoch(): number {
+    return this.#transport.epoch;
+  }
+
+  /** When the server last answered, in monotonic ms. */
+  get lastAnswerMs(): number {
+    return this.#lastAnswerMs;
+  }
+
+  /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
+  createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
+    return this.#write(() => this.#transport.createSequential(pathPrefix, data));
+  }
+
+  /** Creates an ephemeral znode, and its parents if they are missing. */
+  createEphemeral(path: string): Promise<void> {
+    return this.#createWithParents(path, () => this.#transport.createEphemeral(path));
+  }
+
+  /** Creates all missing persistent znodes of a path. */
+  async makePath(path: string): Promise<void> {
+    try {
+      await this.#createWithParents(path, () => this.#transport.createPersistent(path));
+    } catch (error) {
+      if (!hasCode(error, "NODE_EXISTS")) throw error;
+    }
+  }
+
+  /** Writes empty data. */
+  set(path: string): Promise<void> {
+    return this.#write(() => this.#transport.set(path));
+  }
+
+  /** Deletes a znode that has no children. */
+  delete(path: string): Promise<void> {
+    return this.#write(() => this.#transport.delete(path));
+  }
+
+  /** Lists children. */
+  children(path: string): Promise<Children> {
+    return this.#recordAnswer(this.#transport.children(path));
+  }
+
+  /** Reads a znode. If it exists, the watcher is set on it. */
+  get(path: string, watcher?: Watcher): Promise<Znode> {
+    return this.#recordAnswer(this.#transport.get(path, watcher));
+  }
+
+  /** Removes a watcher: it is not called any more. */
+  unwatch(path: string, watcher: Watcher): void {
+    this.#transport.unwatch(path, watcher);
+  }
+
+  /** Other clients may delete empty parents at once: Curator's reaper does, or an administrator. */
+  async #createWithParents(path: string, create: () => Promise<void>): Promise<void> {
+    for (let attempt = 1;; attempt++) {
+      try {
+        return await this.#write(create);
+      } catch (error) {
+        if (!hasCode(error, "NO_NODE") || attempt > MAX_CREATE_ATTEMPTS) throw error;
+        await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
+      }
+    }
+  }
+
+  async #write<T>(send: () => Promise<T>): Promise<T> {
+    const sent = instant(this.#clock);
+    const answer = await this.#recordAnswer(send());
+    this.#validity.extend(sent);
+    return answer;
+  }
+
+  /** A refusal is an answer, too. */
+  async #recordAnswer<T>(request: Promise<T>): Promise<T> {
+    try {
+      const answer = await request;
+      this.#lastAnswerMs = this.#clock.now();
+      return answer;
+    } catch (error) {
+      if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
+      throw error;
+    }
+  }
+}

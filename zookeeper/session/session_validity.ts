@@ -1,0 +1,92 @@
+/**
+ * Until when a session can be believed, computed from its answered writes. Sends nothing: requests are
+ * in `session_requests.ts`.
+ *
+ * @module
+ */
+import { type Clock, type Instant, wasSuspended } from "../../core/clock.ts";
+import type { LeaseEngine } from "../../core/lease_engine.ts";
+
+/** All leases of the instance: they are extended, and lost, together with the session. */
+export type SessionLeases = Pick<LeaseEngine, "extendAll" | "loseAll">;
+
+/** The validity of one session. */
+export interface SessionValidityOptions {
+  readonly clock: Clock;
+  readonly leases: SessionLeases;
+  /** The session timeout in ms that the server granted. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * The validity of one session. Only an answered *write* extends it: a server that is cut off from its
+ * leader still answers reads and pings while the leader lets the session expire.
+ *
+ * From the moment that the write was sent, the session is valid for ¾ of the timeout. The last quarter
+ * is for the way to the leader: a follower reports twice per tick which sessions it has heard from, and
+ * a timeout is at least two ticks.
+ */
+export class SessionValidity {
+  readonly #options: SessionValidityOptions;
+  #lastProvenAt: Instant = { nowMs: -Infinity, wallMs: -Infinity };
+  #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
+
+  /** Creates the validity of a session that no write has proven yet. */
+  constructor(options: SessionValidityOptions) {
+    this.#options = options;
+  }
+
+  /** How long in ms an answered write proves the session, from when it was sent. */
+  get validMs(): number {
+    return this.#options.timeoutMs * 3 / 4;
+  }
+
+  /** When the last answered write was sent. */
+  get lastProvenAt(): Instant {
+    return this.#lastProvenAt;
+  }
+
+  /** The end of the validity, in monotonic ms. */
+  get provenUntilMs(): number {
+    return this.#lastProvenAt.nowMs + this.validMs;
+  }
+
+  /** Whether the last answered write is recent enough to grant a lease. */
+  get isRecent(): boolean {
+    const { clock, timeoutMs } = this.#options;
+    return this.#end === null && clock.now() - this.#lastProvenAt.nowMs < this.validMs / 2 &&
+      !wasSuspended(clock, this.#lastProvenAt, timeoutMs);
+  }
+
+  /** Whether the session has ended for us. The server may still keep it for a while. */
+  get isOver(): boolean {
+    return this.#end !== null;
+  }
+
+  /** Whether the server has surely dropped the session and its ephemeral znodes. */
+  get isDroppedByServer(): boolean {
+    if (this.#end === null) return false;
+    const { clock, timeoutMs } = this.#options;
+    return this.#end.isExpired || clock.now() - this.#end.atMs > 2 * timeoutMs;
+  }
+
+  /**
+   * Extends the session and all leases. A session that is over is not extended.
+   *
+   * @param sent When the answered write was sent.
+   */
+  extend(sent: Instant): void {
+    if (this.#end !== null) return;
+    if (sent.nowMs > this.#lastProvenAt.nowMs) this.#lastProvenAt = sent;
+    this.#options.leases.extendAll(sent, this.validMs);
+  }
+
+  /**
+   * Ends the session for good.
+   *
+   * @param isExpired Whether the server said that the session has expired.
+   */
+  end(isExpired: boolean): void {
+    this.#end ??= { atMs: this.#options.clock.now(), isExpired };
+  }
+}

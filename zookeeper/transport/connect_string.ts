@@ -1,0 +1,58 @@
+/**
+ * The connect string: which servers form the ensemble, and which chroot a client uses. Pure.
+ *
+ * @module
+ */
+import { checkPath } from "./znode_names.ts";
+
+/** Default port of a ZooKeeper server. */
+const DEFAULT_PORT = 2181;
+
+/** The address of one server of an ensemble. */
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The parts of a connect string. */
+export interface ConnectString {
+  readonly servers: readonly ServerAddress[];
+  /** The path that every other path is below; `""` for the root. */
+  readonly chroot: string;
+}
+
+/**
+ * Parses a connect string: `host1:2181,host2:2181/chroot`. The port is optional; an IPv6 address is
+ * written in brackets.
+ *
+ * @param text The connect string.
+ * @returns The servers in the given order, and the chroot.
+ * @throws {TypeError} If the connect string is not a string.
+ * @throws {RangeError} If it names no server, or has a bad port or a bad chroot.
+ */
+export function parseConnectString(text: unknown): ConnectString {
+  if (typeof text !== "string") {
+    throw new TypeError(
+      `Cannot use the connect string as it must be a string: it is a ${typeof text}`,
+    );
+  }
+  const slash = text.indexOf("/");
+  const hosts = slash === -1 ? text : text.slice(0, slash);
+  const chroot = slash === -1 ? "" : text.slice(slash).replace(/\/$/, "");
+  if (chroot !== "") checkPath("the chroot of the connect string", chroot);
+  return { servers: hosts.split(",").map(parseServer), chroot };
+}
+
+function parseServer(text: string): ServerAddress {
+  const [, literal, name, digits] = /^(?:\[([\da-fA-F:.]+)\]|([^\s:[\]]+))(?::(\d{1,5}))?$/
+    .exec(text.trim()) ?? [];
+  const host = literal ?? name;
+  const port = digits === undefined ? DEFAULT_PORT : Number(digits);
+  if (host === undefined || port < 1 || port > 65_535) {
+    throw new RangeError(
+      'Cannot use the connect string as it must be like "host1:2181,host2:2181/chroot": ' +
+        `${JSON.stringify(text)} is no server`,
+    );
+  }
+  return { host, port };
+}

@@ -1,0 +1,73 @@
+/**
+ * Names and paths of znodes: how a lock's name is encoded, and which paths ZooKeeper accepts. Pure,
+ * except for the hash of long names. Connect strings are in `connect_string.ts`.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+
+/** Maximum length, in characters, of the znode name of a lock. Longer names are hashed. */
+export const MAX_ZNODE_NAME_LENGTH = 1_000;
+
+/**
+ * The characters that are encoded in a znode name: "/", "%" and all that ZooKeeper refuses. It refuses
+ * control characters, U+D800 to U+F8FF (in Java's UTF-16 that includes everything beyond U+FFFF) and
+ * U+FFF0 to U+FFFF.
+ */
+const ENCODED = /[%/\p{Cc}\u{E000}-\u{F8FF}\u{FFF0}-\u{10FFFF}]/gu;
+
+/**
+ * Returns the name of a lock's znode. Most lock names stay as they are, so that other tools find the
+ * lock `orders:42` at `<rootPath>/orders:42`. Each character that ZooKeeper refuses, "/" and "%"
+ * become the "%XX" of their UTF-8 bytes; "." and ".." become "%2E" and "%2E%2E". A result longer than
+ * {@linkcode MAX_ZNODE_NAME_LENGTH} becomes "%sha256-" and the hash of the name. Two lock names never
+ * share a znode name, unless SHA-256 collides: no other znode name contains "%s".
+ *
+ * @param name The name of the lock: 1 to 1,000 UTF-16 code units of well-formed Unicode text.
+ * @returns The name of the znode.
+ */
+export function znodeName(name: string): string {
+  if (name === "." || name === "..") return name.replaceAll(".", "%2E");
+  const encoded = name.replace(ENCODED, encodeURIComponent);
+  if (encoded.length <= MAX_ZNODE_NAME_LENGTH) return encoded;
+  return `%sha256-${createHash("sha256").update(name).digest("hex")}`;
+}
+
+/**
+ * Returns the name of the znode that a session's heartbeat writes to. No lock has this name: in a
+ * lock's znode name, each "%" is followed by two hexadecimal digits or by "sha256-".
+ *
+ * @param guid A random UUID.
+ * @returns The name of the znode, below the root path.
+ */
+export function sessionZnodeName(guid: string): string {
+  return `%session-${guid}`;
+}
+
+/**
+ * Checks the path of a znode.
+ *
+ * @param option The name of the checked option, for the error message.
+ * @param path The path.
+ * @throws {TypeError} If the path is not a string.
+ * @throws {RangeError} If the path is not absolute, is the root, or contains a character that
+ * ZooKeeper refuses.
+ */
+export function checkPath(option: string, path: unknown): asserts path is string {
+  if (typeof path !== "string") {
+    throw new TypeError(`Cannot use ${option} as it must be a string: it is a ${typeof path}`);
+  }
+  const [first, ...names] = path.split("/");
+  const isAccepted = first === "" && names.length > 0 && path.isWellFormed() &&
+    names.every(isZnodeName);
+  if (!isAccepted) {
+    throw new RangeError(
+      `Cannot use ${option} as it must be a path such as "/a/b": it is ${JSON.stringify(path)}`,
+    );
+  }
+}
+
+function isZnodeName(name: string): boolean {
+  return name !== "" && name !== "." && name !== ".." &&
+    name.replaceAll("%", "").search(ENCODED) === -1;
+}
