@@ -1,76 +1,81 @@
 /**
- * Taking the lock for a request: a bounded wait, and what each end of it means.
+ * Acquires the lock for a request, with a bounded wait, and decides what each failure means.
+ * How the handler then runs is in `run_under_lease.ts`.
  *
  * @module
  */
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
 import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
+import { LockUnavailableError } from "../../core/errors.ts";
 import { checkName } from "../../core/validate.ts";
-import { type HoldSettings, type LockKey, report } from "./options.ts";
+import { type HoldSettings, report } from "./options.ts";
 import { badKey, busy, type Problem, unavailable } from "./problem.ts";
+import { WaitLimit } from "./wait_limit.ts";
 
-/** How taking the lock ended. */
-export type Taken =
+/** How the call for a request ended. */
+export type AcquireResult =
   | { readonly state: "held"; readonly lease: Lease }
-  /** There is no lock for this request, or it goes on without. */
+  /** There is no lock for this request, or it continues without a lease. */
   | { readonly state: "unlocked" }
-  | { readonly state: "refused"; readonly problem: Problem; readonly cause?: unknown }
-  /** The client went away: nobody waits for an answer. */
+  | { readonly state: "failed"; readonly problem: Problem; readonly cause?: unknown }
+  /** The client is gone: nobody waits for a response. */
   | { readonly state: "gone" };
 
-const UNLOCKED: Taken = { state: "unlocked" };
-const GONE: Taken = { state: "gone" };
+const UNLOCKED: AcquireResult = { state: "unlocked" };
+const GONE: AcquireResult = { state: "gone" };
 
-/** How long in ms a refusal may wait to learn the holder's TTL. */
-const QUERY_MS = 500;
-
-/** The name of the lock for this request. */
-export function nameOf<Args extends unknown[]>(
-  key: LockKey<Args>,
-  ...args: Args
-): string | undefined | Promise<string | undefined> {
-  return typeof key === "string" ? key : key(...args);
-}
+/** How long in ms a response to a busy lock may wait for the holder's TTL. */
+const QUERY_TIMEOUT_MS = 500;
 
 /**
- * Takes the lock, waiting for it as long as the settings allow. A client that goes away ends the wait
- * and leaves the queue; a lease that is granted at that very moment is given back.
+ * Acquires the lock, waiting for it as long as the settings allow. A client that goes away ends the
+ * wait and leaves the queue; a lease that is granted at that very moment is released.
  *
- * @throws {TypeError} If the name is not even a string.
+ * @param gone Aborts when the client goes away.
+ * @throws {TypeError} If the name is not a string.
+ * @throws {LockSetupError} If the lock cannot work as it is set up: no outage, so the request never
+ * proceeds without a lease.
  */
-export async function take(
+export async function acquireForRequest(
   lock: DistributedLock,
   name: string | undefined,
   settings: HoldSettings,
   gone?: AbortSignal,
-): Promise<Taken> {
+): Promise<AcquireResult> {
   if (name === undefined) return UNLOCKED;
   const flaw = typeof name === "string" ? flawOf(name) : null;
-  if (flaw !== null) return refuseKey(flaw);
+  if (flaw !== null) return badKeyResult(flaw);
   if (gone?.aborted) return GONE;
-  using wait = settings.waitMs === 0 ? null : new Wait(settings.waitMs, gone);
+  let isQueued = false;
+  using limit = settings.waitMs === 0
+    ? null
+    : new WaitLimit(settings.waitMs, gone === undefined ? [] : [gone]);
   try {
     const { maxHoldMs, autoRenew = true } = settings;
     const options = { maxHoldMs, autoRenew };
-    const lease = wait === null
+    const onWait = () => void (isQueued = true);
+    const lease = limit === null
       ? await lock.tryAcquire(name, gone === undefined ? options : { ...options, signal: gone })
-      : await lock.acquire(name, { ...options, signal: wait.signal, onWait: wait.onWait });
-    if (lease === null) return await refuseBusy(lock, name, settings);
+      : await lock.acquire(name, { ...options, signal: limit.signal, onWait });
+    if (lease === null) return await busyResult(lock, name, settings);
     if (!gone?.aborted) return { state: "held", lease };
     await lease.release();
     return GONE;
   } catch (error) {
     if (gone?.aborted) return GONE;
-    const isOver = wait !== null && wait.signal.aborted && error === wait.signal.reason;
-    // A service that has not even said that we must wait is out of reach.
-    if (isOver && wait.isQueued) return await refuseBusy(lock, name, settings);
-    if (isOver || isUnavailable(error)) return refuseUnavailable(settings, error);
-    // All else that is passed was checked when the server started: the strategy refuses the name.
-    if (error instanceof RangeError) return refuseKey(error);
+    const isOver = limit !== null && limit.hasCaused(error);
+    // A service that has not even answered that the lock is held is out of reach.
+    if (isOver && isQueued) return await busyResult(lock, name, settings);
+    if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
+    // All other arguments were checked when the server started: the strategy rejects the name.
+    if (error instanceof RangeError) return badKeyResult(error);
     throw error;
   }
 }
 
-/** Why no lock can have this name. It may stem from the request: a bad one is the client's. */
+/**
+ * Why no lock can have this name. It may stem from the request, so a bad one is the client's fault.
+ */
 function flawOf(name: string): unknown {
   try {
     checkName(name);
@@ -80,78 +85,46 @@ function flawOf(name: string): unknown {
   }
 }
 
-function refuseKey(cause: unknown): Taken {
-  return { state: "refused", problem: badKey(), cause };
+function badKeyResult(cause: unknown): AcquireResult {
+  return { state: "failed", problem: badKey(), cause };
 }
 
-/** A wait that ends by its time, or with the client. */
-class Wait {
-  readonly #controller = new AbortController();
-  readonly #gone: AbortSignal | undefined;
-  readonly #timer: ReturnType<typeof setTimeout>;
-  /** Whether the service has answered that the lock is somebody else's. */
-  isQueued = false;
-
-  constructor(waitMs: number, gone: AbortSignal | undefined) {
-    this.#gone = gone;
-    gone?.addEventListener("abort", this.#leave);
-    this.#timer = setTimeout(() => {
-      this.#controller.abort(new DOMException("The wait is over", "TimeoutError"));
-    }, waitMs);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  readonly onWait = (): void => void (this.isQueued = true);
-  readonly #leave = (): void => this.#controller.abort(this.#gone!.reason);
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
-    this.#gone?.removeEventListener("abort", this.#leave);
-  }
-}
-
-async function refuseBusy(
+async function busyResult(
   lock: DistributedLock,
   name: string,
   { busyStatus }: HoldSettings,
-): Promise<Taken> {
-  return { state: "refused", problem: busy(busyStatus, await remainingMs(lock, name)) };
+): Promise<AcquireResult> {
+  const remainingMs = await holderRemainingMs(lock, name) ?? undefined;
+  return { state: "failed", problem: busy(busyStatus, remainingMs) };
 }
 
-function refuseUnavailable(settings: HoldSettings, error: unknown): Taken {
+function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {
   report(settings, error);
   if (settings.proceeds) return UNLOCKED;
-  return { state: "refused", problem: unavailable(), cause: error };
-}
-
-/** The holder's TTL; undefined if it has none, or if the service is slow to tell. */
-export async function remainingMs(
-  lock: DistributedLock,
-  name: string,
-): Promise<number | undefined> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), QUERY_MS);
-  });
-  const told = lock.query(name).then(
-    ({ holders: [holder] }) => holder?.remainingMs,
-    () => undefined,
-  );
-  const ms = await Promise.race([told, late]);
-  clearTimeout(timer);
-  return ms === Infinity ? undefined : ms;
+  return { state: "failed", problem: unavailable(), cause: error };
 }
 
 /**
- * Whether nothing is known of the lock. Names, not classes: the lock may come from another copy of
- * this package. A lock that was disposed of belongs to a server that is about to end.
+ * The holder's TTL in ms; `undefined` if it has none or nobody holds the lock, `null` if the service
+ * does not answer in time.
+ */
+export async function holderRemainingMs(
+  lock: DistributedLock,
+  name: string,
+): Promise<number | undefined | null> {
+  const answer = lock.query(name).then(({ holders: [holder] }) => holder?.remainingMs, () => null);
+  const remainingMs = await within(SYSTEM_CLOCK, answer, QUERY_TIMEOUT_MS);
+  if (remainingMs === TIMED_OUT) return null;
+  return remainingMs === Infinity ? undefined : remainingMs;
+}
+
+/**
+ * Whether an error means that nothing is known of the lock. A disposed lock counts, since its server
+ * is about to end; a `LockSetupError` does not.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { name } = error;
-  if (error instanceof DOMException) return name === "InvalidStateError" || name === "AbortError";
-  return name === "LockUnavailableError";
+  if (error instanceof DOMException) {
+    return error.name === "InvalidStateError" || error.name === "AbortError";
+  }
+  return error instanceof LockUnavailableError;
 }

@@ -1,84 +1,53 @@
 /**
- * Working under a lease: how its loss ends the work.
+ * Runs a handler under a lease until it ends or the lease is lost. How the lease was acquired is in
+ * `acquire.ts`; how it ends is in `lease_end.ts`.
  *
  * @module
  */
-import { promiseTry } from "../../core/promise_try.ts";
 import type { Lease } from "../../core/distributed_lock.ts";
+import { promiseTry } from "../../core/promise_try.ts";
+import { lossOf } from "./lease_end.ts";
 
-/** How work under a lease ended. */
-export type Outcome<T> =
+/** How a handler ended. */
+export type RunResult<T> =
   | { readonly state: "done"; readonly value: T }
   | { readonly state: "failed"; readonly error: unknown }
-  /** The lease was lost before the work was done; it may still go on, to no purpose. */
+  /** The lease was lost before the handler ended; the handler may still run, in vain. */
   | { readonly state: "lost"; readonly error: unknown };
 
 /**
- * Does the work; its loss of the lease is an outcome at once, even if the work takes no notice. Work
- * whose lease is lost before it begins never does.
+ * Runs the handler. A loss of the lease is the result at once, even if the handler ignores it. The
+ * handler is not run if the lease is lost before.
  *
- * @param onLate Gets what the work comes to after that, unless it fails because of the loss.
+ * @param onLate Called with the result of a handler that ends after the loss, unless it fails because
+ * of the loss.
  */
-export async function workUnder<T>(
+export async function runUnderLease<T>(
   lease: Lease,
-  work: () => T | Promise<T>,
-  onLate: (late: Outcome<T>) => void = () => {},
-): Promise<Outcome<T>> {
+  handler: () => T | Promise<T>,
+  onLate: (late: RunResult<T>) => void = () => {},
+): Promise<RunResult<T>> {
   const { signal } = lease;
   if (signal.aborted) return { state: "lost", error: signal.reason };
-  const { promise: lost, resolve: lose } = Promise.withResolvers<Outcome<T>>();
+  const { promise: lost, resolve: lose } = Promise.withResolvers<RunResult<T>>();
   const onAbort = () => lose({ state: "lost", error: signal.reason });
-  const working = promiseTry(work).then(
-    (value): Outcome<T> => ({ state: "done", value }),
-    (error): Outcome<T> => ({ state: "failed", error }),
+  const running = promiseTry(handler).then(
+    (value): RunResult<T> => ({ state: "done", value }),
+    (error): RunResult<T> => ({ state: "failed", error }),
   );
   signal.addEventListener("abort", onAbort);
-  const outcome = await Promise.race([working, lost]);
+  const result = await Promise.race([running, lost]);
   signal.removeEventListener("abort", onAbort);
-  const loss = outcome.state === "lost" ? null : await lossOf(lease);
-  if (outcome.state !== "lost" && loss === null) return outcome;
-  working.then((late) => {
+  const loss = result.state === "lost" ? null : await lossOf(lease);
+  if (result.state !== "lost" && loss === null) return result;
+  running.then((late) => {
     if (late.state === "failed" && stemsFrom(late.error, signal.reason)) return;
     onLate(late);
   });
-  return outcome.state === "lost" ? outcome : { state: "lost", error: loss };
+  return result.state === "lost" ? result : { state: "lost", error: loss };
 }
 
-/** Whether it is the error, or what a function threw that was aborted by it. */
+/** Whether an error is `reason` itself, or was caused by it: a call that `reason` aborted. */
 function stemsFrom(error: unknown, reason: unknown): boolean {
   return error === reason || error instanceof Error && error.cause === reason;
-}
-
-/**
- * Why the lease is lost; `null` if it is not, also if the work has given it back by itself. A process
- * that was suspended asks the service once more.
- */
-export async function lossOf(lease: Lease): Promise<unknown> {
-  try {
-    lease.throwIfLost();
-    return null;
-  } catch (error) {
-    if (!isLoss(error)) return null;
-  }
-  try {
-    await lease.renew();
-    return null;
-  } catch (error) {
-    return isLoss(error) ? error : null;
-  }
-}
-
-function isLoss(error: unknown): boolean {
-  return error instanceof Error && error.name === "LeaseLostError";
-}
-
-/** How long in ms a response may wait for the lock to be given back: it is freed anyway. */
-const RELEASE_MS = 1_000;
-
-/** Gives the lock back; waits for the service's answer, but not for long. Never rejects. */
-export async function giveBack(lease: Lease): Promise<void> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<void>((resolve) => timer = setTimeout(resolve, RELEASE_MS));
-  await Promise.race([lease.release().then(() => {}, () => {}), late]);
-  clearTimeout(timer);
 }
