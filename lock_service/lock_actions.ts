@@ -95,7 +95,7 @@ async function query(parts: ActionParts): Promise<Answer> {
   const remainingMs = holder?.remainingMs === undefined
     ? undefined
     : Math.floor(holder.remainingMs);
-  return { key, held: holder !== undefined, fencingToken, remainingMs, waiters: waiterCount };
+  return { key, held: holder !== undefined, fencingToken, remainingMs, waiterCount };
 }
 
 // deno-lint-ignore require-await -- as the other actions
