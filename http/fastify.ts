@@ -36,7 +36,7 @@ import { ResponseWatch } from "./internal/response_watch.ts";
 export type { FastifyLockReply } from "./internal/fastify_reply.ts";
 export type { NodeResponse } from "./internal/response_watch.ts";
 
-/** What is used of a Fastify request. */
+/** The parts of a Fastify request that are used. */
 export interface FastifyLockRequest {
   /** The parameters of the route. */
   readonly params: unknown;
@@ -50,7 +50,7 @@ export interface FastifyLockRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** What is used of a Fastify route. */
+/** The parts of a Fastify route that are used. */
 export interface FastifyLockRoute {
   /** The route's own options: `lock` is ours. */
   config?: { readonly lock?: unknown };
@@ -62,7 +62,7 @@ export interface FastifyLockRoute {
   onSend?: unknown;
 }
 
-/** What is used of a Fastify instance. */
+/** The parts of a Fastify instance that are used. */
 export interface FastifyLockApp {
   /** Adds a property to the instance. */
   decorate(name: string, value: unknown): unknown;
@@ -138,7 +138,7 @@ export async function fastifyLock(
   });
 }
 
-// What the package fastify-plugin does: decorators and hooks are those of the parent.
+// As the package fastify-plugin does: decorators and hooks belong to the parent.
 Object.assign(fastifyLock, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "@holdfast/lock",

@@ -37,7 +37,7 @@ export interface HonoLockEnv {
   };
 }
 
-/** What is used of Hono's context. */
+/** The parts of Hono's context that are used. */
 export interface HonoContext {
   /** The request. */
   readonly req: {

@@ -33,7 +33,7 @@ import { runUnderLease } from "./internal/run_under_lease.ts";
 
 export type { NodeResponse } from "./internal/response_watch.ts";
 
-/** What is used of Koa's context. */
+/** The parts of Koa's context that are used. */
 export interface KoaContext {
   /** Where the lease is put, as `lease`. */
   state: { lease?: Lease };

@@ -39,7 +39,7 @@ export {
   type RetryReason,
 } from "./internal/invocation_problem.ts";
 
-/** What is used of Lambda's context. */
+/** The part of Lambda's context that is used. */
 export interface LambdaContext {
   /** How long in ms the invocation may still take. */
   getRemainingTimeInMillis(): number;

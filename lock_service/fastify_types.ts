@@ -5,7 +5,7 @@
  */
 import type { NodeResponse } from "../http/internal/response_watch.ts";
 
-/** What is used of a Fastify request. */
+/** The parts of a Fastify request that are used. */
 export interface LockRoutesRequest {
   /** The request of `node:http`, with the URL as it came. */
   readonly raw: { readonly url?: string | undefined };
@@ -17,7 +17,7 @@ export interface LockRoutesRequest {
   readonly body?: unknown;
 }
 
-/** What is used of a Fastify reply. */
+/** The parts of a Fastify reply that are used. */
 export interface LockRoutesReply {
   /** The response of `node:http`. */
   readonly raw: NodeResponse;
@@ -29,7 +29,7 @@ export interface LockRoutesReply {
   send(payload?: unknown): unknown;
 }
 
-/** What is used of a Fastify instance. */
+/** The parts of a Fastify instance that are used. */
 export interface LockRoutesApp {
   /** Removes the parsers of bodies. */
   removeAllContentTypeParsers(): unknown;

@@ -1,5 +1,5 @@
 /**
- * What each route of the lock service does with the lock.
+ * The actions of the lock service: each acquires, renews, releases or queries one lock.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { WaitLimit } from "../http/internal/wait_limit.ts";
 import { keyOf, type LockRequest, notAllowed, ownerOf, readBody } from "./lock_request.ts";
 import { RequestError, unknownOutcome } from "./request_error.ts";
 
-/** What an action gets. */
+/** The input of an action. */
 export interface ActionParts extends LockRequest {
   readonly lock: AttachableLock;
   readonly response: NodeResponse;
@@ -31,7 +31,7 @@ const MAX_TRIES = 10;
  * The pause between two tries, in ms: it grows, and is random so that the servers get out of step.
  */
 const BACK_OFF_MS = 5;
-/** How long in ms the service may take to answer; a request that goes on ends with the lease. */
+/** How long in ms Redis may take to answer; a request that is still under way ends with the lease. */
 const ANSWER_TIMEOUT_MS = 5_000;
 /** Why an action gives up after all tries. */
 const CONTESTED = "The lease was taken over by other servers again and again";

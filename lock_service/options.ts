@@ -7,7 +7,7 @@ import type { AttachableLock, DistributedLock } from "../core/distributed_lock.t
 import { checkDuration, checkTtl } from "../core/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 
-/** What a request asks for, passed to `authorize`. */
+/** The action and the lock of a request, passed to `authorize`. */
 export interface Authorization {
   /** The action. */
   readonly action: "acquire" | "renew" | "release" | "query";

@@ -6,7 +6,7 @@
 import { BODY_HEADERS, type Problem } from "./problem.ts";
 import type { NodeResponse } from "./response_watch.ts";
 
-/** What is used of a Fastify reply. */
+/** The parts of a Fastify reply that are used. */
 export interface FastifyLockReply {
   /** The response of `node:http`. */
   readonly raw: NodeResponse & {

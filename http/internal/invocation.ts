@@ -21,7 +21,7 @@ export interface InvocationSettings extends HoldSettings {
   readonly marginMs: number;
 }
 
-/** What one invocation is given. */
+/** The input of one invocation. */
 export interface InvocationParts {
   /** The name of the lock. */
   readonly name: string;

@@ -38,7 +38,7 @@ const REASONS: Record<RetryReason, string> = {
 export class RetryableLockError extends LockError {
   /** Always true, for code that decides on a retry. */
   readonly retryable = true;
-  /** What happened. */
+  /** The reason. */
   readonly reason: RetryReason;
   /** After how many ms it makes sense to try again, if that is known. */
   readonly retryAfterMs: number | undefined;
@@ -48,7 +48,7 @@ export class RetryableLockError extends LockError {
   /**
    * Creates an error.
    *
-   * @param reason What happened.
+   * @param reason The reason.
    * @param lockName The name of the lock.
    * @param retryAfterMs After how many ms it makes sense to try again.
    * @param options As for `Error`.
@@ -95,7 +95,7 @@ export function endWithProblem(
   );
 }
 
-/** What is used of an event that wants an HTTP response. */
+/** The parts of an event that show whether it wants an HTTP response. */
 interface HttpEvent {
   readonly requestContext?: { readonly http?: unknown } | null;
   readonly httpMethod?: unknown;

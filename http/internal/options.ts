@@ -21,7 +21,7 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423;
   /**
-   * What to do when the lock service is out of reach. `"reject"` answers 503; `"proceed"` runs the
+   * The reaction when the lock service is out of reach. `"reject"` answers 503; `"proceed"` runs the
    * handler *without* a lease, for work that may be done twice rather than not at all. A
    * `LockSetupError` is no outage: it fails the request as an error of the handler would.
    *

@@ -38,7 +38,7 @@ export type ProblemKind =
 
 /** A problem, ready to be sent. Never shows owner ids, hosts or the names of locks. */
 export interface Problem {
-  /** What is wrong. */
+  /** The kind of problem. */
   readonly kind: ProblemKind;
   /** The status of the response. */
   readonly status: number;
@@ -50,7 +50,7 @@ export interface Problem {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** What a problem says besides its kind. */
+/** The parts of a problem besides its kind. */
 export interface ProblemDetails {
   readonly status: number;
   readonly title: string;

@@ -1,6 +1,6 @@
 /**
  * Holds a lease for a response of `node:http` and the handler that makes it, and releases it once.
- * What a loss of the lease is answered with is up to each framework.
+ * Each framework's entry answers a loss itself.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export interface EndListener {
   beforeEnd(): void;
 }
 
-/** What still needs the lease; nothing does once it is released. */
+/** The parties that still need the lease; none does once it is released. */
 type HoldPhase =
   /** No handler runs: it has not begun, or it has ended. */
   | { readonly neededBy: "response" }

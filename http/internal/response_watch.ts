@@ -1,11 +1,10 @@
 /**
- * Finds out when a response of `node:http` is over. What then becomes of the lease is in
- * `response_hold.ts`.
+ * Finds out when a response of `node:http` is over. `response_hold.ts` then releases the lease.
  *
  * @module
  */
 
-/** What is used of a response of `node:http`. */
+/** The parts of a response of `node:http` that are used. */
 export interface NodeResponse {
   /** Ends the response; replaced to notice it. */
   end: (...args: never[]) => unknown;
