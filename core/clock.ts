@@ -112,3 +112,27 @@ export function settledWithin(
     promise.then(settled, settled);
   });
 }
+
+/** The result of {@linkcode within} when the time is over. */
+export const TIMED_OUT: unique symbol = Symbol("timed out");
+
+/**
+ * The value of `promise`, or {@linkcode TIMED_OUT} if it does not settle within `timeoutMs`. Rejects as
+ * `promise` does; a rejection that comes too late is ignored.
+ */
+export function within<T>(
+  clock: Clock,
+  promise: PromiseLike<T>,
+  timeoutMs: number,
+): Promise<T | typeof TIMED_OUT> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.schedule(() => resolve(TIMED_OUT), timeoutMs);
+    promise.then((value) => {
+      cancel();
+      resolve(value);
+    }, (error) => {
+      cancel();
+      reject(error);
+    });
+  });
+}

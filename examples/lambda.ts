@@ -1,13 +1,12 @@
 /**
- * An AWS Lambda that must not run twice at once: it makes the transfers that stand in a list, one by
- * one. A schedule, a queue and an impatient human behind an HTTP API may invoke it at the same time, in
- * as many instances as they like.
+ * An AWS Lambda function that must not run twice at once: it makes the transfers of a list, one by one. A
+ * schedule, a queue and an HTTP API may invoke it at the same time, in any number of instances.
  *
- * - Another invocation is at it: 409 for the human; queue and schedule get an error and try again.
- * - The instance is killed: the lock frees itself before the invocation would have ended.
- * - It is frozen, and thawed when another one is at it: `throwIfLost()` throws, and Redis refuses what
- *   it would write under its old token. (What the bank was told right before, nobody takes back: give
- *   the bank the transfer's number, so that it refuses the second one.)
+ * - Another invocation runs: 409 over HTTP; queue and schedule get an error and retry.
+ * - The instance is killed: the lock expires before the invocation would have ended.
+ * - It is frozen, and thawed while another invocation runs: `throwIfLost()` throws, and Redis rejects
+ *   writes under the old token. (A request to the bank right before cannot be undone: send the transfer's
+ *   number with it, so that the bank rejects the second request.)
  *
  * @module
  */
@@ -21,13 +20,13 @@ import { RedisLock } from "@holdfast/lock/redis";
 import { nodeRedis } from "@holdfast/lock/redis/node-redis";
 import { createClient } from "redis";
 
-/** The name of the lock, and of what its tokens guard. */
+/** The name of the lock, and of the resource that its tokens guard. */
 const NAME = "transfers";
 
 const log = (error: unknown) => console.error(String(error));
 
-// Once per instance: the connection lives as long as it does. Nothing waits for it here: without Redis
-// an instance could not start, and nobody would be told why.
+// Once per instance: the connection lives as long as the instance. Nothing waits for it here: otherwise an
+// instance could not start without Redis, and no invocation would show why.
 const client = createClient({ url: env.REDIS_URL ?? "redis://127.0.0.1:6379" }).on("error", log);
 client.connect().catch(log);
 const redis = nodeRedis(client);
@@ -39,7 +38,7 @@ const exclusively = lambdaLock(
   { key: NAME, onError: log },
 );
 
-/** What Lambda calls. */
+/** The function that Lambda calls. */
 export const handler = exclusively(async (_event, _context, lease) => {
   let count = 0;
   while (await makeNext(lease)) count++;

@@ -1,9 +1,9 @@
 /**
  * Locks over HTTP, for programs in any language: `examples/lock_service.sh` uses them from a shell.
  *
- * Start it with `LOCK_TOKENS='{"backup": "a long secret"}' deno run -A examples/lock_service.ts`, as
- * many times as you like: leases live in Redis, so a client may renew at one server what it took at
- * another, and no restart ends one.
+ * Start it with `LOCK_TOKENS='{"backup": "a long secret"}' deno run -A examples/lock_service.ts`, any
+ * number of times: leases live in Redis, so a client can renew a lease at any server, and leases survive
+ * restarts.
  *
  * @module
  */
@@ -19,18 +19,18 @@ import { createClient } from "redis";
 const USAGE = `Serves PUT, PATCH and DELETE /lock/:key/:id, and GET /lock/:key.
 
   --port N      where to listen (8000 by default, 0 for any free port)
-  LOCK_TOKENS   who may: {"name": "its bearer token", …}
+  LOCK_TOKENS   the principals: {"name": "its bearer token", …}
   REDIS_URL     where the locks live (redis://127.0.0.1:6379 by default)`;
 
 const digest = (text: string) => createHash("sha256").update(text).digest();
 
-/** Makes the hook that tells by its bearer token who asks. */
+/** Makes the hook that finds the principal of a request by its bearer token. */
 export function bearerTokens(tokens: Readonly<Record<string, string>>) {
   const known = Object.entries(tokens).map(([name, token]) => ({ name, hash: digest(token) }));
   return ({ headers }: { headers: { authorization?: string | undefined } }): string | null => {
     const token = /^Bearer (\S+)$/i.exec(headers.authorization ?? "")?.[1];
     if (token === undefined) throw new NeedsToken("Send a bearer token");
-    // Hashes have one length, and all are compared: how long it takes tells nothing.
+    // Hashes have one length, and all are compared: the time of the comparison leaks nothing.
     const hash = digest(token);
     const found = known.filter((one) => timingSafeEqual(one.hash, hash));
     return found[0]?.name ?? null;
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, stop);
   console.log(`locks at ${await app.listen({ port: Number(port), host: "127.0.0.1" })}`);
   await stopping;
-  await app.close(); // ends the waits; leases go on without us
+  await app.close(); // ends the waits; leases outlive this process
   await lock[Symbol.asyncDispose]();
   client.destroy();
 }

@@ -1,5 +1,5 @@
 /**
- * What a resource remembers of the fencing tokens that it has seen.
+ * The fencing tokens that a resource has seen: the store's interface, a store in memory, the error.
  *
  * @module
  */
@@ -24,7 +24,7 @@ export interface FenceStore {
   /**
    * Remembers a token if no greater one was seen.
    *
-   * @param resource What the token is for.
+   * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if it is stale: a greater one was seen.
    */
@@ -32,8 +32,7 @@ export interface FenceStore {
 }
 
 /**
- * The token belongs to a lease that is a thing of the past: a later holder was here. Nothing was
- * written.
+ * The token is stale: a later lease has used the resource. Nothing was written.
  *
  * @example Usage
  * ```ts
@@ -44,9 +43,9 @@ export interface FenceStore {
  * ```
  */
 export class StaleTokenError extends Error {
-  /** What the token was for. */
+  /** The resource that the token was for. */
   readonly resource: string;
-  /** The token that was refused. */
+  /** The token that was rejected. */
   readonly token: bigint;
   /** The name of the class. */
   override readonly name = "StaleTokenError";
@@ -54,8 +53,8 @@ export class StaleTokenError extends Error {
   /**
    * Creates an error.
    *
-   * @param resource What the token was for.
-   * @param token The token that was refused.
+   * @param resource The resource that the token was for.
+   * @param token The token that was rejected.
    */
   constructor(resource: string, token: bigint) {
     super(
@@ -67,7 +66,7 @@ export class StaleTokenError extends Error {
 }
 
 /**
- * Checks that a fencing token is one.
+ * Checks that a value is a fencing token.
  *
  * @param token A token as a lease has it.
  * @throws {TypeError} If it is not a bigint.
@@ -92,8 +91,8 @@ export function checkToken(token: unknown): asserts token is bigint {
 }
 
 /**
- * Tokens in the memory of one process: for a resource that lives in it. Remembers every resource that
- * it was asked about, so check first who may name one.
+ * Tokens in the memory of one process, for a resource that lives there. Remembers every resource that
+ * it was called with, so authorize a request before its resource is passed on.
  *
  * @example Usage
  * ```ts
@@ -114,7 +113,7 @@ export class MemoryFences implements FenceStore {
   /**
    * Remembers a token if no greater one was seen.
    *
-   * @param resource What the token is for.
+   * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if it is stale.
    * @throws {RangeError} If it is negative or needs more than 63 bits.

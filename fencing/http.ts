@@ -1,5 +1,5 @@
 /**
- * The `If-Fence` header: a request that a later lease shuts out.
+ * The `If-Fence` header: rejects requests of leases that a later lease has followed.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { checkToken, type FenceStore } from "./fences.ts";
 /** The header that carries the fencing token, as decimal digits. */
 export const FENCE_HEADER = "if-fence";
 
-/** A handler that gets the token, to write with it. */
+/** A handler that gets the token and passes it to its writes. */
 export type FencedHandler<Rest extends unknown[]> = (
   request: Request,
   token: bigint,
@@ -18,7 +18,7 @@ export type FencedHandler<Rest extends unknown[]> = (
 ) => Response | Promise<Response>;
 
 /**
- * The header of a request that shall count only while no later lease was there.
+ * The header for a request that must be rejected after a later lease was used.
  *
  * @param lease The lease under which the request is made.
  * @returns For `fetch(url, { headers })`.
@@ -36,12 +36,12 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
 }
 
 /**
- * Wraps a handler of the Fetch API so that it refuses stale tokens: 412 if a greater one was seen, 428
- * if there is none, 400 if it is not a number. The check comes before the handler, which may still be at
- * work when a later token comes: it gives the token to the write, too (`where fence <= $1`).
+ * Wraps a handler of the Fetch API so that it rejects stale tokens: 412 if a greater token was seen,
+ * 428 without a token, 400 if it is not a number. The check runs before the handler, which may still
+ * run when a later token arrives: so give the token to the write, too (`where fence <= $1`).
  *
- * @param fences Where the greatest tokens are kept.
- * @param resource What a request is about.
+ * @param fences The store of the greatest tokens.
+ * @param resource Finds the resource of a request.
  * @returns A function that wraps a handler; the handler gets the token after the request.
  *
  * @example Usage
@@ -64,11 +64,11 @@ export function fencedHttp(
 ) => (request: Request, ...rest: Rest) => Promise<Response> {
   return (handler) => async (request, ...rest) => {
     const header = request.headers.get(FENCE_HEADER);
-    if (header === null) return refuse("token-required", 428, "Fencing token required");
+    if (header === null) return rejection("token-required", 428, "Fencing token required");
     const token = readToken(header);
-    if (token === null) return refuse("bad-request", 400, "Bad fencing token");
+    if (token === null) return rejection("bad-request", 400, "Bad fencing token");
     if (await fences.raise(resource(request), token)) return await handler(request, token, ...rest);
-    return refuse("stale-token", 412, "Stale fencing token");
+    return rejection("stale-token", 412, "Stale fencing token");
   };
 }
 
@@ -83,7 +83,7 @@ function readToken(text: string): bigint | null {
   }
 }
 
-function refuse(
+function rejection(
   kind: "token-required" | "bad-request" | "stale-token",
   status: number,
   title: string,

@@ -1,11 +1,9 @@
 /**
- * Resources that guard themselves: they refuse the fencing token of a lease that is a thing of the
- * past. A lock alone cannot do that: its holder may be suspended right before it writes, for longer
- * than its lease.
+ * Resources that reject stale fencing tokens. A lock alone cannot protect them: its holder may be
+ * suspended right before it writes, for longer than its lease. In SQL the check is part of the
+ * statement: `update … set …, fence = $1 where … and fence <= $1`.
  *
- * For SQL the check is part of the statement: `update … set …, fence = $1 where … and fence <= $1`.
- *
- * @example A service that takes no orders from late holders
+ * @example A service that rejects late holders
  * ```ts
  * import { MemoryLock } from "@holdfast/lock";
  * import { fencedHttp, fenceHeader, MemoryFences } from "@holdfast/lock/fencing";

@@ -1,5 +1,5 @@
 /**
- * Writes to Redis that a later lease shuts out.
+ * Writes to Redis that are rejected after a later lease was used.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
 
-/** Longest command, in words: Lua's stack holds little more. */
+/** Longest command, in words: Lua's stack holds few more. */
 const MAX_WORDS = 7_000;
 
 /**
@@ -24,7 +24,7 @@ export class FencedRedis implements FenceStore {
    * Wraps a client. See {@linkcode fencedRedis}.
    *
    * @param client A client in an adapter, as `RedisLock` takes it.
-   * @param keyPrefix What the keys of the greatest tokens begin with.
+   * @param keyPrefix The prefix of the keys of the greatest tokens.
    */
   constructor(client: RedisClient, keyPrefix: string) {
     this.#client = client;
@@ -32,18 +32,19 @@ export class FencedRedis implements FenceStore {
   }
 
   /**
-   * Runs a command, unless a greater token was seen for this resource. If the command itself fails the
-   * token is remembered all the same. A client that sends it twice after a reconnect does it twice, as
+   * Runs a command, unless a greater token was seen for this resource. The token is remembered even
+   * if the command itself fails. A client that sends it twice after a reconnect runs it twice, as
    * with any command.
    *
-   * @param resource What the token is for. In Redis Cluster its hash tag must be that of the keys.
+   * @param resource The resource that the token is for. In Redis Cluster its hash tag must be that of
+   * the keys.
    * @param token The fencing token of the lease.
    * @param command The command and its arguments.
    * @param keys The keys that it touches; needed for Redis Cluster only.
    * @returns The reply.
    * @throws {StaleTokenError} If a greater token was seen; nothing was written then.
-   * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has more
-   * than 7,000 words.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has
+   * more than 7,000 words.
    * @throws {TypeError} If there is no command.
    */
   async run(
@@ -62,9 +63,9 @@ export class FencedRedis implements FenceStore {
   }
 
   /**
-   * Remembers a token without running anything.
+   * Remembers a token without running a command.
    *
-   * @param resource What the token is for.
+   * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if it is stale: a greater one was seen.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
@@ -95,7 +96,7 @@ export class FencedRedis implements FenceStore {
 /** Options of {@linkcode fencedRedis}. */
 export interface FencedRedisOptions {
   /**
-   * What the keys of the greatest tokens begin with.
+   * The prefix of the keys of the greatest tokens.
    *
    * @default {"fence:"}
    */
@@ -103,11 +104,11 @@ export interface FencedRedisOptions {
 }
 
 /**
- * Wraps a Redis client so that its writes are shut out by a later lease.
+ * Wraps a Redis client so that its writes are rejected after a later lease was used.
  *
  * @param client A client in an adapter, as `RedisLock` takes it.
- * @param options Where tokens are kept.
- * @returns What runs commands under a token.
+ * @param options The prefix of the keys.
+ * @returns Runs commands under a token.
  *
  * @example Usage
  * ```ts ignore

@@ -1,19 +1,19 @@
 /**
- * Where lock files live.
+ * The directory of the lock files: its default, its checks, and the path of a lock.
  *
  * @module
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 
-/** Environment variables that name a directory of the user's own, the best one first. */
+/** Environment variables that name a directory of the user, in order of preference. */
 const RUNTIME_DIRS = ["XDG_RUNTIME_DIR", "TMPDIR", "TMP", "TEMP"];
 
 /**
  * The default directory: `holdfast` in the user's runtime or temporary directory.
  *
- * @throws {Deno.errors.NotCapable} If the environment may not be read. Guessing would let two
- * processes with different permissions choose different directories and exclude nobody.
+ * @throws {Deno.errors.NotCapable} If the environment may not be read. A guess could let two
+ * processes with different permissions choose different directories, which would exclude nobody.
  */
 export function defaultDir(): string {
   for (const variable of RUNTIME_DIRS) {
@@ -23,13 +23,14 @@ export function defaultDir(): string {
   return join("/tmp", "holdfast");
 }
 
-/** Makes the directory if need be, for this user only. */
+/** Creates the directory if it does not exist, for this user only. */
 export function makeDir(dir: string): void {
   Deno.mkdirSync(dir, { recursive: true, mode: 0o700 });
 }
 
 /**
- * Refuses a directory that others may write to: whoever can replace a lock file can break its lock.
+ * Rejects a directory that other users may write to: a user that can replace a lock file can break
+ * its lock.
  */
 export function checkPrivate(dir: string): void {
   const { mode } = Deno.statSync(dir);
@@ -38,7 +39,7 @@ export function checkPrivate(dir: string): void {
   }
 }
 
-/** The file of a lock. Names differ in case and length as file systems do not allow: so a digest. */
+/** The file of a lock: a digest, since file systems limit the case and length of names. */
 export function lockPath(dir: string, name: string): string {
   return join(dir, `${createHash("sha256").update(name, "utf8").digest("hex")}.lock`);
 }

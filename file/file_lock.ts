@@ -1,5 +1,5 @@
 /**
- * Locks between the processes of one machine.
+ * `FileLock`: its calls, polling and leases. One file and its record are in `lock_file.ts`.
  *
  * @module
  */
@@ -27,14 +27,15 @@ import { type HeldFile, isHeld, type LockerId, peek, tryLock } from "./lock_file
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {
   /**
-   * The directory of the lock files, made if need be. All processes that shall exclude each other
-   * must name the same one, on a local file system (not NFS or SMB). The default is `holdfast` in
-   * `$XDG_RUNTIME_DIR`, else in the temporary directory: services and cron jobs may see another one
-   * than a shell does, so name it when they share a lock. Reading the default takes `--allow-env`.
+   * The directory of the lock files, created if it does not exist. All processes that exclude each
+   * other must use the same directory, on a local file system (not NFS or SMB). The default is
+   * `holdfast` in `$XDG_RUNTIME_DIR`, else in the temporary directory. Services and cron jobs may
+   * have another default than a shell, so set it when they share a lock. Reading the default needs
+   * `--allow-env`.
    */
   dir?: string;
   /**
-   * How often in ms a waiting process looks whether the lock is free.
+   * The interval in ms at which a waiting process tries to lock the file.
    *
    * @default {10}
    */
@@ -43,19 +44,20 @@ export interface FileLockOptions extends StrategyOptions {
 
 /** Default of {@linkcode FileLockOptions.pollIntervalMs}. */
 export const DEFAULT_POLL_INTERVAL_MS = 10;
-/** How often in ms a holder looks whether its file is still in place. */
+/** The interval in ms at which a holder checks that its file is still in place. */
 const WATCH_MS = 1_000;
-/** How often `tryAcquire` looks again when the lock was touched just now but nobody holds it. */
-const TOUCHED_TRIES = 20;
+/** How often `tryAcquire` tries again while another call has locked the file only for a moment. */
+const BRIEF_LOCK_TRIES = 20;
 
 /**
  * Named locks between processes of one machine, without a server: the embedded default.
  *
  * The kernel's lock on a file (`flock`, or `LockFileEx` on Windows) is freed when its process ends,
  * however it ends, so there is no TTL: `remainingMs` is `Infinity`. Waiters of one process are served
- * first in, first out; between processes each polls, and one that took eight grants in a row while
- * another process waits holds back for one poll. A file that is removed or replaced under its holder
- * ends the lease as "stolen" within a second. Fencing tokens are `max(previous + 1, wall clock in µs)`.
+ * first in, first out. Between processes each polls, and a process that was granted the lock eight
+ * times in a row while another process waits skips one poll. A file that is removed or replaced under
+ * its holder ends the lease as "stolen" within a second. Fencing tokens are `max(previous + 1, wall
+ * clock in µs)`.
  *
  * Needs `--allow-read` and `--allow-write` for the directory. Local file systems only.
  *
@@ -74,7 +76,7 @@ const TOUCHED_TRIES = 20;
  * ```
  */
 export class FileLock implements DistributedLock {
-  /** What this strategy promises. */
+  /** The guarantees of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({
     fifo: "process",
     endsBy: "process-death",
@@ -85,15 +87,15 @@ export class FileLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #locker: LockerId;
-  /** The one waiter of each name that polls. */
+  /** The waiter of each name that polls. */
   readonly #polling = new Map<string, LocalWaiter>();
   readonly #dir: string | undefined;
   readonly #pollIntervalMs: number;
-  /** The directory in use, once it was made and checked. */
+  /** The directory in use, once it was created and checked. */
   #readyDir: string | null = null;
 
   /**
-   * Creates a manager of locks. No file is touched before the first lock is asked for.
+   * Creates a manager of locks. Touches no file before the first call.
    *
    * @param options Directory, polling, label and disposal.
    * @throws {TypeError} If an option has a wrong type.
@@ -123,7 +125,7 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** Takes the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     options.signal?.throwIfAborted();
@@ -131,7 +133,7 @@ export class FileLock implements DistributedLock {
     const turn = this.#queue.tryEnter(name);
     if (turn === null) return null;
     try {
-      const file = await this.#tryOnce(name, signal);
+      const file = await this.#tryAcquireFile(name, signal);
       if (file !== null) return this.#open(name, turn, file, options);
     } catch (error) {
       turn.end();
@@ -141,7 +143,10 @@ export class FileLock implements DistributedLock {
     return null;
   }
 
-  /** Tells who holds the lock and who waits in this process. See {@linkcode DistributedLock.query}. */
+  /**
+   * Returns the holder of the lock, and the waiters of this process. See {@linkcode
+   * DistributedLock.query}.
+   */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
@@ -175,7 +180,7 @@ export class FileLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  /** Polls until the file is ours. Only the first in line of this process does. */
+  /** Polls until the file is locked. Only the first waiter of this process does. */
   async #wait(
     name: string,
     signal: AbortSignal,
@@ -198,13 +203,13 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** The file if nobody holds it. A `query()` may have locked it for a moment: then look again. */
-  async #tryOnce(name: string, signal: AbortSignal): Promise<HeldFile | null> {
+  /** The file if it is free. A `query()` may have locked it for a moment: then tries again. */
+  async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
       const result = this.#tryLock(name, false);
       if (typeof result === "object") return result;
       const record = this.#guard(() => peek(this.#path(name)));
-      if (tries === TOUCHED_TRIES || record?.held) return null;
+      if (tries === BRIEF_LOCK_TRIES || record?.held) return null;
       await pause(this.#engine.clock, 1, signal);
       signal.throwIfAborted();
     }
@@ -229,7 +234,7 @@ export class FileLock implements DistributedLock {
     return lockPath(this.#readyDir, name);
   }
 
-  /** Reports what the file system refuses. A directory that was removed is made again. */
+  /** Reports errors of the file system. Creates the directory again if it was removed. */
   #guard<T>(action: () => T): T {
     try {
       return action();

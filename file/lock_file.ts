@@ -1,5 +1,5 @@
 /**
- * One lock file and the kernel's lock on it.
+ * One lock file and the kernel's lock on it. The format of the file is in `record.ts`.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import {
   WANTED_OFFSET,
 } from "./record.ts";
 
-/** After so many grants in a row a process lets the others have a try. */
+/** After so many grants in a row a process lets the others try first. */
 const FAIR_STREAK = 8;
 
-/** The instance that locks a file, as its record names it. */
+/** The instance that locks a file, as its record identifies it. */
 export interface LockerId {
   /** Eight hex digits, one per instance. */
   readonly id: string;
@@ -28,20 +28,20 @@ export interface LockerId {
 /** A lock file that this process has locked. */
 export interface HeldFile {
   readonly token: bigint;
-  /** Whether the path still names the file that is locked; if not, another process can lock it. */
+  /** Whether the path still leads to the locked file; if not, another process can hold the lock. */
   isInPlace(): boolean;
   /** Unlocks. */
   release(): void;
 }
 
-/** The result of a try: the locked file, "held" by another process, or "yield" to other processes. */
+/** The locked file; "held" if another process has it; "yield" if other processes go first. */
 export type TryLockResult = HeldFile | "held" | "yield";
 
 /**
- * Tries to lock the file at `path`, which is made if need be. The calls are synchronous: each takes
- * some microseconds on a local disk, a tenth of what handing it to a thread costs.
+ * Tries to lock the file at `path`; creates it if it does not exist. The calls are synchronous: each
+ * takes some microseconds on a local disk, a tenth of the time of a call in a thread.
  *
- * @param mayYield Whether to hold back after {@linkcode FAIR_STREAK} grants in a row.
+ * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
  */
 export function tryLock(
   path: string,
@@ -57,7 +57,7 @@ export function tryLock(
         file.close();
         return "held";
       }
-      // Somebody may have replaced the file between open and lock: then this lock excludes nobody.
+      // The file may have been replaced between open and lock: then this lock excludes nobody.
       if (isSameFile(file, path)) return holdFile(file, path, name, locker, mayYield);
     } catch (error) {
       file.close();
@@ -75,19 +75,19 @@ function holdFile(
   mayYield: boolean,
 ): HeldFile | "yield" {
   const last = read(file);
-  const again = last.taker === locker.id;
-  if (mayYield && again && last.wanted && last.streak >= FAIR_STREAK) {
+  const isSameLocker = last.lockerId === locker.id;
+  if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) {
     file.close();
     return "yield";
   }
   const token = nextToken(last.token, Temporal.Now.instant().epochNanoseconds / 1_000n);
-  const streak = again && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
+  const streak = isSameLocker && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
   const record = {
     token,
     held: true,
     wanted: last.wanted && streak > 1,
     streak,
-    taker: locker.id,
+    lockerId: locker.id,
     label: locker.label,
   };
   write(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
@@ -98,14 +98,14 @@ function holdFile(
       try {
         write(file, HELD_OFFSET, markBytes("not"));
       } catch {
-        // The mark only spares query() a look at the lock itself.
+        // The mark only lets query() skip the check of the kernel's lock.
       }
-      file.close(); // the kernel unlocks with it
+      file.close(); // the kernel unlocks the file
     },
   };
 }
 
-/** What stands in the file, `null` if there is none. Does not touch the lock. */
+/** The record of the file, `null` if there is no file. Does not touch the lock. */
 export function peek(path: string): Record | null {
   try {
     using file = Deno.openSync(path, { read: true });
@@ -116,7 +116,7 @@ export function peek(path: string): Record | null {
   }
 }
 
-/** Whether somebody holds the lock. A mark that a dead holder left is wiped. */
+/** Whether a process holds the lock. Clears the mark of a holder that died. */
 export function isHeld(path: string): boolean {
   using file = openFile(path);
   if (!file.tryLockSync(true)) return true;

@@ -17,38 +17,32 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import {
-  discard,
-  endAfterAnswer,
-  type FastifyLockReply,
-  isThenable,
-  prepare,
-  sendNow,
-  tellOfAnswer,
-} from "./internal/fastify_reply.ts";
-import { ResponseHold, ResponseWatch } from "./internal/node_response.ts";
-import { nameOf, take } from "./internal/take.ts";
-import { lossOf } from "./internal/work.ts";
+import { acquireForRequest } from "./internal/acquire.ts";
+import { FastifyHold } from "./internal/fastify_hold.ts";
+import { discard, type FastifyLockReply, toProblem } from "./internal/fastify_reply.ts";
+import { lossOf } from "./internal/lease_end.ts";
 import {
   checkKey,
   type HoldOptions,
   type HoldSettings,
   type LockKey,
+  nameOf,
   readSettings,
   report,
 } from "./internal/options.ts";
 import { CLIENT_GONE, leaseLost } from "./internal/problem.ts";
+import { ResponseWatch } from "./internal/response_watch.ts";
 
 export type { FastifyLockReply } from "./internal/fastify_reply.ts";
-export type { NodeResponse } from "./internal/node_response.ts";
+export type { NodeResponse } from "./internal/response_watch.ts";
 
-/** What is used of a Fastify request. */
+/** The parts of a Fastify request that are used. */
 export interface FastifyLockRequest {
   /** The parameters of the route. */
   readonly params: unknown;
   /** The parameters of the query. */
   readonly query: unknown;
-  /** The body, parsed and validated: the lock is taken after that. */
+  /** The body, parsed and validated: the lock is acquired after that. */
   readonly body?: unknown;
   /** The path and query. */
   readonly url: string;
@@ -56,19 +50,19 @@ export interface FastifyLockRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** What is used of a Fastify route. */
+/** The parts of a Fastify route that are used. */
 export interface FastifyLockRoute {
   /** The route's own options: `lock` is ours. */
   config?: { readonly lock?: unknown };
   /** Its handler; replaced. */
   handler: unknown;
-  /** What runs before it; added to. */
+  /** Hooks that run before it; we add one. */
   preHandler?: unknown;
-  /** What runs before its response is sent; added to. */
+  /** Hooks that run before its response is sent; we add one. */
   onSend?: unknown;
 }
 
-/** What is used of a Fastify instance. */
+/** The parts of a Fastify instance that are used. */
 export interface FastifyLockApp {
   /** Adds a property to the instance. */
   decorate(name: string, value: unknown): unknown;
@@ -84,7 +78,7 @@ export interface FastifyLockOptions extends HoldOptions {
   lock: DistributedLock;
 }
 
-/** What stands at `config.lock` of a route: the key, or options with the key. */
+/** The value of `config.lock` of a route: the key, or options with the key. */
 export type FastifyRouteLock =
   | LockKey<[request: FastifyLockRequest]>
   | FastifyRouteLockOptions;
@@ -104,18 +98,18 @@ interface RouteLock {
 
 type Request = FastifyLockRequest & { lease: Lease | null };
 type Reply = FastifyLockReply;
-/** Which requests hold a lock. */
-type Holds = WeakMap<FastifyLockRequest, ResponseHold>;
+/** The requests that hold a lock. */
+type Holds = WeakMap<FastifyLockRequest, FastifyHold>;
 type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
 
 /**
- * A plugin that decorates the instance with `locks` and each request with `lease`, and takes the lock
- * of every route that has a `lock` in its `config`: `{ config: { lock: "key" } }`, a function of the
- * request, or options with `key`.
+ * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the
+ * lock of every route that has a `lock` in its `config`: `{ config: { lock: "key" } }`, a function of
+ * the request, or options with `key`.
  *
- * The lock is taken right before the handler (after authentication, parsing and validation) and held
- * until the response is complete (streams too) or was aborted, and in any case as long as the handler
- * is at work. A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock
+ * The lock is acquired right before the handler (after authentication, parsing and validation) and
+ * held until the response is complete (streams too) or was aborted, and in any case until the handler
+ * has ended. A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock
  * service is out of reach. A client that goes away while it waits leaves the queue. If the lease is
  * lost, `request.lease.signal` aborts and the response is 503, or breaks off if it has begun.
  *
@@ -144,22 +138,24 @@ export async function fastifyLock(
   });
 }
 
-// What the package fastify-plugin does: decorators and hooks are those of the parent.
+// As the package fastify-plugin does: decorators and hooks belong to the parent.
 Object.assign(fastifyLock, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "@holdfast/lock",
   [Symbol.for("plugin-meta")]: { name: "@holdfast/lock", fastify: ">=4" },
 });
 
-/** Handlers that are wrapped: Fastify makes HEAD routes of GET routes, perhaps of what we have made. */
+/**
+ * Handlers that are wrapped: Fastify makes HEAD routes of GET routes, perhaps with our own handler.
+ */
 const wrapped = new WeakSet<Handler>();
 
-/** Adds our part to a route. */
+/** Adds our hooks to a route and wraps its handler. */
 function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
   if (wrapped.has(route.handler as Handler)) return;
   const holds: Holds = new WeakMap();
   const { settings } = routeLock;
-  route.preHandler = [route.preHandler ?? [], takeBefore(routeLock, holds)].flat();
+  route.preHandler = [route.preHandler ?? [], acquireBefore(routeLock, holds)].flat();
   const handler = wrapHandler(route.handler as Handler, holds);
   wrapped.add(handler);
   route.handler = handler;
@@ -169,63 +165,42 @@ function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
       if (hold === undefined) return payload;
       const loss = await lossOf(hold.lease);
       if (loss === null) {
-        hold.sending();
+        hold.responseMade();
         return payload;
       }
       report(settings, loss);
       discard(payload);
-      return prepare(reply, leaseLost());
+      return toProblem(reply, leaseLost());
     },
     route.onSend ?? [],
   ].flat();
 }
 
-function takeBefore({ lock, key, settings }: RouteLock, holds: Holds) {
+function acquireBefore({ lock, key, settings }: RouteLock, holds: Holds) {
   return async function lockPreHandler(request: Request, reply: Reply): Promise<unknown> {
     const name = await nameOf(key, request);
     if (name === undefined) return undefined;
     const watch = new ResponseWatch(reply.raw);
-    const taken = await take(lock, name, settings, watch.gone);
-    if (taken.state === "unlocked") return undefined;
-    if (taken.state === "gone") {
+    const acquired = await acquireForRequest(lock, name, settings, watch.gone);
+    if (acquired.state === "unlocked") return undefined;
+    if (acquired.state === "gone") {
       reply.code(CLIENT_GONE);
       return reply.send();
     }
-    if (taken.state === "refused") return reply.send(prepare(reply, taken.problem));
-    const { lease } = taken;
+    if (acquired.state === "failed") return reply.send(toProblem(reply, acquired.problem));
+    const { lease } = acquired;
     request.lease = lease;
     const { fencingHeader } = settings;
     if (fencingHeader !== undefined) reply.header(fencingHeader, String(lease.fencingToken));
-    const onLost = () => {
-      if (reply.sent) return;
-      report(settings, lease.signal.reason);
-      sendNow(reply, leaseLost());
-    };
-    holds.set(request, new ResponseHold(lease, watch, false, onLost));
+    holds.set(request, new FastifyHold(lease, watch, reply, settings));
     return undefined;
   };
 }
 
-/** Tells when the handler is at work, and when no more. */
 function wrapHandler(handler: Handler, holds: Holds): Handler {
   return function lockHandler(request, reply) {
+    const run = () => handler.call(this, request, reply);
     const hold = holds.get(request);
-    if (hold === undefined) return handler.call(this, request, reply);
-    hold.work();
-    const untilSent = tellOfAnswer(reply, hold);
-    let result: unknown;
-    try {
-      result = handler.call(this, request, reply);
-    } catch (error) {
-      hold.done();
-      throw error;
-    }
-    if (isThenable(result)) {
-      result.then(() => hold.done(), () => hold.done());
-      return endAfterAnswer(result, hold, untilSent);
-    }
-    if (result !== undefined || reply.sent) hold.done();
-    else hold.doneWhenAnswered(); // it will call reply.send() later
-    return result;
+    return hold === undefined ? run() : hold.run(run);
   };
 }

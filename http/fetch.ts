@@ -4,9 +4,15 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { respondUnder } from "./internal/held_response.ts";
-import { nameOf, take } from "./internal/take.ts";
-import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
+import { acquireForRequest } from "./internal/acquire.ts";
+import { respondUnderLease } from "./internal/held_response.ts";
+import {
+  checkKey,
+  type HoldOptions,
+  type LockKey,
+  nameOf,
+  readSettings,
+} from "./internal/options.ts";
 import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** Options of {@linkcode fetchLock} for handlers that always have a lease. */
@@ -30,20 +36,20 @@ export type LeaseHandler<L, Rest extends unknown[]> = (
   ...rest: Rest
 ) => Response | Promise<Response>;
 
-/** A handler as a server takes it. */
+/** A handler that servers accept. */
 export type FetchHandler<Rest extends unknown[]> = (
   request: Request,
   ...rest: Rest
 ) => Promise<Response>;
 
 /**
- * Wraps a handler so that at most one request per key is in it, in all processes together.
+ * Wraps a handler so that at most one request per key runs in it, across all processes.
  *
  * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
- * was cancelled, or broke off. A client that goes away while it waits leaves the queue; once the handler
- * runs, it runs to its end under the lock (`request.signal` tells it that nobody listens). If the lease
- * is lost, `lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ * out of reach. The lock is held until the response is complete: a stream until it was read to its
+ * end, was cancelled, or broke off. A client that goes away while it waits leaves the queue; once the
+ * handler runs, it runs to its end under the lock (`request.signal` shows that nobody listens). If
+ * the lease is lost, `lease.signal` aborts and the response is 503, or breaks off if it has begun.
  *
  * @param lock Any strategy.
  * @param options The key, and what to do if it is busy.
@@ -85,15 +91,20 @@ export function fetchLock(
   return (handler) =>
     async function fetchLock(request, ...rest) {
       const name = await nameOf(key, request);
-      // Its signal costs as much as all the rest, so only who waits gets it.
+      // The signal costs as much as all the rest, so it is used only if the request may wait.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
-      const taken = await take(lock, name, settings, gone);
-      if (taken.state === "refused") return problemResponse(taken.problem);
-      if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
-      // Who may run without a lease has said so by the options.
-      if (taken.state === "unlocked") return await handler(request, undefined!, ...rest);
-      const { lease } = taken;
+      const acquired = await acquireForRequest(lock, name, settings, gone);
+      if (acquired.state === "failed") return problemResponse(acquired.problem);
+      if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
+      // The options allow this only to handlers that accept `undefined`.
+      if (acquired.state === "unlocked") return await handler(request, undefined!, ...rest);
+      const { lease } = acquired;
       const hasReader = request.method !== "HEAD";
-      return await respondUnder(lease, settings, hasReader, () => handler(request, lease, ...rest));
+      return await respondUnderLease(
+        lease,
+        settings,
+        hasReader,
+        () => handler(request, lease, ...rest),
+      );
     };
 }

@@ -17,21 +17,27 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { respondUnder } from "./internal/held_response.ts";
-import { nameOf, take } from "./internal/take.ts";
-import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
+import { acquireForRequest } from "./internal/acquire.ts";
+import { respondUnderLease } from "./internal/held_response.ts";
+import {
+  checkKey,
+  type HoldOptions,
+  type LockKey,
+  nameOf,
+  readSettings,
+} from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
-  /** As Hono wants them. */
+  /** The variables, as Hono expects them. */
   Variables: {
-    /** The lease, unless the request runs without. */
+    /** The lease, unless the request runs without one. */
     lease: Lease;
   };
 }
 
-/** What is used of Hono's context. */
+/** The parts of Hono's context that are used. */
 export interface HonoContext {
   /** The request. */
   readonly req: {
@@ -58,20 +64,21 @@ export interface HonoLockOptions<Context extends HonoContext = HonoContext> exte
   key: LockKey<[c: Context]>;
 }
 
-/** Middleware as Hono takes it. */
+/** Middleware that Hono accepts. */
 export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
   c: Context,
   next: () => Promise<void>,
 ) => Promise<Response | void>;
 
 /**
- * Makes middleware that lets at most one request per key pass, in all processes together. The lease is
- * at `c.get("lease")` for what comes after it.
+ * Makes middleware that lets at most one request per key pass, across all processes. What comes after
+ * it finds the lease at `c.get("lease")`.
  *
  * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response is complete: a stream until it was read to its end,
- * was cancelled or broke off. A client that goes away while it waits leaves the queue. If the lease is lost,
- * `c.get("lease").signal` aborts and the response is 503, or breaks off if it has begun.
+ * out of reach. The lock is held until the response is complete: a stream until it was read to its
+ * end, was cancelled or broke off. A client that goes away while it waits leaves the queue. If the
+ * lease is lost, `c.get("lease").signal` aborts and the response is 503, or breaks off if it has
+ * begun.
  *
  * @param lock Any strategy.
  * @param options The key, and what to do if it is busy; or the key alone.
@@ -87,18 +94,18 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   return async function honoLock(c, next) {
     const { raw } = c.req;
     const name = await nameOf(given.key, c);
-    // Its signal costs as much as all the rest, so only who waits gets it.
+    // The signal costs as much as all the rest, so it is used only if the request may wait.
     const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
-    const taken = await take(lock, name, settings, gone);
-    if (taken.state === "refused") return problemResponse(taken.problem);
-    if (taken.state === "gone") return new Response(null, { status: CLIENT_GONE });
-    if (taken.state === "unlocked") return await next();
-    const { lease } = taken;
+    const acquired = await acquireForRequest(lock, name, settings, gone);
+    if (acquired.state === "failed") return problemResponse(acquired.problem);
+    if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
+    if (acquired.state === "unlocked") return await next();
+    const { lease } = acquired;
     (c as { set(name: string, value: Lease): void }).set("lease", lease);
     let isAnswered = false;
-    const response = await respondUnder(lease, settings, raw.method !== "HEAD", async () => {
+    const response = await respondUnderLease(lease, settings, raw.method !== "HEAD", async () => {
       await next();
-      // Who is late finds our answer there, which is not to be thrown away.
+      // After a loss `c.res` is our own answer, which must not be discarded.
       return isAnswered ? new Response() : c.res;
     });
     isAnswered = true;
@@ -108,7 +115,7 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   };
 }
 
-/** A refusal has the headers that other middleware has set for any response, as CORS does. */
+/** A problem keeps the headers that other middleware sets on every response, CORS for instance. */
 function keepHeaders(from: Response, { headers }: Response): void {
   const ours = new Set<string>([...headers.keys(), ...BODY_HEADERS]);
   for (const [name, value] of from.headers) if (!ours.has(name)) headers.append(name, value);

@@ -16,22 +16,24 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { type NodeResponse, ResponseHold, ResponseWatch } from "./internal/node_response.ts";
-import { nameOf, take } from "./internal/take.ts";
-import { workUnder } from "./internal/work.ts";
+import { acquireForRequest } from "./internal/acquire.ts";
 import {
   checkKey,
   type HoldOptions,
   type HoldSettings,
   type LockKey,
+  nameOf,
   readSettings,
   report,
 } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
+import { ResponseHold } from "./internal/response_hold.ts";
+import { type NodeResponse, ResponseWatch } from "./internal/response_watch.ts";
+import { runUnderLease } from "./internal/run_under_lease.ts";
 
-export type { NodeResponse } from "./internal/node_response.ts";
+export type { NodeResponse } from "./internal/response_watch.ts";
 
-/** What is used of Koa's context. */
+/** The parts of Koa's context that are used. */
 export interface KoaContext {
   /** Where the lease is put, as `lease`. */
   state: { lease?: Lease };
@@ -41,7 +43,7 @@ export interface KoaContext {
   readonly method: string;
   /** The response of `node:http`. */
   readonly res: NodeResponse;
-  /** False if the handler writes the response by itself. */
+  /** False if the handler writes the response itself. */
   respond?: boolean | undefined;
   /** The status of the response. */
   status: number;
@@ -51,7 +53,7 @@ export interface KoaContext {
   get(field: string): string;
   /** Sets a header of the response. */
   set(field: string, value: string): void;
-  /** Takes a header of the response back. */
+  /** Removes a header of the response. */
   remove(field: string): void;
 }
 
@@ -61,19 +63,19 @@ export interface KoaLockOptions<Context extends KoaContext = KoaContext> extends
   key: LockKey<[ctx: Context]>;
 }
 
-/** Middleware as `app.use()` takes it. */
+/** Middleware that `app.use()` accepts. */
 export type KoaMiddleware<Context extends KoaContext> = (
   ctx: Context,
   next: () => Promise<unknown>,
 ) => Promise<void>;
 
 /**
- * Makes middleware that lets at most one request per key pass, in all processes together. The lease is
- * at `ctx.state.lease` for what comes after it.
+ * Makes middleware that lets at most one request per key pass, across all processes. What comes after
+ * it finds the lease at `ctx.state.lease`.
  *
  * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response is complete (streams too) or the client has gone,
- * and in any case as long as the middleware that comes after this is at work. A client that goes away
+ * out of reach. The lock is held until the response is complete (streams too) or the client is gone,
+ * and in any case until the middleware that comes after this has ended. A client that goes away
  * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
  * response is 503, or breaks off if it has begun.
  *
@@ -92,15 +94,15 @@ export function koaLock<Context extends KoaContext = KoaContext>(
     const name = await nameOf(given.key, ctx);
     if (name === undefined) return void await next();
     const watch = new ResponseWatch(ctx.res);
-    const taken = await take(lock, name, settings, watch.gone);
-    if (taken.state === "refused") answer(ctx, taken.problem);
-    else if (taken.state === "gone") ctx.status = CLIENT_GONE;
-    else if (taken.state === "unlocked") await next();
-    else if (taken.state === "held") await runUnder(taken.lease, ctx, next, watch, settings);
+    const acquired = await acquireForRequest(lock, name, settings, watch.gone);
+    if (acquired.state === "failed") answer(ctx, acquired.problem);
+    else if (acquired.state === "gone") ctx.status = CLIENT_GONE;
+    else if (acquired.state === "unlocked") await next();
+    else await runHeld(acquired.lease, ctx, next, watch, settings);
   };
 }
 
-async function runUnder(
+async function runHeld(
   lease: Lease,
   ctx: KoaContext,
   next: () => Promise<unknown>,
@@ -110,22 +112,22 @@ async function runUnder(
   ctx.state.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
-  let isAtWork = true;
-  const refuse = (error: unknown) => {
+  const answerLoss = (error: unknown) => {
     report(settings, error);
     if (!watch.hasBegun && ctx.respond !== false) answer(ctx, leaseLost());
   };
-  const hold = new ResponseHold(lease, watch, isAtWork, () => {
-    if (ctx.respond === false) watch.breakOff(); // nobody sends what we answer
-    else if (!isAtWork) refuse(lease.signal.reason);
+  const hold = new ResponseHold(lease, watch, true, {
+    leaseLost(isHandlerRunning) {
+      if (ctx.respond === false) watch.breakOff(); // Koa would not send our answer
+      else if (!isHandlerRunning) answerLoss(lease.signal.reason);
+    },
   });
-  const outcome = await workUnder(lease, next, (late) => {
+  const result = await runUnderLease(lease, next, (late) => {
     if (late.state !== "done") report(settings, late.error);
   });
-  isAtWork = false;
-  hold.done();
-  if (outcome.state === "failed") throw outcome.error;
-  if (outcome.state === "lost") refuse(outcome.error);
+  hold.handlerEnded();
+  if (result.state === "failed") throw result.error;
+  if (result.state === "lost") answerLoss(result.error);
 }
 
 function answer(ctx: KoaContext, { status, headers, body }: Problem): void {

@@ -24,13 +24,22 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
 import { Invocation } from "./internal/invocation.ts";
-import type { LambdaResponse } from "./internal/refusal.ts";
-import { nameOf } from "./internal/take.ts";
-import { checkKey, type HoldOptions, type LockKey, readSettings } from "./internal/options.ts";
+import type { LambdaResponse } from "./internal/invocation_problem.ts";
+import {
+  checkKey,
+  type HoldOptions,
+  type LockKey,
+  nameOf,
+  readSettings,
+} from "./internal/options.ts";
 
-export { type LambdaResponse, RetryableLockError, type RetryReason } from "./internal/refusal.ts";
+export {
+  type LambdaResponse,
+  RetryableLockError,
+  type RetryReason,
+} from "./internal/invocation_problem.ts";
 
-/** What is used of Lambda's context. */
+/** The part of Lambda's context that is used. */
 export interface LambdaContext {
   /** How long in ms the invocation may still take. */
   getRemainingTimeInMillis(): number;
@@ -46,7 +55,7 @@ export interface LambdaLockOptions<Event, Context extends LambdaContext>
   /** The longest time in ms that an invocation may hold the lock; its remaining time unless given. */
   maxHoldMs?: number;
   /**
-   * What is kept back of the invocation's time, in ms, for giving the lock back and answering.
+   * The part of the invocation's time, in ms, that is reserved for the release and the answer.
    *
    * @default {500}
    */
@@ -78,7 +87,7 @@ export type LambdaLeaseHandler<Event, Context, L, Result> = (
   lease: L,
 ) => Result | Promise<Result>;
 
-/** A handler as Lambda takes it. */
+/** A handler that Lambda accepts. */
 export type LambdaHandler<Event, Context, Result> = (
   event: Event,
   context: Context,
@@ -90,25 +99,25 @@ export const DEFAULT_MARGIN_MS = 500;
 export const DEFAULT_LAMBDA_TTL_MS = 10_000;
 
 /**
- * Wraps a Lambda handler so that at most one invocation per key is in it, in all instances together.
+ * Wraps a Lambda handler so that at most one invocation per key runs in it, across all instances.
  *
- * The wait and the lease end with the invocation (`marginMs` before it), by the wall clock, so that an
- * instance that was frozen and thawed knows that its lease is a thing of the past. The lock is given
- * back before the invocation ends. A TTL never exceeds the remaining time: the lock of an invocation
- * that is killed frees itself by then.
+ * The wait and the lease end `marginMs` before the invocation does, by the wall clock, so that an
+ * instance that was frozen and thawed knows that its lease is over. The lock is released before the
+ * invocation ends. A TTL never exceeds the remaining time: the lock of an invocation that is killed
+ * expires by then.
  *
  * With a *factory*, `(ttlMs) => new RedisLock(client, { ttlMs })`, each invocation has a lock of its
- * own with a TTL that fits, also at the end of its wait, for which it uses at most half of its time. It
- * is disposed at its end, so that no subscription stays open in a frozen instance. A lock that is
- * passed as it is must have a TTL below the function's timeout, or invocations are refused as
- * `"too-little-time"`. (A ZooKeeper session cannot be shortened: its timeout is what a killed
- * invocation blocks for.)
+ * own with a TTL that fits, even at the end of its wait, which takes at most half of its time. The
+ * lock is disposed at the end of the invocation, so that no subscription stays open in a frozen
+ * instance. A lock that is passed without a factory must have a TTL below the function's timeout;
+ * otherwise invocations end with `"too-little-time"`. (A ZooKeeper session cannot be shortened: a
+ * killed invocation blocks the lock for the session's timeout.)
  *
- * An HTTP event (API Gateway, function URL, load balancer) that cannot have the lock gets a 409, 423 or
- * 503 response with a problem in JSON; any other event (SQS, EventBridge, …) ends with a
- * {@linkcode RetryableLockError}, also when the lease is lost in the middle: a handler that takes no
- * notice of `lease.signal` may then still be at work when the next invocation comes to its instance.
- * A key that no lock can have is answered with 400, or throws a `RangeError`: no retry will help.
+ * An HTTP event (API Gateway, function URL, load balancer) that cannot have the lock gets a 409, 423
+ * or 503 response with a problem in JSON; any other event (SQS, EventBridge, …) ends with a
+ * {@linkcode RetryableLockError}, also when the lease is lost while the handler runs. A handler that
+ * ignores `lease.signal` may then still run when its instance serves the next invocation. A key that
+ * no lock can have is answered with 400, or throws a `RangeError`: a retry does not help.
  *
  * @param lock Any strategy, or a factory.
  * @param options The key, and what to do if it is busy.
@@ -143,17 +152,17 @@ export function lambdaLock<Event, Context extends LambdaContext>(
   const settings = { ...readSettings({ ...options, maxHoldMs }), marginMs, ttlMs };
   return (handler) => async (event, context) => {
     const name = await nameOf(key, event, context);
-    // Who may run without a lease has said so by the options.
+    // The options allow this only to handlers that accept `undefined`.
     if (name === undefined) return await handler(event, context, undefined!);
-    const work = (lease: Lease | undefined) => handler(event, context, lease!);
+    const run = (lease: Lease | undefined) => handler(event, context, lease!);
     const invocation = new Invocation({ name, event, context }, settings);
-    if (typeof lock !== "function") return await invocation.run(lock, work, false);
-    if (invocation.ttlMs === 0) return invocation.refuseForTime();
+    if (typeof lock !== "function") return await invocation.run(lock, run, false);
+    if (invocation.ttlMs === 0) return invocation.endForTime();
     const own = lock(invocation.ttlMs);
     try {
-      return await invocation.run(own, work, true);
+      return await invocation.run(own, run, true);
     } finally {
-      await invocation.within(own[Symbol.asyncDispose]());
+      await invocation.awaitCleanUp(own[Symbol.asyncDispose]());
     }
   };
 }

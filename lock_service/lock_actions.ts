@@ -1,167 +1,133 @@
 /**
- * What the routes of the lock service do.
+ * The actions of the lock service: each acquires, renews, releases or queries one lock.
  *
  * @module
  */
-import type { AttachableLock, Lease } from "../core/distributed_lock.ts";
-import { type Asked, keyOf, notAllowed, ownerOf, readBody } from "../http/internal/lock_request.ts";
-import { type NodeResponse, ResponseWatch } from "../http/internal/node_response.ts";
-import { RequestError, unknownOutcome } from "../http/internal/request_error.ts";
+import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/clock.ts";
+import type { AttachableAcquireOptions, AttachableLock, Lease } from "../core/distributed_lock.ts";
+import { LeaseLostError, LockError } from "../core/errors.ts";
+import { holderRemainingMs } from "../http/internal/acquire.ts";
+import { type NodeResponse, ResponseWatch } from "../http/internal/response_watch.ts";
+import { WaitLimit } from "../http/internal/wait_limit.ts";
+import { keyOf, type LockRequest, notAllowed, ownerOf, readBody } from "./lock_request.ts";
+import { RequestError, unknownOutcome } from "./request_error.ts";
 
-/** One request. */
-export interface LockRequest extends Asked {
+/** The input of an action. */
+export interface ActionParts extends LockRequest {
   readonly lock: AttachableLock;
   readonly response: NodeResponse;
   /** Aborts when the server is about to close. */
   readonly closing: AbortSignal;
 }
 
-/** What is answered, with status 200. All else is an error. */
+/** The body of an answer with status 200. All other answers are errors. */
 type Answer = Readonly<Record<string, unknown>>;
 
-/** Leases of the service: nobody renews them but their clients, and they outlive this process. */
+/** Leases of the service: only their clients renew them, and they outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
-/** How often a lease is looked for that other servers take over at the same time. */
-const ATTEMPTS = 10;
-/** What they wait between, in ms: more each time, and by chance, so that not all come back at once. */
+/** How often an action is tried while other servers take over the same lease at the same time. */
+const MAX_TRIES = 10;
+/**
+ * The pause between two tries, in ms: it grows, and is random so that the servers get out of step.
+ */
 const BACK_OFF_MS = 5;
-/** How long in ms an answer may take; what goes on behind it ends with the lease. */
-const ANSWER_MS = 5_000;
-/** How long in ms a refusal may wait to learn the holder's TTL. */
-const QUERY_MS = 500;
-/** Why a request gives up after all attempts. */
-const RESTLESS = "The lease was taken over by other servers again and again";
-/** Why one gives up that has no answer. */
+/** How long in ms Redis may take to answer; a request that is still under way ends with the lease. */
+const ANSWER_TIMEOUT_MS = 5_000;
+/** Why an action gives up after all tries. */
+const CONTESTED = "The lease was taken over by other servers again and again";
+/** Why an action gives up without an answer. */
 const SILENT = "Redis does not answer in time";
-/** When to come back if the holder's TTL is not known, in ms. */
+/** After how many ms to retry if the holder's TTL is not known. */
 const UNKNOWN_TTL_MS = 1_000;
 
-/** What each method does. */
+/** The action of each method. */
 export const actions = {
   PUT: acquire,
   PATCH: renew,
   DELETE: release,
   GET: query,
-  POST: refuse,
+  POST: rejectMethod,
 } as const;
 
-async function acquire(asked: LockRequest): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(asked, "acquire");
-  const { ttlMs, waitMs } = readBody(asked, ["ttlMs", "waitMs"]);
-  using wait = new Wait(waitMs, new ResponseWatch(asked.response).gone, asked.closing);
-  const { lock } = asked;
+async function acquire(parts: ActionParts): Promise<Answer> {
+  const { lock, closing } = parts;
+  const { key, ownerId } = await ownerOf(parts, "acquire");
+  const { ttlMs, waitMs } = readBody(parts, ["ttlMs", "waitMs"]);
+  const { gone } = new ResponseWatch(parts.response);
+  using limit = new WaitLimit(waitMs, [gone, closing]);
   const options = { ...LEASE, ownerId, ttlMs };
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    wait.throwIfGone();
-    // Not under the client's signal: a repeated request that is cut off must not give back what the
-    // first one has got.
-    const lease = await lock.tryAcquire(key, options) ?? await wait.for(lock, key, options);
-    // It may be a lease that this process remembers: only the service knows whether it is held.
-    if (await isRenewed(lease, ttlMs)) return described(lease);
-    await backOff(attempt);
-  }
-  throw unknownOutcome(RESTLESS);
+  return await untilAnswered(async () => {
+    if (gone.aborted) throw unknownOutcome(); // nobody would learn of a lease
+    // Without the client's signal: a repeated request that is cut off must not release the lease that the
+    // first request got.
+    const lease = await lock.tryAcquire(key, options) ??
+      (waitMs === 0 ? null : await waitFor(lock, key, options, limit));
+    if (lease === null) throw busy(await holderRemainingMs(lock, key));
+    // This process may remember the lease: only the service knows whether it is held.
+    return await isRenewed(lease, ttlMs) ? described(lease) : null;
+  });
 }
 
-async function renew(asked: LockRequest): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(asked, "renew");
-  const { ttlMs } = readBody(asked, ["ttlMs"]);
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const lease = await asked.lock.attach(key, ownerId, { ...LEASE, ttlMs });
+async function renew(parts: ActionParts): Promise<Answer> {
+  const { key, ownerId } = await ownerOf(parts, "renew");
+  const { ttlMs } = readBody(parts, ["ttlMs"]);
+  return await untilAnswered(async () => {
+    const lease = await parts.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
-    if (await isRenewed(lease, ttlMs)) return described(lease);
-    await backOff(attempt);
-  }
-  throw unknownOutcome(RESTLESS);
+    return await isRenewed(lease, ttlMs) ? described(lease) : null;
+  });
 }
 
-async function release(asked: LockRequest): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(asked, "release");
-  readBody(asked, []);
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const lease = await asked.lock.attach(key, ownerId, LEASE);
+async function release(parts: ActionParts): Promise<Answer> {
+  const { key, ownerId } = await ownerOf(parts, "release");
+  readBody(parts, []);
+  return await untilAnswered(async () => {
+    const lease = await parts.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
-    if (await answered(lease.release())) return { key, released: true };
-    await backOff(attempt);
-  }
-  throw unknownOutcome(RESTLESS);
+    return await answered(lease.release()) ? { key, released: true } : null;
+  });
 }
 
-async function query(asked: LockRequest): Promise<Answer> {
-  const key = await keyOf(asked);
-  const { holders: [holder], waiterCount } = await asked.lock.query(key);
+async function query(parts: ActionParts): Promise<Answer> {
+  const key = await keyOf(parts);
+  const { holders: [holder], waiterCount } = await parts.lock.query(key);
   const fencingToken = holder?.fencingToken === undefined ? undefined : String(holder.fencingToken);
   const remainingMs = holder?.remainingMs === undefined
     ? undefined
     : Math.floor(holder.remainingMs);
-  return { key, held: holder !== undefined, fencingToken, remainingMs, waiters: waiterCount };
+  return { key, held: holder !== undefined, fencingToken, remainingMs, waiterCount };
 }
 
-// deno-lint-ignore require-await -- as the others are
-async function refuse({ request }: LockRequest): Promise<Answer> {
+// deno-lint-ignore require-await -- as the other actions
+async function rejectMethod({ request }: ActionParts): Promise<Answer> {
   throw notAllowed(request);
 }
 
-/** A wait that ends by its time, with the client or with the server. */
-class Wait {
-  readonly #controller = new AbortController();
-  readonly #gone: AbortSignal;
-  readonly #ends: readonly AbortSignal[];
-  readonly #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #ms: number;
-  #isOver = false;
-
-  constructor(ms: number, gone: AbortSignal, closing: AbortSignal) {
-    this.#ms = ms;
-    this.#gone = gone;
-    this.#ends = [gone, closing];
-    for (const end of this.#ends) end.addEventListener("abort", this.#end);
-    if (this.#ends.some(({ aborted }) => aborted)) this.#end();
-    if (ms > 0) {
-      this.#timer = setTimeout(() => {
-        this.#isOver = true;
-        this.#end();
-      }, ms);
-    }
+/** Tries until there is an answer; `null` means that another server took the lease over. */
+async function untilAnswered(tryOnce: () => Promise<Answer | null>): Promise<Answer> {
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const answer = await tryOnce();
+    if (answer !== null) return answer;
+    await pause(SYSTEM_CLOCK, tries * BACK_OFF_MS * Math.random());
   }
-
-  /** Nobody would learn of a lease that was asked for from now on. */
-  throwIfGone(): void {
-    if (this.#gone.aborted) throw unknownOutcome();
-  }
-
-  /** Waits for the lock, which somebody else holds. */
-  async for(
-    lock: AttachableLock,
-    key: string,
-    options: Parameters<AttachableLock["acquire"]>[1],
-  ): Promise<Lease> {
-    if (this.#ms === 0) throw busy(await remainingMs(lock, key));
-    const { signal } = this.#controller;
-    try {
-      return await lock.acquire(key, { ...options, signal });
-    } catch (error) {
-      if (!signal.aborted || error !== signal.reason) throw error;
-    }
-    if (!this.#isOver) throw unknownOutcome(); // the server closes, or nobody reads this
-    const leftMs = await remainingMs(lock, key);
-    throw leftMs === null ? unknownOutcome(SILENT) : busy(leftMs);
-  }
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
-    for (const end of this.#ends) end.removeEventListener("abort", this.#end);
-  }
-
-  readonly #end = (): void => {
-    this.#controller.abort(new DOMException("The wait is over", "AbortError"));
-  };
+  throw unknownOutcome(CONTESTED);
 }
 
-/** The holder's TTL; undefined if it has none or nobody holds the lock, null without an answer. */
-async function remainingMs(lock: AttachableLock, key: string): Promise<number | undefined | null> {
-  const asked = lock.query(key).then(({ holders: [holder] }) => holder?.remainingMs, () => null);
-  return await before(QUERY_MS, asked, () => null);
+/** Waits for a lock that another owner holds. */
+async function waitFor(
+  lock: AttachableLock,
+  key: string,
+  options: AttachableAcquireOptions,
+  limit: WaitLimit,
+): Promise<Lease> {
+  try {
+    return await lock.acquire(key, { ...options, signal: limit.signal });
+  } catch (error) {
+    if (!limit.hasCaused(error)) throw error;
+  }
+  if (!limit.hasTimedOut) throw unknownOutcome(); // the server closes, or the client is gone
+  const remainingMs = await holderRemainingMs(lock, key);
+  throw remainingMs === null ? unknownOutcome(SILENT) : busy(remainingMs);
 }
 
 async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
@@ -169,37 +135,20 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
     await answered(lease.renew(ttlMs));
     return lease.remainingMs >= 1;
   } catch (error) {
-    if (error instanceof Error && error.name === "LeaseLostError") return false;
-    if (error instanceof Error && error.name === "LockError") return false; // released meanwhile
+    if (error instanceof LeaseLostError) return false;
+    if (error instanceof LockError && error.code === "ERR_LEASE_RELEASED") return false;
     throw error;
   }
 }
 
-function backOff(attempt: number): Promise<void> {
-  const ms = attempt * BACK_OFF_MS * Math.random();
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
 /** Waits for an answer of the service, but not as long as a lease may last. */
-function answered<T>(answer: Promise<T>): Promise<T> {
-  return before(ANSWER_MS, answer, () => {
-    throw unknownOutcome(SILENT);
-  });
+async function answered<T>(answer: Promise<T>): Promise<T> {
+  const result = await within(SYSTEM_CLOCK, answer, ANSWER_TIMEOUT_MS);
+  if (result === TIMED_OUT) throw unknownOutcome(SILENT);
+  return result;
 }
 
-/** What is answered in time, or what `late` makes of it. */
-async function before<T>(ms: number, answer: Promise<T>, late: () => T): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const over = new Promise<null>((resolve) => timer = setTimeout(() => resolve(null), ms));
-  try {
-    const first = await Promise.race([answer.then((value) => ({ value })), over]);
-    return first === null ? late() : first.value;
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** As text: other languages' numbers may be too small for a token. */
+/** The token is text: numbers of other languages may be too small for it. */
 function described({ name, fencingToken, remainingMs }: Lease): Answer {
   return {
     key: name,
@@ -208,9 +157,9 @@ function described({ name, fencingToken, remainingMs }: Lease): Answer {
   };
 }
 
-/** Somebody else holds the lock: for how long, unless that is not known. */
-function busy(leftMs: number | undefined | null): RequestError {
-  const remainingMs = leftMs === undefined || leftMs === null ? undefined : Math.floor(leftMs);
+/** Another owner holds the lock: for how long, if that is known. */
+function busy(holderMs: number | undefined | null): RequestError {
+  const remainingMs = typeof holderMs === "number" ? Math.floor(holderMs) : undefined;
   return new RequestError("busy", {
     status: 409,
     title: "Busy",
@@ -219,7 +168,7 @@ function busy(leftMs: number | undefined | null): RequestError {
   }, { members: { remainingMs } });
 }
 
-/** Whoever else holds the lock, or nobody. */
+/** Another owner may hold the lock, or nobody. */
 function notHeld(): RequestError {
   return new RequestError("not-held", {
     status: 404,

@@ -1,6 +1,6 @@
 /**
- * Locks over HTTP for clients in other languages: a Fastify plugin. What it shares with the frameworks'
- * parts is in `http/internal/`; locks around handlers are in `./http` and its siblings.
+ * Locks over HTTP for clients in other languages: a Fastify plugin. Locks around handlers are in
+ * `./http` and its siblings.
  *
  * @example Usage
  * ```ts ignore
@@ -17,16 +17,14 @@
  *
  * @module
  */
+export { lockRoutes } from "./lock_routes.ts";
 export {
   type Authorization,
   DEFAULT_LEASE_TTL_MS,
   DEFAULT_MAX_TTL_MS,
   DEFAULT_MAX_WAIT_MS,
-  lockRoutes,
-  type LockRoutesApp,
   type LockRoutesOptions,
-  type LockRoutesReply,
-  type LockRoutesRequest,
-} from "./lock_routes.ts";
-export type { NodeResponse } from "../http/internal/node_response.ts";
+} from "./options.ts";
+export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
+export type { NodeResponse } from "../http/internal/response_watch.ts";
 export type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";

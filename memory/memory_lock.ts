@@ -1,5 +1,5 @@
 /**
- * Locks within one process.
+ * `MemoryLock`: locks within one instance, without I/O.
  *
  * @module
  */
@@ -28,7 +28,7 @@ export type MemoryLockOptions = StrategyOptions;
 /**
  * Named locks within one instance: first in, first out, no server, no files, no permissions.
  *
- * It excludes only callers of the *same instance*, so it is for tests, examples and programs of one
+ * It excludes only callers of the *same instance*, so use it for tests, examples and programs of one
  * process. A lease ends by release, by `maxHoldMs`, or when it is stolen. Fencing tokens start anew
  * with each instance.
  *
@@ -47,7 +47,7 @@ export type MemoryLockOptions = StrategyOptions;
  * ```
  */
 export class MemoryLock implements DistributedLock {
-  /** What this strategy promises. */
+  /** The guarantees of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({
     fifo: "global",
     endsBy: "release",
@@ -85,7 +85,7 @@ export class MemoryLock implements DistributedLock {
     return this.#open(name, turn, options);
   }
 
-  /** Takes the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
@@ -94,7 +94,7 @@ export class MemoryLock implements DistributedLock {
     return turn === null ? null : this.#open(name, turn, options);
   }
 
-  /** Tells who holds the lock and who waits. See {@linkcode DistributedLock.query}. */
+  /** Returns the holder of the lock and its waiters. See {@linkcode DistributedLock.query}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});

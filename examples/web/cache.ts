@@ -1,5 +1,5 @@
 /**
- * A cache that is refilled once, however many requests find it out of date, in however many processes:
+ * A cache that is refilled once, even if many requests in many processes find it out of date:
  * `deno run -A examples/web/cache.ts`, then `curl localhost:8000`.
  *
  * The lock saves work here and guards nothing, so if the lock service is out of reach each process
@@ -22,7 +22,7 @@ The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
   --db FILE    the cache (in the temporary directory by default)
   --fresh-ms N how long a report is good for (10000 by default)`;
 
-/** What is in the cache, or what `make` makes if that is missing or out of date. */
+/** The cached value; calls `make` if it is missing or out of date. */
 export async function cached(
   { store, locks, freshMs }: { store: FencedStore; locks: DistributedLock; freshMs: number },
   key: string,
@@ -36,7 +36,7 @@ export async function cached(
   if (fresh !== null) return fresh; // the usual case takes no lock
   try {
     return await locks.request(`cache:${key}`, async ({ signal, fencingToken }) => {
-      const refilled = read(); // by somebody else, while we waited
+      const refilled = read(); // another process refilled it while we waited
       if (refilled !== null) return refilled;
       const body = await make(signal);
       store.write(key, JSON.stringify({ body, madeMs: Date.now() }), fencingToken);

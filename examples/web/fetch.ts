@@ -15,7 +15,7 @@ const idOf = ({ url }: Request) => route.exec(url)!.pathname.groups.id!;
 
 const ship = fetchLock(shop.locks, {
   key: (request) => `orders:${idOf(request)}`,
-  waitMs: 2_000, // who waits longer gets 409 and Retry-After
+  waitMs: 2_000, // after that 409 and Retry-After
 })(async (request, lease) => {
   const { status, body } = await shop.ship(idOf(request), lease);
   return Response.json(body, { status });

@@ -1,6 +1,6 @@
 /**
- * What the order endpoints of all frameworks share: the command line, the lock, and an order that is
- * shipped once.
+ * The parts that the order endpoints of all frameworks share: the command line, the lock, and an order
+ * that is shipped once.
  *
  * @module
  */
@@ -20,17 +20,17 @@ The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
   --db FILE     what has been shipped (in the temporary directory by default)
   --work-ms N   how long a shipment takes (200 by default)`;
 
-/** What a request is answered: 201 by the one that ships, 200 by those that come later. */
+/** The answer to a request: 201 if it shipped the order, 200 if an earlier request did. */
 export interface Shipment {
   readonly status: 200 | 201 | 409;
   readonly body: { readonly order: string; readonly state: string };
 }
 
-/** What an endpoint needs. */
+/** The parts of an endpoint. */
 export interface Shop extends AsyncDisposable {
   readonly locks: DistributedLock;
   readonly port: number;
-  /** Resolves at Ctrl-C, or when somebody ends the process kindly. */
+  /** Resolves at Ctrl-C or SIGTERM. */
   readonly closing: Promise<unknown>;
   ship(order: string, lease: Lease): Promise<Shipment>;
 }
@@ -64,7 +64,7 @@ export async function openShop(): Promise<Shop> {
         return { status: 200, body: { order, state: "shipped before" } };
       }
       await pause(Number(values["work-ms"]), undefined, { signal }); // a lost lease ends it
-      // Perhaps the process stood still since: the token tells, and nothing is written then.
+      // The process may have been frozen: then the token is stale and nothing is written.
       if (!store.write(key, "shipped", fencingToken)) {
         return { status: 409, body: { order, state: "somebody else was later" } };
       }

@@ -1,12 +1,12 @@
 /**
- * Replies of Fastify: what tells when there will be an answer, and how one is put in its place.
+ * Replies of Fastify, and how a problem is answered with one.
  *
  * @module
  */
-import type { NodeResponse, ResponseHold } from "./node_response.ts";
 import { BODY_HEADERS, type Problem } from "./problem.ts";
+import type { NodeResponse } from "./response_watch.ts";
 
-/** What is used of a Fastify reply. */
+/** The parts of a Fastify reply that are used. */
 export interface FastifyLockReply {
   /** The response of `node:http`. */
   readonly raw: NodeResponse & {
@@ -23,88 +23,36 @@ export interface FastifyLockReply {
   headers(values: Record<string, string>): unknown;
   /** Sets a header. */
   header(name: string, value: string): unknown;
-  /** Takes a header back. */
+  /** Removes a header. */
   removeHeader(name: string): unknown;
   /** The headers so far. */
   getHeaders(): Record<string, unknown>;
-  /** Sends a response; replaced to see it. */
+  /** Sends a response; replaced to notice it. */
   send: (payload?: unknown) => unknown;
-  /** Leaves the response to the handler; replaced to see it. */
+  /** Leaves the response to the handler; replaced to notice it. */
   hijack: () => unknown;
   /** Waits until the response was sent; replaced, as handlers return their reply. */
   then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
-/**
- * Without an answer Fastify makes one of what the handler ends with. One that is on its way is not yet
- * to be seen, and two would meet in the hooks.
- */
-export async function endAfterAnswer(
-  result: PromiseLike<unknown>,
-  hold: ResponseHold,
-  untilSent: () => Promise<void>,
-): Promise<unknown> {
-  try {
-    return await result;
-  } finally {
-    if (hold.isAnswered) await untilSent();
-  }
-}
-
-/**
- * Tells when there will be an answer: hooks may take their time before anything is sent.
- *
- * @returns What waits until it was sent.
- */
-export function tellOfAnswer(reply: FastifyLockReply, hold: ResponseHold): () => Promise<void> {
-  const { send, hijack, then } = reply;
-  reply.send = (payload) => {
-    const sent = send.call(reply, payload); // throws if a serializer does
-    hold.answered();
-    return sent;
-  };
-  reply.hijack = () => {
-    hold.answered();
-    hold.sending();
-    return hijack.call(reply);
-  };
-  // A handler that returns its reply waits for the end, which waits for the handler.
-  reply.then = (onSent, onError) => {
-    let isTold = false;
-    const once = <A extends unknown[]>(tell: (...args: A) => void) => (...args: A) => {
-      if (isTold) return;
-      isTold = true;
-      tell(...args);
-    };
-    hold.beforeEnd(once(onSent));
-    then.call(reply, once(onSent), once(onError));
-  };
-  return () => new Promise((resolve) => then.call(reply, resolve, () => resolve()));
-}
-
-/** Whether it can be awaited; replies can. */
-export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | undefined)?.then === "function";
-}
-
-/** Makes the reply a problem; returns its payload. */
-export function prepare(reply: FastifyLockReply, { status, headers, body }: Problem): string {
+/** Turns the reply into a problem; returns its payload. */
+export function toProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
   reply.code(status);
   for (const name of BODY_HEADERS) reply.removeHeader(name);
   reply.headers({ ...headers });
   return body;
 }
 
-/** Sends a problem past all hooks and whatever else may be answered meanwhile. */
-export function sendNow(reply: FastifyLockReply, lost: Problem): void {
-  const body = prepare(reply, lost);
+/** Sends a problem without the hooks, whatever the handler answers at the same time. */
+export function sendNow(reply: FastifyLockReply, problem: Problem): void {
+  const body = toProblem(reply, problem);
   reply.header("content-length", String(body.length)); // it is ASCII
   reply.hijack();
-  reply.raw.writeHead(lost.status, reply.getHeaders() as Record<string, string>);
+  reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);
   reply.raw.end(body);
 }
 
-/** A stream that will not be sent may stop. */
+/** Stops a stream that will not be sent. */
 export function discard(payload: unknown): void {
   const source = payload instanceof Response ? payload.body : payload;
   if (source instanceof ReadableStream && !source.locked) source.cancel().catch(() => {});

@@ -1,42 +1,43 @@
 /**
- * Responses of the Fetch API whose lock is held until they are complete.
+ * Holds a lease until a response of the Fetch API is complete.
  *
  * @module
  */
 import type { Lease } from "../../core/distributed_lock.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { leaseLost, problemResponse } from "./problem.ts";
-import { giveBack, lossOf, workUnder } from "./work.ts";
+import { lossOf, releaseInTime } from "./lease_end.ts";
+import { runUnderLease } from "./run_under_lease.ts";
 
 /**
- * Makes a response under a lease, which is given back once: when the response was read to its end,
- * was cancelled or broke off, when the handler threw, or when the lease is lost.
+ * Makes a response under a lease, which is released once: when the response was read to its end, was
+ * cancelled or broke off, when the handler threw, or when the lease is lost.
  *
- * @param hasReader Whether somebody will read the body: nobody does after a HEAD request.
+ * @param hasReader Whether the server will read the body: it does not after a HEAD request.
  */
-export async function respondUnder(
+export async function respondUnderLease(
   lease: Lease,
   settings: HoldSettings,
   hasReader: boolean,
   respond: () => Response | Promise<Response>,
 ): Promise<Response> {
-  const outcome = await workUnder(lease, respond, (late) => {
+  const result = await runUnderLease(lease, respond, (late) => {
     if (late.state === "done") discard(late.value);
     else report(settings, late.error);
   });
-  if (outcome.state === "failed") {
-    await giveBack(lease);
-    throw outcome.error;
+  if (result.state === "failed") {
+    await releaseInTime(lease);
+    throw result.error;
   }
-  if (outcome.state === "lost") {
-    report(settings, outcome.error);
-    await giveBack(lease);
+  if (result.state === "lost") {
+    report(settings, result.error);
+    await releaseInTime(lease);
     return problemResponse(leaseLost());
   }
   try {
-    return await holdUntilRead(lease, withToken(outcome.value, lease, settings), hasReader);
-  } catch (error) { // it is no response, or has a body that somebody reads
-    await giveBack(lease);
+    return await holdUntilRead(lease, withToken(result.value, lease, settings), hasReader);
+  } catch (error) { // it is no response, or its body has a reader already
+    await releaseInTime(lease);
     throw error;
   }
 }
@@ -56,7 +57,7 @@ async function holdUntilRead(
 ): Promise<Response> {
   const { body } = response;
   if (body === null || body.locked) {
-    await giveBack(lease);
+    await releaseInTime(lease);
     return response;
   }
   const reader = body.getReader();
@@ -64,7 +65,7 @@ async function holdUntilRead(
   const isWhole = !Array.isArray(start);
   if (!isWhole && hasReader) return new Response(heldStream(lease, reader, start), response);
   if (!isWhole) reader.cancel().catch(() => {});
-  await giveBack(lease);
+  await releaseInTime(lease);
   // A server may stumble over a body that was cancelled. A whole one has a length, after HEAD too.
   return new Response(isWhole ? start : null, response);
 }
@@ -72,42 +73,45 @@ async function holdUntilRead(
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
 type Read = ReturnType<Reader["read"]>;
 
-/** Turns that a body which is there already has to show it. */
+/** Microtask turns after which a body counts as a stream. */
 const PROMPT_TURNS = 5;
 
 /**
- * All of a body that is there as a whole when the handler returns, as most are; such a response is
- * complete. Else the reads that have been begun: a chunk or two of a stream are read ahead.
+ * The whole body, if it is available when the handler returns, as most are: such a response is
+ * complete. Else the reads that have been started: one or two chunks of a stream are read ahead.
  */
 async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read[]> {
   const reads = [reader.read(), reader.read()];
   let isOver = false;
   reads[1]!.then(({ done }) => isOver = done, () => {});
-  reads[0]!.catch(() => {}); // who awaits it later hears of its failure
+  reads[0]!.catch(() => {}); // its failure shows when it is awaited later
   for (let turn = 0; turn < PROMPT_TURNS && !isOver; turn++) await null;
   if (!isOver) return reads;
   const { value } = await reads[0]!;
   return value ?? new Uint8Array();
 }
 
-/** Nobody will read this response: its source may stop. */
+/** Stops the source of a response that nobody will read. */
 function discard(response: unknown): void {
   if (!(response instanceof Response) || response.body?.locked !== false) return;
   response.body.cancel().catch(() => {});
 }
 
-/** Passes a stream on. Its end waits until the lock is free, so that who has it all finds it so. */
+/**
+ * Passes a stream on. Its end waits until the lock is free, so that a client that has all of it finds
+ * it free.
+ */
 function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream<Uint8Array> {
   const { signal } = lease;
   let lose = () => {};
   const end = () => {
     signal.removeEventListener("abort", lose);
-    return giveBack(lease);
+    return releaseInTime(lease);
   };
   return new ReadableStream<Uint8Array>({
     start(controller) {
       lose = () => {
-        controller.error(signal.reason); // half a response must not look like a whole one
+        controller.error(signal.reason); // half of a response must not look like all of it
         reader.cancel(signal.reason).catch(() => {});
         end();
       };
@@ -123,7 +127,7 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
         await end();
         throw error;
       }
-      await lossOf(lease); // known by the clock, before any timer has run
+      await lossOf(lease); // reads the clock: a loss shows before any timer has run
       await end();
       if (signal.aborted) controller.error(signal.reason);
       else controller.close();

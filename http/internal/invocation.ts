@@ -1,26 +1,27 @@
 /**
- * One invocation of a function that wants a lock.
+ * One invocation of a Lambda function: acquires the lock, runs the handler and releases, in time.
  *
  * @module
  */
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
 import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
 import { MAX_DURATION_MS, MIN_TTL_MS } from "../../core/validate.ts";
 import { InvocationLease, servedMs } from "./invocation_lease.ts";
-import { type LambdaResponse, refuse } from "./refusal.ts";
-import { take, type Taken } from "./take.ts";
-import { workUnder } from "./work.ts";
+import { endWithProblem, type LambdaResponse } from "./invocation_problem.ts";
+import { acquireForRequest, type AcquireResult } from "./acquire.ts";
 import { type HoldSettings, report } from "./options.ts";
-import { leaseLost, problem, unavailable } from "./problem.ts";
+import { leaseLost, type Problem, problem, unavailable } from "./problem.ts";
+import { runUnderLease } from "./run_under_lease.ts";
 
-/** What bounds all invocations of a function. */
+/** Settings of all invocations of a function. */
 export interface InvocationSettings extends HoldSettings {
   /** The longest TTL of a lock of its own, in ms. */
   readonly ttlMs: number;
-  /** What is kept back of its time, in ms. */
+  /** The part of its time, in ms, that is reserved for the release and the answer. */
   readonly marginMs: number;
 }
 
-/** What an invocation is about. */
+/** The input of one invocation. */
 export interface InvocationParts {
   /** The name of the lock. */
   readonly name: string;
@@ -28,11 +29,14 @@ export interface InvocationParts {
   readonly context: { getRemainingTimeInMillis(): number };
 }
 
-/** Takes the lock, does the work, and gives the lock back, all before the invocation's time is over. */
+/**
+ * Acquires the lock, runs the handler and releases the lock, all before the invocation's time is
+ * over.
+ */
 export class Invocation {
   readonly #parts: InvocationParts;
   readonly #settings: InvocationSettings;
-  /** What a lock of its own may have, in ms; 0 if too little time is left. */
+  /** The TTL in ms of a lock that is made for this invocation; 0 if too little time is left. */
   readonly ttlMs: number;
   readonly #waitMs: number;
 
@@ -47,42 +51,43 @@ export class Invocation {
     this.#waitMs = Math.min(waitMs, leftMs);
   }
 
-  /** Does the work under the lock, which may have been made for this invocation. */
+  /**
+   * Runs the handler under the lock.
+   *
+   * @param isOwn Whether the lock was made for this invocation.
+   */
   async run<T>(
     lock: DistributedLock,
-    work: (lease: Lease | undefined) => T | Promise<T>,
+    handler: (lease: Lease | undefined) => T | Promise<T>,
     isOwn: boolean,
   ): Promise<T | LambdaResponse> {
-    if (this.#leftMs() < MIN_TTL_MS) return this.refuseForTime();
+    if (this.#leftMs() < MIN_TTL_MS) return this.endForTime();
     const waitMs = isOwn ? Math.min(this.#waitMs, this.#leftMs() - this.ttlMs) : this.#waitMs;
-    const taken = await this.#take(lock, Math.max(0, Math.floor(waitMs)));
-    if (taken.state === "unlocked") return await work(undefined);
-    if (taken.state === "refused") return this.#refuse(taken.problem, taken.cause);
-    if (taken.state === "gone") return this.#refuse(unavailable());
+    const acquired = await this.#acquire(lock, Math.max(0, Math.floor(waitMs)));
+    if (acquired.state === "unlocked") return await handler(undefined);
+    if (acquired.state === "failed") return this.#end(acquired.problem, acquired.cause);
+    if (acquired.state === "gone") return this.#end(unavailable());
     const isTimed = lock.capabilities.endsBy === "ttl";
-    if (this.#leftMs() <= 0 || (isTimed && servedMs(taken.lease) > this.#remainingMs())) {
-      await this.within(taken.lease.release());
-      return this.refuseForTime();
+    if (this.#leftMs() <= 0 || (isTimed && servedMs(acquired.lease) > this.#remainingMs())) {
+      await this.awaitCleanUp(acquired.lease.release());
+      return this.endForTime();
     }
-    return await this.#runUnder(this.#bound(taken.lease, isTimed), work);
+    return await this.#runUnderLease(this.#bound(acquired.lease, isTimed), handler);
   }
 
-  /** Ends for want of time. */
-  refuseForTime(): LambdaResponse {
-    return this.#refuse(problem("too-little-time", {
+  /** Ends because too little time is left. */
+  endForTime(): LambdaResponse {
+    return this.#end(problem("too-little-time", {
       status: 503,
       title: "Too little time",
       detail: "The lock would outlive the invocation if it were killed",
     }));
   }
 
-  /** Waits for a clean-up, but no longer than the invocation may take. */
-  async within(cleanUp: PromiseLike<unknown>): Promise<void> {
-    const { promise: late, resolve } = Promise.withResolvers<void>();
+  /** Waits for a clean-up, but not longer than the invocation may take. Ignores its failure. */
+  async awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
     const leftMs = this.#remainingMs() - this.#settings.marginMs / 2;
-    const timer = setTimeout(resolve, Math.max(leftMs, 0));
-    await Promise.race([cleanUp, late]).catch(() => {});
-    clearTimeout(timer);
+    await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
   }
 
   /** How long in ms it is until the invocation is killed; by the wall clock. */
@@ -92,7 +97,7 @@ export class Invocation {
       throw new TypeError("Cannot tell how much time is left: pass on Lambda's context");
     }
     const remainingMs = context.getRemainingTimeInMillis();
-    // No timer takes more; what is no number is no time.
+    // Timers accept no more than this; a value that is no number counts as no time.
     return remainingMs > 0 ? Math.min(remainingMs, MAX_DURATION_MS) : 0;
   }
 
@@ -101,8 +106,8 @@ export class Invocation {
     return this.#remainingMs() - this.#settings.marginMs;
   }
 
-  #refuse(problem: Parameters<typeof refuse>[2], cause?: unknown): LambdaResponse {
-    return refuse(this.#parts.event, this.#parts.name, problem, cause);
+  #end(problem: Problem, cause?: unknown): LambdaResponse {
+    return endWithProblem(this.#parts.event, this.#parts.name, problem, cause);
   }
 
   #bound(lease: Lease, renews: boolean): InvocationLease {
@@ -110,33 +115,28 @@ export class Invocation {
     return new InvocationLease(lease, { leftMs, remainingMs, renews });
   }
 
-  /** Gives up a little after the invocation's time, whatever the service does. */
-  async #take(lock: DistributedLock, waitMs: number): Promise<Taken> {
-    const { name } = this.#parts;
+  /** Gives up a little after the lease could no longer be used, whatever the service does. */
+  async #acquire(lock: DistributedLock, waitMs: number): Promise<AcquireResult> {
     const late = new AbortController();
-    const gone = Promise.withResolvers<Taken>();
-    const timer = setTimeout(() => {
-      late.abort(new DOMException("The invocation has no time left", "TimeoutError"));
-      report(this.#settings, late.signal.reason);
-      gone.resolve({ state: "gone" });
-    }, this.#leftMs() + this.#settings.marginMs / 4);
     const settings = { ...this.#settings, waitMs, autoRenew: false };
-    try {
-      return await Promise.race([take(lock, name, settings, late.signal), gone.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const timeoutMs = this.#leftMs() + this.#settings.marginMs / 4;
+    const acquiring = acquireForRequest(lock, this.#parts.name, settings, late.signal);
+    const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
+    if (result !== TIMED_OUT) return result;
+    late.abort(new DOMException("The invocation has no time left", "TimeoutError"));
+    report(this.#settings, late.signal.reason);
+    return { state: "gone" };
   }
 
-  async #runUnder<T>(
+  async #runUnderLease<T>(
     lease: InvocationLease,
-    work: (lease: Lease) => T | Promise<T>,
+    handler: (lease: Lease) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
-    const outcome = await workUnder(lease, () => work(lease));
-    await this.within(lease.release());
-    if (outcome.state === "done") return outcome.value;
-    if (outcome.state === "failed") throw outcome.error;
-    report(this.#settings, outcome.error);
-    return this.#refuse(leaseLost(), outcome.error);
+    const result = await runUnderLease(lease, () => handler(lease));
+    await this.awaitCleanUp(lease.release());
+    if (result.state === "done") return result.value;
+    if (result.state === "failed") throw result.error;
+    report(this.#settings, result.error);
+    return this.#end(leaseLost(), result.error);
   }
 }

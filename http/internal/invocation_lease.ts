@@ -8,7 +8,7 @@ import { type Clock, SYSTEM_CLOCK } from "../../core/clock.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 import { MIN_TTL_MS } from "../../core/validate.ts";
 
-/** What bounds the lease. */
+/** The limits of the lease. */
 export interface InvocationLimits {
   /** How long in ms the invocation may still use it, by the wall clock. */
   leftMs(): number;
@@ -21,18 +21,18 @@ export interface InvocationLimits {
 /** Shortest time between two renewals, in ms. */
 const MIN_DELAY_MS = 5;
 
-/** Longest time in ms until a thawed instance looks at the clock by itself. */
+/** Longest time in ms until a thawed instance reads the clock. */
 const MAX_ARM_MS = 100;
 
-/** What a lease may last at the server, in ms: it is believed less long, for the clocks' drift. */
+/** How long in ms a lease may last on the server: `remainingMs` is shorter by the clocks' drift. */
 export function servedMs({ remainingMs }: Lease): number {
   return (remainingMs + 2) / 0.99;
 }
 
 /**
- * A lease that is lost ("max-hold") when its invocation has no time left, also when the process was
- * frozen meanwhile and its timers stood still. Renewals never reach beyond the invocation, not even
- * one that the service executes late.
+ * A lease that is lost ("max-hold") when its invocation has no time left, even if the process was
+ * frozen and its timers stood still. Renewals never reach beyond the invocation, not even a renewal
+ * that the service executes late.
  */
 export class InvocationLease implements Lease {
   readonly #inner: Lease;
@@ -70,7 +70,7 @@ export class InvocationLease implements Lease {
 
   get signal(): AbortSignal {
     this.#settle();
-    // Reading it settles it by the clock, before any timer has run.
+    // Reading the inner signal reads the clock: a loss shows before any timer has run.
     if (this.#isHeld && this.#inner.signal.aborted) this.#onLost();
     return this.#controller.signal;
   }
@@ -96,7 +96,7 @@ export class InvocationLease implements Lease {
     try {
       await this.#inner.renew(boundMs);
     } finally {
-      this.throwIfOver(); // it was given back then, which is no answer to whoever asks
+      this.throwIfOver(); // else the caller would see "released" instead of the loss
     }
   }
 
@@ -121,7 +121,7 @@ export class InvocationLease implements Lease {
     this.#controller.abort(this.#inner.signal.reason);
   };
 
-  /** The invocation's end is known by the clock, whatever timers do. */
+  /** Ends the lease if the clock says that the invocation is over: timers may be late. */
   #settle(): void {
     if (!this.#isHeld || this.#limits.leftMs() > 0) return;
     this.#stop();
@@ -137,9 +137,9 @@ export class InvocationLease implements Lease {
   }
 
   /**
-   * A request to renew may be tried again or executed late, but not after the lease that it renews:
-   * even then it must not reach beyond the invocation. It may reach into the margin, so that it is the
-   * end of the invocation's time that ends the lease.
+   * A renewal may be retried or executed late, though not after the end of the lease that it renews.
+   * Even then it must not reach beyond the invocation. It may reach into the margin, so that the
+   * lease ends with the invocation's time and not before.
    */
   #boundMs(ttlMs: number): number {
     const { leftMs, remainingMs } = this.#limits;
@@ -148,7 +148,9 @@ export class InvocationLease implements Lease {
     return Math.floor(Math.min(ttlMs, endMs, lateMs));
   }
 
-  /** Timers may fire early by a fraction of a ms, and late by the time that a process was frozen. */
+  /**
+   * Timers may fire early by a fraction of a ms, and late by the time for which a process was frozen.
+   */
   #arm(): void {
     this.#cancelEnd = this.#clock.schedule(() => {
       this.#settle();
@@ -156,10 +158,13 @@ export class InvocationLease implements Lease {
     }, Math.min(Math.max(1, this.#limits.leftMs()), MAX_ARM_MS));
   }
 
-  /** When a third of it is over, as the lease engine does; it is not to renew beyond the invocation. */
+  /**
+   * Renews after a third of the lease, as the lease engine does; that one would exceed the
+   * invocation.
+   */
   #renewLater(): void {
     this.#cancelRenewal = this.#clock.schedule(async () => {
-      await this.renew().catch(() => {}); // a loss is told by the signal
+      await this.renew().catch(() => {}); // the signal reports a loss
       if (this.#isHeld) this.#renewLater();
     }, Math.max(MIN_DELAY_MS, this.#inner.remainingMs / 3));
   }

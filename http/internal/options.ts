@@ -1,5 +1,5 @@
 /**
- * What all integrations have in common: the options, and how a key is found.
+ * Options that all integrations share, and the name of the lock for a request.
  *
  * @module
  */
@@ -15,21 +15,22 @@ export interface HoldOptions {
    */
   waitMs?: number;
   /**
-   * The status of a response when somebody else holds the lock.
+   * The status of the response if another request holds the lock.
    *
    * @default {409}
    */
   busyStatus?: 409 | 423;
   /**
-   * What to do when nothing can be known of the lock. `"reject"` answers 503; `"proceed"` runs the
-   * handler *without* a lease, for work that may be done twice rather than not at all.
+   * The reaction when the lock service is out of reach. `"reject"` answers 503; `"proceed"` runs the
+   * handler *without* a lease, for work that may be done twice rather than not at all. A
+   * `LockSetupError` is no outage: it fails the request as an error of the handler would.
    *
    * @default {"reject"}
    */
   onUnavailable?: "reject" | "proceed";
   /**
-   * The longest time in ms that a request may hold the lock: a handler that hangs, or a stream that
-   * nobody reads, is then stopped as if the lease had been lost.
+   * The longest time in ms that a request may hold the lock. It then loses its lease, so that a
+   * handler that hangs, or a stream that nobody reads, cannot block the lock.
    *
    * @default {60000}
    */
@@ -37,17 +38,17 @@ export interface HoldOptions {
   /** The name of a response header for the fencing token; none unless given. */
   fencingHeader?: string;
   /**
-   * Gets the error behind each 503, for your logs; responses tell nothing of it. Gets also what a
-   * handler throws after its 503 for a lost lease, where the framework does not hear of it.
+   * Called with the error behind each 503, for your logs: responses never show it. Also called with
+   * what a handler throws after its 503 for a lost lease, where the framework does not see it.
    */
   onError?: (error: unknown) => void;
 }
 
 /**
- * The name of the lock, or how it is found; with `undefined` there is no lock for this request.
- * A name that no lock can have (empty, longer than 1,000 characters, not well-formed) gets a 400, since
- * it may stem from the request. Whatever the function throws fails the request as an error of the
- * handler would.
+ * The name of the lock, or a function that finds it; with `undefined` there is no lock for this
+ * request. A name that no lock can have (empty, longer than 1,000 characters, not well-formed) gets a
+ * 400, since it may stem from the request. Whatever the function throws fails the request as an error
+ * of the handler would.
  */
 export type LockKey<Args extends unknown[], Key extends string | undefined = string | undefined> =
   | string
@@ -59,10 +60,22 @@ export interface HoldSettings {
   readonly busyStatus: 409 | 423;
   readonly proceeds: boolean;
   readonly maxHoldMs: number;
-  /** Whether leases are renewed by themselves; unless told otherwise they are. */
+  /**
+   * Whether leases are renewed automatically.
+   *
+   * @default {true}
+   */
   readonly autoRenew?: boolean;
   readonly fencingHeader: string | undefined;
   readonly onError: (error: unknown) => void;
+}
+
+/** The name of the lock for this request. */
+export function nameOf<Args extends unknown[]>(
+  key: LockKey<Args>,
+  ...args: Args
+): string | undefined | Promise<string | undefined> {
+  return typeof key === "string" ? key : key(...args);
 }
 
 /** Default of {@linkcode HoldOptions.maxHoldMs}. */
@@ -106,7 +119,7 @@ export function checkKey(key: unknown): void {
   throw new TypeError("Cannot use 'key' as it must be a string or a function");
 }
 
-/** The error behind a 503, for the logs; a listener that throws changes nothing. */
+/** Reports the error behind a 503 for the logs; a listener that throws changes nothing. */
 export function report(settings: HoldSettings, error: LockError | unknown): void {
   try {
     settings.onError(error);

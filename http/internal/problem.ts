@@ -1,5 +1,5 @@
 /**
- * What a request is told when it cannot have the lock, after RFC 9457 (`application/problem+json`).
+ * Responses to requests that cannot have the lock, after RFC 9457 (`application/problem+json`).
  *
  * @module
  * @see {@link https://www.rfc-editor.org/rfc/rfc9457}
@@ -8,10 +8,10 @@
 /** The media type of a problem. */
 export const PROBLEM_TYPE = "application/problem+json";
 
-/** What nginx answers a client that went away; nobody reads it. */
+/** The status that nginx logs for a client that went away; nobody reads it. */
 export const CLIENT_GONE = 499;
 
-/** Headers that tell of the body that a problem takes the place of. */
+/** Headers that describe the body which a problem replaces. */
 export const BODY_HEADERS = [
   "content-disposition",
   "content-encoding",
@@ -21,7 +21,7 @@ export const BODY_HEADERS = [
   "last-modified",
 ] as const;
 
-/** What can be wrong: the end of the problem's `type`. */
+/** The kinds of problems: the end of the problem's `type`. */
 export type ProblemKind =
   | "busy"
   | "unavailable"
@@ -36,9 +36,9 @@ export type ProblemKind =
   | "token-required"
   | "internal";
 
-/** A problem, ready to be sent. Says nothing of owner ids, hosts or the names of locks. */
+/** A problem, ready to be sent. Never shows owner ids, hosts or the names of locks. */
 export interface Problem {
-  /** What is wrong. */
+  /** The kind of problem. */
   readonly kind: ProblemKind;
   /** The status of the response. */
   readonly status: number;
@@ -46,11 +46,11 @@ export interface Problem {
   readonly headers: Readonly<Record<string, string>>;
   /** The response's body, in JSON. */
   readonly body: string;
-  /** After how many ms it makes sense to try again, if that is known. */
+  /** After how many ms a retry makes sense, if that is known. */
   readonly retryAfterMs?: number | undefined;
 }
 
-/** What a problem says besides its kind. */
+/** The parts of a problem besides its kind. */
 export interface ProblemDetails {
   readonly status: number;
   readonly title: string;
@@ -82,10 +82,10 @@ export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
   return { kind, status, headers, body, retryAfterMs };
 }
 
-/** What is said to come back after when the holder's TTL is not known, in ms. */
+/** After how many ms to retry if the holder's TTL is not known. */
 const UNKNOWN_TTL_MS = 1_000;
 
-/** Somebody else holds the lock. */
+/** Another request holds the lock. */
 export function busy(status: number, remainingMs: number | undefined): Problem {
   return problem("busy", {
     status,
@@ -95,7 +95,7 @@ export function busy(status: number, remainingMs: number | undefined): Problem {
   });
 }
 
-/** The request names a lock that cannot be. */
+/** No lock can have the name that the request gives. */
 export function badKey(): Problem {
   return problem("bad-request", {
     status: 400,
@@ -104,7 +104,7 @@ export function badKey(): Problem {
   });
 }
 
-/** Nothing can be known of the lock. */
+/** The lock service is out of reach. */
 export function unavailable(): Problem {
   return problem("unavailable", {
     status: 503,

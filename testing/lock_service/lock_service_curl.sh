@@ -58,7 +58,7 @@ repeat() { printf "%$2s" '' | sed "s/ /$1/g"; }
 echo '# take, renew, release'
 call GET /lock/orders
 expect 200 'content-type: application/json' 'cache-control: no-store' \
-  '{"key":"orders","held":false,"waiters":0}'
+  '{"key":"orders","held":false,"waiterCount":0}'
 call PUT /lock/orders/one -d '{"ttlMs":20000}'
 expect 200 '"key":"orders"' '"fencingToken":"' 'cache-control: no-store'
 first=$(field fencingToken)
@@ -72,7 +72,7 @@ between 15000 "$(field retryAfterMs)" 20000
 call PUT /lock/orders/two -d '{"waitMs":50}'
 problem 409 busy '"remainingMs":'
 call GET /lock/orders
-expect 200 '"held":true' "\"fencingToken\":\"$first\"" '"waiters":0'
+expect 200 '"held":true' "\"fencingToken\":\"$first\"" '"waiterCount":0'
 between 15000 "$(field remainingMs)" 20000
 call HEAD /lock/orders
 expect 200

@@ -93,7 +93,7 @@ Deno.test({
     const second = script(url, ["sh", "-c", 'echo "token $FENCING_TOKEN"'], {
       LOCK_WAIT_MS: "30000",
     });
-    await waitUntil("it waits", async () => (await queue()).waiters === 1);
+    await waitUntil("it waits", async () => (await queue()).waiterCount === 1);
     const before = BigInt((await queue()).fencingToken);
     const startMs = performance.now();
     await waitUntil("a TTL is over", () => performance.now() - startMs > 1_800);

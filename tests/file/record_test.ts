@@ -15,7 +15,7 @@ const RECORD = {
   held: true,
   wanted: false,
   streak: 3,
-  taker: "0123abcd",
+  lockerId: "0123abcd",
   label: "billing-1",
 };
 

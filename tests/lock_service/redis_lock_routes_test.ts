@@ -24,7 +24,7 @@ async function open(options: Omit<ServiceOptions, "redisUrl"> = {}) {
   const service = stack.use(await openService({ redisUrl: redis.url, ...options }));
   const { url, errors, app } = service;
   const owned = stack.move();
-  const waiters = async (key: string) => (await call(url, "GET", `/lock/${key}`)).body.waiters;
+  const waiters = async (key: string) => (await call(url, "GET", `/lock/${key}`)).body.waiterCount;
   return { redis, url, errors, app, waiters, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
@@ -220,7 +220,7 @@ Deno.test("a server that closes ends the waits, and keeps the leases", async () 
   assertEquals((await call(service.url, "PUT", "/lock/k/holder")).status, 200);
   const waiting = call(service.url, "PUT", "/lock/k/waiter", { body: { waitMs: 30_000 } });
   const queue = () => call(service.url, "GET", "/lock/k");
-  await waitUntil("it waits", async () => (await queue()).body.waiters === 1);
+  await waitUntil("it waits", async () => (await queue()).body.waiterCount === 1);
   await within("the server closes", service[Symbol.asyncDispose]());
   const { status, headers } = await waiting;
   assertEquals([status, headers.get("retry-after")], [503, "1"]);
@@ -324,7 +324,7 @@ Deno.test("a lock's own limits for keys are told as such, and logs that fail cha
   assertEquals((await call(url, "GET", "/lock/foreign")).body, {
     key: "foreign",
     held: true,
-    waiters: 0,
+    waiterCount: 0,
   });
   assertEquals((await call(url, "DELETE", "/lock/foreign/i")).status, 404);
   await place.redis.command("HSET", "wrong-type", "a", "b");

@@ -138,11 +138,11 @@ Deno.test("who has waited at two servers waits at neither when it has the lock",
   const waits: Promise<Answer>[] = [];
   for (const url of [a, b]) {
     waits.push(take(url, "k", "one", { waitMs: 30_000 }));
-    await waitUntil("it waits", async () => (await state()).waiters === waits.length);
+    await waitUntil("it waits", async () => (await state()).waiterCount === waits.length);
   }
   assertEquals((await call(a, "DELETE", "/lock/k/holder")).status, 200);
   for (const { status } of await Promise.all(waits)) assertEquals(status, 200);
-  assertEquals((await state()).waiters, 0);
+  assertEquals((await state()).waiterCount, 0);
   // Its place in the queue must not get the lock once more.
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
   assertEquals((await state()).held, false);
@@ -172,7 +172,7 @@ Deno.test("without Redis the lock service says in time that nothing is known", a
   const waiting = take(url, "held", "two", { waitMs: 1_000 });
   await waitUntil(
     "it waits",
-    async () => (await call(url, "GET", "/lock/held")).body.waiters === 1,
+    async () => (await call(url, "GET", "/lock/held")).body.waiterCount === 1,
   );
   await place.redis.pause();
   const startMs = performance.now();

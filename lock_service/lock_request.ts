@@ -1,70 +1,69 @@
 /**
- * What the requests to the lock service say: path, owner and body, checked.
+ * Reads and checks the path, the owner and the body of a request to the lock service.
  *
  * @module
  */
-import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../../core/validate.ts";
+import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/validate.ts";
+import type { LockRoutesRequest } from "./fastify_types.ts";
+import type { Authorization, Limits } from "./options.ts";
 import { badRequest, isHttpError, RequestError } from "./request_error.ts";
-import type { Authorization, LockRoutesRequest } from "../../lock_service/lock_routes.ts";
 
-/** What clients may ask for, in ms. */
-export interface Limits {
-  readonly defaultTtlMs: number;
-  readonly maxTtlMs: number;
-  readonly maxWaitMs: number;
-}
-
-/** What is asked, and who says who asks. */
-export interface Asked {
+/** One request, and what it is checked with. */
+export interface LockRequest {
   readonly request: LockRoutesRequest;
   readonly limits: Limits;
   /** The principal, or `null`. */
   readonly authorize: (authorization: Authorization) => string | null | Promise<string | null>;
 }
 
-/** Not what changes in a URL that is made shorter: "." and "..". */
+/** Excludes "." and "..", which clients remove when they normalise a URL. */
 const ID = /^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/;
 
-/** The lock that is asked about by one who may. */
-export async function keyOf(asked: Asked): Promise<string> {
-  const [key, ...rest] = segmentsOf(asked.request);
-  if (rest.join("") !== "") throw notAllowed(asked.request);
+/** The name of the lock, after authorization. */
+export async function keyOf(lockRequest: LockRequest): Promise<string> {
+  const [key, ...rest] = segmentsOf(lockRequest.request);
+  if (rest.join("") !== "") throw notAllowed(lockRequest.request);
   const name = checkedKey(key);
-  await principalOf(asked, { action: "query", key: name });
+  await principalOf(lockRequest, { action: "query", key: name });
   return name;
 }
 
-/** The lock, and the owner id that a request speaks for. No principal has a ":", so it ends there. */
+/**
+ * The lock and the owner id of a request. An encoded principal has no ":", so the first one ends it.
+ */
 export async function ownerOf(
-  asked: Asked,
+  lockRequest: LockRequest,
   action: Authorization["action"],
 ): Promise<{ key: string; ownerId: string }> {
-  const [key, id, ...rest] = segmentsOf(asked.request);
+  const [key, id, ...rest] = segmentsOf(lockRequest.request);
   const name = checkedKey(key);
-  if (id === undefined || rest.length > 0) throw notAllowed(asked.request);
+  if (id === undefined || rest.length > 0) throw notAllowed(lockRequest.request);
   if (!ID.test(id)) {
     throw badRequest("The id must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ - (not . or ..)");
   }
-  const principal = await principalOf(asked, { action, key: name });
+  const principal = await principalOf(lockRequest, { action, key: name });
   const ownerId = `${encodeURIComponent(principal)}:${id}`;
   if (ownerId.length > MAX_OWNER_ID_LENGTH) throw new Error("The principal is too long");
   return { key: name, ownerId };
 }
 
-async function principalOf({ authorize }: Asked, authorization: Authorization): Promise<string> {
+async function principalOf(
+  { authorize }: LockRequest,
+  authorization: Authorization,
+): Promise<string> {
   let principal: unknown;
   try {
     principal = await authorize(authorization);
   } catch (error) {
     if (isHttpError(error)) throw error;
-    throw new Error("The hook 'authorize' has failed", { cause: error }); // whatever it looks like
+    throw new Error("The hook 'authorize' has failed", { cause: error }); // even if it looks like an HTTP error
   }
   if (typeof principal === "string" && principal !== "") return principal;
   const detail = "The request is not authorized";
   throw new RequestError("forbidden", { status: 403, title: "Forbidden", detail });
 }
 
-/** What follows `/lock/` in the URL, in parts, decoded one by one: a key may hold a "/". */
+/** The parts of the URL after `/lock/`, decoded one by one, as a key may contain a "/". */
 function segmentsOf({ raw, routeOptions }: LockRoutesRequest): string[] {
   const path = (raw.url ?? "").replace(/[?#].*$/s, "").replace(/^https?:\/\/[^/]*/i, "");
   const before = (routeOptions.url ?? "/lock/*").split("/").length - 2;
@@ -89,7 +88,7 @@ function checkedKey(key: string | undefined): string {
   }
 }
 
-/** Which methods are there for a path. */
+/** The error for a method that the path does not have. */
 export function notAllowed(request: LockRoutesRequest): RequestError {
   const count = segmentsOf(request).length;
   if (count > 2) {
@@ -107,7 +106,7 @@ type Field = "ttlMs" | "waitMs";
 
 /** The fields of the body, all of them numbers of ms; an empty body has none. */
 export function readBody(
-  { request: { body }, limits }: Asked,
+  { request: { body }, limits }: LockRequest,
   allowed: readonly Field[],
 ): { ttlMs: number; waitMs: number } {
   const fields = body === undefined || body === null || body === "" ? {} : parse(String(body));

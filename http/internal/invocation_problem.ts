@@ -1,6 +1,6 @@
 /**
- * How an invocation ends that could not be done under its lock: a response for HTTP events, an error
- * for all others.
+ * Ends an invocation that could not run under its lock: a response for HTTP events, an error for
+ * others.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export interface LambdaResponse {
   statusCode: number;
   /** The headers. */
   headers: Record<string, string>;
-  /** The same once more, for a load balancer that is set to several values per header. */
+  /** The headers again, for a load balancer that is set to several values per header. */
   multiValueHeaders?: Record<string, string[]>;
   /** The body, in JSON. */
   body: string;
@@ -32,13 +32,13 @@ const REASONS: Record<RetryReason, string> = {
 };
 
 /**
- * An invocation without an HTTP response could not be done under its lock: throw it back into the
- * queue. Lambda, SQS and Step Functions try again what throws.
+ * An invocation without an HTTP response could not run under its lock. Lambda, SQS and Step Functions
+ * retry an invocation that throws.
  */
 export class RetryableLockError extends LockError {
-  /** Always true: to be found by whatever retries. */
+  /** Always true, for code that decides on a retry. */
   readonly retryable = true;
-  /** What has happened. */
+  /** The reason. */
   readonly reason: RetryReason;
   /** After how many ms it makes sense to try again, if that is known. */
   readonly retryAfterMs: number | undefined;
@@ -48,7 +48,7 @@ export class RetryableLockError extends LockError {
   /**
    * Creates an error.
    *
-   * @param reason What has happened.
+   * @param reason The reason.
    * @param lockName The name of the lock.
    * @param retryAfterMs After how many ms it makes sense to try again.
    * @param options As for `Error`.
@@ -68,10 +68,11 @@ export class RetryableLockError extends LockError {
 /**
  * Ends an invocation that has not run the handler, or has lost its lease.
  *
+ * @returns The response for an event that wants one.
  * @throws {RetryableLockError} If the event does not want an HTTP response.
- * @throws {RangeError} If it does not, and no lock can have its key: no retry will help.
+ * @throws {RangeError} If it does not, and no lock can have its key: a retry does not help.
  */
-export function refuse(
+export function endWithProblem(
   event: unknown,
   lockName: string,
   { kind, status, headers, body, retryAfterMs }: Problem,
@@ -94,7 +95,7 @@ export function refuse(
   );
 }
 
-/** What is used of an event that wants an HTTP response. */
+/** The parts of an event that show whether it wants an HTTP response. */
 interface HttpEvent {
   readonly requestContext?: { readonly http?: unknown } | null;
   readonly httpMethod?: unknown;
@@ -102,7 +103,9 @@ interface HttpEvent {
   readonly multiValueHeaders?: unknown;
 }
 
-/** Whether an event wants an HTTP response: of API Gateway (1.0, 2.0), a function URL, a balancer. */
+/**
+ * Whether an event wants an HTTP response: API Gateway (1.0, 2.0), a function URL, a load balancer.
+ */
 function isHttpEvent(event: unknown): event is HttpEvent {
   if (typeof event !== "object" || event === null) return false;
   const { requestContext, httpMethod } = event as HttpEvent;
@@ -110,7 +113,7 @@ function isHttpEvent(event: unknown): event is HttpEvent {
   return typeof httpMethod === "string" || requestContext.http !== undefined;
 }
 
-/** A load balancer that sends lists of values takes nothing else. */
+/** A load balancer that sends lists of values accepts nothing else. */
 function hasManyValues({ headers, multiValueHeaders }: HttpEvent): boolean {
   return multiValueHeaders !== undefined && headers === undefined;
 }

@@ -1,12 +1,17 @@
 /**
- * What a request is told when it is refused.
+ * Errors of the lock service's requests, and the problem that a client gets for each error.
  *
  * @module
  */
-import { isUnavailable } from "./take.ts";
-import { type Problem, problem, type ProblemDetails, type ProblemKind } from "./problem.ts";
+import { isUnavailable } from "../http/internal/acquire.ts";
+import {
+  type Problem,
+  problem,
+  type ProblemDetails,
+  type ProblemKind,
+} from "../http/internal/problem.ts";
 
-/** What a problem says besides the usual. */
+/** Additions to the headers and the body of a problem. */
 export interface Additions {
   /** More headers of the response. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -16,7 +21,7 @@ export interface Additions {
 
 /** Ends a request with a problem. */
 export class RequestError extends Error {
-  /** What the client is told. */
+  /** The response. */
   readonly problem: Problem;
 
   constructor(kind: ProblemKind, details: ProblemDetails, additions?: Additions, cause?: unknown) {
@@ -25,7 +30,6 @@ export class RequestError extends Error {
   }
 }
 
-/** Adds to a problem. */
 function extend(base: Problem, { headers, members }: Additions = {}): Problem {
   const body = members === undefined
     ? base.body
@@ -33,15 +37,15 @@ function extend(base: Problem, { headers, members }: Additions = {}): Problem {
   return { ...base, headers: { ...headers, ...base.headers }, body };
 }
 
-/** A request that is not as it should be. */
+/** A request that is wrong. */
 export function badRequest(detail: string): RequestError {
   return new RequestError("bad-request", { status: 400, title: "Bad request", detail });
 }
 
 /**
- * Nothing is known of what was asked for: unlike in front of a handler, it may have been done.
+ * It is not known whether the request was executed. (A request in front of a handler was not.)
  *
- * @param cause What the logs are told, if that is of interest.
+ * @param cause Why, for the logs.
  */
 export function unknownOutcome(cause?: string): RequestError {
   const details = {
@@ -53,7 +57,7 @@ export function unknownOutcome(cause?: string): RequestError {
   return new RequestError("unavailable", details, {}, cause && new Error(cause));
 }
 
-/** An error that names the status of its response, below 500: meant for the client. */
+/** An error that carries the status of its response, below 500: meant for the client. */
 interface HttpError extends Error {
   readonly statusCode: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -66,13 +70,13 @@ export function isHttpError(error: unknown): error is HttpError {
   return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
 }
 
-/** What a client learns of an error: what it did wrong, and nothing of what went wrong here. */
+/** The problem for an error: shows what the client did wrong, hides what failed in the server. */
 export function problemOf(error: unknown, report: (error: unknown) => void): Problem {
   if (error instanceof RequestError) {
     if (error.cause) report(error.cause);
     return error.problem;
   }
-  if (isHttpError(error)) return refusal(error);
+  if (isHttpError(error)) return httpProblem(error);
   // The lock's own limits for keys, which may be narrower than those of a name.
   if (error instanceof RangeError) return badRequest(error.message).problem;
   report(error);
@@ -80,8 +84,8 @@ export function problemOf(error: unknown, report: (error: unknown) => void): Pro
   return problem("internal", { status: 500, title: "Internal error" });
 }
 
-/** An error that is meant for the client: of `authorize`, of Fastify, of other plugins' hooks. */
-function refusal({ statusCode: status, message: detail, headers = {} }: HttpError): Problem {
+/** The problem for an error of `authorize`, of Fastify, or of other plugins' hooks. */
+function httpProblem({ statusCode: status, message: detail, headers = {} }: HttpError): Problem {
   const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
   return extend(problem(kind, { status, title: "Request refused", detail }), { headers });
 }

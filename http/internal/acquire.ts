@@ -1,0 +1,130 @@
+/**
+ * Acquires the lock for a request, with a bounded wait, and decides what each failure means.
+ * How the handler then runs is in `run_under_lease.ts`.
+ *
+ * @module
+ */
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
+import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
+import { LockUnavailableError } from "../../core/errors.ts";
+import { checkName } from "../../core/validate.ts";
+import { type HoldSettings, report } from "./options.ts";
+import { badKey, busy, type Problem, unavailable } from "./problem.ts";
+import { WaitLimit } from "./wait_limit.ts";
+
+/** How the call for a request ended. */
+export type AcquireResult =
+  | { readonly state: "held"; readonly lease: Lease }
+  /** There is no lock for this request, or it continues without a lease. */
+  | { readonly state: "unlocked" }
+  | { readonly state: "failed"; readonly problem: Problem; readonly cause?: unknown }
+  /** The client is gone: nobody waits for a response. */
+  | { readonly state: "gone" };
+
+const UNLOCKED: AcquireResult = { state: "unlocked" };
+const GONE: AcquireResult = { state: "gone" };
+
+/** How long in ms a response to a busy lock may wait for the holder's TTL. */
+const QUERY_TIMEOUT_MS = 500;
+
+/**
+ * Acquires the lock, waiting for it as long as the settings allow. A client that goes away ends the
+ * wait and leaves the queue; a lease that is granted at that very moment is released.
+ *
+ * @param gone Aborts when the client goes away.
+ * @throws {TypeError} If the name is not a string.
+ * @throws {LockSetupError} If the lock cannot work as it is set up: no outage, so the request never
+ * proceeds without a lease.
+ */
+export async function acquireForRequest(
+  lock: DistributedLock,
+  name: string | undefined,
+  settings: HoldSettings,
+  gone?: AbortSignal,
+): Promise<AcquireResult> {
+  if (name === undefined) return UNLOCKED;
+  const flaw = typeof name === "string" ? flawOf(name) : null;
+  if (flaw !== null) return badKeyResult(flaw);
+  if (gone?.aborted) return GONE;
+  let isQueued = false;
+  using limit = settings.waitMs === 0
+    ? null
+    : new WaitLimit(settings.waitMs, gone === undefined ? [] : [gone]);
+  try {
+    const { maxHoldMs, autoRenew = true } = settings;
+    const options = { maxHoldMs, autoRenew };
+    const onWait = () => void (isQueued = true);
+    const lease = limit === null
+      ? await lock.tryAcquire(name, gone === undefined ? options : { ...options, signal: gone })
+      : await lock.acquire(name, { ...options, signal: limit.signal, onWait });
+    if (lease === null) return await busyResult(lock, name, settings);
+    if (!gone?.aborted) return { state: "held", lease };
+    await lease.release();
+    return GONE;
+  } catch (error) {
+    if (gone?.aborted) return GONE;
+    const isOver = limit !== null && limit.hasCaused(error);
+    // A service that has not even answered that the lock is held is out of reach.
+    if (isOver && isQueued) return await busyResult(lock, name, settings);
+    if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
+    // All other arguments were checked when the server started: the strategy rejects the name.
+    if (error instanceof RangeError) return badKeyResult(error);
+    throw error;
+  }
+}
+
+/**
+ * Why no lock can have this name. It may stem from the request, so a bad one is the client's fault.
+ */
+function flawOf(name: string): unknown {
+  try {
+    checkName(name);
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
+
+function badKeyResult(cause: unknown): AcquireResult {
+  return { state: "failed", problem: badKey(), cause };
+}
+
+async function busyResult(
+  lock: DistributedLock,
+  name: string,
+  { busyStatus }: HoldSettings,
+): Promise<AcquireResult> {
+  const remainingMs = await holderRemainingMs(lock, name) ?? undefined;
+  return { state: "failed", problem: busy(busyStatus, remainingMs) };
+}
+
+function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {
+  report(settings, error);
+  if (settings.proceeds) return UNLOCKED;
+  return { state: "failed", problem: unavailable(), cause: error };
+}
+
+/**
+ * The holder's TTL in ms; `undefined` if it has none or nobody holds the lock, `null` if the service
+ * does not answer in time.
+ */
+export async function holderRemainingMs(
+  lock: DistributedLock,
+  name: string,
+): Promise<number | undefined | null> {
+  const answer = lock.query(name).then(({ holders: [holder] }) => holder?.remainingMs, () => null);
+  const remainingMs = await within(SYSTEM_CLOCK, answer, QUERY_TIMEOUT_MS);
+  if (remainingMs === TIMED_OUT) return null;
+  return remainingMs === Infinity ? undefined : remainingMs;
+}
+
+/**
+ * Whether an error means that nothing is known of the lock. A disposed lock counts, since its server
+ * is about to end; a `LockSetupError` does not.
+ */
+export function isUnavailable(error: unknown): boolean {
+  if (error instanceof DOMException) {
+    return error.name === "InvalidStateError" || error.name === "AbortError";
+  }
+  return error instanceof LockUnavailableError;
+}

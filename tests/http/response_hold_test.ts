@@ -1,0 +1,130 @@
+import { assert, assertEquals } from "@std/assert";
+import { type LossListener, ResponseHold } from "../../http/internal/response_hold.ts";
+import { type NodeResponse, ResponseWatch } from "../../http/internal/response_watch.ts";
+import { type Lease, MemoryLock } from "../../mod.ts";
+
+/** A response of `node:http` that records what it does. */
+class FakeResponse implements NodeResponse {
+  readonly log: string[] = [];
+  readonly #listeners: Partial<Record<"close" | "pipe", () => void>> = {};
+  destroyed = false;
+  headersSent = false;
+  end: (...args: never[]) => unknown = () => this.log.push("end");
+
+  on(event: "close" | "pipe", listener: () => void): void {
+    this.#listeners[event] = listener;
+  }
+
+  destroy(): void {
+    this.log.push("destroy");
+  }
+
+  /** The connection closes. */
+  close(): void {
+    this.#listeners.close?.();
+  }
+}
+
+interface Bench {
+  readonly response: FakeResponse;
+  readonly lease: Lease;
+  readonly hold: ResponseHold;
+  readonly losses: boolean[];
+  isFree(): Promise<boolean>;
+}
+
+async function open(locks: MemoryLock, isHandlerRunning: boolean): Promise<Bench> {
+  const response = new FakeResponse();
+  const lease = await locks.acquire("key");
+  const losses: boolean[] = [];
+  const listener: LossListener = { leaseLost: (isRunning) => void losses.push(isRunning) };
+  const hold = new ResponseHold(lease, new ResponseWatch(response), isHandlerRunning, listener);
+  const isFree = async () => (await locks.query("key")).holders.length === 0;
+  return { response, lease, hold, losses, isFree };
+}
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 30; turn++) await null;
+}
+
+Deno.test("ResponseHold releases before the end is sent, when the handler has ended before", async () => {
+  await using locks = new MemoryLock();
+  const { response, hold, isFree } = await open(locks, true);
+  hold.handlerEnded();
+  assert(!await isFree());
+  response.end();
+  assertEquals(response.log, [], "the end waits for the release");
+  await turns();
+  assertEquals([response.log, await isFree()], [["end"], true]);
+});
+
+Deno.test("ResponseHold keeps the lock while the handler runs on, whether the client is there or gone", async () => {
+  for (const isGone of [false, true]) {
+    await using locks = new MemoryLock();
+    const { response, hold, isFree } = await open(locks, false);
+    hold.handlerStarted();
+    if (isGone) response.close();
+    else response.end();
+    await turns();
+    assertEquals([response.log, await isFree()], [isGone ? [] : ["end"], false]);
+    hold.handlerEnded();
+    await turns();
+    assert(await isFree());
+  }
+});
+
+Deno.test("ResponseHold lets a handler end that waits for the end of its response", async () => {
+  await using locks = new MemoryLock();
+  const { response, hold, isFree } = await open(locks, true);
+  hold.onEnd({ beforeEnd: () => hold.handlerEnded() });
+  response.headersSent = true;
+  response.end();
+  assertEquals(response.log, []);
+  await turns();
+  assertEquals([response.log, await isFree()], [["end"], true]);
+});
+
+Deno.test("ResponseHold passes a loss on until the response has begun, then breaks it off", async () => {
+  for (const hasBegun of [false, true]) {
+    for (const isRunning of [false, true]) {
+      await using locks = new MemoryLock();
+      const { response, losses } = await open(locks, isRunning);
+      response.headersSent = hasBegun;
+      await locks.request("key", { steal: true }, () => {});
+      assertEquals(losses, hasBegun ? [] : [isRunning]);
+      assertEquals(response.log, hasBegun ? ["destroy"] : []);
+    }
+  }
+});
+
+Deno.test("ResponseHold releases once, also if a handler begins and ends after that", async () => {
+  await using locks = new MemoryLock();
+  const { response, lease, hold, losses } = await open(locks, true);
+  response.end();
+  hold.handlerEnded();
+  hold.handlerStarted();
+  hold.handlerEnded();
+  await turns();
+  assertEquals(await lease.release(), false);
+  assertEquals([response.log, losses], [["end"], []]);
+});
+
+Deno.test("ResponseWatch sends the end once, and aborts 'gone' only before it", () => {
+  const response = new FakeResponse();
+  const watch = new ResponseWatch(response);
+  const freed = Promise.withResolvers<void>();
+  watch.listen({ responseOver: () => freed.promise });
+  response.end();
+  response.end();
+  response.close();
+  watch.breakOff();
+  assertEquals([response.log, watch.gone.aborted], [[], false]);
+  freed.resolve();
+  const other = new FakeResponse();
+  const left = new ResponseWatch(other);
+  other.close();
+  assert(left.gone.aborted);
+  let notified = 0;
+  left.listen({ responseOver: () => void notified++ });
+  assertEquals(notified, 1);
+});
