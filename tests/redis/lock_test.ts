@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { LeaseLostError, LockUnavailableError } from "../../mod.ts";
+import { LeaseLostError, LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { aborted, within } from "../../testing/conformance/wait.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
@@ -394,7 +394,7 @@ Deno.test("RedisLock refuses bad options at once", () => {
   for (const [options, type] of bad) {
     assertThrows(() => new RedisLock(client, options as RedisLockOptions), type);
   }
-  assertThrows(() => new RedisLock({} as typeof client), TypeError, "nodeRedis");
+  assertThrows(() => new RedisLock({} as typeof client), LockSetupError, "nodeRedis");
 });
 
 Deno.test("RedisLock refuses bad owner ids before it sends anything", async () => {
