@@ -65,18 +65,8 @@ export class Acquisition implements Waiter {
     this.#hold = new Hold(context, request, listener);
     this.#firstSent = instant(context.engine.clock);
     const { keys, owner, ttlMs, mode, signal } = request;
-    const { id, isCountable } = context.waiters.inbox;
-    this.#ask = {
-      keys,
-      owner,
-      ttlMs,
-      mode,
-      signal,
-      inbox: id,
-      isCountable,
-      ticket: 0,
-      isWanted: true,
-    };
+    const place = { inbox: "", isCountable: false, ticket: 0 }; // filled in by #send() and #enqueue()
+    this.#ask = { keys, owner, ttlMs, mode, signal, ...place, isWanted: true };
   }
 
   get keys(): LockKeys {
@@ -144,11 +134,11 @@ export class Acquisition implements Waiter {
 
   /** Sends one ask, and reports to the clean-up state what becomes of it, however late. */
   #send(): Promise<AskResult> {
-    const { commands, waiters } = this.#context;
+    const { commands, waiters: { inbox } } = this.#context;
     const { cleanUpState } = this.#hold;
-    this.#ask.inbox = waiters.inbox.id;
-    this.#ask.isCountable = waiters.inbox.isCountable;
     const { epoch } = commands;
+    this.#ask.inbox = inbox.id;
+    this.#ask.isCountable = inbox.isCountable;
     const isDated = commands.knowsServerTime(this.keys);
     cleanUpState.onAsk(isDated);
     return commands.ask(this.#ask).then((result) => {
@@ -161,9 +151,8 @@ export class Acquisition implements Waiter {
   }
 
   #onAnswer(result: AskResult): void {
+    if (!this.#state.takesAnswer) return;
     const { name, budget } = this.#request;
-    const { phase } = this.#state;
-    if (phase.kind === "asking" && phase.answer === "void") return; // asks again
     const { answer, sent } = result;
     // A grant that is known too late, or an ask that came too late, does not end an outage.
     if (answer.state !== "granted" && answer.state !== "late") budget.answered();

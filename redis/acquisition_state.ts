@@ -9,12 +9,12 @@ import type { GrantMessage } from "./protocol/replies.ts";
 
 /**
  * Where an acquisition stands:
- * - `asking`: an ask is unanswered, or about to be sent. Its answer is `"valid"`, `"outdated"` (it
- *   counts, but another ask must follow), or `"void"` (a lock that it grants was stolen since);
- * - `queued`: the server has it in its queue, and it waits for a message;
- * - `granted`: a message says that it owns the lock, for a claim;
- * - `unavailable`: it was queued when another call found Redis unavailable;
- * - `acquired`: it has a lease;
+ * - `asking`: an ask is unanswered, or about to be sent. Its answer is `"valid"`; or `"outdated"`: it
+ *   counts, but another ask must follow; or `"void"`: a lock that it grants was stolen since;
+ * - `queued`: the server has the call in its queue, and the call waits for a message;
+ * - `granted`: a message says that the call owns the lock, for a claim;
+ * - `unavailable`: the call was queued when another call found that Redis is unavailable;
+ * - `acquired`: the call has a lease;
  * - `denied`: another owner holds the lock, and the caller does not wait.
  */
 export type AcquisitionPhase =
@@ -32,50 +32,52 @@ const QUEUED: AcquisitionPhase = { kind: "queued" };
 const DENIED: AcquisitionPhase = { kind: "denied" };
 
 /**
- * The state of one acquisition. An event does nothing in a phase that is not in its row:
+ * The state of one acquisition. These are all transitions; in any other phase an event does nothing:
  *
- * | event         | from                                | to                                     |
- * | ------------- | ----------------------------------- | -------------------------------------- |
- * | `sendAsk`     | asking                              | asking (valid)                         |
- * | `enqueue`     | asking (valid / outdated)           | queued / asking                        |
- * | `requireAsk`  | queued, unavailable, asking (valid) | asking (outdated)                      |
- * | `grant`       | all but acquired and denied         | granted; the latest message counts     |
- * | `takeGrant`   | granted                             | asking, until `acquire` follows        |
- * | `voidGrant`   | all but acquired and denied         | asking (void)                          |
- * | `fail`        | queued                              | unavailable                            |
- * | `acquire`     | all but acquired and denied         | acquired                               |
- * | `deny`        | asking                              | denied                                 |
+ * | event        | from                                 | to                                 |
+ * | ------------ | ------------------------------------ | ---------------------------------- |
+ * | `sendAsk`    | asking                               | asking (valid)                     |
+ * | `enqueue`    | asking (valid)                       | queued                             |
+ * | `requireAsk` | asking (valid), queued, unavailable  | asking (outdated)                  |
+ * | `grant`      | asking, queued, granted, unavailable | granted: the latest message counts |
+ * | `takeGrant`  | granted                              | asking (valid)                     |
+ * | `voidGrant`  | asking, queued, granted, unavailable | asking (void)                      |
+ * | `fail`       | queued                               | unavailable                        |
+ * | `acquire`    | asking                               | acquired                           |
+ * | `deny`       | asking                               | denied                             |
  *
- * So a grant message counts even if it overtakes the answer to an ask; a theft voids every grant
- * before it; and an answer voids the failure of another call, which ends only a wait in the queue.
+ * So a grant message counts even if it overtakes the answer to an ask. A theft voids every grant
+ * before it. A failure of another call ends only a wait in the queue, and a grant or the need to ask
+ * comes before it.
  */
 export class AcquisitionState {
   #phase: AcquisitionPhase = ASKING;
-  /** Ends the current wait, so that the acquisition looks at its phase. */
+  /** Ends the current wait of the acquisition, which then looks at its phase. */
   #wake: ((value: void) => void) | null = null;
 
   get phase(): AcquisitionPhase {
     return this.#phase;
   }
 
-  get #isFinal(): boolean {
-    return this.#phase.kind === "acquired" || this.#phase.kind === "denied";
+  /** Whether the answer to the unanswered ask counts: no grant and no theft has come since. */
+  get takesAnswer(): boolean {
+    return this.#phase.kind === "asking" && this.#phase.answer !== "void";
   }
 
-  /** The next ask is sent: what happened before is in its answer. */
+  /** An ask is sent. Its answer will cover everything that happened before. */
   sendAsk(): void {
-    this.#enter(ASKING);
+    if (this.#phase.kind === "asking") this.#enter(ASKING);
   }
 
   /** The server has answered that the call is in its queue. */
   enqueue(): void {
-    if (this.#phase.kind === "asking") this.#enter(this.#phase === ASKING ? QUEUED : ASKING);
+    if (this.#phase === ASKING) this.#enter(QUEUED);
   }
 
-  /** Messages may be lost, or it is time: another ask must follow. */
+  /** Messages may be lost, or a poll is due: another ask must follow. */
   requireAsk(): void {
     const { kind } = this.#phase;
-    if (kind === "queued" || kind === "unavailable" || this.#phase === ASKING) {
+    if (this.#phase === ASKING || kind === "queued" || kind === "unavailable") {
       this.#enter(ASKING_OUTDATED);
     }
   }
@@ -85,12 +87,12 @@ export class AcquisitionState {
     if (!this.#isFinal) this.#enter({ kind: "granted", message, received });
   }
 
-  /** The grant is examined now. Unless it becomes a lease, another ask follows. */
+  /** The grant is examined. Unless it becomes a lease, an ask follows. */
   takeGrant(): void {
     if (this.#phase.kind === "granted") this.#enter(ASKING);
   }
 
-  /** The lock was stolen: whatever was granted before is another owner's now. */
+  /** The lock was stolen: another owner has whatever was granted before. */
   voidGrant(): void {
     if (!this.#isFinal) this.#enter(ASKING_VOID);
   }
@@ -102,7 +104,7 @@ export class AcquisitionState {
 
   /** The grant has become a lease. */
   acquire(lease: ManagedLease): void {
-    if (!this.#isFinal) this.#enter({ kind: "acquired", lease });
+    if (this.#phase.kind === "asking") this.#enter({ kind: "acquired", lease });
   }
 
   /** Another owner holds the lock, and the caller does not wait. */
@@ -110,22 +112,26 @@ export class AcquisitionState {
     if (this.#phase.kind === "asking") this.#enter(DENIED);
   }
 
-  /** Ends the current wait without a transition: at disposal. */
+  /** Ends the current wait without a transition. */
   wake(): void {
     this.#wake?.();
   }
 
-  /** Waits until the phase changes. */
+  /** Waits until the kind of the phase changes. */
   change(): Promise<void> {
     return new Promise((resolve) => this.#wake = resolve);
   }
 
-  /** Waits for `answer`, or resolves with `undefined` if the phase changes first. */
+  /** Waits for `answer`; resolves with `undefined` if the kind of the phase changes first. */
   changeOr<T>(answer: Promise<T>): Promise<T | void> {
     return new Promise((resolve, reject) => {
       this.#wake = resolve;
       answer.then(resolve, reject);
     });
+  }
+
+  get #isFinal(): boolean {
+    return this.#phase.kind === "acquired" || this.#phase.kind === "denied";
   }
 
   #enter(phase: AcquisitionPhase): void {

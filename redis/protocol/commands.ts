@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { promiseTry } from "../../core/promise_try.ts";
 import { type Clock, type Instant, instant } from "../../core/clock.ts";
 import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
@@ -161,36 +160,41 @@ export class RedisCommands {
     await this.#client.close?.();
   }
 
-  /** Warns if the server may evict lock keys. Ignores errors: the user may lack the right to INFO. */
-  #checkMemory(): void {
+  /** Warns if the server may evict lock keys. */
+  async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
-    this.#send("INFO", ["memory"], "").then((info) => {
+    try {
+      const info = await this.#send("INFO", ["memory"], "");
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
-    }).catch(() => {});
+    } catch {
+      // The user may lack the right to INFO: a warning is not worth an error.
+    }
   }
 
-  #run(
+  /** Runs a script; sends its source if the server does not know it, and the call still wants it. */
+  async #run(
     script: Script,
     { lock, waiting, details, fence }: LockKeys,
     args: string[],
     ask?: Ask,
   ): Promise<unknown> {
     const all = [script.sha1, "4", lock, waiting, details, fence, ...args];
-    return this.#send("EVALSHA", all, lock).catch((error) => {
+    try {
+      return await this.#send("EVALSHA", all, lock);
+    } catch (error) {
       const isWanted = ask === undefined || (ask.isWanted && !ask.signal.aborted);
       if (!isNoScript(error) || !isWanted) throw error;
-      return this.#send("EVAL", all.with(0, script.source), lock);
-    });
+      return await this.#send("EVAL", all.with(0, script.source), lock);
+    }
   }
 
   /** Sends a command. If no reply comes, a client that would wait forever drops its connection. */
   #send(command: string, args: string[], key: string): Promise<unknown> {
-    const client = this.#client;
+    const reply = this.#client.send(command, args, key);
+    if (this.#client.reset === undefined) return reply;
     const { clock, commandTimeoutMs } = this.#options;
-    const reply = promiseTry(() => client.send(command, args, key));
-    if (client.reset === undefined) return reply;
-    const cancel = clock.schedule(() => client.reset?.(), commandTimeoutMs);
+    const cancel = clock.schedule(() => this.#client.reset?.(), commandTimeoutMs);
     return reply.finally(cancel);
   }
 }

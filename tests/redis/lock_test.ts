@@ -33,7 +33,7 @@ Deno.test("RedisLock takes two commands and two round trips for acquire and rele
   await using redis = await open();
   const { proxy, lock } = await redis.proxied();
   await (await lock.acquire("n")).release();
-  await waitUntil("the preflight is over", async () => await calls(redis.server, "info") >= 1);
+  await waitUntil("the memory check is over", async () => await calls(redis.server, "info") >= 1);
   await pause(20);
   await redis.server.command("CONFIG", "RESETSTAT");
   const order: string[] = [];
