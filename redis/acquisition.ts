@@ -1,282 +1,247 @@
 /**
- * One acquire call, from its first ask to a lease or to the clean-up.
+ * How an acquire call gets the lock: it asks, waits in the queue, and makes a lease of the grant. How
+ * it keeps and leaves the lock is in `hold.ts`.
  *
  * @module
  */
 import { abortable } from "../core/abort.ts";
-import { type Instant, instant, pause } from "../core/clock.ts";
+import { type Instant, instant } from "../core/clock.ts";
+import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
-import { type Grant, grantDeadlineMs, type ReleaseAnswer } from "../core/grant.ts";
+import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import type { AcquisitionHost, AcquisitionRequest, Receiver } from "./acquisition_request.ts";
-import { CallTrace, TOMBSTONE_MS } from "./clean_up_state.ts";
-import type { Asked } from "./protocol/commands.ts";
-import { ownerValue } from "./protocol/owner_value.ts";
-import { RETRY_MS } from "../core/outage_budget.ts";
-import type { GrantMessage, InboxMessage, Left, Queued } from "./protocol/replies.ts";
-import { claimStartMs } from "./waiting/schedule.ts";
-import type { Waiter } from "./waiting/waiting_room.ts";
+import type { OutageBudget } from "../core/outage_budget.ts";
+import { AcquisitionState } from "./acquisition_state.ts";
+import { type CallContext, Hold, type HoldListener, type HoldTerms } from "./hold.ts";
+import type { Ask, AskResult } from "./protocol/commands.ts";
+import type { LockKeys } from "./protocol/keys.ts";
+import type { GrantMessage, InboxMessage, Queued } from "./protocol/replies.ts";
+import { claimStartMs } from "./waiting/claim_start.ts";
+import type { Waiter } from "./waiting/waiter.ts";
 
-/** How one step of an acquisition ended. */
-type Outcome =
-  | { kind: "lease"; lease: ManagedLease }
-  | { kind: "queued"; answer: Queued; asked: Asked }
-  | { kind: "held" }
-  | { kind: "again" };
+/** What the caller wants. */
+export interface AcquisitionRequest extends HoldTerms {
+  readonly name: string;
+  readonly autoRenew: boolean;
+  readonly maxHoldMs: number | undefined;
+  readonly budget: OutageBudget;
+  /** Aborts when the call ends: the caller's signal, and disposal. */
+  readonly signal: AbortSignal;
+  readonly callerSignal: AbortSignal | undefined;
+  /** The caller's option. */
+  readonly onWait: ((info: WaitInfo) => void) | undefined;
+}
 
-const AGAIN: Outcome = { kind: "again" };
+/** Gets the events of an acquisition. */
+export interface AcquisitionListener extends HoldListener {
+  /** The call waits in the queue. May be called repeatedly. */
+  onQueued(): void;
+}
+
+/** A grant, without the terms of the call. */
+type GrantedTime = Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">;
 
 /**
- * Asks until the lock is ours, or somebody else's and the caller does not want to wait; in between
- * waits in the queue for a grant. At most one ask is without an answer at any time, so that a client's
- * offline queue cannot grow.
+ * One acquire call. It sends at most one ask at a time, so that a client's offline queue cannot grow;
+ * only a grant message that comes too late makes it ask again before the last ask is answered.
  */
-export class Acquisition implements Waiter, Receiver {
-  readonly #host: AcquisitionHost;
+export class Acquisition implements Waiter {
+  readonly #context: CallContext;
   readonly #request: AcquisitionRequest;
-  readonly #value: string;
+  readonly #listener: AcquisitionListener | null;
+  readonly #hold: Hold;
   readonly #firstSent: Instant;
-  readonly #trace: CallTrace;
-  #ticket = 0;
-  #lease: ManagedLease | null = null;
-  #grant: { message: GrantMessage; received: Instant } | null = null;
-  #mustAsk = false;
-  /** Whether what was granted may be somebody else's by now. */
-  #isStolen = false;
-  #failure: { error: unknown } | null = null;
-  /** Ends the wait for an answer or a message. */
-  #wake: () => void = () => {};
+  readonly #ask: Ask;
+  readonly #state = new AcquisitionState();
 
-  constructor(host: AcquisitionHost, request: AcquisitionRequest) {
-    this.#host = host;
+  constructor(
+    context: CallContext,
+    request: AcquisitionRequest,
+    listener: AcquisitionListener | null = null,
+  ) {
+    this.#context = context;
     this.#request = request;
-    this.#value = ownerValue(request.owner);
-    this.#trace = new CallTrace(host.commands);
-    this.#firstSent = instant(host.engine.clock);
+    this.#listener = listener;
+    this.#hold = new Hold(context, request, listener);
+    this.#firstSent = instant(context.engine.clock);
+    const { keys, owner, ttlMs, mode, signal } = request;
+    const place = { inbox: "", isCountable: false, ticket: 0 }; // filled in by #send() and #enqueue()
+    this.#ask = { keys, owner, ttlMs, mode, signal, ...place, isWanted: true };
+  }
+
+  get keys(): LockKeys {
+    return this.#request.keys;
+  }
+
+  get value(): string {
+    return this.#hold.value;
   }
 
   get ticket(): number {
-    return this.#ticket;
-  }
-
-  /** Runs to the end. Whatever way it ends without a lease, nothing of it stays on the server. */
-  async run(): Promise<ManagedLease | null> {
-    const { engine, rooms, receivers } = this.#host;
-    const { keys } = this.#request;
-    receivers.set(this.#value, this);
-    engine.background.enter();
-    try {
-      return this.#lease = await this.#loop();
-    } catch (error) {
-      if (error instanceof LockUnavailableError) rooms.get(keys)?.failAll(error);
-      throw error;
-    } finally {
-      rooms.leave(keys, this);
-      if (this.#lease === null) this.#giveUp();
-      engine.background.exit(); // disposal has waited for this
-    }
-  }
-
-  ask(): void {
-    this.#mustAsk = true;
-    this.#wake();
-  }
-
-  fail(error: unknown): void {
-    this.#failure = { error };
-    this.#wake();
-  }
-
-  /** A message for this owner. A grant to one that holds already is a duplicate. */
-  receive(message: InboxMessage): void {
-    const { kind } = message;
-    if (kind === "stolen") this.#onStolen();
-    else if (this.#lease !== null) return;
-    else if (message.kind !== "grant") this.ask();
-    else {
-      this.#grant = { message, received: instant(this.#host.engine.clock) };
-      this.#wake();
-    }
-  }
-
-  /** The grant that was stolen may not be a lease yet: then the caller never sees it. */
-  #onStolen(): void {
-    if (this.#lease !== null) return this.#lease.lose("stolen");
-    this.#grant = null;
-    this.#isStolen = true;
-    this.ask();
-  }
-
-  async #loop(): Promise<ManagedLease | null> {
-    const { keys, budget, signal, onWait } = this.#request;
-    const { inbox, rooms } = this.#host;
-    for (;;) {
-      signal.throwIfAborted();
-      const outcome = this.#grant === null ? await this.#askOnce() : this.#accept();
-      if (outcome.kind === "lease") return outcome.lease;
-      if (outcome.kind === "held") return null;
-      if (outcome.kind === "again") continue;
-      const { answer, asked } = outcome;
-      this.#ticket ||= answer.ticket;
-      onWait({ position: answer.position, waiters: answer.waiters });
-      rooms.of(keys).queue(this, answer, asked);
-      inbox.open();
-      await this.#sleep();
-      budget.answered(); // it starts anew with each ask
-    }
+    return this.#ask.ticket;
   }
 
   /**
-   * Waits in the queue for a grant, or until it is time to ask again. Disposal wakes those who sleep:
-   * a signal that a thousand of them listened to would be slow to listen to.
+   * Resolves with the lease, or with `null` if another owner holds the lock and the caller does not
+   * wait. If the call ends without a lease, it cleans up on the server in the background.
    */
-  async #sleep(): Promise<void> {
-    const { signal, ownSignal } = this.#request;
-    while (this.#grant === null && !this.#mustAsk) {
-      signal.throwIfAborted();
-      if (this.#failure !== null) throw this.#failure.error;
-      const woken = new Promise<void>((resolve) => this.#wake = resolve);
-      await (ownSignal === undefined ? woken : abortable(woken, ownSignal));
-    }
-  }
-
-  /** Sends one ask and waits for its answer, or for a grant that overtakes it. */
-  async #askOnce(): Promise<Outcome> {
-    const { budget, signal } = this.#request;
-    signal.throwIfAborted();
-    this.#mustAsk = this.#isStolen = false;
-    let asked: Asked | void;
+  async run(): Promise<ManagedLease | null> {
+    const { engine: { background }, waiters } = this.#context;
+    waiters.register(this);
+    background.enter(); // disposal waits for the clean-up
+    let lease: ManagedLease | null = null;
     try {
-      asked = await budget.settle(this.#sendOrGrant(), this.#request.ownSignal);
+      return lease = await this.#acquire();
     } catch (error) {
-      await budget.recover(error);
-      return AGAIN;
+      if (error instanceof LockUnavailableError) waiters.failAll(this.keys, error);
+      throw error;
+    } finally {
+      this.#ask.isWanted = false;
+      waiters.dequeue(this);
+      if (lease === null) this.#hold.cleanUp();
+      background.exit();
     }
-    signal.throwIfAborted();
-    if (!asked) return AGAIN;
-    if (this.#isStolen) return AGAIN;
-    // A grant that is always known too late, or an ask that always comes too late, is no answer.
-    const { state } = asked.answer;
-    if (state !== "granted" && state !== "late") {
-      budget.answered();
-      this.#failure = null; // of another call, whose time was up before
-    }
-    return this.#read(asked);
   }
 
-  /** An ask, a grant that comes by message before its answer, or disposal, which wakes. */
-  #sendOrGrant(): Promise<Asked | void> {
+  /** Does what the phase asks for, until the call has a lease or is denied. */
+  async #acquire(): Promise<ManagedLease | null> {
     const { signal } = this.#request;
-    return new Promise((resolve, reject) => {
-      this.#wake = () => {
-        if (this.#grant !== null) resolve();
-        else if (signal.aborted) reject(signal.reason);
-      };
-      this.#send().then(resolve, reject);
+    for (;;) {
+      const { phase } = this.#state;
+      if (phase.kind === "acquired") return phase.lease;
+      if (phase.kind === "denied") return null;
+      signal.throwIfAborted();
+      if (phase.kind === "asking") await this.#askOnce();
+      else if (phase.kind === "queued") await this.#waitInQueue();
+      else if (phase.kind === "granted") this.#accept(phase.message, phase.received);
+      else throw phase.error;
+    }
+  }
+
+  /** Sends one ask and waits for its answer, or for a grant message that overtakes it. */
+  async #askOnce(): Promise<void> {
+    const { budget, signal, callerSignal } = this.#request;
+    this.#state.sendAsk();
+    let result: AskResult | void;
+    try {
+      result = await budget.settle(this.#state.changeOr(this.#send()), callerSignal);
+    } catch (error) {
+      return await budget.recover(error);
+    }
+    signal.throwIfAborted();
+    if (result !== undefined) this.#onAnswer(result);
+  }
+
+  /** Sends one ask, and reports to the clean-up state what becomes of it, however late. */
+  #send(): Promise<AskResult> {
+    const { commands, waiters: { inbox } } = this.#context;
+    const { cleanUpState } = this.#hold;
+    const { epoch } = commands;
+    this.#ask.inbox = inbox.id;
+    this.#ask.isCountable = inbox.isCountable;
+    const isDated = commands.knowsServerTime(this.keys);
+    cleanUpState.onAsk(isDated);
+    return commands.ask(this.#ask).then((result) => {
+      cleanUpState.onAnswer(result, isDated);
+      return result;
+    }, (error) => {
+      cleanUpState.onFailure(error, epoch);
+      throw error;
     });
   }
 
-  #send(): Promise<Asked> {
-    const { commands, inbox, receivers } = this.#host;
-    const { keys, owner, ttlMs, mode, signal } = this.#request;
-    const place = { inbox: inbox.id, isCountable: inbox.isCountable, ticket: this.#ticket };
-    const isWanted = () =>
-      !signal.aborted && this.#lease === null && receivers.get(this.#value) === this;
-    const ask = { keys, owner, ttlMs, mode, ...place };
-    return this.#trace.follow(keys, () => commands.ask(ask, isWanted));
-  }
-
-  #read(asked: Asked): Outcome {
-    const { answer, sent } = asked;
+  #onAnswer(result: AskResult): void {
+    if (!this.#state.takesAnswer) return;
+    const { name, budget } = this.#request;
+    const { answer, sent } = result;
+    // A grant that is known too late, or an ask that came too late, does not end an outage.
+    if (answer.state !== "granted" && answer.state !== "late") budget.answered();
     switch (answer.state) {
       case "granted":
         return this.#open({ sent, ...answer });
       case "queued":
-        return { kind: "queued", answer, asked };
+        return this.#enqueue(answer, result);
       case "held":
-        return { kind: "held" };
+        return this.#state.deny();
       case "late":
-        this.#request.budget.check();
-        return AGAIN; // now the server's clock is known
+        return budget.check(); // asks again: the answer has told the server's time
       case "ended":
-        throw new LockError(
-          "Cannot ask for a lock under an owner that has left",
-          this.#request.name,
-        );
+        throw new LockError("Cannot ask for a lock under an owner that has left", name);
     }
   }
 
+  /** The server has the call in its queue, at the place that its first ticket gave it. */
+  #enqueue(answer: Queued, result: AskResult): void {
+    const { position, waiters } = answer;
+    this.#ask.ticket ||= answer.ticket;
+    this.#listener?.onQueued();
+    const { onWait } = this.#request;
+    onWait?.({ position, waiters });
+    this.#state.enqueue();
+    this.#context.waiters.enqueue(this, answer, result);
+  }
+
+  async #waitInQueue(): Promise<void> {
+    const { budget, callerSignal } = this.#request;
+    const change = this.#state.change();
+    await (callerSignal === undefined ? change : abortable(change, callerSignal));
+    budget.answered(); // the next ask has the whole budget
+  }
+
   /**
-   * Takes a grant that came by message. One that came late, that is half over, or that shall not be
-   * renewed by itself is asked for once more: the server has us as the owner and prolongs the claim.
+   * Makes a lease of a grant that came by message. Asks once more if that grant came late, if less than
+   * half of it is left, or if the lease is not renewed automatically: the server then extends the claim.
    */
-  #accept(): Outcome {
-    const { commands, rooms, engine } = this.#host;
-    const { keys, autoRenew } = this.#request;
-    const { message: { serverMs, claimMs, fencingToken }, received } = this.#grant!;
-    this.#grant = null;
-    this.#trace.granted();
-    // In a cluster the lock may have moved since, to a node with another clock.
-    const mapping = commands.cluster ? null : rooms.get(keys)?.mapping(commands.epoch) ?? null;
+  #accept({ serverMs, claimMs, fencingToken }: GrantMessage, received: Instant): void {
+    const { waiters, engine } = this.#context;
+    this.#state.takeGrant();
+    this.#hold.cleanUpState.onGrant();
+    const mapping = waiters.clockMapping(this.keys);
     const startMs = claimStartMs(mapping, this.#firstSent.nowMs, serverMs, received.nowMs);
     const grant = { sent: mapping?.sent ?? this.#firstSent, startMs, validMs: claimMs };
     const leftMs = grantDeadlineMs({ ...grant, ttlMs: claimMs }) - engine.clock.now();
-    return autoRenew && leftMs > claimMs / 2 ? this.#open({ ...grant, fencingToken }) : AGAIN;
+    if (this.#request.autoRenew && leftMs > claimMs / 2) this.#open({ ...grant, fencingToken });
   }
 
-  #open(grant: Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">): Outcome {
-    const { engine, commands } = this.#host;
-    const { name, keys, owner, ttlMs, autoRenew, budget, onEnd } = this.#request;
-    const { maxHoldMs, outlivesDisposal } = this.#request;
-    // What its owner id was granted before still counts: it must not end with a shorter TTL.
+  /** Makes a lease of a grant. If the grant is known too late for that, the same owner asks again. */
+  #open(grant: GrantedTime): void {
+    const { name, owner, ttlMs, autoRenew, budget, maxHoldMs, outlivesDisposal } = this.#request;
+    // An earlier call may have got a longer TTL for this owner id: it stays.
     const longestMs = outlivesDisposal ? Math.max(ttlMs, grant.validMs) : ttlMs;
     const terms = { ttlMs: longestMs, autoRenew, maxHoldMs, outlivesDisposal };
-    const lease = engine.open(
-      { ...grant, ...terms, name, ownerId: owner.ownerId },
-      {
-        renew: (ttlMs) => commands.renew(keys, owner, ttlMs),
-        release: () => {
-          onEnd?.();
-          return this.#giveBack();
-        },
-      },
-    );
-    if (lease !== null) return { kind: "lease", lease };
-    budget.check();
-    return AGAIN; // known too late: the same owner asks again
+    const { ownerId } = owner;
+    const lease = this.#context.engine.open({ ...grant, ...terms, name, ownerId }, this.#hold);
+    if (lease === null) return budget.check();
+    this.#ask.isWanted = false;
+    this.#state.acquire(lease);
   }
 
-  /** One attempt to release. That the lock is gone may be what a copy of it has found. */
-  async #giveBack(): Promise<ReleaseAnswer> {
-    const { commands } = this.#host;
-    const { epoch } = commands;
-    const { answer } = await this.#leave();
-    if (answer.state !== "gone" || commands.epoch === epoch) return answer;
-    return { state: "unknown", cause: new Error("The connection has changed meanwhile") };
+  /** Implements {@linkcode Waiter}. A grant to a call that has a lease already is a duplicate. */
+  onMessage(message: InboxMessage): void {
+    if (message.kind === "stolen") this.#onStolen();
+    else if (message.kind !== "grant") this.#state.requireAsk();
+    else this.#state.grant(message, instant(this.#context.engine.clock));
   }
 
-  /** One attempt to give back what the server knows of us. */
-  #leave(keeps = false): Promise<Left> {
-    const { receivers, leave } = this.#host;
-    // A grant that comes from now on is handed on, as one to a stranger is.
-    receivers.delete(this.#value);
-    return leave(this.#request.keys, this.#value, this.#trace.tombstoneMs, keeps);
+  /** Without a lease, the caller never sees the grant that was stolen. */
+  #onStolen(): void {
+    const { phase } = this.#state;
+    if (phase.kind === "acquired") phase.lease.lose("stolen");
+    else this.#state.voidGrant();
   }
 
-  /** Leaves in the background, until the server has answered or nothing of us can be left. */
-  #giveUp(): void {
-    const { engine, receivers } = this.#host;
-    receivers.delete(this.#value);
-    if (!this.#trace.isLeft) return;
-    // The owner id may have held the lock before, and counts on it: what we have taken over stays.
-    const keeps = this.#request.mode.kind === "attach" || this.#request.outlivesDisposal;
-    const untilMs = engine.clock.now() + this.#request.ttlMs + TOMBSTONE_MS;
-    engine.background.run(async () => {
-      while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
-        const left = await this.#leave(keeps).catch(() => null);
-        if (left !== null) return;
-        await pause(engine.clock, RETRY_MS, engine.stopped);
-      }
-    });
+  /** Implements {@linkcode Waiter}. */
+  onAskDue(): void {
+    this.#state.requireAsk();
+  }
+
+  /** Implements {@linkcode Waiter}. */
+  onUnavailable(error: unknown): void {
+    this.#state.fail(error);
+  }
+
+  /** Implements {@linkcode Waiter}. The request's signal is aborted by now. */
+  onDisposed(): void {
+    this.#state.wake();
   }
 }

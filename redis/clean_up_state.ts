@@ -1,28 +1,25 @@
 /**
- * What the server may know of one acquire call.
+ * What the server may still know of one call, computed from its asks and their answers.
  *
  * @module
  */
-import { ASK_LIFE_MS, type Asked, type RedisCommands } from "./protocol/commands.ts";
-import type { LockKeys } from "./protocol/keys.ts";
+import { type AskResult, type RedisCommands, TOMBSTONE_MS } from "./protocol/commands.ts";
 import { refusalOf } from "./protocol/replies.ts";
 
-/** How long asks are refused that were sent before the server's clock was known, in ms. */
+/** The same as {@linkcode TOMBSTONE_MS} for asks that the server may execute at any time. */
 const LONG_TOMBSTONE_MS = 30_000;
-/** How long all others are refused: none is executed later than this. */
-export const TOMBSTONE_MS = 2 * ASK_LIFE_MS;
 
-/** Follows the asks of one call: what there is to clean up, and whether copies of them may follow. */
-export class CallTrace {
+/** Whether a call must clean up on the server, and whether copies of its asks may follow. */
+export class CleanUpState {
   readonly #commands: RedisCommands;
-  /** The connection on which it all began. */
+  /** The connection on which the call began. */
   readonly #epoch: number;
-  /** Whether the server may know us: as the owner or in the queue. */
-  #mayHold = false;
-  /** Whether a copy of an ask may be executed later. */
+  /** Whether the server may have the call as the owner or in the queue. */
+  #isKnown = false;
+  /** Whether the server may execute a copy of an ask later. */
   #isUnclean = false;
-  /** Whether such a copy may be executed at any time, for want of the server's clock. */
-  #isTimeless = false;
+  /** Whether it may do so at any time: no deadline was sent, as the server's clock was unknown. */
+  #isUndated = false;
   /** How many asks are without an answer. */
   #unanswered = 0;
 
@@ -31,41 +28,45 @@ export class CallTrace {
     this.#epoch = commands.epoch;
   }
 
-  /** Sends an ask and notes what becomes of it. */
-  follow(keys: LockKeys, send: () => Promise<Asked>): Promise<Asked> {
-    const { epoch } = this.#commands;
-    const isTimeless = !this.#commands.knowsServerTime(keys);
-    this.#isTimeless ||= isTimeless;
+  /** An ask is about to be sent. */
+  onAsk(isDated: boolean): void {
+    if (!isDated) this.#isUndated = true;
     this.#unanswered++;
-    return send().then((asked) => {
-      this.#unanswered--;
-      const { state } = asked.answer;
-      if (state === "granted" || state === "queued") this.#mayHold = true;
-      if (!asked.clean) this.#isUnclean = true;
-      else if (isTimeless) this.#isTimeless = false;
-      return asked;
-    }, (error) => {
-      this.#unanswered--;
-      if (refusalOf(error) === null || epoch !== this.#commands.epoch) this.#isUnclean = true;
-      throw error;
-    });
   }
 
-  /** A message says that the lock is ours. */
-  granted(): void {
-    this.#mayHold = true;
+  /** The server has answered an ask. */
+  onAnswer({ answer: { state }, isClean }: AskResult, isDated: boolean): void {
+    this.#unanswered--;
+    if (state === "granted" || state === "queued") this.#isKnown = true;
+    if (!isClean) this.#isUnclean = true;
+    else if (!isDated) this.#isUndated = false;
+  }
+
+  /**
+   * An ask has failed. Only a refusal by the server proves that it was not executed.
+   *
+   * @param epoch The connection on which the ask was sent.
+   */
+  onFailure(error: unknown, epoch: number): void {
+    this.#unanswered--;
+    if (refusalOf(error) === null || epoch !== this.#commands.epoch) this.#isUnclean = true;
+  }
+
+  /** A message says that the lock was granted. */
+  onGrant(): void {
+    this.#isKnown = true;
   }
 
   /** Whether anything of the call may be on the server, or come there. */
-  get isLeft(): boolean {
-    return this.#mayHold || this.#isUnclean || this.#unanswered > 0;
+  get isNeeded(): boolean {
+    return this.#isKnown || this.#isUnclean || this.#unanswered > 0;
   }
 
-  /** How long in ms a leave must keep asks of this call from being executed; 0 if none can be. */
+  /** How long in ms a leave must reject asks of this call; 0 if no ask can follow. */
   get tombstoneMs(): number {
     const isClean = !this.#isUnclean && this.#unanswered === 0 &&
       this.#commands.epoch === this.#epoch;
     if (isClean) return 0;
-    return this.#isTimeless ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
+    return this.#isUndated ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
   }
 }

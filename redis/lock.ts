@@ -4,7 +4,6 @@
  * @module
  */
 import { capabilitiesOf } from "../core/capabilities.ts";
-import { SharedTimer } from "../core/shared_timer.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AcquireOptions,
@@ -15,33 +14,29 @@ import type {
   LockSnapshot,
   RequestMethod,
 } from "../core/distributed_lock.ts";
+import { LockSetupError } from "../core/errors.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
-import { OutageBudget } from "../core/outage_budget.ts";
 import { Lifetime } from "../core/lifetime.ts";
+import { OutageBudget } from "../core/outage_budget.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
+import { SharedTimer } from "../core/shared_timer.ts";
 import { checkAttachableOptions, checkName, checkOwnerId } from "../core/validate.ts";
 import { Acquisition } from "./acquisition.ts";
-import type { AcquisitionHost, Receiver } from "./acquisition_request.ts";
 import type { RedisClient } from "./client.ts";
-import { ASK_LIFE_MS, type AskMode, MAX_CLAIM_MS, RedisCommands } from "./protocol/commands.ts";
-import { Inbox } from "./waiting/inbox.ts";
-import { type LockKeys, lockKeys } from "./protocol/keys.ts";
+import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
-import { OwnedLeases } from "./owned_leases.ts";
+import { type AskMode, RedisCommands } from "./protocol/commands.ts";
+import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
-import {
-  classifyFailure,
-  type InboxMessage,
-  type Left,
-  type QueryAnswer,
-} from "./protocol/replies.ts";
+import { classifyFailure, type QueryAnswer } from "./protocol/replies.ts";
+import { SharedAcquisitions } from "./shared_acquisitions.ts";
 import { snapshotOf } from "./snapshot.ts";
-import { WaitingRooms } from "./waiting/waiting_room.ts";
+import { Waiters } from "./waiting/waiters.ts";
 import { Warnings } from "./warnings.ts";
 
-/** What closing a connection may take in ms when releasing has used up the time of disposal. */
+/** How long in ms closing connections may take when releasing has used up the time of disposal. */
 const CLOSE_MS = 100;
 
 /**
@@ -85,20 +80,13 @@ export class RedisLock implements AttachableLock {
   });
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
   readonly request: RequestMethod = requestOn(this, (name, options) => this.#steal(name, options));
-  readonly #client: RedisClient;
   readonly #options: ReturnType<typeof readOptions>;
-  /** Arming a timer of the runtime for each deadline would cost a sixth of an uncontended cycle. */
-  readonly #timer = new SharedTimer(SYSTEM_CLOCK);
-  readonly #engine = new LeaseEngine(this.#timer);
-  readonly #commands: RedisCommands;
   readonly #lifetime: Lifetime;
-  readonly #owned = new OwnedLeases();
-  readonly #receivers = new Map<string, Receiver>();
-  readonly #rooms: WaitingRooms;
-  readonly #inbox: Inbox;
-  readonly #host: AcquisitionHost;
-  readonly #warnings: Warnings;
-  /** The keys of the last lock that was asked for: most who ask again ask for the same. */
+  /** Shared, as arming a timer of the runtime per deadline costs a sixth of an uncontended cycle. */
+  readonly #timer = new SharedTimer(SYSTEM_CLOCK);
+  readonly #context: CallContext;
+  readonly #shared: SharedAcquisitions;
+  /** The keys of the last lock. Most calls ask for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
   /**
@@ -107,41 +95,32 @@ export class RedisLock implements AttachableLock {
    * @param client The user's own Redis client in an adapter: `nodeRedis()`, `ioredis()`,
    * `denoRedis()`, or any other {@linkcode RedisClient}.
    * @param options TTL, keys, label and time limits.
+   * @throws {LockSetupError} If the client is not in an adapter.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
   constructor(client: RedisClient, options: RedisLockOptions = {}) {
     if (typeof client?.send !== "function") {
-      throw new TypeError("Cannot use the Redis client as it is: wrap it, as in nodeRedis(client)");
+      throw new LockSetupError(
+        "Cannot use the Redis client as it is: wrap it, as in nodeRedis(client)",
+      );
     }
     this.#options = readOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#client = client;
-    const { clock } = this.#engine;
-    const { commandTimeoutMs, ttlMs } = this.#options;
-    this.#commands = new RedisCommands(client, clock, commandTimeoutMs);
-    this.#warnings = new Warnings(this.#commands, this.#options.onWarning);
-    this.#inbox = new Inbox(client, clock, {
-      onMessage: (message) => this.#receive(message),
-      onChange: () => this.#rooms.askAll(),
-      onWarning: (message) => this.#warnings.say(message),
-    });
-    const claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
-    this.#rooms = new WaitingRooms(clock, () => ({ listens: this.#inbox.listens, claimMs }));
-    this.#host = {
-      engine: this.#engine,
-      commands: this.#commands,
-      inbox: this.#inbox,
-      rooms: this.#rooms,
-      receivers: this.#receivers,
-      leave: (...args) => this.#leave(...args),
-    };
+    const { commandTimeoutMs, handoff, ttlMs, onWarning } = this.#options;
+    const clock = this.#timer;
+    const engine = new LeaseEngine(clock);
+    const warnings = new Warnings(onWarning);
+    const commands = new RedisCommands(client, { clock, commandTimeoutMs, handoff, warnings });
+    const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
+    this.#context = { engine, commands, waiters };
+    this.#shared = new SharedAcquisitions(this.#context);
   }
 
   /** Waits for the lock. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     // A wait ends with a lease or rejects.
-    return this.#take(name, options, { kind: "wait" }) as Promise<Lease>;
+    return this.#acquire(name, options, { kind: "wait" }) as Promise<Lease>;
   }
 
   /** Takes the lock if it is free. See {@linkcode AttachableLock.tryAcquire}. */
@@ -149,7 +128,7 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: Omit<AttachableAcquireOptions, "onWait"> = {},
   ): Promise<Lease | null> {
-    return this.#take(name, options, { kind: "try" });
+    return this.#acquire(name, options, { kind: "try" });
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
@@ -159,7 +138,7 @@ export class RedisLock implements AttachableLock {
     options: Omit<AttachableAcquireOptions, "onWait" | "ownerId"> = {},
   ): Promise<Lease | null> {
     checkOwnerId(ownerId);
-    return await this.#take(name, { ...options, ownerId }, { kind: "attach" });
+    return await this.#acquire(name, { ...options, ownerId }, { kind: "attach" });
   }
 
   /** Tells who holds the lock. See {@linkcode AttachableLock.query}. */
@@ -170,16 +149,18 @@ export class RedisLock implements AttachableLock {
 
   /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#lifetime.end(async () => {
-      for (const call of this.#receivers.values()) call.fail(this.#lifetime.ended.reason);
-      const { clock } = this.#engine;
-      const endMs = clock.now() + this.#lifetime.disposeTimeoutMs;
-      await this.#engine.close(this.#lifetime.disposeTimeoutMs);
-      // After leaving: who has left is not told any more.
-      const closed = Promise.allSettled([this.#inbox.close(), this.#client.close?.()]);
-      await settledWithin(clock, closed, Math.max(endMs - clock.now(), CLOSE_MS));
-      this.#timer.close();
-    });
+    return this.#lifetime.end(() => this.#close(this.#lifetime.disposeTimeoutMs));
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    const { engine, commands, waiters } = this.#context;
+    const endMs = this.#timer.now() + timeoutMs;
+    waiters.disposeAll();
+    await engine.close(timeoutMs);
+    // The inbox closes after all calls have left: until then the server counts its listener.
+    const closed = Promise.allSettled([waiters.close(), commands.close()]);
+    await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
+    this.#timer.close();
   }
 
   #check(name: string, options: AttachableAcquireOptions): LockKeys {
@@ -196,38 +177,35 @@ export class RedisLock implements AttachableLock {
     return this.#lastKeys.keys;
   }
 
-  async #take(
+  async #acquire(
     name: string,
     options: AttachableAcquireOptions,
     mode: AskMode,
   ): Promise<ManagedLease | null> {
     const keys = this.#check(name, options);
     options.signal?.throwIfAborted();
-    const signal = this.#lifetime.waitSignal(options.signal);
-    const isOwned = options.ownerId !== undefined;
-    const ownerId = options.ownerId ?? makeOwnerId(this.#lifetime.label);
-    const start = (events?: { onWait(): void; onEnd(): void }) => {
-      const call = new Acquisition(this.#host, {
-        name,
-        keys,
-        owner: makeOwner(ownerId, !isOwned),
-        ttlMs: options.ttlMs ?? this.#options.ttlMs,
-        mode,
-        autoRenew: options.autoRenew ?? true,
-        maxHoldMs: options.maxHoldMs,
-        outlivesDisposal: options.outlivesDisposal ?? false,
-        budget: this.#budget(name, signal),
-        signal,
-        ownSignal: options.signal,
-        onWait: (info) => (events?.onWait(), options.onWait?.(info)),
-        onEnd: events?.onEnd,
-      }).run();
-      this.#warnings.checkMemoryAfter(call);
-      return call;
+    const { ownerId, signal: callerSignal, maxHoldMs, onWait } = options;
+    const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
+    const isCallerMade = ownerId !== undefined;
+    const owner = makeOwner(ownerId ?? makeOwnerId(this.#lifetime.label), !isCallerMade);
+    const signal = this.#lifetime.waitSignal(callerSignal);
+    const budget = this.#budget(name, signal);
+    const request = {
+      name,
+      keys,
+      owner,
+      mode,
+      ttlMs,
+      autoRenew,
+      maxHoldMs,
+      outlivesDisposal,
+      budget,
+      signal,
+      callerSignal,
+      onWait,
     };
-    if (!isOwned) return await start();
-    const wait = mode.kind === "wait";
-    return await this.#owned.join({ name, ownerId, wait, signal, start });
+    if (isCallerMade) return await this.#shared.join(request);
+    return await new Acquisition(this.#context, request).run();
   }
 
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
@@ -235,17 +213,18 @@ export class RedisLock implements AttachableLock {
       this.#check(name, options);
       const { value } = await this.#read(name);
       const mode: AskMode = value === null ? { kind: "try" } : { kind: "steal", victim: value };
-      const lease = await this.#take(name, options, mode);
-      if (lease !== null) return lease; // else the holder changed meanwhile
+      const lease = await this.#acquire(name, options, mode);
+      if (lease !== null) return lease; // otherwise the holder has changed
     }
   }
 
   async #read(name: string): Promise<QueryAnswer> {
+    const { commands } = this.#context;
     const keys = this.#keys(name);
     const budget = this.#budget(name, this.#lifetime.ended);
     for (;;) {
       try {
-        return await budget.settle(this.#commands.query(keys), this.#lifetime.ended);
+        return await budget.settle(commands.query(keys), this.#lifetime.ended);
       } catch (error) {
         await budget.recover(error);
       }
@@ -254,36 +233,12 @@ export class RedisLock implements AttachableLock {
 
   #budget(lockName: string, signal: AbortSignal): OutageBudget {
     return new OutageBudget({
-      clock: this.#engine.clock,
+      clock: this.#timer,
       service: "Redis",
       lockName,
       unavailableAfterMs: this.#options.unavailableAfterMs,
       signal,
       classify: classifyFailure,
-    });
-  }
-
-  /** Gives the lock back or leaves the queue. */
-  async #leave(
-    keys: LockKeys,
-    value: string,
-    tombstoneMs: number,
-    keeps = false,
-  ): Promise<Left> {
-    const { handoff } = this.#options;
-    const left = await this.#commands.leave(keys, value, tombstoneMs, handoff, keeps);
-    if (!left.told) this.#warnings.untold();
-    return left;
-  }
-
-  #receive(message: InboxMessage): void {
-    const receiver = this.#receivers.get(message.value);
-    if (receiver !== undefined) return receiver.receive(message);
-    if (message.kind !== "grant") return;
-    // Granted to one that has gone: hand it on.
-    const { lockKey, value } = message;
-    this.#engine.background.run(async () => {
-      await this.#leave(lockKeys("", lockKey), value, 2 * ASK_LIFE_MS);
     });
   }
 }

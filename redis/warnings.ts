@@ -1,46 +1,23 @@
 /**
- * What the user is told once.
+ * Warnings: what the user should know and no call can report. Knows only where they go.
  *
  * @module
  */
-import type { RedisCommands } from "./protocol/commands.ts";
-import { evictionWarning } from "./preflight.ts";
 
-/** The warnings of one instance. */
+/** The warnings of one instance. Each text is passed on once. */
 export class Warnings {
-  readonly #commands: RedisCommands;
   readonly #onWarning: (message: string) => void;
-  readonly #said = new Set<string>();
-  #isMemoryChecked = false;
+  readonly #given = new Set<string>();
 
-  constructor(commands: RedisCommands, onWarning: (message: string) => void) {
-    this.#commands = commands;
+  /** @param onWarning The user's option: gets the warnings. */
+  constructor(onWarning: (message: string) => void) {
     this.#onWarning = onWarning;
   }
 
-  /** Says something, unless it was said before. */
-  say(message: string): void {
-    if (this.#said.has(message)) return;
-    this.#said.add(message);
+  /** Passes a warning on, unless the same one was given before. */
+  warn(message: string): void {
+    if (this.#given.has(message)) return;
+    this.#given.add(message);
     this.#onWarning(message);
-  }
-
-  /** Whoever got the lock by a release could not be told. */
-  untold(): void {
-    this.say('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
-  }
-
-  /** Looks once, behind the first call that the server answers, whether it may evict locks. */
-  checkMemoryAfter(call: Promise<unknown>): void {
-    if (!this.#isMemoryChecked) call.then(() => this.#checkMemory(), () => {});
-  }
-
-  #checkMemory(): void {
-    if (this.#isMemoryChecked) return;
-    this.#isMemoryChecked = true;
-    this.#commands.memoryInfo().then((info) => {
-      const warning = evictionWarning(info);
-      if (warning !== null) this.say(warning);
-    }).catch(() => {}); // INFO may be forbidden; a warning is not worth an error
   }
 }

@@ -1,13 +1,14 @@
 /**
- * The scripts as typed commands on one client.
+ * The scripts as typed commands on one client, and the warnings that their replies give rise to.
  *
  * @module
  */
-import { promiseTry } from "../../core/promise_try.ts";
 import { type Clock, type Instant, instant } from "../../core/clock.ts";
-import type { RenewAnswer } from "../../core/grant.ts";
+import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import type { RedisClient } from "../client.ts";
+import type { Warnings } from "../warnings.ts";
+import { evictionWarning } from "./eviction.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
 import { ServerClocks } from "./server_clocks.ts";
@@ -18,54 +19,68 @@ import {
   decodeQuery,
   decodeRenew,
   isNoScript,
-  type Left,
   type QueryAnswer,
 } from "./replies.ts";
 
-/** How long in ms an ask may be executed after it was sent. Older copies do nothing. */
+/** How long in ms an ask may be executed after it was sent. Older copies of it do nothing. */
 export const ASK_LIFE_MS = 1_000;
-/** Longest claim in ms: what a waiter is granted before it has confirmed that it is there. */
+/** How long in ms a leave rejects earlier asks: the server executes none of them later than this. */
+export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
+/** Longest claim in ms: what a waiter is granted until it has confirmed the grant. */
 export const MAX_CLAIM_MS = 3_000;
 
-/** How an ask wants the lock. */
+/** How a call wants the lock. */
 export type AskMode =
   | { readonly kind: "wait" | "try" | "attach" }
   | { readonly kind: "steal"; readonly victim: string };
 
-/** A request for a lock. */
+/** What a call asks for. One object serves all asks of the call, which updates it. */
 export interface Ask {
   readonly keys: LockKeys;
   readonly owner: Owner;
   readonly ttlMs: number;
   readonly mode: AskMode;
-  /** Where a grant shall be told. */
-  readonly inbox: string;
-  /** Whether `PUBSUB NUMSUB` tells there whether the inbox listens. */
-  readonly isCountable: boolean;
-  /** The ticket of an earlier answer, 0 before any. */
-  readonly ticket: number;
+  /** Aborts when the call ends: the caller's signal, and disposal. */
+  readonly signal: AbortSignal;
+  /** Id of the inbox that gets the grant message. */
+  inbox: string;
+  /** Whether `PUBSUB NUMSUB` counts the listener of that inbox. */
+  isCountable: boolean;
+  /** The ticket of the first answer; 0 before any. */
+  ticket: number;
+  /** Whether the call still wants the lock. Without this, no ask is sent a second time. */
+  isWanted: boolean;
 }
 
-/** An answer, when its request was sent, and over which connection. */
-export interface Asked {
+/** The answer to an ask, when the ask was sent, and on which connection. */
+export interface AskResult {
   readonly answer: AskAnswer;
   readonly sent: Instant;
   readonly epoch: number;
-  /** Whether the request was surely executed once: the connection is still the same. */
-  readonly clean: boolean;
+  /** Whether the ask was executed exactly once: the connection is still the same. */
+  readonly isClean: boolean;
+}
+
+/** Options of {@linkcode RedisCommands}. */
+export interface RedisCommandsOptions {
+  readonly clock: Clock;
+  /** How long in ms a command may be without a reply before a client with `reset` is reset. */
+  readonly commandTimeoutMs: number;
+  /** Whether a release makes the next waiter the owner; otherwise it notifies it to race. */
+  readonly handoff: boolean;
+  readonly warnings: Warnings;
 }
 
 /** Sends scripts and learns the server's clock. Each call is one command (two on NOSCRIPT). */
 export class RedisCommands {
   readonly #client: RedisClient;
-  readonly #clock: Clock;
-  readonly #commandTimeoutMs: number;
+  readonly #options: RedisCommandsOptions;
   readonly #clocks: ServerClocks;
+  #isMemoryChecked = false;
 
-  constructor(client: RedisClient, clock: Clock, commandTimeoutMs: number) {
+  constructor(client: RedisClient, options: RedisCommandsOptions) {
     this.#client = client;
-    this.#clock = clock;
-    this.#commandTimeoutMs = commandTimeoutMs;
+    this.#options = options;
     this.#clocks = new ServerClocks(client.cluster);
   }
 
@@ -84,81 +99,102 @@ export class RedisCommands {
     return this.#clocks.offsetMs(lock) !== null;
   }
 
-  /** Asks for the lock. `isWanted` tells whether the caller still wants it if it must be sent again. */
-  async ask(ask: Ask, isWanted: () => boolean): Promise<Asked> {
+  /** Asks for the lock. The first answer of a server also starts a check of its memory settings. */
+  async ask(ask: Ask): Promise<AskResult> {
+    const { clock } = this.#options;
     const { keys, owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
-    const sent = instant(this.#clock);
+    const sent = instant(clock);
     const { epoch } = this.#client;
     const offsetMs = this.#clocks.offsetMs(keys.lock);
     const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
     const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
     const claimMs = String(Math.min(ttlMs, MAX_CLAIM_MS));
     const reply = mode.kind === "steal"
-      ? await this.#run(STEAL, keys, [...args, mode.victim], isWanted)
+      ? await this.#run(STEAL, keys, [...args, mode.victim], ask)
       : await this.#run(
         ASK,
         keys,
         [...args, mode.kind, claimMs, inbox, isCountable ? "1" : "0", String(ticket)],
-        isWanted,
+        ask,
       );
     const answer = decodeAsk(reply);
-    this.#clocks.learn(keys.lock, answer.serverMs - this.#clock.now());
-    return { answer, sent, epoch, clean: epoch === this.#client.epoch };
+    this.#clocks.learn(keys.lock, answer.serverMs - clock.now());
+    if (!this.#isMemoryChecked) this.#checkMemory();
+    return { answer, sent, epoch, isClean: epoch === this.#client.epoch };
   }
 
-  /** Prolongs the lock if the owner still has it, and confirms a claim. */
+  /** Extends the lock if the owner still has it, and confirms a claim. */
   async renew(keys: LockKeys, owner: Owner, ttlMs: number): Promise<RenewAnswer> {
     return decodeRenew(await this.#run(RENEW, keys, [ownerValue(owner), String(ttlMs)]));
   }
 
   /**
-   * Gives the lock back, or leaves the queue.
+   * Gives the lock back, or leaves the queue. Warns once if the next waiter could not be notified.
    *
    * @param value The whole owner value.
-   * @param tombstoneMs How long asks of this value are refused from now on, 0 for not at all.
-   * @param handoff Whether the next waiter becomes the owner, or is told to race.
-   * @param keeps Whether a lock that is ours stays as it is.
+   * @param tombstoneMs How long asks of this value are rejected from now on; 0 for not at all.
+   * @param keepsLock Whether a lock that this value holds stays held.
    */
   async leave(
     keys: LockKeys,
     value: string,
     tombstoneMs: number,
-    handoff: boolean,
-    keeps: boolean,
-  ): Promise<Left> {
-    const args = [value, String(tombstoneMs), handoff ? "1" : "0", keeps ? "1" : "0"];
-    return decodeLeave(await this.#run(LEAVE, keys, args));
+    keepsLock: boolean,
+  ): Promise<ReleaseAnswer> {
+    const { handoff, warnings } = this.#options;
+    const args = [value, String(tombstoneMs), handoff ? "1" : "0", keepsLock ? "1" : "0"];
+    const { answer, told } = decodeLeave(await this.#run(LEAVE, keys, args));
+    if (!told) {
+      warnings.warn('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
+    }
+    return answer;
   }
 
-  /** Tells who holds the lock and who waits. */
+  /** Reads the holder and the waiters. */
   async query(keys: LockKeys): Promise<QueryAnswer> {
     return decodeQuery(await this.#run(QUERY, keys, []));
   }
 
-  /** What the server says of its memory. */
-  async memoryInfo(): Promise<string> {
-    return String(await this.#send("INFO", ["memory"], ""));
+  /** Ends the connections that the client's adapter opened. */
+  async close(): Promise<void> {
+    await this.#client.close?.();
   }
 
-  #run(
+  /** Warns if the server may evict lock keys. */
+  async #checkMemory(): Promise<void> {
+    this.#isMemoryChecked = true;
+    try {
+      const info = await this.#send("INFO", ["memory"], "");
+      const warning = evictionWarning(String(info));
+      if (warning !== null) this.#options.warnings.warn(warning);
+    } catch {
+      // The user may lack the right to INFO: a warning is not worth an error.
+    }
+  }
+
+  /** Runs a script; sends its source if the server does not know it, and the call still wants it. */
+  async #run(
     script: Script,
     { lock, waiting, details, fence }: LockKeys,
     args: string[],
-    isWanted?: () => boolean,
+    ask?: Ask,
   ): Promise<unknown> {
     const all = [script.sha1, "4", lock, waiting, details, fence, ...args];
-    return this.#send("EVALSHA", all, lock).catch((error) => {
-      if (!isNoScript(error) || isWanted?.() === false) throw error;
-      return this.#send("EVAL", all.with(0, script.source), lock);
-    });
+    try {
+      return await this.#send("EVALSHA", all, lock);
+    } catch (error) {
+      const isWanted = ask === undefined || (ask.isWanted && !ask.signal.aborted);
+      if (!isNoScript(error) || !isWanted) throw error;
+      return await this.#send("EVAL", all.with(0, script.source), lock);
+    }
   }
 
-  /** Sends a command; a client that would wait for ever for its reply is told to drop the connection. */
+  /** Sends a command. If no reply comes, a client that would wait forever drops its connection. */
   #send(command: string, args: string[], key: string): Promise<unknown> {
-    const client = this.#client;
-    const reply = promiseTry(() => client.send(command, args, key));
-    if (client.reset === undefined) return reply;
-    const cancel = this.#clock.schedule(() => client.reset?.(), this.#commandTimeoutMs);
+    const reply = this.#client.send(command, args, key);
+    if (this.#client.reset === undefined) return reply;
+    const { clock, commandTimeoutMs } = this.#options;
+    const cancel = clock.schedule(() => this.#client.reset?.(), commandTimeoutMs);
     return reply.finally(cancel);
   }
 }

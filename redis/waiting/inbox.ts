@@ -1,42 +1,46 @@
 /**
- * Where grants are told: one channel per instance, opened on first contention.
+ * The inbox: the channel on which one instance receives messages. It opens on first contention.
  *
  * @module
  */
 import { type Clock, pause } from "../../core/clock.ts";
 import type { RedisClient } from "../client.ts";
 import { decodeMessage, type InboxMessage, refusalOf } from "../protocol/replies.ts";
+import type { Warnings } from "../warnings.ts";
 
-/** How long to wait in ms before a subscription is tried again. */
+/** How long to wait in ms before a failed subscription is tried again. */
 const RETRY_MS = 500;
 
-/** What the inbox tells. */
-export interface InboxEvents {
-  onMessage(message: InboxMessage): void;
-  /** Messages may have been lost, or the inbox has changed: everybody must ask again. */
-  onChange(): void;
-  onWarning(message: string): void;
+/** Gets the events of an inbox. */
+export interface InboxListener {
+  /** A message has come. */
+  onInboxMessage(message: InboxMessage): void;
+  /** The inbox has opened, or messages may have been lost: every waiter must ask again. */
+  onInboxChange(): void;
 }
 
 /** The inbox of one instance. */
 export class Inbox {
   readonly #client: RedisClient;
   readonly #clock: Clock;
-  readonly #events: InboxEvents;
+  readonly #warnings: Warnings;
+  readonly #listener: InboxListener;
   readonly #uuid = crypto.randomUUID();
   readonly #closed = new AbortController();
   #opening: Promise<void> | null = null;
   #subscription: AsyncDisposable | null = null;
+  /** Whether the client cannot subscribe, or may not. */
   #isMute: boolean;
 
-  constructor(client: RedisClient, clock: Clock, events: InboxEvents) {
+  constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
     this.#client = client;
     this.#clock = clock;
-    this.#events = events;
+    this.#warnings = warnings;
+    this.#listener = listener;
     this.#isMute = client.subscribe === undefined;
   }
 
-  /** Its name for the scripts; one that begins with `-` gets no messages. */
+  /** Its id for the scripts. They publish nothing to an id that begins with `-`. */
   get id(): string {
     return this.#isMute ? `-${this.#uuid}` : this.#uuid;
   }
@@ -47,14 +51,14 @@ export class Inbox {
   }
 
   /**
-   * Whether the server of a lock can count who listens. In a cluster each node knows only those who
-   * subscribed there, while messages come from all nodes.
+   * Whether the server of a lock can count the listener. In a cluster each node counts only its own
+   * subscribers, while messages come from all nodes.
    */
   get isCountable(): boolean {
     return this.listens && !this.#client.cluster;
   }
 
-  /** Opens the inbox if it is not open, in the background. */
+  /** Opens the inbox in the background, unless it is open. */
   open(): void {
     if (!this.#isMute) this.#opening ??= this.#open();
   }
@@ -73,9 +77,9 @@ export class Inbox {
         this.#subscription = await this.#client.subscribe!(
           `holdfast:inbox:${this.#uuid}`,
           (text) => this.#receive(text),
-          () => this.#events.onChange(),
+          () => this.#listener.onInboxChange(),
         );
-        this.#events.onChange();
+        this.#listener.onInboxChange();
         return;
       } catch (error) {
         if (refusalOf(error)?.passing === false) return this.#mute(error);
@@ -86,15 +90,15 @@ export class Inbox {
 
   #mute(error: unknown): void {
     this.#isMute = true;
-    this.#events.onWarning(
+    this.#warnings.warn(
       `Redis refuses the subscription to "holdfast:inbox:*", so waiters poll: ` +
         (error instanceof Error ? error.message : String(error)),
     );
-    this.#events.onChange();
+    this.#listener.onInboxChange();
   }
 
   #receive(text: string): void {
     const message = decodeMessage(text);
-    if (message !== null) this.#events.onMessage(message);
+    if (message !== null) this.#listener.onInboxMessage(message);
   }
 }

@@ -1,39 +1,33 @@
 /**
- * Those who wait for one lock in this instance. The foremost asks, for all of them.
+ * The queued waiters of one lock in one instance. Only the foremost asks the server, for all of them.
  *
  * @module
  */
 import type { Clock } from "../../core/clock.ts";
-import type { Asked } from "../protocol/commands.ts";
-import type { LockKeys } from "../protocol/keys.ts";
+import type { AskResult } from "../protocol/commands.ts";
 import type { Queued } from "../protocol/replies.ts";
-import { type ClockMapping, nextAskMs, type WaitMode } from "./schedule.ts";
-
-/** One who waits. */
-export interface Waiter {
-  /** The place in line that the server gave it first. */
-  readonly ticket: number;
-  /** It shall ask again. */
-  ask(): void;
-  /** Its wait cannot go on. */
-  fail(error: unknown): void;
-}
+import { BEHIND, HEAD, nextAskDelayMs, type Place } from "./ask_delay.ts";
+import type { ClockMapping } from "./claim_start.ts";
+import type { Inbox } from "./inbox.ts";
+import type { Waiter } from "./waiter.ts";
 
 /** The local waiters of one lock, on one timer. */
 export class WaitingRoom {
   readonly #clock: Clock;
-  readonly #mode: () => WaitMode;
+  readonly #inbox: Inbox;
+  readonly #claimMs: number;
   readonly #waiters = new Set<Waiter>();
   #cancelTimer: (() => void) | null = null;
   #dueMs = Infinity;
-  /** How often in a row the server knew fewer of us than there are. */
+  /** How often in a row the server knew fewer waiters than there are here. */
   #shortfalls = 0;
   /** The last answered ask and its connection. */
   #mapping: ClockMapping & { readonly epoch: number } | null = null;
 
-  constructor(clock: Clock, mode: () => WaitMode) {
+  constructor(clock: Clock, inbox: Inbox, claimMs: number) {
     this.#clock = clock;
-    this.#mode = mode;
+    this.#inbox = inbox;
+    this.#claimMs = claimMs;
   }
 
   get isEmpty(): boolean {
@@ -41,51 +35,54 @@ export class WaitingRoom {
   }
 
   /** What is known of the server's clock, if the connection is still the same. */
-  mapping(epoch: number): ClockMapping | null {
+  clockMapping(epoch: number): ClockMapping | null {
     return this.#mapping?.epoch === epoch ? this.#mapping : null;
   }
 
-  /** A waiter was told its place. */
-  queue(waiter: Waiter, answer: Queued, { sent, epoch }: Asked): void {
+  /** The server has answered that the waiter is in its queue: for the first time, or still. */
+  enqueue(waiter: Waiter, answer: Queued, { sent, epoch }: AskResult): void {
     this.#mapping = { sent, serverMs: answer.serverMs, epoch };
     this.#waiters.add(waiter);
-    const foremost = this.#foremost();
-    if (waiter !== foremost) {
-      this.#arm(nextAskMs({ ...answer, position: Infinity }, this.#mode(), Math.random()));
+    if (waiter !== this.#foremost()) {
+      this.#askIn({ ...answer, position: BEHIND.position });
       return;
     }
     this.#disarm();
-    this.#arm(nextAskMs(answer, this.#mode(), Math.random()));
+    this.#askIn(answer);
     const isShort = answer.known >= 0 && answer.known < this.#waiters.size;
     this.#shortfalls = isShort ? this.#shortfalls + 1 : 0;
-    // Once may be a grant whose message is under way.
+    // A single shortfall may be a grant whose message is under way.
     if (this.#shortfalls >= 2) this.askAll();
   }
 
-  /** A waiter has gone, with a grant or without. */
-  leave(waiter: Waiter): void {
+  /** A waiter waits no more, with a grant or without. */
+  dequeue(waiter: Waiter): void {
     if (!this.#waiters.delete(waiter)) return;
     if (this.isEmpty) return this.#disarm();
-    // The next one may be the first in line now.
-    const head = { position: 1, leftMs: -1, holderIsOurs: true };
-    this.#arm(nextAskMs(head, this.#mode(), Math.random()));
+    // The next waiter may be the first in line now.
+    this.#askIn(HEAD);
   }
 
-  /** Everybody asks again, in order: messages, or the queue itself, may have been lost. */
+  /** Makes every waiter ask again, in order: messages or the server's queue may be lost. */
   askAll(): void {
     this.#shortfalls = 0;
     const inOrder = [...this.#waiters].sort((a, b) => a.ticket - b.ticket);
-    for (const waiter of inOrder) waiter.ask();
+    for (const waiter of inOrder) waiter.onAskDue();
   }
 
-  /** The server is out of reach: that concerns all. */
+  /** Redis is unavailable, which concerns every waiter. */
   failAll(error: unknown): void {
-    for (const waiter of [...this.#waiters]) waiter.fail(error);
+    for (const waiter of [...this.#waiters]) waiter.onUnavailable(error);
   }
 
-  /** They came in the order of their tickets, but for rare cases in which any of them will do. */
+  /** The waiter that came first: nearly always the lowest ticket. If not, any other is as good. */
   #foremost(): Waiter | undefined {
     return this.#waiters.values().next().value;
+  }
+
+  #askIn(place: Place, random: number = Math.random()): void {
+    const mode = { listens: this.#inbox.listens, claimMs: this.#claimMs };
+    this.#arm(nextAskDelayMs(place, mode, random));
   }
 
   #arm(delayMs: number): void {
@@ -104,47 +101,8 @@ export class WaitingRoom {
 
   #fire(): void {
     this.#disarm();
-    this.#foremost()?.ask();
-    // If that one gives up without an answer, the next one's turn comes.
-    this.#arm(nextAskMs({ position: Infinity, leftMs: -1, holderIsOurs: true }, this.#mode(), 1));
-  }
-}
-
-/** The waiting rooms of one instance. A lock for which nobody waits has none. */
-export class WaitingRooms {
-  readonly #rooms = new Map<string, WaitingRoom>();
-  readonly #clock: Clock;
-  readonly #mode: () => WaitMode;
-
-  constructor(clock: Clock, mode: () => WaitMode) {
-    this.#clock = clock;
-    this.#mode = mode;
-  }
-
-  /** The room of a lock, if anybody waits for it. */
-  get({ lock }: LockKeys): WaitingRoom | undefined {
-    return this.#rooms.get(lock);
-  }
-
-  /** The room of a lock. */
-  of(keys: LockKeys): WaitingRoom {
-    let room = this.get(keys);
-    if (room === undefined) {
-      room = new WaitingRoom(this.#clock, this.#mode);
-      this.#rooms.set(keys.lock, room);
-    }
-    return room;
-  }
-
-  /** A waiter goes; the last one closes the room. */
-  leave(keys: LockKeys, waiter: Waiter): void {
-    const room = this.get(keys);
-    room?.leave(waiter);
-    if (room?.isEmpty) this.#rooms.delete(keys.lock);
-  }
-
-  /** Everybody asks again. */
-  askAll(): void {
-    for (const room of this.#rooms.values()) room.askAll();
+    this.#foremost()?.onAskDue();
+    // If that waiter gives up without an answer, the next one asks.
+    this.#askIn(BEHIND, 1);
   }
 }

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { LeaseLostError, LockUnavailableError } from "../../mod.ts";
+import { LeaseLostError, LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { aborted, within } from "../../testing/conformance/wait.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
@@ -33,7 +33,7 @@ Deno.test("RedisLock takes two commands and two round trips for acquire and rele
   await using redis = await open();
   const { proxy, lock } = await redis.proxied();
   await (await lock.acquire("n")).release();
-  await waitUntil("the preflight is over", async () => await calls(redis.server, "info") >= 1);
+  await waitUntil("the memory check is over", async () => await calls(redis.server, "info") >= 1);
   await pause(20);
   await redis.server.command("CONFIG", "RESETSTAT");
   const order: string[] = [];
@@ -394,7 +394,7 @@ Deno.test("RedisLock refuses bad options at once", () => {
   for (const [options, type] of bad) {
     assertThrows(() => new RedisLock(client, options as RedisLockOptions), type);
   }
-  assertThrows(() => new RedisLock({} as typeof client), TypeError, "nodeRedis");
+  assertThrows(() => new RedisLock({} as typeof client), LockSetupError, "nodeRedis");
 });
 
 Deno.test("RedisLock refuses bad owner ids before it sends anything", async () => {

@@ -24,7 +24,7 @@ for (const takesIt of [false, true]) {
       await using lock = new RedisLock(client, { ttlMs: 60_000 });
       await using other = new RedisLock(near.client, { ttlMs: 60_000 });
       await (await lock.acquire("n")).release();
-      await waitUntil("the preflight is over", async () => {
+      await waitUntil("the memory check is over", async () => {
         return /cmdstat_info:calls=[2-9]/.test(
           String(await server.command("INFO", "commandstats")),
         );

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { labelOfValue, makeOwner, ownerValue } from "../../../redis/protocol/owner_value.ts";
-import { evictionWarning } from "../../../redis/preflight.ts";
+import { evictionWarning } from "../../../redis/protocol/eviction.ts";
 import {
   decodeAsk,
   decodeLeave,

@@ -1,12 +1,12 @@
 /**
- * What a server's settings mean for locks on it.
+ * Whether a server may evict lock keys. Pure.
  *
  * @module
  */
 
 /**
- * The warning for a server that may evict lock keys, which have a TTL and so are fair game for every
- * policy but one; `null` if there is nothing to fear.
+ * The warning for a server that may evict lock keys: they have a TTL, so every policy but
+ * `noeviction` can choose them. Returns `null` if the server does not evict.
  *
  * @param info The reply of `INFO memory`.
  * @see {@link https://redis.io/docs/latest/develop/reference/eviction/}

@@ -1,0 +1,142 @@
+/**
+ * The state of an acquisition, and its transitions. Sends nothing and knows no server.
+ *
+ * @module
+ */
+import type { Instant } from "../core/clock.ts";
+import type { ManagedLease } from "../core/lease.ts";
+import type { GrantMessage } from "./protocol/replies.ts";
+
+/**
+ * Where an acquisition stands:
+ * - `asking`: an ask is unanswered, or about to be sent. Its answer is `"valid"`; or `"outdated"`: it
+ *   counts, but another ask must follow; or `"void"`: a lock that it grants was stolen since;
+ * - `queued`: the server has the call in its queue, and the call waits for a message;
+ * - `granted`: a message says that the call owns the lock, for a claim;
+ * - `unavailable`: the call was queued when another call found that Redis is unavailable;
+ * - `acquired`: the call has a lease;
+ * - `denied`: another owner holds the lock, and the caller does not wait.
+ */
+export type AcquisitionPhase =
+  | { readonly kind: "asking"; readonly answer: "valid" | "outdated" | "void" }
+  | { readonly kind: "queued" }
+  | { readonly kind: "granted"; readonly message: GrantMessage; readonly received: Instant }
+  | { readonly kind: "unavailable"; readonly error: unknown }
+  | { readonly kind: "acquired"; readonly lease: ManagedLease }
+  | { readonly kind: "denied" };
+
+const ASKING: AcquisitionPhase = { kind: "asking", answer: "valid" };
+const ASKING_OUTDATED: AcquisitionPhase = { kind: "asking", answer: "outdated" };
+const ASKING_VOID: AcquisitionPhase = { kind: "asking", answer: "void" };
+const QUEUED: AcquisitionPhase = { kind: "queued" };
+const DENIED: AcquisitionPhase = { kind: "denied" };
+
+/**
+ * The state of one acquisition. These are all transitions; in any other phase an event does nothing:
+ *
+ * | event        | from                                 | to                                 |
+ * | ------------ | ------------------------------------ | ---------------------------------- |
+ * | `sendAsk`    | asking                               | asking (valid)                     |
+ * | `enqueue`    | asking (valid)                       | queued                             |
+ * | `requireAsk` | asking (valid), queued, unavailable  | asking (outdated)                  |
+ * | `grant`      | asking, queued, granted, unavailable | granted: the latest message counts |
+ * | `takeGrant`  | granted                              | asking (valid)                     |
+ * | `voidGrant`  | asking, queued, granted, unavailable | asking (void)                      |
+ * | `fail`       | queued                               | unavailable                        |
+ * | `acquire`    | asking                               | acquired                           |
+ * | `deny`       | asking                               | denied                             |
+ *
+ * So a grant message counts even if it overtakes the answer to an ask. A theft voids every grant
+ * before it. A failure of another call ends only a wait in the queue, and a grant or the need to ask
+ * comes before it.
+ */
+export class AcquisitionState {
+  #phase: AcquisitionPhase = ASKING;
+  /** Ends the current wait of the acquisition, which then looks at its phase. */
+  #wake: ((value: void) => void) | null = null;
+
+  get phase(): AcquisitionPhase {
+    return this.#phase;
+  }
+
+  /** Whether the answer to the unanswered ask counts: no grant and no theft has come since. */
+  get takesAnswer(): boolean {
+    return this.#phase.kind === "asking" && this.#phase.answer !== "void";
+  }
+
+  /** An ask is sent. Its answer will cover everything that happened before. */
+  sendAsk(): void {
+    if (this.#phase.kind === "asking") this.#enter(ASKING);
+  }
+
+  /** The server has answered that the call is in its queue. */
+  enqueue(): void {
+    if (this.#phase === ASKING) this.#enter(QUEUED);
+  }
+
+  /** Messages may be lost, or a poll is due: another ask must follow. */
+  requireAsk(): void {
+    const { kind } = this.#phase;
+    if (this.#phase === ASKING || kind === "queued" || kind === "unavailable") {
+      this.#enter(ASKING_OUTDATED);
+    }
+  }
+
+  /** A grant message has come. */
+  grant(message: GrantMessage, received: Instant): void {
+    if (!this.#isFinal) this.#enter({ kind: "granted", message, received });
+  }
+
+  /** The grant is examined. Unless it becomes a lease, an ask follows. */
+  takeGrant(): void {
+    if (this.#phase.kind === "granted") this.#enter(ASKING);
+  }
+
+  /** The lock was stolen: another owner has whatever was granted before. */
+  voidGrant(): void {
+    if (!this.#isFinal) this.#enter(ASKING_VOID);
+  }
+
+  /** Another call has found that Redis is unavailable. */
+  fail(error: unknown): void {
+    if (this.#phase.kind === "queued") this.#enter({ kind: "unavailable", error });
+  }
+
+  /** The grant has become a lease. */
+  acquire(lease: ManagedLease): void {
+    if (this.#phase.kind === "asking") this.#enter({ kind: "acquired", lease });
+  }
+
+  /** Another owner holds the lock, and the caller does not wait. */
+  deny(): void {
+    if (this.#phase.kind === "asking") this.#enter(DENIED);
+  }
+
+  /** Ends the current wait without a transition. */
+  wake(): void {
+    this.#wake?.();
+  }
+
+  /** Waits until the kind of the phase changes. */
+  change(): Promise<void> {
+    return new Promise((resolve) => this.#wake = resolve);
+  }
+
+  /** Waits for `answer`; resolves with `undefined` if the kind of the phase changes first. */
+  changeOr<T>(answer: Promise<T>): Promise<T | void> {
+    return new Promise((resolve, reject) => {
+      this.#wake = resolve;
+      answer.then(resolve, reject);
+    });
+  }
+
+  get #isFinal(): boolean {
+    return this.#phase.kind === "acquired" || this.#phase.kind === "denied";
+  }
+
+  #enter(phase: AcquisitionPhase): void {
+    const isOther = phase.kind !== this.#phase.kind;
+    this.#phase = phase;
+    if (isOther) this.#wake?.();
+  }
+}
