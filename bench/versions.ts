@@ -1,0 +1,152 @@
+/**
+ * Compares what the Redis locks of an older checkout cost with what they cost in this tree:
+ * `deno task bench:versions`.
+ *
+ * @module
+ */
+// deno-lint-ignore-file no-console -- this is a command
+import { existsSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+import { startRedis } from "./versions/servers.ts";
+import { reportCalls, reportCounts, reportCycles, reportPaths } from "./versions/report.ts";
+import { measureRounds, type Pair, WORKLOADS } from "./versions/rounds.ts";
+import { startVersion, type VersionProcess } from "./versions/version_process.ts";
+
+const DEFAULT_ROUNDS = 15;
+
+const USAGE = `Usage: deno task bench:versions OLD [--counts | --path] [--calls] [--rounds N]
+
+Compares the Redis locks of an older checkout of this project with those of this tree, each in a process
+of its own, on a Redis that it starts. Ends with 1 if this tree needs more commands, arguments or inner
+calls for an operation, or allocates over 2 % more bytes per cycle. CPU time is printed, not judged.
+
+  OLD         the folder of the older checkout, made for example by: git worktree add ../old main
+  --counts    only the counts per operation, which take about 20 s
+  --calls     also prints which commands the scripts call
+  --path      only prints the functions and files between the user's call and the adapter
+  --rounds N  the rounds of the measurement, 15 or more; ${DEFAULT_ROUNDS} by default
+  --help      prints this`;
+
+/** Files that every checkout contains. */
+const ENTRIES = ["deno.json", "redis/mod.ts", "redis/clients/node_redis.ts"];
+/** The tree that this file is in. */
+const NEW_TREE = new URL("../", import.meta.url).href;
+
+interface Options {
+  /** The older checkout, as a file URL that ends in a slash. */
+  readonly oldTree: string;
+  readonly part: "counts" | "path" | "all";
+  readonly showsCalls: boolean;
+  readonly rounds: number;
+}
+
+/** Reads the arguments; `null` asks for the usage. */
+function readOptions(args: string[]): Options | null {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      counts: { type: "boolean", default: false },
+      calls: { type: "boolean", default: false },
+      path: { type: "boolean", default: false },
+      rounds: { type: "string", default: String(DEFAULT_ROUNDS) },
+      help: { type: "boolean" },
+    },
+  });
+  if (values.help) return null;
+  const [folder, ...others] = positionals;
+  if (folder === undefined || others.length > 0) {
+    throw new TypeError("Cannot compare: name one folder with an older checkout");
+  }
+  if (values.counts && values.path) {
+    throw new TypeError("Cannot use --counts and --path together: choose one");
+  }
+  const rounds = Number(values.rounds);
+  if (!Number.isInteger(rounds) || rounds < DEFAULT_ROUNDS || rounds > 1_000) {
+    throw new RangeError(`Cannot use --rounds ${values.rounds}: it must be 15 to 1000`);
+  }
+  return {
+    oldTree: checkoutAt(folder),
+    part: values.counts ? "counts" : values.path ? "path" : "all",
+    showsCalls: values.calls,
+    rounds,
+  };
+}
+
+function checkoutAt(folder: string): string {
+  const tree = pathToFileURL(`${folder}/`);
+  if (!existsSync(tree)) throw new TypeError(`Cannot find the folder "${folder}"`);
+  const missing = ENTRIES.filter((entry) => !existsSync(new URL(entry, tree)));
+  if (missing.length > 0) {
+    throw new TypeError(
+      `Cannot use "${folder}" as a checkout of this project: it has no ${missing.join(", no ")}`,
+    );
+  }
+  return tree.href;
+}
+
+async function compareCounts(
+  versions: Pair<VersionProcess>,
+  { showsCalls }: Options,
+): Promise<boolean> {
+  const counts = {
+    old: await versions.old.ask("counts", {}),
+    new: await versions.new.ask("counts", {}),
+  };
+  const isWithin = reportCounts(counts);
+  if (showsCalls) reportCalls(counts);
+  return isWithin;
+}
+
+async function compareCycles(
+  versions: Pair<VersionProcess>,
+  { rounds }: Options,
+): Promise<boolean> {
+  console.log("\nBytes and CPU time per cycle of acquire and release, old | new\n");
+  const verdicts: boolean[] = [];
+  for (const workload of WORKLOADS) {
+    verdicts.push(reportCycles(workload.title, await measureRounds(versions, workload, rounds)));
+  }
+  return verdicts.every(Boolean);
+}
+
+async function showPaths(versions: Pair<VersionProcess>): Promise<boolean> {
+  console.log(
+    "Frames in the version's files, from the user's call to the caller of the port's send()",
+  );
+  reportPaths("Old version", await versions.old.ask("paths", {}));
+  reportPaths("New version", await versions.new.ask("paths", {}));
+  return true;
+}
+
+/** Returns whether the new version keeps to its limits. */
+async function compare(options: Options): Promise<boolean> {
+  await using server = await startRedis();
+  const redisUrl = server.url;
+  await using older = startVersion("old", { tree: options.oldTree, redisUrl });
+  await using newer = startVersion("new", { tree: NEW_TREE, redisUrl });
+  const versions = { old: older, new: newer };
+  if (options.part === "path") return await showPaths(versions);
+  const verdicts = [await compareCounts(versions, options)];
+  if (options.part === "all") verdicts.push(await compareCycles(versions, options));
+  return verdicts.every(Boolean);
+}
+
+async function main(): Promise<number> {
+  let options: Options | null;
+  try {
+    options = readOptions(Deno.args);
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    return 2;
+  }
+  if (options !== null) return await compare(options) ? 0 : 1;
+  console.log(USAGE);
+  return 0;
+}
+
+if (import.meta.main) {
+  const failed = (error: unknown) => (console.error(error), 2);
+  Deno.exit(await main().catch(failed));
+}

@@ -1,0 +1,50 @@
+/**
+ * Measures cycles of two versions in rounds that are interleaved.
+ *
+ * @module
+ */
+import type { CycleCost, Workload } from "./jobs.ts";
+import type { VersionProcess } from "./version_process.ts";
+
+/** A service runs code that is compiled already; V8 needs this long until allocations settle. */
+const WARM_UP_ROUNDS = 10;
+
+/** The two versions. */
+export interface Pair<T> {
+  readonly old: T;
+  readonly new: T;
+}
+
+/** The kinds of cycles that are measured. */
+export const WORKLOADS: readonly Workload[] = [
+  { title: "uncontended, 1 lane", lanes: 1, isContended: false, steps: 2_000 },
+  { title: "uncontended, 64 lanes", lanes: 64, isContended: false, steps: 6_400 },
+  { title: "handoff, 10 waiters", lanes: 10, isContended: true, steps: 2_000 },
+];
+
+/** Measures rounds after a warm-up. The version that goes first in one round goes last in the next. */
+export async function measureRounds(
+  versions: Pair<VersionProcess>,
+  workload: Workload,
+  rounds: number,
+): Promise<Pair<CycleCost>[]> {
+  const costs: Pair<CycleCost>[] = [];
+  for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
+    const cost = await measureRound(versions, workload, round % 2 === 0);
+    if (round >= 0) costs.push(cost);
+  }
+  return costs;
+}
+
+async function measureRound(
+  versions: Pair<VersionProcess>,
+  workload: Workload,
+  oldFirst: boolean,
+): Promise<Pair<CycleCost>> {
+  if (oldFirst) {
+    const old = await versions.old.ask("cycles", { workload });
+    return { old, new: await versions.new.ask("cycles", { workload }) };
+  }
+  const newer = await versions.new.ask("cycles", { workload });
+  return { old: await versions.old.ask("cycles", { workload }), new: newer };
+}
