@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import { startRedis } from "./versions/helpers.ts";
+import { startRedis } from "./versions/servers.ts";
 import { reportCalls, reportCounts, reportCycles, reportPaths } from "./versions/report.ts";
 import { measureRounds, type Pair, WORKLOADS } from "./versions/rounds.ts";
 import { startVersion, type VersionProcess } from "./versions/version_process.ts";
@@ -22,13 +22,13 @@ of its own, on a Redis that it starts. Ends with 1 if this tree needs more comma
 calls for an operation, or allocates over 2 % more bytes per cycle. CPU time is printed, not judged.
 
   OLD         the folder of the older checkout, made for example by: git worktree add ../old main
-  --counts    only the counts per operation, which take some seconds
+  --counts    only the counts per operation, which take about 20 s
   --calls     also prints which commands the scripts call
-  --path      only prints the functions and files between the user's call and the client
+  --path      only prints the functions and files between the user's call and the adapter
   --rounds N  the rounds of the measurement, 15 or more; ${DEFAULT_ROUNDS} by default
   --help      prints this`;
 
-/** What a checkout must contain to be compared. */
+/** Files that every checkout contains. */
 const ENTRIES = ["deno.json", "redis/mod.ts", "redis/clients/node_redis.ts"];
 /** The tree that this file is in. */
 const NEW_TREE = new URL("../", import.meta.url).href;
@@ -112,6 +112,9 @@ async function compareCycles(
 }
 
 async function showPaths(versions: Pair<VersionProcess>): Promise<boolean> {
+  console.log(
+    "Frames in the version's files, from the user's call to the caller of the port's send()",
+  );
   reportPaths("Old version", await versions.old.ask("paths", {}));
   reportPaths("New version", await versions.new.ask("paths", {}));
   return true;
@@ -131,20 +134,19 @@ async function compare(options: Options): Promise<boolean> {
 }
 
 async function main(): Promise<number> {
-  const options = readOptions(Deno.args);
-  if (options === null) {
-    console.log(USAGE);
-    return 0;
+  let options: Options | null;
+  try {
+    options = readOptions(Deno.args);
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    return 2;
   }
-  return await compare(options) ? 0 : 1;
+  if (options !== null) return await compare(options) ? 0 : 1;
+  console.log(USAGE);
+  return 0;
 }
 
 if (import.meta.main) {
-  try {
-    Deno.exit(await main());
-  } catch (error) {
-    const isUsage = error instanceof TypeError || error instanceof RangeError;
-    console.error(isUsage ? `${error.message}\n\n${USAGE}` : error);
-    Deno.exit(2);
-  }
+  const failed = (error: unknown) => (console.error(error), 2);
+  Deno.exit(await main().catch(failed));
 }

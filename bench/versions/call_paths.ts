@@ -1,5 +1,5 @@
 /**
- * Records through which functions and files a call reaches the port.
+ * Records the functions and files through which a call reaches the port.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Runs cycles of acquire and release and measures what they cost this process.
+ * Runs cycles of acquire and release, and measures the bytes and the CPU time of this process.
  *
  * @module
  */

@@ -1,17 +1,17 @@
 /**
- * What the bench asks of a version's process, and what the process answers.
+ * The requests to a version's process, and its answers.
  *
  * @module
  */
 
-/** Where a version is, and the server that it uses. */
+/** The checkout of a version, and the server that it uses. */
 export interface VersionArguments {
   /** The checkout, as a file URL that ends in a slash. */
   readonly tree: string;
   readonly redisUrl: string;
 }
 
-/** What one operation needs, all its commands together. */
+/** The cost of one operation, all its commands together. */
 export interface OperationCost {
   readonly operation: string;
   /** Commands that the server received from clients. */
@@ -24,7 +24,7 @@ export interface OperationCost {
   readonly calls: readonly string[];
 }
 
-/** The calls on the way from the user's call to the port. */
+/** The calls between the user's call and the port's `send()`. */
 export interface CallPath {
   readonly title: string;
   /** The user's call comes first. */
@@ -36,17 +36,17 @@ export interface Frame {
   readonly name: string;
   /** Relative to the checkout. */
   readonly file: string;
-  /** Whether the frame awaits the next one, so that the next one was not called by it just now. */
+  /** Whether it awaits the next frame and is no longer on the stack itself. */
   readonly isAsync: boolean;
 }
 
-/** What one cycle of acquire and release costs. */
+/** The cost of one cycle of acquire and release in the version's process. */
 export interface CycleCost {
   readonly cpuUs: number;
   readonly bytes: number;
 }
 
-/** Calls that are under way at once, and how many cycles a round has. */
+/** How many calls are under way at once, on which locks, and how many cycles a round has. */
 export interface Workload {
   readonly title: string;
   readonly lanes: number;

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { connectResp } from "./helpers.ts";
+import { connectResp } from "./servers.ts";
 import type { OperationCost } from "./jobs.ts";
 
 /** The server must execute nothing for so long in ms before an operation begins, and after it. */
 const QUIET_MS = 30;
-/** What the monitor itself sends, to see whether all lines before have arrived. */
+/** The monitor sends this to see whether all earlier lines have arrived; it is not counted. */
 const MARK = "ECHO";
 
 /** A command that the server executed. */

@@ -1,5 +1,5 @@
 /**
- * Prints what was measured, and judges it.
+ * Prints the figures of two versions, and judges them.
  *
  * @module
  */
@@ -55,7 +55,7 @@ function excessesOf({ old, new: newer }: Pair<OperationCost>): string[] {
   return lines;
 }
 
-/** Prints which commands the scripts called. */
+/** Prints the commands that the scripts called. */
 export function reportCalls(counts: Pair<readonly OperationCost[]>): void {
   console.log("\nInner calls");
   for (const [index, { operation, calls }] of counts.new.entries()) {
@@ -90,7 +90,7 @@ function medians(costs: readonly Pair<CycleCost>[], figure: keyof CycleCost): Pa
   };
 }
 
-/** CPU time is a fact for the reader and no verdict: quartiles of equal versions may miss 1. */
+/** CPU time is printed and not judged: by chance, the quartiles of equal versions may miss 1. */
 function cpuRatio(costs: readonly Pair<CycleCost>[]): string {
   const ratios = costs.map((cost) => cost.new.cpuUs / cost.old.cpuUs).sort((a, b) => a - b);
   const [low, middle, high] = [0.25, 0.5, 0.75].map((part) => quantile(ratios, part)) as [
@@ -120,8 +120,9 @@ export function reportPaths(version: string, paths: readonly CallPath[]): void {
     const returns = stations.filter((file, index) => stations.indexOf(file) < index);
     const count = `${frames.length} frames in ${new Set(files).size} files`;
     console.log(`\n${title}: ${count}, back in a file that was left: ${returns.length}`);
+    const width = Math.max(...files.map(({ length }) => length));
     for (const { name, file, isAsync } of frames) {
-      console.log(`  ${file.padEnd(28)} ${isAsync ? "await " : ""}${name}`);
+      console.log(`  ${file.padEnd(width)}   ${isAsync ? "await " : ""}${name}`);
     }
     if (returns.length > 0) console.log(`  back in: ${returns.join(", ")}`);
   }

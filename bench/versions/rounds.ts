@@ -6,8 +6,8 @@
 import type { CycleCost, Workload } from "./jobs.ts";
 import type { VersionProcess } from "./version_process.ts";
 
-/** Code that is compiled already is what a service runs. */
-const WARM_UP_ROUNDS = 5;
+/** A service runs code that is compiled already; V8 needs this long until allocations settle. */
+const WARM_UP_ROUNDS = 10;
 
 /** The two versions. */
 export interface Pair<T> {
@@ -15,14 +15,14 @@ export interface Pair<T> {
   readonly new: T;
 }
 
-/** What is measured. */
+/** The kinds of cycles that are measured. */
 export const WORKLOADS: readonly Workload[] = [
   { title: "uncontended, 1 lane", lanes: 1, isContended: false, steps: 2_000 },
   { title: "uncontended, 64 lanes", lanes: 64, isContended: false, steps: 6_400 },
   { title: "handoff, 10 waiters", lanes: 10, isContended: true, steps: 2_000 },
 ];
 
-/** So many rounds after a warm-up. The version that goes first in one round goes last in the next. */
+/** Measures rounds after a warm-up. The version that goes first in one round goes last in the next. */
 export async function measureRounds(
   versions: Pair<VersionProcess>,
   workload: Workload,

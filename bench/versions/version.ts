@@ -7,10 +7,10 @@ import { createClient } from "redis";
 import type { RedisClient, RedisLock, RedisLockOptions } from "../../redis/mod.ts";
 import type { VersionArguments } from "./jobs.ts";
 
-/** What a test of a version works with. */
+/** A version, and clients to use it with. */
 export interface Version extends AsyncDisposable {
   readonly arguments: VersionArguments;
-  /** The version's own adapter around a connected client of its own. */
+  /** Connects a new client and wraps it in the version's own adapter. */
   port(): Promise<RedisClient>;
   lock(port: RedisClient, options?: RedisLockOptions): RedisLock;
 }
@@ -26,7 +26,11 @@ export async function loadVersion(given: VersionArguments): Promise<Version> {
   return {
     arguments: given,
     async port() {
-      const client = createClient({ url: redisUrl, commandOptions: { timeout: 0 } }).on("error", () => {});
+      // The timer of each command would fire seconds later, while another round is measured.
+      const client = createClient({ url: redisUrl, commandOptions: { timeout: 0 } }).on(
+        "error",
+        () => {},
+      );
       await client.connect();
       clients.push(client);
       return nodeRedis(client as unknown as Parameters<typeof nodeRedis>[0]);
@@ -39,7 +43,12 @@ export async function loadVersion(given: VersionArguments): Promise<Version> {
   };
 }
 
-/** The same port with some members replaced. */
+/** The same port with some members replaced. It may have members that this tree does not know. */
 export function portWith(port: RedisClient, members: Partial<RedisClient>): RedisClient {
-  return Object.assign(Object.create(port), members);
+  return new Proxy(port, {
+    get(target, name) {
+      const member = Reflect.get(name in members ? members : target, name);
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
 }
