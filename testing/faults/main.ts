@@ -6,6 +6,8 @@
 
 // deno-lint-ignore-file no-console -- this is a command
 
+import { writeFile } from "node:fs/promises";
+import process from "node:process";
 import { parseArgs } from "node:util";
 import { seedOf } from "../processes/random.ts";
 import { check } from "./checker.ts";
@@ -50,7 +52,7 @@ interface Command {
 
 /** Null if only help is asked for; throws what is wrong. */
 function readArguments(): Command | null {
-  const { values } = parseArgs({ args: Deno.args, options: OPTIONS });
+  const { values } = parseArgs({ options: OPTIONS });
   if (values.help) return null;
   const strategy = STRATEGIES.find((name) => name === (values.strategy ?? "redis"));
   if (strategy === undefined) throw new Error(`Unknown strategy "${values.strategy}"`);
@@ -103,11 +105,11 @@ async function main(): Promise<number> {
   const { history, problems, skipped } = await run(options);
   const verdict = check(history);
   console.log(textReport(history, verdict));
-  if (report !== undefined) await Deno.writeTextFile(report, htmlReport(history, verdict));
-  if (historyFile !== undefined) await Deno.writeTextFile(historyFile, JSON.stringify(history));
+  if (report !== undefined) await writeFile(report, htmlReport(history, verdict));
+  if (historyFile !== undefined) await writeFile(historyFile, JSON.stringify(history));
   for (const [fault, why] of Object.entries(skipped)) console.log(`skipped: ${fault}: ${why}`);
   for (const problem of problems) console.log(`problem: ${problem}`);
   return verdict.isGood && problems.length === 0 ? 0 : 1;
 }
 
-if (import.meta.main) Deno.exit(await main());
+if (import.meta.main) process.exit(await main());

@@ -7,6 +7,7 @@
 // deno-lint-ignore-file no-console -- this is a command
 
 import { resolve } from "node:path";
+import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { importMapArgs, removeImportMaps } from "../../tools/import_map.ts";
@@ -33,7 +34,7 @@ interface Selection {
   readonly filter: string | undefined;
 }
 
-if (import.meta.main) Deno.exit(await main());
+if (import.meta.main) process.exit(await main());
 
 async function main(): Promise<number> {
   let selection: Selection | undefined;
@@ -60,7 +61,6 @@ async function main(): Promise<number> {
 /** Undefined if only help is asked for; rejects with what is wrong. */
 async function readArguments(): Promise<Selection | undefined> {
   const { values, positionals } = parseArgs({
-    args: Deno.args,
     allowPositionals: true,
     options: { only: { type: "string" }, filter: { type: "string" }, help: { type: "boolean" } },
   });
@@ -105,7 +105,7 @@ async function prepare(files: readonly string[]): Promise<string[]> {
     if (!files.some((file) => strategyOf(file) === kind)) continue;
     try {
       const { source, line } = await findServer(kind);
-      Deno.env.set(sourceVariable(kind), JSON.stringify(source));
+      process.env[sourceVariable(kind)] = JSON.stringify(source);
       console.log(line);
     } catch (error) {
       problems.push((error as Error).message);
@@ -142,7 +142,7 @@ function report(output: string, code: number): number {
 function listenForInterruption(): AbortSignal {
   const controller = new AbortController();
   for (const name of Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[]) {
-    Deno.addSignalListener(name, () => controller.abort(name));
+    process.on(name, () => controller.abort(name));
   }
   return controller.signal;
 }
