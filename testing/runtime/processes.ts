@@ -10,7 +10,7 @@ import { once } from "node:events";
 import { writeSync } from "node:fs";
 import { constants } from "node:os";
 import process from "node:process";
-import { Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 
 /** The signals that tests send. */
@@ -114,13 +114,13 @@ export function scriptArgument<T>(): T {
 }
 
 /** This script's input. */
-export function scriptInput(): ReadableStream<Uint8Array<ArrayBuffer>> {
-  return Readable.toWeb(process.stdin) as ReadableStream<Uint8Array<ArrayBuffer>>;
+export function scriptInput(): Readable {
+  return process.stdin;
 }
 
 /** Resolves when this script's input has ended. */
 export async function inputEnd(): Promise<void> {
-  for await (const _ of scriptInput());
+  for await (const _ of process.stdin);
 }
 
 /** Prints text at once: nothing is lost if the process is killed next. */

@@ -7,7 +7,7 @@
 import process from "node:process";
 import { connectTcp } from "../runtime/sockets.ts";
 import { findDocker } from "./find_docker.ts";
-import { installWithApt } from "./find_apt.ts";
+import { installWithApt, isInstallRefused, NO_INSTALL_VARIABLE } from "./find_apt.ts";
 import { findLocalRedis, findLocalZooKeeper, type LocalProgram } from "./find_local.ts";
 import { connectResp } from "./resp.ts";
 import { bounded } from "./wait.ts";
@@ -135,8 +135,11 @@ async function findOwn(kind: ServerKind, facts: KindFacts): Promise<FoundOwn | u
 }
 
 function notFound({ title, urlVariable, needs }: KindFacts): string {
-  return `No ${title} to test with. Install ${needs}, or start Docker, or set ${urlVariable} to a ` +
-    "running server (used for the conformance suite only)";
+  const refused = isInstallRefused()
+    ? ` It is not installed now because of --no-install or ${NO_INSTALL_VARIABLE}.`
+    : "";
+  return `No ${title} was found.${refused} Install ${needs}, or start Docker, or set ` +
+    `${urlVariable} to a running server (used for the conformance suite only)`;
 }
 
 async function checkShared(facts: KindFacts, url: string): Promise<void> {
