@@ -72,7 +72,7 @@ function intention({ backend, workers, rounds }: DemoOptions): string {
 
 /** `null` for memory locks, which have no place outside their process. */
 async function openBackend(
-  { backend, url }: DemoOptions,
+  { backend, url, isInstallRefused }: DemoOptions,
   dir: string,
   resources: AsyncDisposableStack,
   signal: AbortSignal,
@@ -81,6 +81,6 @@ async function openBackend(
   if (backend === "file") return { kind: "file", dir: `${dir}/locks` };
   // A start that is given up leaves nothing behind: a server that we start ends with this process.
   const { openServer }: typeof import("./demo/server.ts") = await import(SERVER_MODULE);
-  const opening = openServer(backend, url, (line) => console.log(line));
+  const opening = openServer({ kind: backend, url, isInstallRefused }, (line) => console.log(line));
   return resources.use(await unlessAborted(opening, signal)).backend;
 }

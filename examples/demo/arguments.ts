@@ -20,6 +20,8 @@ export interface DemoOptions {
   readonly url: string | null;
   /** Whether a worker is killed while it holds the lock. */
   readonly kill: boolean;
+  /** Whether a missing server must not be installed. */
+  readonly isInstallRefused: boolean;
 }
 
 /** How the demo is used. */
@@ -34,6 +36,8 @@ one lock. Then the demo shows whether the lock has held, and what happens withou
   --url URL       a server of your own: redis://host:port, or a ZooKeeper connect string
                   such as host1:2181,host2:2181. By default REDIS_URL or ZOOKEEPER_CONNECT if
                   set, else a throw-away server in Docker or of a program installed here
+                  (Debian and Ubuntu, as root: installed first if there is none)
+  --no-install    install no server where none is found, as HOLDFAST_NO_INSTALL=1 does
   --kill          kill one worker with SIGKILL while it holds the lock
   --help          print this
 
@@ -54,6 +58,7 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
       rounds: { type: "string", default: "50" },
       url: { type: "string" },
       kill: { type: "boolean", default: false },
+      "no-install": { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
@@ -72,7 +77,7 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
   if (kill && workers === 1) {
     throw new Error("Cannot use --kill with one worker: give it others with --workers");
   }
-  return { backend, workers, rounds, url, kill };
+  return { backend, workers, rounds, url, kill, isInstallRefused: values["no-install"] };
 }
 
 function wholeNumber(option: string, text: string, max: number): number {

@@ -4,6 +4,7 @@
  * @module
  */
 // The tests' own helpers: they find Redis and ZooKeeper in Docker or on this machine.
+import { refuseInstall } from "../../testing/servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../../testing/servers/find.ts";
 import { sharedRedis, startRedis } from "../../testing/servers/redis.ts";
 import { sharedZooKeeper, startZooKeeper } from "../../testing/servers/zookeeper.ts";
@@ -21,14 +22,22 @@ export interface LockPlace extends AsyncDisposable {
   readonly backend: Backend;
 }
 
+/** How to get a server. */
+export interface ServerWish {
+  readonly kind: ServerKind;
+  /** A server of the user's own. */
+  readonly url: string | null;
+  /** Whether a missing server must not be installed. */
+  readonly isInstallRefused: boolean;
+}
+
 /**
  * Gets a server: the given one, or that of an environment variable, or a throw-away one.
  *
  * @param tell Gets a line about what was chosen.
  */
 export async function openServer(
-  kind: ServerKind,
-  url: string | null,
+  { kind, url, isInstallRefused }: ServerWish,
   tell: (line: string) => void,
 ): Promise<LockPlace> {
   const variable = URL_VARIABLES[kind];
@@ -39,6 +48,7 @@ export async function openServer(
     return await openGiven(kind, given, origin);
   }
   if (Deno.env.get(sourceVariable(kind)) === undefined) {
+    if (isInstallRefused) refuseInstall();
     const { source, line } = await findServer(kind);
     Deno.env.set(sourceVariable(kind), JSON.stringify(source));
     tell(line);

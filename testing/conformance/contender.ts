@@ -3,19 +3,17 @@
  *
  * @module
  */
+import { readFile, writeFile } from "node:fs/promises";
+import { inputEnd, print, scriptArgument } from "../runtime/processes.ts";
 import { type LockSpec, openLock } from "./open_lock.ts";
 import type { Task } from "./process.ts";
 import type { DistributedLock } from "../../mod.ts";
 
-function say(line: string): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
-}
-
 /** A read-modify-write that loses updates unless it is alone. */
 async function addOne(file: string): Promise<void> {
-  const value = Number(await Deno.readTextFile(file));
+  const value = Number(await readFile(file, "utf8"));
   await Promise.resolve();
-  await Deno.writeTextFile(file, String(value + 1));
+  await writeFile(file, String(value + 1));
 }
 
 async function count(lock: DistributedLock, task: Task & { do: "count" }): Promise<void> {
@@ -33,12 +31,12 @@ async function main({ spec, task }: { spec: LockSpec; task: Task }): Promise<voi
   await using client = await openLock(spec);
   if (task.do === "count") {
     await count(client.lock, task);
-    say("done");
+    print("done\n");
     return;
   }
   const lease = await client.lock.acquire(task.name);
-  say(`held ${lease.fencingToken}`);
-  if (task.do === "hold") { for await (const _ of Deno.stdin.readable); }
+  print(`held ${lease.fencingToken}\n`);
+  if (task.do === "hold") await inputEnd();
 }
 
-if (import.meta.main) await main(JSON.parse(Deno.args[0]!));
+if (import.meta.main) await main(scriptArgument());

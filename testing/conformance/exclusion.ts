@@ -4,6 +4,8 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { makeTempDirectory } from "../runtime/files.ts";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
 import { within } from "./wait.ts";
@@ -121,8 +123,9 @@ export function exclusionSuite(harness: Harness): void {
 
   behaviour(harness, "processes never lose an update", async (arena) => {
     const spec = arena.spec();
-    const file = await Deno.makeTempFile();
-    await Deno.writeTextFile(file, "0");
+    const directory = await makeTempDirectory();
+    const file = `${directory}/count`;
+    await writeFile(file, "0");
     try {
       const task = { do: "count", name: "n", file, contenders: 5, rounds: 5 } as const;
       const processes = [1, 2, 3].map(() => startContender(spec, task));
@@ -134,9 +137,9 @@ export function exclusionSuite(harness: Harness): void {
       } finally {
         for (const process of processes) await process[Symbol.asyncDispose]();
       }
-      assertEquals(await Deno.readTextFile(file), "75");
+      assertEquals(await readFile(file, "utf8"), "75");
     } finally {
-      await Deno.remove(file);
+      await rm(directory, { recursive: true });
     }
   }, harness.processes);
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { DistributedLock, Lease, LockCapabilities } from "../../mod.ts";
+import { registerTest } from "../runtime/tests.ts";
 import type { LockSpec } from "./open_lock.ts";
 
 /** Options of a client. */
@@ -50,11 +51,8 @@ export function behaviour(
   applies: boolean = true,
 ): void {
   if (!applies) return;
-  Deno.test({
-    name: `${harness.name}: ${name}`,
-    fn: async () => {
-      await using arena = await harness.arena();
-      await test(arena);
-    },
+  registerTest(`${harness.name}: ${name}`, async () => {
+    await using arena = await harness.arena();
+    await test(arena);
   });
 }

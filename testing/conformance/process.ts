@@ -4,6 +4,7 @@
  * @module
  */
 import { startChild } from "../processes/child.ts";
+import type { Signal } from "../runtime/processes.ts";
 import type { LockSpec } from "./open_lock.ts";
 
 /** What the other process does. */
@@ -19,7 +20,7 @@ export type Task =
 export interface Contender extends AsyncDisposable {
   /** Waits for the next line that it prints. */
   line(): Promise<string>;
-  kill(signal: Deno.Signal): void;
+  kill(signal: Signal): void;
   /** Ends its input and waits for its exit code. */
   end(): Promise<number>;
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { argumentsSuite } from "./arguments.ts";
 import { crashSuite } from "./crash.ts";
 import { exclusionSuite } from "./exclusion.ts";
@@ -17,11 +18,11 @@ import { waitingSuite } from "./waiting.ts";
 export function conformance(harness: Harness): void {
   if (harness.skip !== undefined) {
     const name = `${harness.name}: the whole suite [skipped: ${harness.skip}]`;
-    Deno.test({ name, ignore: true, fn: () => {} });
+    registerTest(name, () => Promise.resolve(), { isSkipped: true });
     return;
   }
-  Deno.test.beforeAll(() => harness.start());
-  Deno.test.afterAll(() => harness.stop());
+  beforeAll(() => harness.start());
+  afterAll(() => harness.stop());
   exclusionSuite(harness);
   releaseSuite(harness);
   waitingSuite(harness);

@@ -3,13 +3,14 @@
  *
  * @module
  */
-import { fileURLToPath } from "node:url";
-import { linesOf } from "../processes/child.ts";
+import { rm } from "node:fs/promises";
+import { makeTempDirectory } from "../runtime/files.ts";
+import { linesOf } from "../runtime/lines.ts";
+import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.ts";
 import { startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
-const CONFIG = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
 /** Where the locks and the files of some processes are. */
 export interface Place extends AsyncDisposable {
@@ -19,9 +20,9 @@ export interface Place extends AsyncDisposable {
 
 /** Locks in files. */
 export async function filePlace(): Promise<Place> {
-  const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
+  const dir = await makeTempDirectory();
   const env = { TMPDIR: dir, XDG_RUNTIME_DIR: dir, REDIS_URL: "", ZOOKEEPER_CONNECT: "" };
-  return { dir, env, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
+  return { dir, env, [Symbol.asyncDispose]: () => rm(dir, { recursive: true }) };
 }
 
 /** Locks on a Redis of the test's own. */
@@ -44,45 +45,36 @@ export interface Program extends AsyncDisposable {
   /** What it has printed so far. */
   readonly lines: readonly string[];
   readonly ended: Promise<number>;
-  kill(signal: Deno.Signal): void;
+  kill(signal: Signal): void;
   /** Waits until it has printed a line that begins like this; resolves with the rest of it. */
   saying(start: string): Promise<string>;
 }
 
 /** Starts an example. */
 export function startProgram(file: string, { env }: Place, ...args: string[]): Program {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "-A", "--no-check", "--config", CONFIG],
-      ...[fileURLToPath(new URL(file, EXAMPLES)), ...args],
-    ],
+  const child = spawnProcess([...scriptCommand(new URL(file, EXAMPLES)), ...args], {
     env: { NO_COLOR: "1", ...env },
-    stdin: "null",
-    stdout: "piped",
+    stdout: "pipe",
     stderr: "inherit",
-  }).spawn();
+  });
   const lines: string[] = [];
-  const output = linesOf(child.stdout);
+  const output = linesOf(child.stdout!);
   const reading = (async () => {
     for (let text; (text = await output.next()) !== null;) lines.push(text);
   })();
   return {
     pid: child.pid,
     lines,
-    ended: child.status.then(({ code }) => code),
-    kill: (signal) => child.kill(signal),
+    ended: child.ended.then(({ code }) => code),
+    kill: child.kill,
     async saying(start) {
       const find = () => lines.find((line) => line.startsWith(start));
       await waitUntil(`${file} says "${start}"`, () => find() !== undefined);
       return find()!.slice(start.length);
     },
     async [Symbol.asyncDispose]() {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // It has ended by itself.
-      }
-      await child.status;
+      child.kill("SIGKILL");
+      await child.ended;
       await reading;
     },
   };

@@ -4,12 +4,23 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { fileURLToPath } from "node:url";
+import { readdirSync } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import process from "node:process";
+import { text } from "node:stream/consumers";
+import { makeTempDirectory } from "../runtime/files.ts";
+import {
+  scriptCommand,
+  type Signal,
+  type SpawnedProcess,
+  spawnProcess,
+} from "../runtime/processes.ts";
+import { runCommand } from "../servers/command.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-const DEMO = fileURLToPath(new URL("../../examples/demo.ts", import.meta.url));
-const CONFIG = fileURLToPath(new URL("../../deno.json", import.meta.url));
+const DEMO = new URL("../../examples/demo.ts", import.meta.url);
 const BOUND_MS = 120_000;
+const PS_BOUND_MS = 10_000;
 
 /** How the demo ended, and what it printed. */
 export interface DemoResult {
@@ -24,32 +35,26 @@ export interface RunningDemo extends AsyncDisposable {
   /** Its temporary files are made in here. */
   readonly dir: string;
   readonly result: Promise<DemoResult>;
-  kill(signal: Deno.Signal): void;
+  kill(signal: Signal): void;
   /** Resolves with its worker processes once they are at work. */
   workers(count: number): Promise<number[]>;
 }
 
 /** Starts the demo. Disposing checks that it has left no file behind. */
 export async function startDemo(...args: string[]): Promise<RunningDemo> {
-  const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--config", CONFIG, DEMO, ...args],
+  const dir = await makeTempDirectory();
+  const child = spawnProcess([...scriptCommand(DEMO), ...args], {
     // Only the conformance suite may use a server that others use too.
     env: { TMPDIR: dir, NO_COLOR: "1", REDIS_URL: "", ZOOKEEPER_CONNECT: "" },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-    signal: AbortSignal.timeout(BOUND_MS),
-  }).spawn();
-  const result = child.output().then(({ code, stdout, stderr }) => {
-    const decoder = new TextDecoder();
-    return { code, out: decoder.decode(stdout), errors: decoder.decode(stderr) };
+    stdout: "pipe",
+    stderr: "pipe",
   });
+  const result = resultOf(child);
   return {
     pid: child.pid,
     dir,
     result,
-    kill: (signal) => child.kill(signal),
+    kill: child.kill,
     async workers(count) {
       await waitUntil("the workers are at work", () => isAtWork(dir));
       const pids = await childrenOf(child.pid);
@@ -58,9 +63,17 @@ export async function startDemo(...args: string[]): Promise<RunningDemo> {
     },
     async [Symbol.asyncDispose]() {
       await result;
-      await Deno.remove(dir, { recursive: true });
+      await rm(dir, { recursive: true });
     },
   };
+}
+
+async function resultOf(child: SpawnedProcess): Promise<DemoResult> {
+  const timer = setTimeout(() => child.kill("SIGTERM"), BOUND_MS);
+  const [out, errors] = await Promise.all([text(child.stdout!), text(child.stderr!)]);
+  const { code } = await child.ended;
+  clearTimeout(timer);
+  return { code, out, errors };
 }
 
 /** Runs the demo to its end and checks that it leaves no file behind. */
@@ -73,12 +86,12 @@ export async function runDemo(...args: string[]): Promise<DemoResult> {
 
 /** The names of the files in a folder. */
 export function filesIn(dir: string): string[] {
-  return [...Deno.readDirSync(dir)].map(({ name }) => name);
+  return readdirSync(dir);
 }
 
 async function isAtWork(dir: string): Promise<boolean> {
   const [name] = filesIn(dir);
-  const text = await Deno.readTextFile(`${dir}/${name}/account.json`).catch(() => "{}");
+  const text = await readFile(`${dir}/${name}/account.json`, "utf8").catch(() => "{}");
   return JSON.parse(text).balance > 0;
 }
 
@@ -90,14 +103,14 @@ async function childrenOf(pid: number): Promise<number[]> {
 
 /** The ids of all processes and of their parents. */
 async function processes(): Promise<number[][]> {
-  if (Deno.build.os !== "linux") {
-    const { stdout } = await new Deno.Command("ps", { args: ["-A", "-o", "pid=,ppid="] }).output();
-    const lines = new TextDecoder().decode(stdout).trim().split("\n");
+  if (process.platform !== "linux") {
+    const { output } = await runCommand(["ps", "-A", "-o", "pid=,ppid="], PS_BOUND_MS);
+    const lines = output.trim().split("\n");
     return lines.map((line) => line.trim().split(/\s+/).map(Number));
   }
   const pids = filesIn("/proc").filter((name) => /^\d+$/.test(name));
   return await Promise.all(pids.map(async (pid) => {
-    const stat = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => "");
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
     return [Number(pid), Number(/\) \S (\d+)/.exec(stat)?.[1])];
   }));
 }

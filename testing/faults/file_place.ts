@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { readdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { FileLock } from "../../file/mod.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { FaultTable, Place } from "./place.ts";
@@ -40,11 +42,11 @@ function fileFaults(dir: string): FaultTable {
     "file-removed": {
       destructive: true,
       async run({ pick, fleet }) {
-        const files = [...Deno.readDirSync(dir)].map(({ name }) => name);
+        const files = readdirSync(dir);
         const file = files.length > 0 ? pick(files) : "";
         // Tokens begin anew, by the clock of whoever makes the file again.
         const tokensMayRepeat = fleet.clocks.length > 0;
-        if (file !== "") await Deno.remove(`${dir}/${file}`).catch(() => {});
+        if (file !== "") await rm(`${dir}/${file}`).catch(() => {});
         await pause(1_100); // For so long its holder may not know.
         return { target: file, tokensMayRepeat };
       },

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Signal } from "../runtime/processes.ts";
 import type { Reporter } from "../processes/child.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
@@ -87,15 +88,11 @@ export class Fleet implements AsyncDisposable {
   }
 
   /** Sends a signal; nothing happens if the process has just ended. */
-  kill(worker: number, signal: Deno.Signal): void {
+  kill(worker: number, signal: Signal): void {
     const { name, process, isRunning } = this.#live[worker]!;
     if (!isRunning) return;
     if (signal === "SIGKILL") this.#crashed.add(name);
-    try {
-      process.kill(signal);
-    } catch {
-      // It has ended by itself just now.
-    }
+    process.kill(signal);
   }
 
   /** Lets all finish what they have begun; tells of those who do not. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { connectTcp } from "../runtime/sockets.ts";
 import { connectResp } from "../servers/resp.ts";
 import { writeAll } from "../servers/sockets.ts";
 import type { ChunkHook, Direction, FaultProxy } from "../servers/proxy.ts";
@@ -117,7 +118,7 @@ async function send(url: string, copies: readonly Uint8Array[]): Promise<void> {
   using _probe = await connectResp(url).catch(() => undefined);
   if (_probe === undefined) return; // The server is down just now.
   for (const copy of copies) {
-    using socket = await Deno.connect({ hostname, port: Number(port) });
+    using socket = await connectTcp({ hostname, port: Number(port) });
     await writeAll(socket, copy).catch(() => {});
     await socket.read(new Uint8Array(65_536)).catch(() => {}); // It is executed by then.
   }

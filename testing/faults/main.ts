@@ -6,8 +6,12 @@
 
 // deno-lint-ignore-file no-console -- this is a command
 
+import { writeFile } from "node:fs/promises";
+import process from "node:process";
 import { parseArgs } from "node:util";
 import { seedOf } from "../processes/random.ts";
+import { refuseInstall } from "../servers/find_apt.ts";
+import { type ServerKind, serverSource } from "../servers/find.ts";
 import { check } from "./checker.ts";
 import type { History } from "./history.ts";
 import { htmlReport, textReport } from "./report.ts";
@@ -24,6 +28,7 @@ const USAGE = `Usage: deno task faults [options]
   --workers N --lanes N --locks N  processes, calls of each at once, locks
   --report FILE                    writes an HTML page with a time line
   --history FILE                   writes what was recorded, in JSON
+  --no-install                     installs no server, as HOLDFAST_NO_INSTALL=1 does
   --help                           prints this`;
 
 const OPTIONS = {
@@ -36,6 +41,7 @@ const OPTIONS = {
   locks: { type: "string" },
   report: { type: "string" },
   history: { type: "string" },
+  "no-install": { type: "boolean" },
   help: { type: "boolean" },
 } as const;
 
@@ -50,8 +56,9 @@ interface Command {
 
 /** Null if only help is asked for; throws what is wrong. */
 function readArguments(): Command | null {
-  const { values } = parseArgs({ args: Deno.args, options: OPTIONS });
+  const { values } = parseArgs({ options: OPTIONS });
   if (values.help) return null;
+  if (values["no-install"]) refuseInstall();
   const strategy = STRATEGIES.find((name) => name === (values.strategy ?? "redis"));
   if (strategy === undefined) throw new Error(`Unknown strategy "${values.strategy}"`);
   const sizes = (["workers", "lanes", "locks"] as const).flatMap((name) =>
@@ -100,14 +107,26 @@ async function main(): Promise<number> {
   }
   const { options, report, history: historyFile } = command;
   console.log(`--strategy ${options.strategy} --seed ${options.seed}`);
+  if (options.strategy !== "file" && !await isThere(options.strategy)) return 1;
   const { history, problems, skipped } = await run(options);
   const verdict = check(history);
   console.log(textReport(history, verdict));
-  if (report !== undefined) await Deno.writeTextFile(report, htmlReport(history, verdict));
-  if (historyFile !== undefined) await Deno.writeTextFile(historyFile, JSON.stringify(history));
+  if (report !== undefined) await writeFile(report, htmlReport(history, verdict));
+  if (historyFile !== undefined) await writeFile(historyFile, JSON.stringify(history));
   for (const [fault, why] of Object.entries(skipped)) console.log(`skipped: ${fault}: ${why}`);
   for (const problem of problems) console.log(`problem: ${problem}`);
   return verdict.isGood && problems.length === 0 ? 0 : 1;
 }
 
-if (import.meta.main) Deno.exit(await main());
+/** Looks for the server that the run will start; says what to install if there is none. */
+async function isThere(kind: ServerKind): Promise<boolean> {
+  try {
+    await serverSource(kind);
+    return true;
+  } catch (error) {
+    console.error((error as Error).message);
+    return false;
+  }
+}
+
+if (import.meta.main) process.exit(await main());

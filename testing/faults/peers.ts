@@ -4,6 +4,7 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
+import process from "node:process";
 import { findServer } from "../servers/find.ts";
 import { startRedis } from "../servers/redis.ts";
 import { PEERS } from "./peers/locks.ts";
@@ -30,4 +31,4 @@ async function main([rounds = String(ROUNDS)]: string[]): Promise<void> {
   console.log(table(new Map(PEERS.map((peer, index) => [peer, outcomes[index]!]))));
 }
 
-if (import.meta.main) await main(Deno.args);
+if (import.meta.main) await main(process.argv.slice(2));

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Lease } from "../../mod.ts";
+import { print } from "../runtime/processes.ts";
 import { nowUs } from "../processes/clock.ts";
 import type { WorkerEvent } from "./history.ts";
 
@@ -22,7 +23,6 @@ export interface Recorder extends Disposable {
 
 /** Starts to record. */
 export function newRecorder(worker: string): Recorder {
-  const encoder = new TextEncoder();
   let calls = 0;
   let aliveUs = nowUs();
   const beat = setInterval(() => {
@@ -41,7 +41,7 @@ export function newRecorder(worker: string): Recorder {
         const atUs = nowUs();
         const event: WorkerEvent = { atUs, worker, call, name, ...blocked(atUs), ...told };
         // At once, and in one write that a kill cannot divide: nothing is lost with the process.
-        Deno.stdout.writeSync(encoder.encode(`${JSON.stringify(event)}\n`));
+        print(`${JSON.stringify(event)}\n`);
       };
     },
     [Symbol.dispose]: () => clearInterval(beat),

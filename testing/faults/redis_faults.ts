@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { rm } from "node:fs/promises";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { Fault, FaultOutcome, Stage } from "./place.ts";
 import type { RedisPair } from "./redis_place.ts";
@@ -74,7 +75,7 @@ export const REDIS_FAULTS: RedisFaults = {
   "restart-empty": losing(async ({ master }) => {
     const [, directory] = await master.command("CONFIG", "GET", "dir") as string[];
     await master.kill();
-    await Deno.remove(`${directory}/appendonlydir`, { recursive: true });
+    await rm(`${directory}/appendonlydir`, { recursive: true });
     await master.restart();
   }),
   "failover": losing(async (pair, { random }) => {

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
+import { makeTempDirectory } from "../runtime/files.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 import { filePlace } from "./file_place.ts";
@@ -112,9 +114,7 @@ export async function run(options: RunOptions): Promise<RunResult> {
 }
 
 async function setUp(options: RunOptions, stack: AsyncDisposableStack): Promise<Setting> {
-  const isThere = await Deno.stat(SHARED_MEMORY).then(() => true, () => false);
-  const place = { prefix: "holdfast-faults-", ...isThere && { dir: SHARED_MEMORY } };
-  const directory = await Deno.makeTempDir(place);
+  const directory = await makeTempDirectory(existsSync(SHARED_MEMORY) ? SHARED_MEMORY : undefined);
   stack.use(openLifeline({ remove: directory }));
   const { workers, lanes, locks } = { ...SIZES[options.strategy], ...options };
   const names = Array.from({ length: locks }, (_, i) => `lock ${i}`);

@@ -4,14 +4,15 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
+import process from "node:process";
 import { say } from "../processes/figures.ts";
 import { check } from "./checker.ts";
 import { textReport } from "./report.ts";
 import { run, type RunOptions } from "./runner.ts";
 
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = process.env["HOLDFAST_SOAK"] !== undefined;
 /** `deno task faults` draws others. */
-const SEED = Number(Deno.env.get("HOLDFAST_SEED") ?? 6);
+const SEED = Number(process.env["HOLDFAST_SEED"] ?? 6);
 const DURATION_MS = SOAK ? 120_000 : 7_000;
 /** The servers take their time to let go of the dead. */
 const RESIDUE_BOUND_MS = 90_000;

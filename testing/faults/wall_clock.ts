@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { writeFileSync } from "node:fs";
+import process from "node:process";
 import { runCommand } from "../servers/command.ts";
 
 const BUILD_BOUND_MS = 60_000;
@@ -23,7 +25,7 @@ export type ClockMaker = (name: string) => WallClock;
 
 /** Builds the library in a directory. */
 export async function clockMaker(directory: string): Promise<ClockMaker | null> {
-  if (Deno.build.os !== "linux") return null;
+  if (process.platform !== "linux") return null;
   const library = `${directory}/wall_clock.so`;
   const build = ["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE];
   const { success } = await runCommand(build, BUILD_BOUND_MS);
@@ -31,7 +33,7 @@ export async function clockMaker(directory: string): Promise<ClockMaker | null> 
 }
 
 function newClock(library: string, path: string): WallClock {
-  Deno.writeFileSync(path, new Uint8Array(8));
+  writeFileSync(path, new Uint8Array(8));
   let aheadMs = 0;
   return {
     env: { LD_PRELOAD: library, HOLDFAST_WALL_CLOCK: path },
@@ -41,8 +43,8 @@ function newClock(library: string, path: string): WallClock {
     set(ms) {
       aheadMs = ms;
       // In place: the processes have mapped the file.
-      using file = Deno.openSync(path, { write: true });
-      file.writeSync(new Uint8Array(BigInt64Array.of(BigInt(Math.round(ms * 1e6))).buffer));
+      const time = new Uint8Array(BigInt64Array.of(BigInt(Math.round(ms * 1e6))).buffer);
+      writeFileSync(path, time, { flag: "r+" });
     },
   };
 }

@@ -4,9 +4,11 @@
  *
  * @module
  */
+import process from "node:process";
 import { FencedStore } from "../../examples/fenced_store.ts";
 import { type DistributedLock, type Lease, LeaseLostError, LockError } from "../../mod.ts";
 import { openLock } from "../conformance/open_lock.ts";
+import { inputEnd, scriptArgument } from "../runtime/processes.ts";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { pause } from "../servers/wait.ts";
@@ -123,7 +125,7 @@ async function use(
     if (lease.signal.aborted) tellLost();
     // A write that is not checked for: the resource is to refuse the ones that come too late.
     write(work, lease, tell);
-    if (does("crashes")) Deno.kill(Deno.pid, "SIGKILL");
+    if (does("crashes")) process.kill(process.pid, "SIGKILL");
     if (does("blocks")) block(random() * ttlMs * 1.5);
     if (does("renews")) await renew(lease, tell);
     const holdMs = outlastMs ?? (does("holds") ? random() ** 3 * 50 : 0);
@@ -190,7 +192,7 @@ async function main(options: WorkerOptions): Promise<void> {
   const work: Work = { ...options, lock: client.lock, store, random, recorder, does };
   let isDone = false;
   const input = (async () => {
-    for await (const _ of Deno.stdin.readable);
+    await inputEnd();
     isDone = true;
   })();
   const lanes = Array.from({ length: options.lanes }, async () => {
@@ -199,4 +201,4 @@ async function main(options: WorkerOptions): Promise<void> {
   await Promise.all([input, ...lanes]);
 }
 
-if (import.meta.main) await main(JSON.parse(Deno.args[0]!));
+if (import.meta.main) await main(scriptArgument());

@@ -6,10 +6,13 @@
  */
 // deno-lint-ignore-file no-console -- this is a command
 import type { Buffer } from "node:buffer";
+import { openSync, writeSync } from "node:fs";
+import process from "node:process";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { called, withClient } from "../servers/zookeeper_cleanup.ts";
 import { pause } from "../servers/wait.ts";
-import { linesOf } from "./lines.ts";
+import { linesOf } from "../runtime/lines.ts";
+import { scriptInput } from "../runtime/processes.ts";
 
 const SECTION_MS = 1;
 
@@ -43,9 +46,10 @@ async function sequenceOf({ client, rootPath, name }: Contender, label: string):
   throw new Error(`No znode holds "${label}"`);
 }
 
-async function contend(contender: Contender, label: string, record: Deno.FsFile): Promise<void> {
+async function contend(contender: Contender, label: string, recordFile: string): Promise<void> {
   const { connectString, rootPath, name } = contender;
-  const write = (text: string) => record.writeSync(new TextEncoder().encode(text));
+  const record = openSync(recordFile, "a");
+  const write = (text: string) => void writeSync(record, text);
   await using locks = new ZooKeeperLock(connectString, { rootPath, label });
   while (!contender.isStopped) {
     const lease = await locks.acquire(name);
@@ -69,12 +73,12 @@ async function time(locks: ZooKeeperLock, name: string, waiters: number, steps: 
 
 async function serve(contender: Contender, locks: ZooKeeperLock): Promise<void> {
   const contending: Promise<void>[] = [];
-  for await (const line of linesOf(Deno.stdin.readable)) {
+  const orders = linesOf(scriptInput());
+  for (let line; (line = await orders.next()) !== null;) {
     const [word, waiters, last] = line.split(" ") as [string, string, string];
     if (word === "contend") {
-      const record = await Deno.open(last, { append: true });
       for (let i = 0; i < Number(waiters); i++) {
-        contending.push(contend(contender, `${contender.label}-${i}`, record));
+        contending.push(contend(contender, `${contender.label}-${i}`, last));
       }
     } else console.log(await time(locks, contender.name, Number(waiters), Number(last)));
   }
@@ -83,7 +87,7 @@ async function serve(contender: Contender, locks: ZooKeeperLock): Promise<void> 
 }
 
 if (import.meta.main) {
-  const [connectString, path, label] = Deno.args as [string, string, string];
+  const [connectString, path, label] = process.argv.slice(2) as [string, string, string];
   const slash = path.lastIndexOf("/");
   const [rootPath, name] = [path.slice(0, slash), path.slice(slash + 1)];
   await withClient(connectString, async (client) => {

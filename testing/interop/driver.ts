@@ -11,8 +11,8 @@
  *
  * @module
  */
-import { fileURLToPath } from "node:url";
-import { linesOf } from "./lines.ts";
+import { linesOf } from "../runtime/lines.ts";
+import { scriptCommand, spawnProcess } from "../runtime/processes.ts";
 import type { Programs } from "./programs.ts";
 
 /** Who contends: "kazoo" alone is a stock lock, which heeds only its own kind. */
@@ -37,38 +37,26 @@ export interface Driver extends AsyncDisposable {
 
 /** Starts a process; resolves when it is ready. */
 export async function startDriver(kind: Kind, place: Place, programs: Programs): Promise<Driver> {
-  const [program = "", ...args] = commandOf(kind, place, programs);
-  const child = new Deno.Command(program, {
-    args,
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const lines = linesOf(child.stdout);
-  const writer = child.stdin.getWriter();
-  let closing: Promise<void> | undefined;
-  const close = () => closing ??= writer.close().catch(() => {});
+  const command = commandOf(kind, place, programs);
+  const child = spawnProcess(command, { hasInput: true, stdout: "pipe", stderr: "inherit" });
+  const lines = linesOf(child.stdout!);
   const driver: Driver = {
     kind,
-    send: (line) => writer.write(new TextEncoder().encode(`${line}\n`)),
+    send: (line) => child.write(`${line}\n`),
     async line() {
-      const { value, done } = await lines.next();
-      if (done) throw new Error(`${kind} ended before it printed a line`);
-      return value;
+      const line = await lines.next();
+      if (line === null) throw new Error(`${kind} ended before it printed a line`);
+      return line;
     },
     async end() {
-      await close();
-      return (await child.status).code;
+      await child.endInput();
+      return (await child.ended).code;
     },
     async [Symbol.asyncDispose]() {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // It has ended by itself.
-      }
-      await close();
-      await child.status;
-      await lines.return(undefined);
+      child.kill("SIGKILL");
+      await child.endInput();
+      await child.ended;
+      await lines.cancel();
     },
   };
   try {
@@ -87,8 +75,5 @@ function commandOf(kind: Kind, { connectString, path }: Place, programs: Program
     const naming = kind === "kazoo" ? "stock" : kind.slice("kazoo-".length).split("-")[0]!;
     return [...programs.kazoo.command!, ...args, naming];
   }
-  const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-  const config = file("../../deno.json");
-  const run = [Deno.execPath(), "run", "-A", "--no-check", "--config", config];
-  return [...run, file("./contender.ts"), ...args];
+  return [...scriptCommand(new URL("./contender.ts", import.meta.url)), ...args];
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { runCommand } from "../servers/command.ts";
 import { installWithApt } from "../servers/find_apt.ts";
@@ -42,19 +43,19 @@ export async function preparePrograms(): Promise<Programs> {
     const title = missing.map((name) => TITLES[name]).join(" and ");
     if (await installWithApt(title, missing.flatMap(packagesOf))) found = await findPrograms();
   }
-  Deno.env.set(PROGRAMS_VARIABLE, JSON.stringify(found));
+  process.env[PROGRAMS_VARIABLE] = JSON.stringify(found);
   return found;
 }
 
 /** What the test runner has handed down; looks, but installs nothing, where there is none. */
 export async function programs(): Promise<Programs> {
-  const given = Deno.env.get(PROGRAMS_VARIABLE);
+  const given = process.env[PROGRAMS_VARIABLE];
   return given ? JSON.parse(given) as Programs : await findPrograms();
 }
 
 async function findPrograms(): Promise<Programs> {
   const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-  const javaHome = Deno.env.get("JAVA_HOME");
+  const javaHome = process.env["JAVA_HOME"];
   const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
   const java = ["-XX:+UseSerialGC", "-cp", CURATOR_CLASS_PATH, file("CuratorContender.java")];
   // Debian's packages are seen by the system's own Python only.

@@ -1,8 +1,12 @@
 /**
- * Deno processes that talk with a test by lines.
+ * Processes that talk with a test in lines.
  *
  * @module
  */
+import { linesOf } from "../runtime/lines.ts";
+import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.ts";
+
+export { linesOf };
 
 /** A process that was started. */
 export interface ChildProcess extends AsyncDisposable {
@@ -11,7 +15,8 @@ export interface ChildProcess extends AsyncDisposable {
   line(): Promise<string | null>;
   /** Writes a line to its input. */
   send(line: string): Promise<void>;
-  kill(signal: Deno.Signal): void;
+  /** Sends a signal; does nothing when the process has ended. */
+  kill(signal: Signal): void;
   /** Ends its input and waits for its exit code. */
   end(): Promise<number>;
   /** Resolves with its exit code when it has ended, however that came. */
@@ -24,39 +29,28 @@ export function startChild(
   argument: unknown,
   env: Readonly<Record<string, string>> = {},
 ): ChildProcess {
-  const config = new URL("../../deno.json", import.meta.url).pathname;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "-A", "--no-check", "--config", config],
-      ...[script.pathname, JSON.stringify(argument)],
-    ],
+  const child = spawnProcess([...scriptCommand(script), JSON.stringify(argument)], {
     env,
-    stdin: "piped",
-    stdout: "piped",
+    hasInput: true,
+    stdout: "pipe",
     stderr: "inherit",
-  }).spawn();
-  const lines = linesOf(child.stdout);
-  const input = child.stdin.getWriter();
-  let closing: Promise<void> | null = null;
-  const endInput = () => closing ??= input.close().catch(() => {});
+  });
+  const lines = linesOf(child.stdout!);
+  const ended = child.ended.then(({ code }) => code);
   return {
     pid: child.pid,
     line: lines.next,
-    send: (line) => input.write(new TextEncoder().encode(`${line}\n`)),
-    kill: (signal) => child.kill(signal),
+    send: (line) => child.write(`${line}\n`),
+    kill: child.kill,
     async end() {
-      await endInput();
-      return (await child.status).code;
+      await child.endInput();
+      return await ended;
     },
-    ended: child.status.then(({ code }) => code),
+    ended,
     async [Symbol.asyncDispose]() {
-      try {
-        child.kill("SIGKILL");
-      } catch {
-        // It has ended by itself.
-      }
-      await endInput();
-      await child.status;
+      child.kill("SIGKILL");
+      await child.endInput();
+      await ended;
       await lines.cancel();
     },
   };
@@ -94,30 +88,5 @@ export function startReporter<T>(
       await dispose();
       await reading;
     },
-  };
-}
-
-/** Reads lines; null at the end. */
-export interface Lines {
-  next(): Promise<string | null>;
-  cancel(): Promise<void>;
-}
-
-/** The lines of a stream of bytes, without their ends. What follows the last end is lost. */
-export function linesOf(bytes: ReadableStream<Uint8Array<ArrayBuffer>>): Lines {
-  const reader = bytes.pipeThrough(new TextDecoderStream()).getReader();
-  let lines: string[] = [];
-  let rest = "";
-  return {
-    async next() {
-      while (lines.length === 0) {
-        const { value, done } = await reader.read();
-        if (done) return null;
-        lines = (rest + value).split("\n");
-        rest = lines.pop()!;
-      }
-      return lines.shift()!;
-    },
-    cancel: () => reader.cancel(),
   };
 }

@@ -6,7 +6,8 @@
 import { openLock } from "../conformance/open_lock.ts";
 import type { DistributedLock, LeaseLostError } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
-import { linesOf } from "./child.ts";
+import { linesOf } from "../runtime/lines.ts";
+import { print, scriptArgument, scriptInput } from "../runtime/processes.ts";
 import { nowUs } from "./clock.ts";
 import type { Order, PuppetEvent, PuppetOptions } from "./puppets.ts";
 
@@ -36,17 +37,16 @@ async function take(
 
 async function main({ spec }: PuppetOptions): Promise<void> {
   await using client = await openLock(spec);
-  const encoder = new TextEncoder();
-  const orders = linesOf(Deno.stdin.readable);
+  const orders = linesOf(scriptInput());
   const running: Promise<void>[] = [];
   for (let line; (line = await orders.next()) !== null;) {
     const order: Order = JSON.parse(line);
     running.push(take(client.lock, order, (told) => {
       const event: PuppetEvent = { id: order.id, atUs: nowUs(), ...told };
-      Deno.stdout.writeSync(encoder.encode(`${JSON.stringify(event)}\n`));
+      print(`${JSON.stringify(event)}\n`);
     }));
   }
   await Promise.all(running);
 }
 
-if (import.meta.main) await main(JSON.parse(Deno.args[0]!));
+if (import.meta.main) await main(scriptArgument());

@@ -3,10 +3,11 @@
  *
  * @module
  */
+import process from "node:process";
 
 /** The seed of this run: `HOLDFAST_SEED`, or a new one. To be printed. */
 export function seedOf(): number {
-  return Number(Deno.env.get("HOLDFAST_SEED") ?? Math.floor(Math.random() * 2 ** 31));
+  return Number(process.env["HOLDFAST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 }
 
 /** A small generator of numbers from 0 to 1. */

@@ -6,6 +6,7 @@
 import { openLock } from "../conformance/open_lock.ts";
 import type { DistributedLock } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
+import { inputEnd, print, scriptArgument } from "../runtime/processes.ts";
 import { nowUs } from "./clock.ts";
 import { randomOf } from "./random.ts";
 import type { Grant, WorkerOptions } from "./workers.ts";
@@ -42,12 +43,12 @@ async function main(options: WorkerOptions): Promise<void> {
   await using client = await openLock(options.spec);
   let done = false;
   const input = (async () => {
-    for await (const _ of Deno.stdin.readable);
+    await inputEnd();
     done = true;
   })();
   let lines: string[] = [];
   const flush = () => {
-    if (lines.length > 0) Deno.stdout.writeSync(new TextEncoder().encode(lines.join("")));
+    if (lines.length > 0) print(lines.join(""));
     lines = [];
   };
   const report = (grant: Grant) => {
@@ -62,4 +63,4 @@ async function main(options: WorkerOptions): Promise<void> {
   flush();
 }
 
-if (import.meta.main) await main(JSON.parse(Deno.args[0]!));
+if (import.meta.main) await main(scriptArgument());

@@ -4,6 +4,7 @@
  * @module
  */
 import type { LockSpec } from "../conformance/open_lock.ts";
+import type { Signal } from "../runtime/processes.ts";
 import { startReporter } from "./child.ts";
 
 /** What one process does. */
@@ -33,7 +34,7 @@ export interface Grant {
 export interface Worker extends AsyncDisposable {
   /** The grants that it has reported so far. */
   readonly grants: readonly Grant[];
-  kill(signal: Deno.Signal): void;
+  kill(signal: Signal): void;
   /** Lets its waiters finish; resolves with its exit code. */
   finish(): Promise<number>;
 }

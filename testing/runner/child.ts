@@ -4,6 +4,10 @@
  * @module
  */
 
+import { Buffer } from "node:buffer";
+import process from "node:process";
+import type { Readable } from "node:stream";
+import { type Signal, spawnProcess } from "../runtime/processes.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 
@@ -28,36 +32,35 @@ export interface DenoTestOptions {
 /** Runs `deno test` with these arguments and passes on what it prints. */
 export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promise<DenoTestResult> {
   await using lifeline = openLifeline();
-  const child = new Deno.Command(Deno.execPath(), {
-    // Tests wait more than they work: three files at a time keep two cores busy.
-    args: ["test", "--parallel", ...args],
+  // Tests wait more than they work: three files at a time keep two cores busy.
+  const child = spawnProcess([process.execPath, "test", "--parallel", ...args], {
     cwd,
-    env: { DENO_JOBS: "3", ...Deno.stdout.isTerminal() ? {} : { NO_COLOR: "1" } },
-    stdin: "null",
-    stdout: "piped",
-  }).spawn();
+    env: { DENO_JOBS: "3", ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
+    stdout: "pipe",
+    stderr: "inherit",
+  });
   await lifeline.guard(child.pid);
   let timer: ReturnType<typeof setTimeout> | undefined;
   const end = () => {
-    child.kill(signal.reason as Deno.Signal);
+    child.kill(signal.reason as Signal);
     timer = setTimeout(() => child.kill("SIGKILL"), END_BOUND_MS);
   };
   if (signal.aborted) end();
   else signal.addEventListener("abort", end);
-  const chunks: Uint8Array[] = [];
+  const chunks: Buffer[] = [];
   // A test's own child that lives on would keep the output open.
-  const drained = child.status.then(() => pause(DRAIN_BOUND_MS));
-  await Promise.race([passOn(child.stdout, chunks), drained]);
-  const { code } = await child.status;
+  const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
+  await Promise.race([passOn(child.stdout!, chunks), drained]);
+  const { code } = await child.ended;
   signal.removeEventListener("abort", end);
   clearTimeout(timer);
   await lifeline.forget();
-  return { code, output: await new Blob(chunks as BlobPart[]).text() };
+  return { code, output: Buffer.concat(chunks).toString() };
 }
 
-async function passOn(stream: ReadableStream<Uint8Array>, chunks: Uint8Array[]): Promise<void> {
-  for await (const chunk of stream) {
+async function passOn(stream: Readable, chunks: Buffer[]): Promise<void> {
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
     chunks.push(chunk);
-    for (let sent = 0; sent < chunk.length;) sent += await Deno.stdout.write(chunk.subarray(sent));
+    await new Promise<void>((resolve) => process.stdout.write(chunk, () => resolve()));
   }
 }

@@ -6,39 +6,27 @@
 
 // deno-lint-ignore-file no-console -- this is a command
 
-import { resolve } from "node:path";
+import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { importMapArgs, removeImportMaps } from "../../tools/import_map.ts";
 import { preparePrograms } from "../interop/programs.ts";
+import { readArguments, type Selection, USAGE } from "./arguments.ts";
 import { runDenoTest } from "./child.ts";
-import { isStrategy, selectFiles, STRATEGIES, strategyOf, testFilesIn } from "./select.ts";
+import { strategyOf } from "./select.ts";
 import { closingLine, readSummary } from "./summary.ts";
+import { refuseInstall } from "../servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
-
-const USAGE = `Usage: deno task test [--only STRATEGIES] [--filter TEXT] [FILES…]
-
-  --only memory,file,redis,zookeeper  only these strategies' tests, and those of no strategy
-  --filter TEXT                       only tests whose name contains the text, or matches /REGEX/
-  --help                              prints this
-  FILES                               only these test files or folders`;
 
 const SERVER_KINDS: readonly ServerKind[] = ["redis", "zookeeper"];
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
-/** What to run, as the arguments say. */
-interface Selection {
-  readonly files: readonly string[];
-  readonly filter: string | undefined;
-}
-
-if (import.meta.main) Deno.exit(await main());
+if (import.meta.main) process.exit(await main());
 
 async function main(): Promise<number> {
   let selection: Selection | undefined;
   try {
-    selection = await readArguments();
+    selection = await readArguments(process.argv.slice(2), ROOT);
   } catch (error) {
     console.error(`${(error as Error).message}\n\n${USAGE}`);
     return 2;
@@ -47,6 +35,7 @@ async function main(): Promise<number> {
     console.log(USAGE);
     return 0;
   }
+  if (selection.isInstallRefused) refuseInstall();
   try {
     return await run(selection);
   } catch (error) {
@@ -54,32 +43,6 @@ async function main(): Promise<number> {
     return 1;
   } finally {
     await removeImportMaps();
-  }
-}
-
-/** Undefined if only help is asked for; rejects with what is wrong. */
-async function readArguments(): Promise<Selection | undefined> {
-  const { values, positionals } = parseArgs({
-    args: Deno.args,
-    allowPositionals: true,
-    options: { only: { type: "string" }, filter: { type: "string" }, help: { type: "boolean" } },
-  });
-  if (values.help) return undefined;
-  const wanted = values.only?.split(",") ?? STRATEGIES;
-  const unknown = wanted.find((name) => !isStrategy(name));
-  if (unknown !== undefined) {
-    throw new Error(`Unknown strategy "${unknown}": name some of ${STRATEGIES.join(",")}`);
-  }
-  const paths = positionals.length > 0 ? positionals : ["tests"];
-  const files = await Promise.all(paths.map(findFiles));
-  return { files: selectFiles(files.flat(), wanted.filter(isStrategy)), filter: values.filter };
-}
-
-async function findFiles(path: string): Promise<string[]> {
-  try {
-    return await testFilesIn(resolve(ROOT, path));
-  } catch {
-    throw new Error(`No such test file or folder: ${path}`);
   }
 }
 
@@ -105,7 +68,7 @@ async function prepare(files: readonly string[]): Promise<string[]> {
     if (!files.some((file) => strategyOf(file) === kind)) continue;
     try {
       const { source, line } = await findServer(kind);
-      Deno.env.set(sourceVariable(kind), JSON.stringify(source));
+      process.env[sourceVariable(kind)] = JSON.stringify(source);
       console.log(line);
     } catch (error) {
       problems.push((error as Error).message);
@@ -142,7 +105,7 @@ function report(output: string, code: number): number {
 function listenForInterruption(): AbortSignal {
   const controller = new AbortController();
   for (const name of Object.keys(EXIT_CODES) as (keyof typeof EXIT_CODES)[]) {
-    Deno.addSignalListener(name, () => controller.abort(name));
+    process.on(name, () => controller.abort(name));
   }
   return controller.signal;
 }

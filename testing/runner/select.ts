@@ -4,6 +4,8 @@
  * @module
  */
 
+import { readdir, stat } from "node:fs/promises";
+
 /** The strategies that a run can be limited to. */
 export const STRATEGIES = ["memory", "file", "redis", "zookeeper"] as const;
 
@@ -36,10 +38,11 @@ export function selectFiles(paths: readonly string[], wanted: readonly Strategy[
 
 /** All test files in a folder and its folders, sorted; or the path itself if it is a file. */
 export async function testFilesIn(path: string): Promise<string[]> {
-  if ((await Deno.stat(path)).isFile) return [path];
+  if ((await stat(path)).isFile()) return [path];
   const files: string[] = [];
-  for await (const { name, isDirectory } of Deno.readDir(path)) {
-    if (isDirectory) files.push(...await testFilesIn(`${path}/${name}`));
+  for (const entry of await readdir(path, { withFileTypes: true })) {
+    const { name } = entry;
+    if (entry.isDirectory()) files.push(...await testFilesIn(`${path}/${name}`));
     else if (name.endsWith("_test.ts")) files.push(`${path}/${name}`);
   }
   return files.sort();

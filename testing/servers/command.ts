@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { text } from "node:stream/consumers";
+import { type SpawnedProcess, spawnProcess } from "../runtime/processes.ts";
 
 /** How a command ended, and what it printed on both of its outputs. */
 export interface CommandResult {
@@ -10,30 +12,21 @@ export interface CommandResult {
   readonly output: string;
 }
 
-/** Runs a command; one that does not exist or takes too long has failed. */
+/** Runs a command; one that does not exist or takes longer than the bound in ms has failed. */
 export async function runCommand(
   command: readonly string[],
   boundMs: number,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<CommandResult> {
-  const [program = "", ...args] = command;
-  let child: Deno.ChildProcess;
+  let child: SpawnedProcess;
   try {
-    child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "piped" })
-      .spawn();
+    child = spawnProcess(command, { env, stdout: "pipe", stderr: "pipe" });
   } catch (error) {
     return { success: false, output: String(error) };
   }
-  const timer = setTimeout(() => killQuietly(child), boundMs);
-  const { success, stdout, stderr } = await child.output();
+  const timer = setTimeout(() => child.kill("SIGKILL"), boundMs);
+  const outputs = await Promise.all([text(child.stdout!), text(child.stderr!)]);
+  const { code } = await child.ended;
   clearTimeout(timer);
-  const decoder = new TextDecoder();
-  return { success, output: decoder.decode(stdout) + decoder.decode(stderr) };
-}
-
-function killQuietly(child: Deno.ChildProcess): void {
-  try {
-    child.kill("SIGKILL");
-  } catch {
-    // It has just ended by itself.
-  }
+  return { success: code === 0, output: outputs.join("") };
 }

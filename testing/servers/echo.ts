@@ -4,15 +4,16 @@
  * @module
  */
 
+import { connectTcp, listenTcp, type TcpSocket } from "../runtime/sockets.ts";
 import { closer, writeAll } from "./sockets.ts";
 
 /** Echoes everything; counts what it got. */
 export function startEcho() {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const listener = listenTcp({ hostname: "127.0.0.1", port: 0 });
   const echo = { port: listener.addr.port, received: "", ended: 0 };
   const running: Promise<void>[] = [];
   const ending = new AbortController();
-  const serve = async (socket: Deno.TcpConn) => {
+  const serve = async (socket: TcpSocket) => {
     using _closing = closer(socket, ending.signal);
     const buffer = new Uint8Array(1_024);
     try {
@@ -40,7 +41,7 @@ export function startEcho() {
 
 /** A client that keeps what it receives. */
 export async function connect({ hostname, port }: { hostname: string; port: number }) {
-  const socket = await Deno.connect({ hostname, port });
+  const socket = await connectTcp({ hostname, port });
   const client = { received: "", hasEnded: false };
   const reading = (async () => {
     const buffer = new Uint8Array(1_024);

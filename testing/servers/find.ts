@@ -4,8 +4,10 @@
  * @module
  */
 
+import process from "node:process";
+import { connectTcp } from "../runtime/sockets.ts";
 import { findDocker } from "./find_docker.ts";
-import { installWithApt } from "./find_apt.ts";
+import { installWithApt, isInstallRefused, NO_INSTALL_VARIABLE } from "./find_apt.ts";
 import { findLocalRedis, findLocalZooKeeper, type LocalProgram } from "./find_local.ts";
 import { connectResp } from "./resp.ts";
 import { bounded } from "./wait.ts";
@@ -77,7 +79,7 @@ export function sourceVariable(kind: ServerKind): string {
 /** Searches; rejects, saying what to install, if there is no way to get such a server. */
 export async function findServer(kind: ServerKind): Promise<FoundServer> {
   const facts = FACTS[kind];
-  const shared = Deno.env.get(facts.urlVariable);
+  const shared = process.env[facts.urlVariable];
   if (shared) await checkShared(facts, shared);
   const own = await findOwn(kind, facts);
   if (!shared && !own) throw new Error(notFound(facts));
@@ -95,7 +97,7 @@ const sources = new Map<ServerKind, Promise<ServerSource>>();
 export function serverSource(kind: ServerKind): Promise<ServerSource> {
   let source = sources.get(kind);
   if (source === undefined) {
-    const given = Deno.env.get(FACTS[kind].sourceVariable);
+    const given = process.env[FACTS[kind].sourceVariable];
     source = given
       ? Promise.resolve(JSON.parse(given) as ServerSource)
       : findServer(kind).then((found) => found.source);
@@ -133,8 +135,11 @@ async function findOwn(kind: ServerKind, facts: KindFacts): Promise<FoundOwn | u
 }
 
 function notFound({ title, urlVariable, needs }: KindFacts): string {
-  return `No ${title} to test with. Install ${needs}, or start Docker, or set ${urlVariable} to a ` +
-    "running server (used for the conformance suite only)";
+  const refused = isInstallRefused()
+    ? ` It is not installed now because of --no-install or ${NO_INSTALL_VARIABLE}.`
+    : "";
+  return `No ${title} was found.${refused} Install ${needs}, or start Docker, or set ` +
+    `${urlVariable} to a running server (used for the conformance suite only)`;
 }
 
 async function checkShared(facts: KindFacts, url: string): Promise<void> {
@@ -155,6 +160,6 @@ async function checkZooKeeper(connectString: string, signal: AbortSignal): Promi
   const hosts = connectString.replace(/\/.*$/, "").split(",");
   await Promise.any(hosts.map(async (host) => {
     const { hostname, port } = new URL(`tcp://${host.trim()}`);
-    (await Deno.connect({ hostname, port: Number(port || 2181), signal })).close();
+    (await connectTcp({ hostname, port: Number(port || 2181) }, signal)).close();
   }));
 }

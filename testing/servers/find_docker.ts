@@ -4,6 +4,7 @@
  * @module
  */
 
+import { readFile } from "node:fs/promises";
 import { runCommand } from "./command.ts";
 
 const ANSWER_BOUND_MS = 3_000;
@@ -15,7 +16,7 @@ export async function findDocker(service: string): Promise<string | undefined> {
   if (!answer.success) return undefined;
   const image = imageOf(
     service,
-    await Deno.readTextFile(new URL("../../compose.yaml", import.meta.url)),
+    await readFile(new URL("../../compose.yaml", import.meta.url), "utf8"),
   );
   const present = await runCommand(["docker", "image", "inspect", image], ANSWER_BOUND_MS);
   if (present.success) return image;

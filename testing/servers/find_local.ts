@@ -4,6 +4,8 @@
  * @module
  */
 
+import { readdirSync, statSync } from "node:fs";
+import process from "node:process";
 import { runCommand } from "./command.ts";
 
 const VERSION_BOUND_MS = 20_000;
@@ -29,7 +31,7 @@ export async function findLocalRedis(): Promise<LocalProgram | undefined> {
 
 /** Finds Java together with ZooKeeper's classes. */
 export async function findLocalZooKeeper(): Promise<LocalProgram | undefined> {
-  const javaHome = Deno.env.get("JAVA_HOME");
+  const javaHome = process.env["JAVA_HOME"];
   const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
   for (const java of javas.filter(isFile)) {
     for (const classPath of zooKeeperClassPaths()) {
@@ -49,7 +51,7 @@ export async function findLocalZooKeeper(): Promise<LocalProgram | undefined> {
 }
 
 function zooKeeperClassPaths(): string[] {
-  const home = Deno.env.get("ZOOKEEPER_HOME");
+  const home = process.env["ZOOKEEPER_HOME"];
   const homes = [
     ...home ? [home] : [],
     "/opt/zookeeper",
@@ -66,23 +68,19 @@ function zooKeeperClassPaths(): string[] {
 
 /** The paths of the programs of this name: those in `PATH` first, then those in the usual places. */
 export function programPaths(name: string): string[] {
-  const directories = (Deno.env.get("PATH") ?? "").split(":");
+  const directories = (process.env["PATH"] ?? "").split(":");
   directories.push("/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin");
   const paths = directories.filter((path) => path !== "").map((path) => `${path}/${name}`);
   return [...new Set(paths)].filter(isFile);
 }
 
 function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
 function hasJar(directory: string): boolean {
   try {
-    return [...Deno.readDirSync(directory)].some(({ name }) => /^zookeeper-\d.*\.jar$/.test(name));
+    return readdirSync(directory).some((name) => /^zookeeper-\d.*\.jar$/.test(name));
   } catch {
     return false;
   }

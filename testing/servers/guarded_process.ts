@@ -7,6 +7,13 @@
  *
  * @module
  */
+import {
+  type ProcessEnd,
+  type Signal,
+  type SpawnedProcess,
+  type SpawnOptions,
+  spawnProcess,
+} from "../runtime/processes.ts";
 
 const LIFELINE_SCRIPT = `
 trap '' HUP INT TERM
@@ -27,6 +34,9 @@ shift
 exec "$@" </dev/null >>"$log" 2>&1
 `;
 
+/** Both shells read from a pipe; a session of its own keeps signals of a terminal away. */
+const OF_SHELLS: SpawnOptions = { hasInput: true, isDetached: true };
+
 /** What the lifeline does when this process ends. */
 export interface LifelineOptions {
   /** The path of a file or directory to remove in the end. */
@@ -45,21 +55,14 @@ export interface Lifeline extends AsyncDisposable {
 
 /** Opens a lifeline that guards nothing yet. */
 export function openLifeline(options: LifelineOptions = {}): Lifeline {
-  const child = new Deno.Command("sh", {
-    args: ["-c", LIFELINE_SCRIPT, "lifeline", options.remove ?? "", ...options.stop ?? []],
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-    detached: true,
-  }).spawn();
-  const writer = child.stdin.getWriter();
-  const write = (line: string) => writer.write(new TextEncoder().encode(`${line}\n`));
+  const command = ["sh", "-c", LIFELINE_SCRIPT, "lifeline", options.remove ?? ""];
+  const child = spawnProcess([...command, ...options.stop ?? []], OF_SHELLS);
   let ended: Promise<unknown> | undefined;
   return {
-    guard: (pid) => write(String(pid)),
-    forget: () => write(""),
+    guard: (pid) => child.write(`${pid}\n`),
+    forget: () => child.write("\n"),
     async [Symbol.asyncDispose]() {
-      ended ??= writer.close().then(() => child.status);
+      ended ??= child.endInput().then(() => child.ended);
       await ended;
     },
   };
@@ -79,16 +82,16 @@ export interface GuardedProcess extends AsyncDisposable {
   readonly pid: number;
   readonly isRunning: boolean;
   /** Resolves when the process started last has ended. */
-  readonly exited: Promise<Deno.CommandStatus>;
+  readonly exited: Promise<ProcessEnd>;
   /** Sends a signal; does nothing when the process has ended. */
-  kill(signal?: Deno.Signal): void;
+  kill(signal?: Signal): void;
   /** Kills the process if it still runs, then starts it again, or another command instead. */
   restart(command?: readonly string[]): Promise<void>;
 }
 
 interface Run {
-  readonly child: Deno.ChildProcess;
-  readonly exited: Promise<Deno.CommandStatus>;
+  readonly child: SpawnedProcess;
+  readonly exited: Promise<ProcessEnd>;
   isRunning: boolean;
 }
 
@@ -104,7 +107,7 @@ export async function startGuarded(options: GuardedOptions): Promise<GuardedProc
     await lifeline[Symbol.asyncDispose]();
     throw error;
   }
-  const kill = (signal: Deno.Signal = "SIGKILL") => {
+  const kill = (signal: Signal = "SIGKILL") => {
     if (run.isRunning) run.child.kill(signal);
   };
   return {
@@ -136,25 +139,18 @@ async function launch(
   logFile: string,
   lifeline: Lifeline,
 ): Promise<Run> {
-  const child = new Deno.Command("sh", {
-    args: ["-c", LAUNCH_SCRIPT, "launch", logFile, ...command],
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-    detached: true,
-  }).spawn();
-  const ended = child.status.then(async (status) => {
+  const child = spawnProcess(["sh", "-c", LAUNCH_SCRIPT, "launch", logFile, ...command], OF_SHELLS);
+  const exited = child.ended.then(async (end) => {
     run.isRunning = false;
     await lifeline.forget().catch(() => {});
-    return status;
+    return end;
   });
-  const run: Run = { child, exited: ended, isRunning: true };
-  const go = child.stdin.getWriter();
+  const run: Run = { child, exited, isRunning: true };
   try {
     await lifeline.guard(child.pid);
-    await go.write(new TextEncoder().encode("go\n"));
+    await child.write("go\n");
   } finally {
-    await go.close();
+    await child.endInput();
   }
   return run;
 }

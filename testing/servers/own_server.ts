@@ -4,6 +4,9 @@
  * @module
  */
 
+import { readFile } from "node:fs/promises";
+import { makeTempDirectory } from "../runtime/files.ts";
+import type { Signal } from "../runtime/processes.ts";
 import { runCommand } from "./command.ts";
 import type { OwnSource } from "./find.ts";
 import { type GuardedProcess, startGuarded } from "./guarded_process.ts";
@@ -51,7 +54,7 @@ export interface OwnServer extends AsyncDisposable {
   /** The process id of the server, or for a container that of the Docker client. */
   readonly pid: number;
   /** Sends a signal, SIGKILL by default, and resolves when the server has ended. */
-  kill(signal?: Deno.Signal): Promise<void>;
+  kill(signal?: Signal): Promise<void>;
   /** Stops the server's execution; connections stay open. */
   pause(): Promise<void>;
   /** Undoes `pause()`. */
@@ -72,10 +75,7 @@ export async function startOwnServer(spec: OwnServerSpec): Promise<OwnServer> {
 }
 
 async function startOnce(spec: OwnServerSpec): Promise<OwnServer> {
-  const directory = await Deno.makeTempDir({
-    prefix: "holdfast-",
-    ...spec.baseDirectory !== undefined && { dir: spec.baseDirectory },
-  });
+  const directory = await makeTempDirectory(spec.baseDirectory);
   const place = { port: (spec.choosePort ?? freePort)(), directory };
   const logFile = `${directory}/output.log`;
   const launch = await plan(spec, place);
@@ -121,7 +121,7 @@ async function plan(spec: OwnServerSpec, place: ServerPlace): Promise<LaunchPlan
 }
 
 async function startError(title: string, logFile: string): Promise<Error> {
-  const log = await Deno.readTextFile(logFile).catch(() => "");
+  const log = await readFile(logFile, "utf8").catch(() => "");
   return new Error(`${title} ended before it served; its output: ${log.slice(-2_000)}`);
 }
 
@@ -131,14 +131,14 @@ function control(
   { container, again }: LaunchPlan,
   ready: () => Promise<void>,
 ): OwnServer {
-  const send = async (signal: Deno.Signal) => {
+  const send = async (signal: Signal) => {
     if (container === undefined) return process.kill(signal);
     if (!process.isRunning) return;
     const command = ["docker", "kill", "--signal", signal, container];
     const { success, output } = await runCommand(command, DOCKER_BOUND_MS);
     if (!success) throw new Error(`Cannot send ${signal} to the container: ${output}`);
   };
-  const kill = async (signal: Deno.Signal = "SIGKILL") => {
+  const kill = async (signal: Signal = "SIGKILL") => {
     await send(signal);
     await process.exited;
   };

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { listenTcp, type TcpListener } from "../runtime/sockets.ts";
 
 const FIRST_PORT = 10_000;
 const PORT_COUNT = 22_000;
@@ -14,7 +15,7 @@ const ATTEMPTS = 100;
 const BUS_OFFSET = 10_000;
 
 /** Listens on a free port. */
-export function listenOnFreePort(): Deno.TcpListener {
+export function listenOnFreePort(): TcpListener {
   return retried(() => listen(FIRST_PORT + Math.floor(Math.random() * PORT_COUNT)));
 }
 
@@ -34,8 +35,8 @@ export function freeClusterPort(): number {
   });
 }
 
-function listen(port: number): Deno.TcpListener {
-  return Deno.listen({ hostname: "127.0.0.1", port });
+function listen(port: number): TcpListener {
+  return listenTcp({ hostname: "127.0.0.1", port });
 }
 
 /** Tries again while a port is in use. */
@@ -44,7 +45,7 @@ function retried<T>(attempt: () => T): T {
     try {
       return attempt();
     } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse) || count === ATTEMPTS) throw error;
+      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE" || count === ATTEMPTS) throw error;
     }
   }
 }

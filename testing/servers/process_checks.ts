@@ -4,19 +4,26 @@
  * @module
  */
 
+import { readFile, stat } from "node:fs/promises";
+import process from "node:process";
+import { linesOf } from "../runtime/lines.ts";
+import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.ts";
+import { runCommand } from "./command.ts";
+
+const KILL_BOUND_MS = 5_000;
+
 /** True while the process runs; a zombie that nobody has waited for does not. */
 export async function isAlive(pid: number): Promise<boolean> {
-  if (Deno.build.os === "linux") {
-    const stat = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => "");
+  if (process.platform === "linux") {
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
     return stat !== "" && !/\) Z /.test(stat);
   }
-  const { success } = await new Deno.Command("kill", { args: ["-0", String(pid)] }).output();
-  return success;
+  return (await runCommand(["kill", "-0", String(pid)], KILL_BOUND_MS)).success;
 }
 
 /** True if there is such a file or directory. */
 export async function exists(path: string): Promise<boolean> {
-  return await Deno.stat(path).then(() => true, () => false);
+  return await stat(path).then(() => true, () => false);
 }
 
 /** A process of its own process group, as one that a terminal has started. */
@@ -24,29 +31,29 @@ export interface HoldingProcess extends AsyncDisposable {
   /** What it printed about what it holds. */
   readonly held: { readonly pid: number; readonly directory?: string; readonly port?: number };
   /** Sends a signal to the process alone. */
-  kill(signal: Deno.Signal): void;
+  kill(signal: Signal): void;
   /** Sends a signal to its process group, as Ctrl-C does. */
-  killGroup(signal: Deno.Signal): void;
+  killGroup(signal: Signal): void;
 }
 
 /** Starts a process that holds something guarded, and waits until it does. */
 export async function startHolding(what: "redis" | "sleep"): Promise<HoldingProcess> {
-  const script = new URL("./testdata/hold.ts", import.meta.url).href;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", script, what],
-    stdin: "null",
-    stdout: "piped",
-    detached: true,
-  }).spawn();
-  const reader = child.stdout.getReader();
-  const { value } = await reader.read();
+  const command = scriptCommand(new URL("./testdata/hold.ts", import.meta.url));
+  const child = spawnProcess([...command, JSON.stringify(what)], {
+    stdout: "pipe",
+    stderr: "inherit",
+    isDetached: true,
+  });
+  const lines = linesOf(child.stdout!);
+  const held = await lines.next();
+  if (held === null) throw new Error("The process ended before it held anything");
   return {
-    held: JSON.parse(new TextDecoder().decode(value)),
+    held: JSON.parse(held),
     kill: (signal) => child.kill(signal),
-    killGroup: (signal) => Deno.kill(-child.pid, signal),
+    killGroup: (signal) => void process.kill(-child.pid, signal),
     async [Symbol.asyncDispose]() {
-      await reader.cancel();
-      await child.status;
+      await child.ended;
+      await lines.cancel();
     },
   };
 }

@@ -5,6 +5,7 @@
  */
 
 import { abortable } from "../../core/abort.ts";
+import { listenTcp, type Socket, type TcpListener, type TcpSocket } from "../runtime/sockets.ts";
 import { listenOnFreePort } from "./ports.ts";
 import { closer, connectLocally, writeAll } from "./sockets.ts";
 import { pause } from "./wait.ts";
@@ -126,7 +127,7 @@ function newState(target: ProxyTarget): ProxyState {
 /** Accepts connections on a free port, unless it is to refuse them. */
 function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "refuse"> {
   let lastId = 0;
-  const accept = async (listener: Deno.TcpListener) => {
+  const accept = async (listener: TcpListener) => {
     for await (const client of listener) {
       const serving = serve(state, client, ++lastId)
         .catch((error) => void state.hookErrors.push(error))
@@ -134,7 +135,7 @@ function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "re
       state.running.add(serving);
     }
   };
-  let listener: Deno.TcpListener | undefined = listenOnFreePort();
+  let listener: TcpListener | undefined = listenOnFreePort();
   let accepting = accept(listener);
   const { hostname, port } = listener.addr;
   return {
@@ -147,14 +148,14 @@ function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "re
         // Not before that does the system stop to accept connections.
         await accepting;
       } else if (listener === undefined) {
-        listener = Deno.listen({ hostname, port });
+        listener = listenTcp({ hostname, port });
         accepting = accept(listener);
       }
     },
   };
 }
 
-async function serve(state: ProxyState, client: Deno.TcpConn, id: number): Promise<void> {
+async function serve(state: ProxyState, client: TcpSocket, id: number): Promise<void> {
   const controller = new AbortController();
   const { signal } = controller;
   using _closing = closer(client, signal);
@@ -187,7 +188,7 @@ async function serve(state: ProxyState, client: Deno.TcpConn, id: number): Promi
 async function reach(
   { connectForMs = 0, ...address }: ProxyTarget,
   signal: AbortSignal,
-): Promise<Deno.TcpConn | undefined> {
+): Promise<TcpSocket | undefined> {
   const endMs = performance.now() + connectForMs;
   for (;;) {
     const server = await connectLocally(address, signal).catch(() => undefined);
@@ -200,8 +201,8 @@ interface PumpOptions {
   readonly state: ProxyState;
   readonly connection: ProxyConnection;
   readonly signal: AbortSignal;
-  readonly from: Deno.TcpConn;
-  readonly to: Deno.TcpConn;
+  readonly from: TcpSocket;
+  readonly to: TcpSocket;
   readonly way: Direction;
   readonly back: Direction;
 }
@@ -226,7 +227,7 @@ async function pump(options: PumpOptions): Promise<void> {
 }
 
 /** Null at the end of the stream, undefined if it was reset. */
-async function readChunk(from: Deno.Conn): Promise<Uint8Array | null | undefined> {
+async function readChunk(from: Socket): Promise<Uint8Array | null | undefined> {
   const buffer = new Uint8Array(65_536);
   try {
     const count = await from.read(buffer);
@@ -236,7 +237,7 @@ async function readChunk(from: Deno.Conn): Promise<Uint8Array | null | undefined
   }
 }
 
-async function swallow(from: Deno.Conn): Promise<void> {
+async function swallow(from: Socket): Promise<void> {
   while (await readChunk(from));
 }
 

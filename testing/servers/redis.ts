@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { Signal } from "../runtime/processes.ts";
 import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import { type OwnServer, type OwnServerSpec, startOwnServer } from "./own_server.ts";
 import { connectResp, redisAddress, type RespConnection } from "./resp.ts";
@@ -57,7 +58,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   return Object.assign(server, {
     url,
     command: observer.command,
-    kill(signal?: Deno.Signal) {
+    kill(signal?: Signal) {
       observer[Symbol.dispose]();
       return kill(signal);
     },

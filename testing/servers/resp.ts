@@ -4,6 +4,7 @@
  * @module
  */
 
+import { connectTcp, connectTls, type Socket } from "../runtime/sockets.ts";
 import { closer, writeAll } from "./sockets.ts";
 
 /** One connection to a Redis server. */
@@ -22,8 +23,8 @@ export interface RespConnection extends Disposable {
 export async function connectResp(url: string, signal?: AbortSignal): Promise<RespConnection> {
   const { protocol, username, password, pathname } = new URL(url);
   const socket = protocol === "rediss:"
-    ? await Deno.connectTls(redisAddress(url))
-    : await Deno.connect({ ...redisAddress(url), ...signal && { signal } });
+    ? await connectTls(redisAddress(url))
+    : await connectTcp(redisAddress(url), signal);
   const connection = respConnection(socket, signal);
   try {
     if (password !== "") {
@@ -45,7 +46,7 @@ export function redisAddress(url: string): { hostname: string; port: number } {
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 6379) };
 }
 
-function respConnection(socket: Deno.TcpConn | Deno.TlsConn, signal?: AbortSignal): RespConnection {
+function respConnection(socket: Socket, signal?: AbortSignal): RespConnection {
   const readReply = replyReader(socket);
   const closing = closer(socket, signal);
   let last: Promise<unknown> = Promise.resolve();
@@ -96,7 +97,7 @@ function encodeCommands(commands: (string | number)[][]): Uint8Array {
 }
 
 /** Reads one reply after the other; error replies are returned, for they may be array items. */
-function replyReader(socket: Deno.Conn): () => Promise<unknown> {
+function replyReader(socket: Socket): () => Promise<unknown> {
   const source = byteReader(socket);
   const readReply = async (): Promise<unknown> => {
     const line = await source.readLine();
@@ -129,7 +130,7 @@ interface ByteReader {
   readText(length: number): Promise<string>;
 }
 
-function byteReader(socket: Deno.Conn): ByteReader {
+function byteReader(socket: Socket): ByteReader {
   const chunk = new Uint8Array(16_384);
   let bytes = new Uint8Array(0);
   const fill = async () => {

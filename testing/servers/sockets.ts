@@ -4,6 +4,8 @@
  * @module
  */
 
+import { connectTcp, type Socket, type TcpAddress, type TcpSocket } from "../runtime/sockets.ts";
+
 /** Closes a socket when it is disposed of, or when a signal aborts. */
 export interface Closer extends Disposable {
   readonly isOpen: boolean;
@@ -32,16 +34,16 @@ export function closer(socket: Disposable, signal?: AbortSignal): Closer {
  * connection that is made as the signal aborts: seen with 2.9.6 on a busy machine.
  */
 export async function connectLocally(
-  address: Deno.ConnectOptions,
+  address: TcpAddress,
   signal: AbortSignal,
-): Promise<Deno.TcpConn> {
-  const socket = await Deno.connect(address);
+): Promise<TcpSocket> {
+  const socket = await connectTcp(address);
   if (!signal.aborted) return socket;
   socket.close();
   throw signal.reason;
 }
 
 /** Writes all bytes, for one call may write only some of them. */
-export async function writeAll(socket: Deno.Conn, bytes: Uint8Array): Promise<void> {
+export async function writeAll(socket: Socket, bytes: Uint8Array): Promise<void> {
   for (let sent = 0; sent < bytes.length;) sent += await socket.write(bytes.subarray(sent));
 }

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { mkdir, stat, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import { type OwnServer, type ServerPlace, startOwnServer } from "./own_server.ts";
 import { closer, connectLocally } from "./sockets.ts";
@@ -104,8 +106,8 @@ async function writeFiles(
 ): Promise<void> {
   for (const [name, text] of Object.entries(files)) {
     const path = `${directory}/${name}`;
-    await Deno.mkdir(path.slice(0, path.lastIndexOf("/")), { recursive: true });
-    await Deno.writeTextFile(path, text);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
   }
 }
 
@@ -123,7 +125,7 @@ async function writeConfiguration(
     ...settingLines(settings),
   ];
   const file = `${directory}/zoo.cfg`;
-  await Deno.writeTextFile(file, `${lines.join("\n")}\n`);
+  await writeFile(file, `${lines.join("\n")}\n`);
   return file;
 }
 
@@ -180,5 +182,5 @@ function askOnce(port: number, word: string, boundMs: number = WORD_BOUNDS_MS[0]
 }
 
 async function isDirectory(path: string): Promise<boolean> {
-  return await Deno.stat(path).then((info) => info.isDirectory, () => false);
+  return await stat(path).then((info) => info.isDirectory(), () => false);
 }

@@ -1,9 +1,10 @@
 /** Opens a store and writes, for each path that it is given. */
 import { FencedStore } from "../../../examples/fenced_store.ts";
-import { linesOf } from "../../processes/child.ts";
+import { linesOf } from "../../runtime/lines.ts";
+import { print, scriptInput } from "../../runtime/processes.ts";
 
-const lines = linesOf(Deno.stdin.readable);
+const lines = linesOf(scriptInput());
 for (let path; (path = await lines.next()) !== null;) {
   using store = new FencedStore(path);
-  Deno.stdout.writeSync(new TextEncoder().encode(`${store.write("k", "v", 1n)}\n`));
+  print(`${store.write("k", "v", 1n)}\n`);
 }

@@ -3,14 +3,16 @@
  *
  * @module
  */
+import process from "node:process";
 import { handler } from "../../../examples/lambda.ts";
+import { inputEnd, print, scriptArgument } from "../../runtime/processes.ts";
 import { runtimeLoop } from "../../http/lambda_runtime.ts";
 
-const { url } = JSON.parse(Deno.args[0]!);
+const { url } = scriptArgument<{ url: string }>();
 const stop = new AbortController();
 const loop = runtimeLoop(url, handler, stop.signal);
-await Deno.stdout.write(new TextEncoder().encode(`${JSON.stringify({ isReady: true })}\n`));
-for await (const _ of Deno.stdin.readable);
+print(`${JSON.stringify({ isReady: true })}\n`);
+await inputEnd();
 stop.abort();
 await loop;
-Deno.exit(0); // the example's connection lives as long as the instance
+process.exit(0); // the example's connection lives as long as the instance

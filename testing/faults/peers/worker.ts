@@ -4,7 +4,8 @@
  * @module
  */
 import { Redis } from "ioredis";
-import { linesOf } from "../../processes/child.ts";
+import { linesOf } from "../../runtime/lines.ts";
+import { print, scriptArgument, scriptInput } from "../../runtime/processes.ts";
 import { nowUs } from "../../processes/clock.ts";
 import { pause } from "../../servers/wait.ts";
 import type { WorkerEvent } from "../history.ts";
@@ -61,7 +62,7 @@ async function attempt(
   const call = crypto.randomUUID().slice(0, 8);
   const tell: Tell = (kind, more) => {
     const event: WorkerEvent = { atUs: nowUs(), worker, call, name, kind, ...more };
-    Deno.stdout.writeSync(new TextEncoder().encode(`${JSON.stringify(event)}\n`));
+    print(`${JSON.stringify(event)}\n`);
   };
   let isGranted = false;
   tell("invoke");
@@ -85,7 +86,7 @@ async function main(options: PeerWorkerOptions): Promise<void> {
   const lock = openPeer(options.peer, client, options);
   const stop = new AbortController();
   await attempt(lock, options, warmUpName(options), AbortSignal.abort());
-  const orders = linesOf(Deno.stdin.readable);
+  const orders = linesOf(scriptInput());
   let holding = Promise.resolve();
   for (let line; (line = await orders.next()) !== null;) {
     const [order, name = ""] = line.split(" ");
@@ -104,4 +105,4 @@ async function main(options: PeerWorkerOptions): Promise<void> {
   client.disconnect();
 }
 
-if (import.meta.main) await main(JSON.parse(Deno.args[0]!));
+if (import.meta.main) await main(scriptArgument());

@@ -3,10 +3,11 @@
  *
  * @module
  */
-import { linesOf } from "../child.ts";
+import { linesOf } from "../../runtime/lines.ts";
+import { print, scriptInput } from "../../runtime/processes.ts";
 import { nowUs } from "../clock.ts";
 
-const orders = linesOf(Deno.stdin.readable);
+const orders = linesOf(scriptInput());
 while (await orders.next() !== null) {
-  Deno.stdout.writeSync(new TextEncoder().encode(`${nowUs()}\n`));
+  print(`${nowUs()}\n`);
 }

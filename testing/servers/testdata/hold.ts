@@ -4,11 +4,13 @@
  * @module
  */
 
+import { makeTempDirectory } from "../../runtime/files.ts";
+import { print, scriptArgument } from "../../runtime/processes.ts";
 import { startGuarded } from "../guarded_process.ts";
 import { startRedis } from "../redis.ts";
 
-const held = Deno.args[0] === "redis" ? await holdRedis() : await holdSleep();
-await Deno.stdout.write(new TextEncoder().encode(`${JSON.stringify(held)}\n`));
+const held = scriptArgument() === "redis" ? await holdRedis() : await holdSleep();
+print(`${JSON.stringify(held)}\n`);
 await new Promise(() => setInterval(() => {}, 60_000));
 
 async function holdRedis() {
@@ -17,7 +19,7 @@ async function holdRedis() {
 }
 
 async function holdSleep() {
-  const directory = await Deno.makeTempDir({ prefix: "holdfast-" });
+  const directory = await makeTempDirectory();
   const { pid } = await startGuarded({ command: ["sleep", "300"], remove: directory });
   return { pid, directory };
 }

@@ -1,0 +1,31 @@
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { fileURLToPath } from "node:url";
+import { readArguments, USAGE } from "../../../testing/runner/arguments.ts";
+
+const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
+
+Deno.test("readArguments() selects the files of the wanted strategies", async () => {
+  const selection = await readArguments(["--only", "memory", "tests/conformance"], ROOT);
+  assertEquals(selection!.files, [`${ROOT}tests/conformance/memory_test.ts`]);
+  assertEquals(selection!.filter, undefined);
+});
+
+Deno.test("readArguments() passes on the filter", async () => {
+  assertEquals((await readArguments(["--filter", "killed"], ROOT))!.filter, "killed");
+});
+
+Deno.test("readArguments() allows to install servers unless --no-install is given", async () => {
+  assertEquals((await readArguments([], ROOT))!.isInstallRefused, false);
+  assertEquals((await readArguments(["--no-install"], ROOT))!.isInstallRefused, true);
+});
+
+Deno.test("readArguments() selects nothing when help is asked for", async () => {
+  assertEquals(await readArguments(["--help", "no/such_test.ts"], ROOT), undefined);
+  assertStringIncludes(USAGE, "--no-install");
+});
+
+Deno.test("readArguments() rejects what it does not know", async () => {
+  for (const args of [["--only", "postgres"], ["--onyl", "redis"], ["no/such_test.ts"]]) {
+    assert(await assertRejects(() => readArguments(args, ROOT)) instanceof Error);
+  }
+});

@@ -1,0 +1,51 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import process from "node:process";
+import { linesOf } from "../../../testing/runtime/lines.ts";
+import { spawnProcess } from "../../../testing/runtime/processes.ts";
+import { startChild } from "../../../testing/processes/child.ts";
+
+Deno.test("linesOf() can be cancelled before the end, and then a pending next() is null", async () => {
+  // The grandchild keeps the output open for longer than its parent runs.
+  const child = spawnProcess(["sh", "-c", "echo one; sleep 60 & echo $!"], { stdout: "pipe" });
+  const lines = linesOf(child.stdout!);
+  assertEquals(await lines.next(), "one");
+  const grandchild = Number(await lines.next());
+  const pending = lines.next();
+  await child.ended;
+  await lines.cancel();
+  await lines.cancel();
+  assertEquals(await pending, null);
+  process.kill(grandchild, "SIGKILL");
+});
+
+Deno.test("linesOf() joins the bytes of a character that two chunks share", async () => {
+  const script = "printf 'a\\303'; sleep 0.1; printf '\\251\\nb\\nlost'";
+  const child = spawnProcess(["sh", "-c", script], { stdout: "pipe" });
+  const lines = linesOf(child.stdout!);
+  assertEquals([await lines.next(), await lines.next(), await lines.next()], ["aé", "b", null]);
+  await child.ended;
+});
+
+Deno.test("spawnProcess() sends every signal, also after the first one", async () => {
+  const child = spawnProcess(["sleep", "60"]);
+  child.kill("SIGSTOP");
+  child.kill("SIGCONT");
+  child.kill("SIGTERM");
+  assertEquals(await child.ended, { code: 143, signal: "SIGTERM" });
+  child.kill("SIGKILL");
+});
+
+Deno.test("spawnProcess() throws for a program that does not exist", () => {
+  assertThrows(() => spawnProcess(["no-such-program"]), Error, "Cannot start no-such-program");
+});
+
+Deno.test("a child that has ended can be written to, ended and disposed of again", async () => {
+  const script = new URL("../../../testing/processes/testdata/now.ts", import.meta.url);
+  const child = startChild(script, null);
+  child.kill("SIGKILL");
+  assertEquals(await child.ended, 137);
+  await child.send("late");
+  assertEquals(await child.end(), 137);
+  await child[Symbol.asyncDispose]();
+  await child[Symbol.asyncDispose]();
+});
