@@ -11,7 +11,7 @@
 import { nodeRedis, type NodeRedisClient } from "../redis/clients/node_redis.ts";
 import { RedisLock } from "../redis/mod.ts";
 import { createClient } from "redis";
-import { startRedis } from "../tests/servers/redis.ts";
+import { startRedis } from "../testing/servers/redis.ts";
 import { inTurns, judged, summary, timed } from "./compare.ts";
 import { byHand, type Endpoint, ours } from "./http_endpoints.ts";
 

@@ -11,13 +11,13 @@ import { fastifyLock } from "../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../http/hono.ts";
 import { koaLock } from "../http/koa.ts";
 import { lambdaLock } from "../http/lambda.ts";
-import { exclusive } from "../http/mod.ts";
+import { fetchLock } from "../http/mod.ts";
 import type { DistributedLock } from "../mod.ts";
 import {
   type ApiGatewayEvent,
   type RuntimeHandler,
   serveLambda,
-} from "../tests/http/lambda_runtime.ts";
+} from "../testing/http/lambda_runtime.ts";
 
 /** A route that can be called with the name of a lock. */
 export interface Endpoint extends AsyncDisposable {
@@ -84,7 +84,7 @@ async function invoked(handler: RuntimeHandler<ApiGatewayEvent>): Promise<Endpoi
 
 /** With our part. */
 export const ours: Readonly<Record<string, Make>> = {
-  fetch: (locks) => served(exclusive(locks, { key: pathOf })(() => Response.json(ANSWER))),
+  fetch: (locks) => served(fetchLock(locks, { key: pathOf })(() => Response.json(ANSWER))),
 
   koa(locks) {
     const app = new Koa();

@@ -6,7 +6,7 @@
  */
 // deno-lint-ignore-file no-console -- this is a command
 import { RedisLock } from "../redis/mod.ts";
-import { startRedis } from "../tests/servers/redis.ts";
+import { startRedis } from "../testing/servers/redis.ts";
 import { inTurns, judged, summary, timed } from "./compare.ts";
 import { CLIENTS, type Connect } from "./redis_clients.ts";
 

@@ -8,10 +8,10 @@
 // deno-lint-ignore-file no-console -- this is a command
 import { Buffer } from "node:buffer";
 import zooKeeper from "node-zookeeper-client";
-import { type Driver, type Kind, startDriver } from "../tests/interop/driver.ts";
-import { preparePrograms } from "../tests/interop/programs.ts";
-import { called, withClient } from "../tests/servers/zookeeper_cleanup.ts";
-import { startZooKeeper } from "../tests/servers/zookeeper.ts";
+import { type Driver, type Kind, startDriver } from "../testing/interop/driver.ts";
+import { preparePrograms } from "../testing/interop/programs.ts";
+import { called, withClient } from "../testing/servers/zookeeper_cleanup.ts";
+import { startZooKeeper } from "../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../zookeeper/mod.ts";
 import { inTurns, judged, summary, timed } from "./compare.ts";
 

@@ -3,5 +3,5 @@
  *
  * @module
  */
-export { startRedis } from "../../tests/servers/redis.ts";
-export { connectResp, type RespConnection } from "../../tests/servers/resp.ts";
+export { startRedis } from "../../testing/servers/redis.ts";
+export { connectResp, type RespConnection } from "../../testing/servers/resp.ts";
