@@ -13,7 +13,8 @@ import { CallTrace, TOMBSTONE_MS } from "./clean_up_state.ts";
 import type { Asked } from "./protocol/commands.ts";
 import { ownerValue } from "./protocol/owner_value.ts";
 import { RETRY_MS } from "../core/outage_budget.ts";
-import type { GrantMessage, InboxMessage, Left, Queued } from "./protocol/replies.ts";
+import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
+import type { LeaveAnswer, Queued } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/schedule.ts";
 import type { Waiter } from "./waiting/waiting_room.ts";
 
@@ -256,7 +257,7 @@ export class Acquisition implements Waiter, Receiver {
   }
 
   /** One attempt to give back what the server knows of us. */
-  #leave(keeps = false): Promise<Left> {
+  #leave(keeps = false): Promise<LeaveAnswer> {
     const { receivers, leave } = this.#host;
     // A grant that comes from now on is handed on, as one to a stranger is.
     receivers.delete(this.#value);

@@ -10,7 +10,8 @@ import type { Inbox } from "./waiting/inbox.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import type { Owner } from "./protocol/owner_value.ts";
 import type { OutageBudget } from "../core/outage_budget.ts";
-import type { InboxMessage, Left } from "./protocol/replies.ts";
+import type { InboxMessage } from "./protocol/messages.ts";
+import type { LeaveAnswer } from "./protocol/replies.ts";
 import type { WaitingRooms } from "./waiting/waiting_room.ts";
 
 /** Who gets the messages for an owner value. */
@@ -30,7 +31,7 @@ export interface AcquisitionHost {
   /** Who gets the messages for an owner value. */
   readonly receivers: Map<string, Receiver>;
   /** Gives the lock back, unless it is to stay, and leaves the queue, as the options say. */
-  leave(keys: LockKeys, value: string, tombstoneMs: number, keeps?: boolean): Promise<Left>;
+  leave(keys: LockKeys, value: string, tombstoneMs: number, keeps?: boolean): Promise<LeaveAnswer>;
 }
 
 /** What the caller wants. */

@@ -31,12 +31,8 @@ import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { OwnedLeases } from "./owned_leases.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
-import {
-  classifyFailure,
-  type InboxMessage,
-  type Left,
-  type QueryAnswer,
-} from "./protocol/replies.ts";
+import type { InboxMessage } from "./protocol/messages.ts";
+import { classifyFailure, type LeaveAnswer, type QueryAnswer } from "./protocol/replies.ts";
 import { snapshotOf } from "./snapshot.ts";
 import { WaitingRooms } from "./waiting/waiting_room.ts";
 import { Warnings } from "./warnings.ts";
@@ -269,10 +265,10 @@ export class RedisLock implements AttachableLock {
     value: string,
     tombstoneMs: number,
     keeps = false,
-  ): Promise<Left> {
+  ): Promise<LeaveAnswer> {
     const { handoff } = this.#options;
     const left = await this.#commands.leave(keys, value, tombstoneMs, handoff, keeps);
-    if (!left.told) this.#warnings.untold();
+    if (!left.isNotified) this.#warnings.untold();
     return left;
   }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import type { RedisCommands } from "./protocol/commands.ts";
+import { INBOX_CHANNEL_PREFIX } from "./protocol/keys.ts";
 import { evictionWarning } from "./preflight.ts";
 
 /** The warnings of one instance. */
@@ -27,7 +28,7 @@ export class Warnings {
 
   /** Whoever got the lock by a release could not be told. */
   untold(): void {
-    this.say('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
+    this.say(`Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters learn by polling`);
   }
 
   /** Looks once, behind the first call that the server answers, whether it may evict locks. */

@@ -8,6 +8,7 @@ import { type Clock, type Instant, instant } from "../../core/clock.ts";
 import type { RenewAnswer } from "../../core/grant.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import type { RedisClient } from "../client.ts";
+import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
 import type { LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
 import { ServerClocks } from "./server_clocks.ts";
@@ -18,7 +19,7 @@ import {
   decodeQuery,
   decodeRenew,
   isNoScript,
-  type Left,
+  type LeaveAnswer,
   type QueryAnswer,
 } from "./replies.ts";
 
@@ -86,21 +87,14 @@ export class RedisCommands {
 
   /** Asks for the lock. `isWanted` tells whether the caller still wants it if it must be sent again. */
   async ask(ask: Ask, isWanted: () => boolean): Promise<Asked> {
-    const { keys, owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
+    const { keys, mode } = ask;
     const sent = instant(this.#clock);
     const { epoch } = this.#client;
     const offsetMs = this.#clocks.offsetMs(keys.lock);
     const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
-    const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
-    const claimMs = String(Math.min(ttlMs, MAX_CLAIM_MS));
     const reply = mode.kind === "steal"
-      ? await this.#run(STEAL, keys, [...args, mode.victim], isWanted)
-      : await this.#run(
-        ASK,
-        keys,
-        [...args, mode.kind, claimMs, inbox, isCountable ? "1" : "0", String(ticket)],
-        isWanted,
-      );
+      ? await this.#run(STEAL, keys, stealArguments(ask, notAfterMs, mode.victim), isWanted)
+      : await this.#run(ASK, keys, askArguments(ask, notAfterMs), isWanted);
     const answer = decodeAsk(reply);
     this.#clocks.learn(keys.lock, answer.serverMs - this.#clock.now());
     return { answer, sent, epoch, clean: epoch === this.#client.epoch };
@@ -125,8 +119,8 @@ export class RedisCommands {
     tombstoneMs: number,
     handoff: boolean,
     keeps: boolean,
-  ): Promise<Left> {
-    const args = [value, String(tombstoneMs), handoff ? "1" : "0", keeps ? "1" : "0"];
+  ): Promise<LeaveAnswer> {
+    const args = leaveArguments(value, tombstoneMs, handoff, keeps);
     return decodeLeave(await this.#run(LEAVE, keys, args));
   }
 
@@ -142,11 +136,11 @@ export class RedisCommands {
 
   #run(
     script: Script,
-    { lock, waiting, details, fence }: LockKeys,
+    { lock, queue, waiters, token }: LockKeys,
     args: string[],
     isWanted?: () => boolean,
   ): Promise<unknown> {
-    const all = [script.sha1, "4", lock, waiting, details, fence, ...args];
+    const all = [script.sha1, "4", lock, queue, waiters, token, ...args];
     return this.#send("EVALSHA", all, lock).catch((error) => {
       if (!isNoScript(error) || isWanted?.() === false) throw error;
       return this.#send("EVAL", all.with(0, script.source), lock);
