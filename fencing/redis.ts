@@ -9,6 +9,8 @@ import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
 
 /** Longest command, in words: Lua's stack holds few more. */
 const MAX_WORDS = 7_000;
+/** First item of a reply: the token was not stale, and a command, if any, was run. */
+export const DONE = 1;
 
 /**
  * Runs commands under a fencing token, on the client that the locks use or on another one. Comparing
@@ -58,7 +60,7 @@ export class FencedRedis implements FenceStore {
       throw new RangeError(`Cannot run a command of more than ${MAX_WORDS} words`);
     }
     const [state, reply] = await this.#send(resource, token, command, keys);
-    if (state === 1) return reply ?? null;
+    if (state === DONE) return reply ?? null;
     throw new StaleTokenError(resource, token);
   }
 
@@ -72,7 +74,7 @@ export class FencedRedis implements FenceStore {
    */
   async raise(resource: string, token: bigint): Promise<boolean> {
     const [state] = await this.#send(resource, token, [], []);
-    return state === 1;
+    return state === DONE;
   }
 
   async #send(

@@ -15,7 +15,8 @@ import { AcquisitionState } from "./acquisition_state.ts";
 import { type CallContext, Hold, type HoldListener, type HoldTerms } from "./hold.ts";
 import type { Ask, AskResult } from "./protocol/commands.ts";
 import type { LockKeys } from "./protocol/keys.ts";
-import type { GrantMessage, InboxMessage, Queued } from "./protocol/replies.ts";
+import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
+import type { Queued } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/claim_start.ts";
 import type { Waiter } from "./waiting/waiter.ts";
 

@@ -5,7 +5,7 @@
  */
 import type { Instant } from "../core/clock.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import type { GrantMessage } from "./protocol/replies.ts";
+import type { GrantMessage } from "./protocol/messages.ts";
 
 /**
  * Where an acquisition stands:

@@ -34,7 +34,7 @@ import { classifyFailure, type QueryAnswer } from "./protocol/replies.ts";
 import { SharedAcquisitions } from "./shared_acquisitions.ts";
 import { snapshotOf } from "./snapshot.ts";
 import { Waiters } from "./waiting/waiters.ts";
-import { Warnings } from "./warnings.ts";
+import { Warnings } from "./protocol/warnings.ts";
 
 /** How long in ms closing connections may take when releasing has used up the time of disposal. */
 const CLOSE_MS = 100;

@@ -13,9 +13,17 @@ const SERVERLESS_TESTS = [
   "tests/core",
   "tests/memory",
   "tests/file",
+  "tests/tools",
   "tests/testing/assert",
   "tests/conformance/memory_test.ts",
   "tests/conformance/file_test.ts",
+  // Of folders in which most tests need servers, the files that need none.
+  "tests/faults/mutant_texts_test.ts",
+  "tests/redis/protocol/lua_constants_test.ts",
+  "tests/redis/protocol/lua_style_test.ts",
+  "tests/redis/protocol/messages_test.ts",
+  "tests/redis/protocol/replies_test.ts",
+  "tests/redis/protocol/server_clocks_test.ts",
 ];
 /** Folders of which only the tests that are about no strategy are run: the others need servers or time. */
 const MIXED_TESTS = ["tests/fencing", "tests/http", "tests/lock_service"];

@@ -5,11 +5,12 @@
  */
 import { type Clock, type Instant, instant } from "../../core/clock.ts";
 import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
+import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import type { RedisClient } from "../client.ts";
-import type { Warnings } from "../warnings.ts";
+import type { Warnings } from "./warnings.ts";
 import { evictionWarning } from "./eviction.ts";
-import type { LockKeys } from "./keys.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
 import { ServerClocks } from "./server_clocks.ts";
 import {
@@ -102,21 +103,14 @@ export class RedisCommands {
   /** Asks for the lock. The first answer of a server also starts a check of its memory settings. */
   async ask(ask: Ask): Promise<AskResult> {
     const { clock } = this.#options;
-    const { keys, owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
+    const { keys, mode } = ask;
     const sent = instant(clock);
     const { epoch } = this.#client;
     const offsetMs = this.#clocks.offsetMs(keys.lock);
     const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
-    const args = [owner.ownerId, owner.nonce, String(ttlMs), String(notAfterMs)];
-    const claimMs = String(Math.min(ttlMs, MAX_CLAIM_MS));
     const reply = mode.kind === "steal"
-      ? await this.#run(STEAL, keys, [...args, mode.victim], ask)
-      : await this.#run(
-        ASK,
-        keys,
-        [...args, mode.kind, claimMs, inbox, isCountable ? "1" : "0", String(ticket)],
-        ask,
-      );
+      ? await this.#run(STEAL, keys, stealArguments(ask, notAfterMs, mode.victim), ask)
+      : await this.#run(ASK, keys, askArguments(ask, notAfterMs), ask);
     const answer = decodeAsk(reply);
     this.#clocks.learn(keys.lock, answer.serverMs - clock.now());
     if (!this.#isMemoryChecked) this.#checkMemory();
@@ -142,10 +136,12 @@ export class RedisCommands {
     keepsLock: boolean,
   ): Promise<ReleaseAnswer> {
     const { handoff, warnings } = this.#options;
-    const args = [value, String(tombstoneMs), handoff ? "1" : "0", keepsLock ? "1" : "0"];
-    const { answer, told } = decodeLeave(await this.#run(LEAVE, keys, args));
-    if (!told) {
-      warnings.warn('Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling');
+    const args = leaveArguments(value, tombstoneMs, handoff, keepsLock);
+    const { answer, isNotified } = decodeLeave(await this.#run(LEAVE, keys, args));
+    if (!isNotified) {
+      warnings.warn(
+        `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters learn by polling`,
+      );
     }
     return answer;
   }
@@ -175,11 +171,11 @@ export class RedisCommands {
   /** Runs a script; sends its source if the server does not know it, and the call still wants it. */
   async #run(
     script: Script,
-    { lock, waiting, details, fence }: LockKeys,
+    { lock, queue, waiters, token }: LockKeys,
     args: string[],
     ask?: Ask,
   ): Promise<unknown> {
-    const all = [script.sha1, "4", lock, waiting, details, fence, ...args];
+    const all = [script.sha1, "4", lock, queue, waiters, token, ...args];
     try {
       return await this.#send("EVALSHA", all, lock);
     } catch (error) {

@@ -1,12 +1,17 @@
 /**
- * Which keys a lock uses, all in one Cluster slot.
+ * The keys of a lock, all in one Cluster slot, and the channels of inboxes. A version stands in the
+ * names of what two versions of this library must not share.
  *
  * @module
  * @see {@link https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags}
  */
 
-/** What every auxiliary key starts with. */
+/** The prefix of all keys and channels but the lock keys. */
 const AUX_PREFIX = "holdfast:";
+/** The same for the queue and its messages, which have a format of their own in each version. */
+const VERSION_PREFIX = `${AUX_PREFIX}1:`;
+/** The prefix of the channels of inboxes; the id of the inbox follows. */
+export const INBOX_CHANNEL_PREFIX: string = `${VERSION_PREFIX}inbox:`;
 /** How many slots a cluster has. */
 const SLOTS = 16_384;
 
@@ -16,20 +21,20 @@ let nextCandidate = 0;
 
 /** The keys of one lock. */
 export interface LockKeys {
-  /** The lock itself: a string that holds its owner. */
+  /** The lock itself: a string, the owner value of its holder. */
   readonly lock: string;
-  /** Those who wait, by ticket: a sorted set. */
-  readonly waiting: string;
-  /** Their details, the ticket counter and tombstones: a hash. */
-  readonly details: string;
-  /** The last fencing token. */
-  readonly fence: string;
+  /** A sorted set: the owner values of waiters, by ticket. */
+  readonly queue: string;
+  /** A hash: the records of waiters, their inboxes, the last ticket, tombstones. */
+  readonly waiters: string;
+  /** A string: the last fencing token. All versions of this library share it. */
+  readonly token: string;
 }
 
 /**
  * Derives the keys of a lock.
  *
- * @throws {RangeError} If the lock's key would start like an auxiliary key.
+ * @throws {RangeError} If the lock's key would begin like the other keys.
  */
 export function lockKeys(keyPrefix: string, name: string): LockKeys {
   const lock = keyPrefix + name;
@@ -38,8 +43,13 @@ export function lockKeys(keyPrefix: string, name: string): LockKeys {
       `Cannot use a key that begins with "${AUX_PREFIX}": choose another prefix`,
     );
   }
-  const aux = (kind: string) => `${AUX_PREFIX}{${slotTag(lock)}}:${kind}:${lock}`;
-  return { lock, waiting: aux("q"), details: aux("w"), fence: aux("f") };
+  const tag = `{${slotTag(lock)}}`;
+  return {
+    lock,
+    queue: `${VERSION_PREFIX}${tag}:queue:${lock}`,
+    waiters: `${VERSION_PREFIX}${tag}:waiters:${lock}`,
+    token: `${AUX_PREFIX}${tag}:token:${lock}`,
+  };
 }
 
 /** A hash tag that puts a key into the slot of `key`. */

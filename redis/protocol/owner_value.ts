@@ -1,29 +1,32 @@
 /**
- * What stands in the lock key: `ownerId#nonce`.
+ * Owner values, as the lock key holds them: `ownerId#nonce`.
  *
  * @module
  */
 import { labelOf } from "../../core/owner_id.ts";
 
-/** An owner as the server stores it. */
+/** An owner: the id that a caller knows, and the nonce of one call. */
 export interface Owner {
   readonly ownerId: string;
-  /** Made anew by each call that takes the lock, so that an earlier lease of this id is told apart. */
+  /** New in each call that acquires the lock, so that an earlier lease of this id is recognized. */
   readonly nonce: string;
 }
 
-const VALUE = /^(.*)#[0-9a-f]{16}$/s;
+/** Hex digits of a nonce. */
+export const NONCE_DIGITS = 16;
 
-/** The nonce of an owner id that one call has made for itself: nothing is left to tell apart. */
-const ONLY_NONCE = "0000000000000000";
+const VALUE = new RegExp(`^(.*)#[0-9a-f]{${NONCE_DIGITS}}$`, "s");
 
-/** Makes the owner for one call under an id of its own, or under one that earlier calls may have used. */
+/** The nonce of an owner id that one call has made for itself: no earlier lease has that id. */
+const ONLY_NONCE = "0".repeat(NONCE_DIGITS);
+
+/** Makes the owner for one call: under an id of its own, or under one that earlier calls may have used. */
 export function makeOwner(ownerId: string, isNew: boolean): Owner {
-  const nonce = isNew ? ONLY_NONCE : crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+  const nonce = isNew ? ONLY_NONCE : crypto.randomUUID().replaceAll("-", "").slice(0, NONCE_DIGITS);
   return { ownerId, nonce };
 }
 
-/** The whole value, by which renewals and releases find their own. */
+/** The whole value. Renewals and releases compare it, so that they never touch another lease. */
 export function ownerValue({ ownerId, nonce }: Owner): string {
   return `${ownerId}#${nonce}`;
 }
@@ -33,7 +36,7 @@ export function isOurs(value: string): boolean {
   return VALUE.test(value);
 }
 
-/** The label in a value, if we wrote it and it has one. */
+/** The label in a value, if this library wrote it and it has one. */
 export function labelOfValue(value: string): string | undefined {
   const ownerId = VALUE.exec(value)?.[1];
   return ownerId === undefined ? undefined : labelOf(ownerId);

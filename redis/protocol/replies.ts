@@ -1,12 +1,12 @@
 /**
- * What the server answers: replies decoded, errors sorted.
+ * The server's answers: replies of the scripts are decoded, errors classified.
  *
  * @module
  */
 import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
 import type { Failure } from "../../core/outage_budget.ts";
 
-/** Refusals that may end by themselves: the server starts, fails over, is busy or full. */
+/** Refusals that may pass: the server starts, fails over, is busy or full. */
 const PASSING = new Set([
   "ASK",
   "BUSY",
@@ -23,7 +23,7 @@ const PASSING = new Set([
   "UNKILLABLE",
 ]);
 
-/** Refusals that need somebody to change something. */
+/** Refusals that last until somebody changes a setting, a permission or the code. */
 const LASTING = new Set([
   "CROSSSLOT",
   "DENIED",
@@ -72,24 +72,54 @@ export function isNoScript(error: unknown): boolean {
   return /^-?NOSCRIPT\b/.test(error instanceof Error ? error.message : String(error));
 }
 
+/** First item of a reply to an ask or a steal: the lock is the caller's. */
+export const GRANTED = 1;
+/** The same: the caller is in the queue. */
+export const QUEUED = 2;
+/** The same: the lock is another owner's; an attach gets this also if it is free. */
+export const HELD = 0;
+/** The same: the request was executed after its last moment, and did nothing. */
+export const TOO_LATE = -1;
+/** The same: a tombstone refuses the owner value. */
+export const OWNER_HAS_LEFT = -2;
+
+/** First item of a reply to a renewal or a leave: the lock was the caller's, and it is done. */
+export const DONE = 1;
+/** The same: nobody held the lock. */
+export const GONE = 0;
+/** The same: another owner held the lock. */
+export const OTHER_OWNER = -1;
+
+/** Second item of a reply to a leave: no inbox had to be notified, or one was. */
+export const NOTIFIED = 1;
+/** The same: this user may not publish. */
+export const NOT_NOTIFIED = 0;
+
+/** In a queued reply: the waiters of this inbox were not counted. */
+export const NOT_COUNTED = -1;
+/** In a queued reply: the holder uses this library. */
+export const HOLDER_IS_OURS = 1;
+/** The same: it does not, and so will not hand over. */
+export const HOLDER_IS_FOREIGN = 0;
+
 /** A place in the queue. */
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
-  /** What is left to the holder in ms; negative if its key has no TTL. */
+  /** What remains to the holder in ms; negative if its key has no TTL. */
   readonly leftMs: number;
-  /** The place in line, to be brought along by the next ask. */
+  /** The place in the queue. The waiter's next asks carry it. */
   readonly ticket: number;
-  /** 1 for the first in line. */
+  /** 1 for the first in the queue. */
   readonly position: number;
   readonly waiters: number;
-  /** How many waiters of this inbox the server knows; -1 if it did not count. */
+  /** How many waiters of this inbox the server knows; {@linkcode NOT_COUNTED} if it did not count. */
   readonly known: number;
-  /** Whether the holder will hand over, as we do. */
+  /** Whether the holder uses this library, and so will hand over. */
   readonly holderIsOurs: boolean;
 }
 
-/** What the server says of an ask or a steal; its clock in ms. */
+/** The answer to an ask or a steal. `serverMs` is the server's clock. */
 export type AskAnswer =
   | { state: "granted"; serverMs: number; validMs: number; fencingToken: bigint }
   | { state: "held"; serverMs: number; leftMs: number }
@@ -102,20 +132,20 @@ function items(reply: unknown): unknown[] {
   return reply;
 }
 
-/** `null` is no number, least of all 0, which says that a lock is held, or gone. */
+/** `null` becomes NaN and not 0, which is a code. */
 function numbers(reply: unknown): number[] {
   return items(reply).map((item) => item === null ? NaN : Number(item));
 }
 
-/** Not an answer: what became of the lock is not known. */
+/** For a reply that no script sends: the state of the lock is unknown. */
 function unexpected(reply: unknown): Error {
   return new Error(`Unexpected reply of the server: ${reply}`);
 }
 
-/** What a script says of a lock that is not the caller's. */
+/** Why the lock is not the caller's any more. */
 function reasonOf(state: number | undefined, reply: unknown): "expired" | "stolen" {
-  if (state === 0) return "expired";
-  if (state === -1) return "stolen";
+  if (state === GONE) return "expired";
+  if (state === OTHER_OWNER) return "stolen";
   throw unexpected(reply);
 }
 
@@ -125,20 +155,20 @@ export function decodeAsk(reply: unknown): AskAnswer {
   const at = (index: number) => list[index] ?? 0;
   const [serverMs, leftMs] = [at(1), at(2)];
   switch (list[0]) {
-    case 1: {
+    case GRANTED: {
       const fencingToken = BigInt(at(3)); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
     }
-    case 2: {
+    case QUEUED: {
       const [ticket, position, waiters, known] = [at(3), at(4), at(5), at(6)];
-      const holderIsOurs = at(7) === 1;
+      const holderIsOurs = at(7) === HOLDER_IS_OURS;
       return { state: "queued", serverMs, leftMs, ticket, position, waiters, known, holderIsOurs };
     }
-    case 0:
+    case HELD:
       return { state: "held", serverMs, leftMs };
-    case -1:
+    case TOO_LATE:
       return { state: "late", serverMs };
-    case -2:
+    case OWNER_HAS_LEFT:
       return { state: "ended", serverMs };
     default:
       throw unexpected(reply);
@@ -148,35 +178,35 @@ export function decodeAsk(reply: unknown): AskAnswer {
 /** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
   const [state, leftMs = 0] = numbers(reply);
-  if (state === 1) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
+  if (state === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
   return { state: "lost", reason: reasonOf(state, reply) };
 }
 
-/** What the server says of a leave. */
-export interface Left {
+/** The answer to a leave. */
+export interface LeaveAnswer {
   readonly answer: ReleaseAnswer;
-  /** Whether the next holder's inbox could be told; a user without rights to channels cannot. */
-  readonly told: boolean;
+  /** False if the next waiter was not notified: this user has no right to publish. */
+  readonly isNotified: boolean;
 }
 
 /** Decodes the reply of `leave.lua`. */
-export function decodeLeave(reply: unknown): Left {
-  const [state, told] = numbers(reply);
-  const answer: ReleaseAnswer = state === 1
+export function decodeLeave(reply: unknown): LeaveAnswer {
+  const [state, notified] = numbers(reply);
+  const answer: ReleaseAnswer = state === DONE
     ? { state: "released" }
     : { state: "gone", reason: reasonOf(state, reply) };
-  return { answer, told: told === 1 };
+  return { answer, isNotified: notified === NOTIFIED };
 }
 
-/** What the server says of a query. */
+/** The answer to a query. */
 export interface QueryAnswer {
-  /** What stands in the lock key, `null` if nothing. */
+  /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
-  /** What is left of it in ms; negative if it has no TTL. */
+  /** What remains of it in ms; negative if it has no TTL. */
   readonly leftMs: number;
   /** The last fencing token. */
   readonly fencingToken: bigint;
-  /** Who waits and for how long in ms, first in line first. */
+  /** The waiters in order, and how long each has waited in ms. */
   readonly waiters: { readonly value: string; readonly waitedMs: number }[];
 }
 
@@ -194,42 +224,4 @@ export function decodeQuery(reply: unknown): QueryAnswer {
     fencingToken: BigInt(String(token)),
     waiters,
   };
-}
-
-/** What an inbox is told: of a grant, of a free lock to race for, of a lease that was stolen. */
-export type InboxMessage =
-  | GrantMessage
-  | { kind: "race" | "stolen"; lockKey: string; value: string };
-
-/** The lock was handed over to a waiter, for a claim in ms. */
-export interface GrantMessage {
-  readonly kind: "grant";
-  readonly lockKey: string;
-  readonly value: string;
-  readonly serverMs: number;
-  readonly claimMs: number;
-  readonly fencingToken: bigint;
-}
-
-/** Decodes a message; `null` if it is none of ours: anybody may publish on a channel. */
-export function decodeMessage(text: string): InboxMessage | null {
-  // No JSON, no split(): they cost a process that has just woken as much as all else here.
-  const fields: string[] = [];
-  const count = text.startsWith("g\n") ? 5 : 2;
-  let start = 0;
-  while (fields.length < count) {
-    const end = text.indexOf("\n", start);
-    if (end === -1) return null;
-    fields.push(text.slice(start, end));
-    start = end + 1;
-  }
-  const [kind, value = ""] = fields;
-  const lockKey = text.slice(start);
-  if (kind === "r" || kind === "s") {
-    return { kind: kind === "r" ? "race" : "stolen", lockKey, value };
-  }
-  const [token = NaN, serverMs = NaN, claimMs = NaN] = fields.slice(2).map(Number);
-  if (kind !== "g" || !Number.isSafeInteger(token) || token < 1) return null;
-  if (!Number.isFinite(serverMs) || !Number.isFinite(claimMs)) return null;
-  return { kind: "grant", lockKey, value, serverMs, claimMs, fencingToken: BigInt(token) };
 }

@@ -5,8 +5,10 @@
  */
 import { type Clock, pause } from "../../core/clock.ts";
 import type { RedisClient } from "../client.ts";
-import { decodeMessage, type InboxMessage, refusalOf } from "../protocol/replies.ts";
-import type { Warnings } from "../warnings.ts";
+import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
+import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
+import { refusalOf } from "../protocol/replies.ts";
+import type { Warnings } from "../protocol/warnings.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */
 const RETRY_MS = 500;
@@ -75,7 +77,7 @@ export class Inbox {
     while (!this.#closed.signal.aborted) {
       try {
         this.#subscription = await this.#client.subscribe!(
-          `holdfast:inbox:${this.#uuid}`,
+          `${INBOX_CHANNEL_PREFIX}${this.#uuid}`,
           (text) => this.#receive(text),
           () => this.#listener.onInboxChange(),
         );
@@ -91,7 +93,7 @@ export class Inbox {
   #mute(error: unknown): void {
     this.#isMute = true;
     this.#warnings.warn(
-      `Redis refuses the subscription to "holdfast:inbox:*", so waiters poll: ` +
+      `Redis refuses the subscription to "${INBOX_CHANNEL_PREFIX}*", so waiters poll: ` +
         (error instanceof Error ? error.message : String(error)),
     );
     this.#listener.onInboxChange();

@@ -4,7 +4,7 @@
  * @module
  */
 import type { LockKeys } from "../protocol/keys.ts";
-import type { InboxMessage } from "../protocol/replies.ts";
+import type { InboxMessage } from "../protocol/messages.ts";
 
 /** A call that waits for a lock, or that holds it. Its methods do not send anything themselves. */
 export interface Waiter {

@@ -13,8 +13,9 @@ import {
   TOMBSTONE_MS,
 } from "../protocol/commands.ts";
 import { type LockKeys, lockKeys } from "../protocol/keys.ts";
-import type { GrantMessage, InboxMessage, Queued } from "../protocol/replies.ts";
-import type { Warnings } from "../warnings.ts";
+import type { GrantMessage, InboxMessage } from "../protocol/messages.ts";
+import type { Queued } from "../protocol/replies.ts";
+import type { Warnings } from "../protocol/warnings.ts";
 import type { ClockMapping } from "./claim_start.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import type { Waiter } from "./waiter.ts";

@@ -6,6 +6,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
+import { LEAVE } from "../../redis/protocol/scripts.ts";
 import type { RedisServer } from "../servers/redis.ts";
 import { connectResp } from "../servers/resp.ts";
 import { waitUntil } from "../servers/wait.ts";
@@ -49,8 +50,15 @@ export async function traceOrder(server: RedisServer, name: string): Promise<Ord
   const queue = new TracedQueue(lockKeys("lock:", name));
   // What it is at this very command; what was seen before is in it.
   const begin = crypto.randomUUID();
-  const { lock, waiting } = lockKeys("lock:", name);
-  const [standing, holder] = await server.command("EVAL", STANDING, 2, waiting, lock, begin) as [
+  const keys = lockKeys("lock:", name);
+  const [standing, holder] = await server.command(
+    "EVAL",
+    STANDING,
+    2,
+    keys.queue,
+    keys.lock,
+    begin,
+  ) as [
     string[],
     string?,
   ];
@@ -103,12 +111,12 @@ class TracedQueue {
   }
 
   execute([command, key, ...args]: readonly string[]): void {
-    const { lock, waiting, fence } = this.#keys;
-    // Those who call a script follow its four keys; a leave names the whole value.
-    if (/^eval/i.test(command ?? "") && args[5] === this.#holder) this.#holder = "";
-    else if (command === "SET" && key === fence) this.#token = args[0]!;
+    const { lock, queue, token } = this.#keys;
+    // The arguments follow the script, the number of keys and four keys; the first is the owner value.
+    if (key === LEAVE.sha1 && args[5] === this.#holder) this.#holder = "";
+    else if (command === "SET" && key === token) this.#token = args[0]!;
     else if (command === "SET" && key === lock) this.#grant(args[0]!);
-    else if (key !== waiting) return;
+    else if (key !== queue) return;
     else if (command === "ZADD") this.#enter(args[1]!, Number(args[0]));
     else if (command === "ZREM") this.#leave(args[0]!);
     else if (command === "ZPOPMIN") this.#pop();

@@ -59,7 +59,7 @@ export async function play(scene: (stage: Stage) => Promise<void>): Promise<void
 function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Gates): Stage {
   const keys = lockKeys("lock:", "n");
   const { command } = server;
-  const waiting = async () => Number(await command("ZCARD", keys.waiting));
+  const waiting = async () => Number(await command("ZCARD", keys.queue));
   return {
     ...{ server, keys, lock, other, gates, waiting },
     holder: async () => await command("GET", keys.lock) as string | null,
@@ -69,7 +69,7 @@ function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Ga
       waits.catch(() => {}); // it is awaited later
       await waitUntil("it waits", async () => await waiting() === 1);
       await waitUntil("its inbox is proven", async () => {
-        return (await provenInboxes(command, keys.details)).length === 1;
+        return (await provenInboxes(command, keys.waiters)).length === 1;
       });
       return { held, waiting: waits };
     },

@@ -4,48 +4,63 @@
  * @module
  */
 import type { RedisCommand } from "../servers/redis.ts";
+import {
+  INBOX_PREFIX,
+  LAST_TICKET_FIELD,
+  LISTENING_PREFIX,
+  QUEUE_LIFE_MS,
+  TOMBSTONE_PREFIX,
+  WAITER_PREFIX,
+} from "./wire_names.ts";
 
-/** Longest life in ms of what the dead leave in a queue, tombstones among it. */
-export const QUEUE_LIFE_MS = 30_000;
-
-/** What the hash of a queue holds but for waiters (`d`) and the holder (`h`). */
-const GOES_BY_ITSELF = /^(n$|i|p|t)/;
+/** Prefixes and names of fields that expire with the hash of a queue: all but waiters and the holder. */
+const EXPIRING_FIELDS = [LAST_TICKET_FIELD, INBOX_PREFIX, LISTENING_PREFIX, TOMBSTONE_PREFIX];
 
 /**
- * The keys whose names contain `part`, but for what goes by itself, and says when: last fencing tokens,
- * and the hash of a queue in which nobody is left but tombstones and the dead.
+ * The keys whose names contain `part`, but for those that expire as they should: last fencing tokens,
+ * and the hash of a queue in which only tombstones and dead waiters are left.
  */
 export async function keysLeft(command: RedisCommand, part = ""): Promise<string[]> {
   const left: string[] = [];
   for (const key of await keysWith(command, part)) {
     const kind = kindOf(key);
     const leftMs = Number(await command("PTTL", key)); // -1: for ever; -2: just gone
-    if (leftMs === -2 || (kind === "f" && leftMs > 0)) continue;
-    const goes = kind === "w" && leftMs > 0 && leftMs <= QUEUE_LIFE_MS;
+    if (leftMs === -2 || (kind === "token" && leftMs > 0)) continue;
+    const goes = kind === "waiters" && leftMs > 0 && leftMs <= QUEUE_LIFE_MS;
     if (!goes || !await isDead(command, key)) left.push(key);
   }
   return left;
 }
 
 /** The keys of last fencing tokens. */
-export async function fencesLeft(command: RedisCommand): Promise<string[]> {
-  return (await keysWith(command, "")).filter((key) => kindOf(key) === "f");
+export async function tokensLeft(command: RedisCommand): Promise<string[]> {
+  return (await keysWith(command, "")).filter((key) => kindOf(key) === "token");
+}
+
+/** Whether a key is a queue or its hash: both expire unless somebody asks. */
+export function isOfQueue(key: string): boolean {
+  const kind = kindOf(key);
+  return kind === "queue" || kind === "waiters";
 }
 
 function kindOf(key: string): string | undefined {
-  return /^holdfast:\{.*\}:([fqw]):/s.exec(key)?.[1];
+  return /^holdfast:(?:1:\{.*\}:(queue|waiters)|\{.*\}:(token)):/s.exec(key)?.slice(1).find(
+    Boolean,
+  );
 }
 
-/** Whether no holder and no waiter whose inbox has a lease stands in the hash, nor anything unknown. */
+/** Whether the hash has no holder, no waiter whose inbox has a lease, and no unknown field. */
 async function isDead(command: RedisCommand, key: string): Promise<boolean> {
   const list = await command("HGETALL", key) as string[];
   const fields = new Map<string, string>();
   for (let i = 0; i < list.length; i += 2) fields.set(list[i]!, list[i + 1]!);
   return [...fields].every(([field, value]) => {
-    if (field.startsWith("t")) return Number(value) <= Date.now() + QUEUE_LIFE_MS;
-    if (!field.startsWith("d")) return GOES_BY_ITSELF.test(field);
-    const inbox = /^\d+ \d+ \d+ (.*)$/.exec(value)?.[1];
-    return !(Number(fields.get(`i${inbox}`)) > Date.now());
+    if (field.startsWith(TOMBSTONE_PREFIX)) return Number(value) <= Date.now() + QUEUE_LIFE_MS;
+    if (!field.startsWith(WAITER_PREFIX)) {
+      return EXPIRING_FIELDS.some((prefix) => field.startsWith(prefix));
+    }
+    const inbox = /^\d+ \d+ \d+ (\S+)/.exec(value)?.[1];
+    return !(Number(fields.get(`${INBOX_PREFIX}${inbox}`)) > Date.now());
   });
 }
 

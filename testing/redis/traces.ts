@@ -6,10 +6,16 @@
 import { assert, assertEquals } from "@std/assert";
 import type { RedisServer } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { fencesLeft, keysLeft, QUEUE_LIFE_MS } from "./residue.ts";
+import { INBOX_CHANNEL_PREFIX } from "../../redis/protocol/keys.ts";
+import { isOfQueue, keysLeft, tokensLeft } from "./residue.ts";
+import {
+  LISTENING_PREFIX,
+  QUEUE_LIFE_MS,
+  TOKEN_OUTLIVES_LOCK_MS,
+  TOMBSTONE_PREFIX,
+  WAITER_PREFIX,
+} from "./wire_names.ts";
 
-/** How long in ms the last fencing token outlives its lock. */
-const FENCE_LIFE_MS = 60_000;
 /** Longest TTL that most tests use, in ms. */
 const TTL_MS = 60_000;
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
@@ -21,9 +27,9 @@ const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 export async function nothingLeft({ command }: RedisServer, ttlMs = TTL_MS): Promise<void> {
   await waitUntil("no key is left", async () => (await keysLeft(command)).length === 0);
   await nobodyLeft(command);
-  for (const key of await fencesLeft(command)) {
+  for (const key of await tokensLeft(command)) {
     const leftMs = Number(await command("PTTL", key));
-    assert(leftMs !== -1 && leftMs <= FENCE_LIFE_MS + ttlMs, `${key}: ${leftMs} ms`);
+    assert(leftMs !== -1 && leftMs <= TOKEN_OUTLIVES_LOCK_MS + ttlMs, `${key}: ${leftMs} ms`);
   }
 }
 
@@ -34,11 +40,12 @@ export async function nothingLeft({ command }: RedisServer, ttlMs = TTL_MS): Pro
 export async function onlyFencesLeft(server: RedisServer, ttlMs: number): Promise<void> {
   await nothingLeft(server, ttlMs);
   const { command } = server;
-  const fences = await fencesLeft(command);
+  const tokens = await tokensLeft(command);
   for (const key of await command("KEYS", "*") as string[]) {
-    if (fences.includes(key)) continue;
-    const kinds = (await command("HKEYS", key) as string[]).map((field) => field[0]);
-    assert(kinds.includes("t") && !kinds.includes("d"), `${key} is left: ${kinds}`);
+    if (tokens.includes(key)) continue;
+    const fields = await command("HKEYS", key) as string[];
+    const has = (prefix: string) => fields.some((field) => field.startsWith(prefix));
+    assert(has(TOMBSTONE_PREFIX) && !has(WAITER_PREFIX), `${key} is left: ${fields}`);
   }
 }
 
@@ -48,7 +55,7 @@ export async function nothingLasts(server: RedisServer, ttlMs = TTL_MS): Promise
   await nobodyLeft(command);
   for (const key of await keysLeft(command)) {
     const leftMs = Number(await command("PTTL", key));
-    assert(/:[qw]:/.test(key), `${key} is left`);
+    assert(isOfQueue(key), `${key} is left`);
     assert(leftMs === -2 || (leftMs > 0 && leftMs <= QUEUE_LIFE_MS), `${key}: ${leftMs} ms`);
   }
   if (!SOAK) return;
@@ -62,7 +69,7 @@ export async function nothingAtLast(server: RedisServer, ttlMs: number): Promise
   await nothingLeft(server, ttlMs);
   if (!SOAK) return;
   const isEmpty = async () => await server.command("DBSIZE") === 0;
-  await waitUntil("the server is empty", isEmpty, FENCE_LIFE_MS + ttlMs + 5_000);
+  await waitUntil("the server is empty", isEmpty, TOKEN_OUTLIVES_LOCK_MS + ttlMs + 5_000);
 }
 
 /** The observer is the only client, and no channel is open. */
@@ -76,17 +83,16 @@ async function nobodyLeft(command: RedisServer["command"]): Promise<void> {
 /** The inboxes that have waiters in the queue of a lock, and have proved that they listen. */
 export async function provenInboxes(
   command: RedisServer["command"],
-  details: string,
+  waiters: string,
 ): Promise<string[]> {
-  const fields = await command("HKEYS", details) as string[];
-  return fields.filter((field) => field.startsWith("p")).map((field) => field.slice(1));
+  const fields = await command("HKEYS", waiters) as string[];
+  return fields.filter((field) => field.startsWith(LISTENING_PREFIX))
+    .map((field) => field.slice(LISTENING_PREFIX.length));
 }
 
 /** How many listen to an inbox. */
 export async function listeners(command: RedisServer["command"], inbox: string): Promise<number> {
-  const [, count] = await command("PUBSUB", "NUMSUB", `holdfast:inbox:${inbox}`) as [
-    string,
-    number,
-  ];
+  const channel = `${INBOX_CHANNEL_PREFIX}${inbox}`;
+  const [, count] = await command("PUBSUB", "NUMSUB", channel) as [string, number];
   return count;
 }

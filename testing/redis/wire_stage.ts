@@ -8,6 +8,8 @@ import { assert, assertEquals } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import { ASK, LEAVE, RENEW } from "../../redis/protocol/scripts.ts";
 import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
+import { GRANT_MESSAGE } from "../../redis/protocol/messages.ts";
+import { GRANTED, QUEUED } from "../../redis/protocol/replies.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
 import { within } from "../conformance/wait.ts";
@@ -109,7 +111,7 @@ function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireSta
       const waiting = lock.acquire("n");
       waiting.catch(() => {}); // it is awaited later
       await waitUntil("its inbox is proven", async () => {
-        return (await provenInboxes(command, keys.details)).length === 1;
+        return (await provenInboxes(command, keys.waiters)).length === 1;
       });
       return { held, waiting };
     },
@@ -121,7 +123,7 @@ function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireSta
       lease.throwIfLost();
       assert((await holder())?.startsWith(lease.ownerId));
       assertEquals(await other.tryAcquire("n"), null);
-      assertEquals(await command("ZCARD", keys.waiting), 0);
+      assertEquals(await command("ZCARD", keys.queue), 0);
       await lease.renew();
     },
     async freeAtOnce() {
@@ -145,7 +147,7 @@ function read(chunk: Uint8Array): WireScript[] {
 
 function kindOf(chunk: Uint8Array): WireReply | null {
   const text = new TextDecoder().decode(chunk);
-  if (text.includes("\r\ng\n")) return "message";
-  if (/^\*8\r\n:2\r\n/m.test(text)) return "queued";
-  return /^\*4\r\n:1\r\n/m.test(text) ? "granted" : null;
+  if (text.includes(`\r\n${GRANT_MESSAGE} `)) return "message";
+  if (new RegExp(`^\\*8\\r\\n:${QUEUED}\\r\\n`, "m").test(text)) return "queued";
+  return new RegExp(`^\\*4\\r\\n:${GRANTED}\\r\\n`, "m").test(text) ? "granted" : null;
 }

@@ -6,7 +6,7 @@ import { runCommand } from "../../testing/servers/command.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { check } from "../../testing/faults/checker.ts";
 import type { run as runHere } from "../../testing/faults/runner.ts";
-import type { Habits } from "../../testing/faults/workers.ts";
+import { type Mutant, MUTANTS } from "../../testing/faults/mutants.ts";
 
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -20,53 +20,6 @@ const COMMAND_BOUND_MS = 60_000;
 const RUN_MS = 25_000;
 /** As the project's aims name it. */
 const CAUGHT_WITHIN_MS = 60_000;
-
-/** A bug: what of a file is replaced by what. */
-interface Mutant {
-  readonly title: string;
-  readonly changes: readonly (readonly [file: string, from: string, to: string])[];
-  /** What brings it to light. */
-  readonly faults: readonly string[];
-  readonly habits?: Partial<Habits>;
-}
-
-const MUTANTS: readonly Mutant[] = [
-  {
-    title: "release without the owner check",
-    changes: [[
-      "redis/protocol/scripts/leave.lua",
-      "local mine = value == ARGV[1]",
-      "local mine = value",
-    ]],
-    faults: ["worker-freeze", "black-hole"],
-  },
-  {
-    title: "a deadline that counts from the reply",
-    changes: [
-      [
-        "redis/protocol/commands.ts",
-        "return { answer, sent,",
-        "return { answer, sent: instant(this.#clock),",
-      ],
-      [
-        "core/lease.ts",
-        "this.#onAnswer(sent, ttlMs, answer)",
-        "this.#onAnswer(instant(clock), ttlMs, answer)",
-      ],
-    ],
-    faults: ["late-reply"],
-    habits: { outlasts: 20, expires: 20 },
-  },
-  {
-    title: "a grant that does not remove the waiter",
-    changes: [[
-      "redis/protocol/scripts/_grant.lua",
-      "redis.call('ZPOPMIN', KEYS[2])",
-      "redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')",
-    ]],
-    faults: ["worker-freeze"],
-  },
-];
 
 /** A copy of the code with the bug in it. */
 async function mutate(directory: string, { changes }: Mutant): Promise<void> {

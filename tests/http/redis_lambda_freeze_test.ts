@@ -75,7 +75,7 @@ Deno.test("an instance that was frozen between invocations works, with its conne
       const before = await work(other, key, "before");
       const waits = frozen.invoke({ key, options: { waitMs: 20_000 } });
       await waitUntil("it waits", async () => {
-        return await redis.command("ZCARD", `holdfast:{l:${key}}:q:l:${key}`) === 1;
+        return await redis.command("ZCARD", `holdfast:1:{l:${key}}:queue:l:${key}`) === 1;
       });
       await other.open("before");
       assert((await waits).ok && (await before.reply).ok);
@@ -90,7 +90,7 @@ Deno.test("an instance that was frozen between invocations works, with its conne
       );
       frozen.kill("SIGCONT");
       await waitUntil("it waits again", async () => {
-        return await redis.command("ZCARD", `holdfast:{l:${key}}:q:l:${key}`) === 1;
+        return await redis.command("ZCARD", `holdfast:1:{l:${key}}:queue:l:${key}`) === 1;
       });
       await other.open("meanwhile");
       const { ok, value } = await queued;

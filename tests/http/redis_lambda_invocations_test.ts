@@ -119,7 +119,10 @@ Deno.test("a wait ends with the invocation's time, and a lock that is granted in
     const options = { ...waiting, marginMs: 200 };
     const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
     await waitUntil("it waits", async () => {
-      const waiters = await command("ZCARD", `holdfast:{${PREFIX}${form}}:q:${PREFIX}${form}`);
+      const waiters = await command(
+        "ZCARD",
+        `holdfast:1:{${PREFIX}${form}}:queue:${PREFIX}${form}`,
+      );
       return waiters === 1;
     });
     await pause(500); // more than the margin: a TTL that fitted before no longer does

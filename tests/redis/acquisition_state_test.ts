@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { ManagedLease } from "../../core/lease.ts";
 import { AcquisitionState } from "../../redis/acquisition_state.ts";
-import type { GrantMessage } from "../../redis/protocol/replies.ts";
+import type { GrantMessage } from "../../redis/protocol/messages.ts";
 
 const RECEIVED = { nowMs: 5, wallMs: 5 };
 const LEASE = {} as ManagedLease;

@@ -77,7 +77,7 @@ behaviour("messages come from every node, also after the subscription broke", as
   assertEquals(client.cluster, true);
   const messages: string[] = [];
   let gaps = 0;
-  const channel = "holdfast:inbox:x";
+  const channel = "holdfast:1:inbox:x";
   const onMessage = (message: string) => messages.push(message);
   await client.send("GET", ["k"], "k"); // so that a node is connected
   await using _subscription = await client.subscribe!(channel, onMessage, () => gaps++);

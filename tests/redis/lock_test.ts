@@ -319,11 +319,11 @@ Deno.test("RedisLock survives a message that is none of ours", async () => {
   const b = stack.use(new RedisLock(client));
   const held = await a.acquire("n");
   const wait = b.acquire("n");
-  const channels = () => redis.server.command("PUBSUB", "CHANNELS", "holdfast:inbox:*");
+  const channels = () => redis.server.command("PUBSUB", "CHANNELS", "holdfast:1:inbox:*");
   await waitUntil("the waiter listens", async () => (await channels() as string[]).length === 1);
   const [channel] = await channels() as string[];
   for (
-    const text of ["hello", "g\nv\n1\n1\n1\nholdfast:x", "g\nv\n1\nx\ny\nlock:n"]
+    const text of ["hello", "grant 1 1 1\nv\nholdfast:x", "grant 1 x y\nv\nlock:n"]
   ) {
     await redis.server.command("PUBLISH", channel!, text);
   }

@@ -43,17 +43,17 @@ async function commands(server: RedisServer): Promise<number> {
 
 Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a second", async () => {
   await using server = await startRedis();
-  const { waiting, details } = lockKeys("lock:", "n");
+  const { queue, waiters } = lockKeys("lock:", "n");
   const client = await openRedisClient("node-redis", server.url);
   await using lock = new RedisLock(client.client);
   const held = await lock.acquire("n");
   const workers = start(server, 1_000);
   try {
     await waitUntil("all wait", async () => {
-      return await server.command("ZCARD", waiting) === 1_000;
+      return await server.command("ZCARD", queue) === 1_000;
     }, BOUND_MS);
     await waitUntil("all inboxes are proven", async () => {
-      return (await provenInboxes(server.command, details)).length === PROCESSES;
+      return (await provenInboxes(server.command, waiters)).length === PROCESSES;
     }, BOUND_MS);
     await waitUntil("things have settled", async () => {
       const before = await commands(server);

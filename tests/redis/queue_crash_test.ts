@@ -27,7 +27,7 @@ interface Scene extends AsyncDisposable {
   readonly worker: Worker;
   /** How many wait. */
   waiting(): Promise<number>;
-  readonly details: string;
+  readonly waitersKey: string;
 }
 
 interface SceneOptions {
@@ -49,15 +49,15 @@ async function open(
   ];
   const [holder, next] = clients.map(({ client }) => new RedisLock(client, { ttlMs }));
   const name = crypto.randomUUID();
-  const { waiting, details } = lockKeys("lock:", name);
+  const { queue, waiters: waitersKey } = lockKeys("lock:", name);
   const common = { client: "node-redis", url, keyPrefix: "lock:", ttlMs } as const;
   const worker = startWorker({
     spec: { strategy: "redis", ...common },
     ...{ name, waiters, aborts: false, seed: 1, ...holdMs === undefined ? {} : { holdMs } },
   });
   return {
-    ...{ name, server, holder: holder!, next: next!, worker, details },
-    waiting: async () => Number(await server.command("ZCARD", waiting)),
+    ...{ name, server, holder: holder!, next: next!, worker, waitersKey },
+    waiting: async () => Number(await server.command("ZCARD", queue)),
     async [Symbol.asyncDispose]() {
       await worker[Symbol.asyncDispose]();
       await holder![Symbol.asyncDispose]();
@@ -72,8 +72,8 @@ async function lineUp(
   scene: Scene,
   waiters: number,
 ): Promise<{ held: Lease; next: Promise<Lease>; inbox: string }> {
-  const { name, server: { command }, details } = scene;
-  const proven = () => provenInboxes(command, details);
+  const { name, server: { command }, waitersKey } = scene;
+  const proven = () => provenInboxes(command, waitersKey);
   const held = await scene.holder.acquire(name);
   await waitUntil("the process waits", async () => await scene.waiting() === waiters);
   await waitUntil("its inbox is proven", async () => (await proven()).length === 1);
@@ -123,9 +123,9 @@ Deno.test("RedisLock: if all who waited are dead, one who comes waits for a shor
     const held = await scene.holder.acquire(scene.name);
     await waitUntil("the process waits", async () => await scene.waiting() === 100);
     await waitUntil("its inbox is proven", async () => {
-      return (await provenInboxes(server.command, scene.details)).length === 1;
+      return (await provenInboxes(server.command, scene.waitersKey)).length === 1;
     });
-    const [inbox] = await provenInboxes(server.command, scene.details);
+    const [inbox] = await provenInboxes(server.command, scene.waitersKey);
     scene.worker.kill("SIGKILL");
     await waitUntil("the server has noticed", async () => {
       return await listeners(server.command, inbox!) === 0;
@@ -174,7 +174,7 @@ Deno.test("RedisLock: 100 dead that used to poll cost the next waiter a claim in
     await using scene = await open(server, { waiters: 100, url });
     const held = await scene.holder.acquire(scene.name);
     await waitUntil("all wait, and poll", async () => {
-      const entries = await command("HVALS", scene.details) as string[];
+      const entries = await command("HVALS", scene.waitersKey) as string[];
       const polling = entries.filter((entry) => /^\d+ \d+ \d+ -/.test(entry));
       return await scene.waiting() === 100 && polling.length === 100;
     });

@@ -53,7 +53,7 @@ async function loseGrant(server: RedisServer, verdict: Verdict): Promise<number>
     const held = await holder.acquire(name);
     const waiting = waiter.acquire(name);
     await waitUntil("its inbox is proven", async () => {
-      return (await provenInboxes(server.command, lockKeys("lock:", name).details)).length === 1;
+      return (await provenInboxes(server.command, lockKeys("lock:", name).waiters)).length === 1;
     });
     let lost = 0;
     proxy.onReply = (chunk) => isGrant(chunk) && lost++ === 0 ? verdict : "pass";

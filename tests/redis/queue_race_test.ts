@@ -141,12 +141,12 @@ Deno.test("RedisLock hands on a grant to somebody who is not there any more", ()
   play(async (stage) => {
     const { server: { command }, keys } = stage;
     const { held, waiting } = await stage.queueUp();
-    const [inbox] = await provenInboxes(command, keys.details);
+    const [inbox] = await provenInboxes(command, keys.waiters);
     // A ghost of the same process, ahead of its waiter: an old ask, of which nobody knows.
-    const place = [keys.lock, keys.waiting, keys.details, keys.fence];
-    const ask = ["ghost", "0123456789abcdef", 5_000, 0, "wait", 3_000, inbox!, "1", 0];
+    const place = [keys.lock, keys.queue, keys.waiters, keys.token];
+    const ask = ["ghost#0123456789abcdef", 5_000, 0, "wait", inbox!, "1", 0];
     await command("EVAL", ASK.source, 4, ...place, ...ask);
-    await command("ZADD", keys.waiting, 0, "ghost#0123456789abcdef");
+    await command("ZADD", keys.queue, 0, "ghost#0123456789abcdef");
     await held.release();
     const lease = await within("the ghost's grant is handed on", waiting, AT_ONCE_MS);
     await isTheOne(stage, lease);
@@ -165,7 +165,7 @@ Deno.test("RedisLock: a waiter that must ask again and gives up does not ask", (
     const waiting = lock.acquire("n", { signal: abort.signal, onWait });
     waiting.catch(() => {}); // it is awaited later
     await waitUntil("its inbox is proven", async () => {
-      return (await provenInboxes(command, stage.keys.details)).length === 1;
+      return (await provenInboxes(command, stage.keys.waiters)).length === 1;
     });
     const gate = new Gate();
     gates.onReply = gate.first("ask");

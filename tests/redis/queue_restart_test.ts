@@ -27,11 +27,11 @@ Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async (
     await using lock = new RedisLock(holder.client);
     const held = await lock.acquire(NAME);
     await using fleet = await startFifty(fourOf(server.url), NAME);
-    const { waiting } = lockKeys("lock:", NAME);
-    await waitUntil("all wait", async () => await command("ZCARD", waiting) === WAITERS);
+    const { queue } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await command("ZCARD", queue) === WAITERS);
     await waitUntil("all listen", async () => await channels(server) === 4);
     await server.restart();
-    assertEquals(await command("ZCARD", waiting), WAITERS, "the queue survived");
+    assertEquals(await command("ZCARD", queue), WAITERS, "the queue survived");
     await waitUntil("all listen again", async () => await channels(server) === 4);
     assert(held.remainingMs > 0);
     await held.release();
@@ -49,17 +49,28 @@ Deno.test("RedisLock keeps the order when the lock is released before anybody li
     args: ["--appendonly", "yes", "--appendfsync", "always"],
   });
   const { command } = server;
-  const { lock, waiting, details, fence } = lockKeys("lock:", NAME);
+  const { lock, queue, waiters, token } = lockKeys("lock:", NAME);
   await command("SET", lock, "somebody-else", "PX", 60_000);
   {
     await using fleet = await startFifty(fourOf(server.url), NAME, 5);
-    await waitUntil("all wait", async () => await command("ZCARD", waiting) === WAITERS);
+    await waitUntil("all wait", async () => await command("ZCARD", queue) === WAITERS);
     await waitUntil("all listen", async () => {
-      return (await provenInboxes(command, details)).length === 4;
+      return (await provenInboxes(command, waiters)).length === 4;
     });
     await server.restart();
-    await command("EVAL", LEAVE.source, 4, lock, waiting, details, fence, "somebody-else", 0, 1);
-    const left = Number(await command("ZCARD", waiting));
+    await command(
+      "EVAL",
+      LEAVE.source,
+      4,
+      lock,
+      queue,
+      waiters,
+      token,
+      "somebody-else",
+      0,
+      "handoff",
+    );
+    const left = Number(await command("ZCARD", queue));
     using trace = await traceOrder(server, NAME);
     await within("everybody is served", fleet.finish());
     assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
@@ -76,8 +87,8 @@ Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 w
     await using lock = new RedisLock(holder.client);
     const held = await lock.acquire(NAME);
     await using fleet = await startFifty(fourOf(server.url), NAME, 1);
-    const { waiting } = lockKeys("lock:", NAME);
-    await waitUntil("all wait", async () => await server.command("ZCARD", waiting) === WAITERS);
+    const { queue } = lockKeys("lock:", NAME);
+    await waitUntil("all wait", async () => await server.command("ZCARD", queue) === WAITERS);
     await server.restart();
     // The lease is lost with the server's data; what it guards is for the fencing token to guard.
     await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
@@ -91,5 +102,5 @@ Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 w
 });
 
 async function channels(server: RedisServer): Promise<number> {
-  return (await server.command("PUBSUB", "CHANNELS", "holdfast:inbox:*") as string[]).length;
+  return (await server.command("PUBSUB", "CHANNELS", "holdfast:1:inbox:*") as string[]).length;
 }

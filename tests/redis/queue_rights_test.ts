@@ -51,7 +51,7 @@ for (
     const told = warnings.filter((warning) => warning.includes("subscription"));
     assertEquals(told.length, title === "PUBSUB" ? 0 : 2, "once by each instance");
     for (const warning of told) {
-      assertMatch(warning, /"holdfast:inbox:\*", so waiters poll: NOPERM/);
+      assertMatch(warning, /"holdfast:1:inbox:\*", so waiters poll: NOPERM/);
     }
     // A grant may be made before its waiter knows that it has no inbox; that is said once, too.
     assert(warnings.length <= 2 * told.length, warnings.join("\n"));
@@ -73,16 +73,16 @@ Deno.test("RedisLock warns once of a release that may not tell, and the next one
     for (const name of ["a", "b"]) {
       const held = await releaser.acquire(name);
       const waiting = waiter.acquire(name);
-      const { details } = lockKeys("lock:", name);
+      const { waiters } = lockKeys("lock:", name);
       await waitUntil("its inbox is proven", async () => {
-        return (await provenInboxes(server.command, details)).length === 1;
+        return (await provenInboxes(server.command, waiters)).length === 1;
       });
       await held.release();
       const lease = await within("it is found before the claim runs out", waiting, CLAIM_MS);
       await lease.release();
     }
     assertEquals(warnings, [
-      'Redis refuses to publish to "holdfast:inbox:*", so waiters learn by polling',
+      'Redis refuses to publish to "holdfast:1:inbox:*", so waiters learn by polling',
     ]);
   }
   await muzzled.close();
@@ -97,11 +97,11 @@ Deno.test("RedisLock serves one that cannot subscribe again, among others that g
   {
     await using lock = new RedisLock(client.client);
     await using fleet = await startFleet({ urls: [server.url], name: "n", waiters: 4, holdMs: 1 });
-    const { details } = lockKeys("lock:", "n");
+    const { waiters } = lockKeys("lock:", "n");
     await waitUntil("both inboxes are proven", async () => {
       // One that is served before it has asked twice has proved nothing.
       await (await lock.acquire("n")).release();
-      return (await provenInboxes(server.command, details)).length === 2;
+      return (await provenInboxes(server.command, waiters)).length === 2;
     });
     // Ends its subscription, and refuses the next one.
     await server.command("ACL", "SETUSER", "u", "resetchannels");

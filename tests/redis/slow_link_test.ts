@@ -98,7 +98,7 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
     const held = await lock.acquire("n");
     const waiting = [lock.acquire("n"), lock.acquire("n")];
     for (const call of waiting) call.catch(() => {}); // they are awaited later
-    const { waiting: queue } = lockKeys("lock:", "n");
+    const { queue } = lockKeys("lock:", "n");
     await waitUntil("two wait", async () => await server.command("ZCARD", queue) === 2);
     // Each asks once more when messages reach it. From then on only the first asks, for both.
     await waitUntil("one asks for both", () => {

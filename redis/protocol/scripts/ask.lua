@@ -1,48 +1,100 @@
--- Takes the lock if it is free and nobody waits; else queues, or stays in the queue.
--- KEYS[1] lock   KEYS[2] waiting   KEYS[3] their details   KEYS[4] last fencing token
--- ARGV[1] owner id   ARGV[2] nonce of the call   ARGV[3] ttl (ms)   ARGV[4] not after (ms, server
--- time; 0: at any time)   ARGV[5] 'wait', 'try' or 'attach' (only if the owner id has it)
--- ARGV[6] claim (ms)   ARGV[7] inbox   ARGV[8] '1' if countable   ARGV[9] ticket of an earlier answer
--- Returns { 1 granted, time, left, token }, { 0 held or not yours, time, left },
--- { 2 queued, time, left, ticket, position, waiters, known of this inbox (-1 at the first ask), 1 if
--- the holder is ours },
--- { -1 too late, time } or { -2 ended by a tombstone, time }; times in ms.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
---#include "_tell.lua"
---#include "_queue.lua"
---#include "_confirm.lua"
---#include "_grant.lua"
---#include "_enqueue.lua"
---#include "_queued.lua"
-if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then return { -1, now } end
-local me = ARGV[1] .. '#' .. ARGV[2]
-local value = redis.call('GET', KEYS[1])
-local left = value and redis.call('PTTL', KEYS[1]) or -2
-local life = left > tonumber(ARGV[3]) and left or ARGV[3]
-local seen = not value and redis.call('EXISTS', KEYS[3]) == 0 and {} -- the usual case is short
-  or redis.call('HMGET', KEYS[3], 't' .. me, 'd' .. me, 'n', 'p' .. ARGV[7], 'h')
-if tonumber(seen[1] or '0') > now then return { -2, now } end
-local yours = value and #value == #me and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. '#'
-if yours and seen[2] then drop(me) end
-if value == me then
-  confirm(seen[5])
-  redis.call('PEXPIRE', KEYS[1], life)
-  return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }
+-- Takes the lock if it is free and nobody waits; else enqueues the caller, or keeps its place. If
+-- the lock is free but others wait, the first live waiter gets it: nobody overtakes the queue.
+--
+-- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
+-- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] not after (ms, server time; 0 for no limit)
+-- ARGV[4] mode: 'wait', 'try', or 'attach' (only if the owner id holds the lock)   ARGV[5] inbox
+-- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox, else '0'
+-- ARGV[7] ticket of an earlier answer, 0 in the first ask
+--
+-- Returns (times in ms)
+--   { GRANTED, server time, remaining, token }
+--   { HELD, server time, remaining }; in mode 'attach' also if nobody holds the lock
+--   { QUEUED, server time, remaining, ticket, position, queue length, waiters of this inbox or
+--     NOT_COUNTED, HOLDER_IS_OURS or HOLDER_IS_FOREIGN }
+--   { TOO_LATE, server time }
+--   { OWNER_HAS_LEFT, server time }: a tombstone refuses the owner value
+
+--#include "parts/constants.lua"
+--#include "parts/grant.lua"
+--#include "parts/time.lua"
+
+local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
+local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local mode, inbox = ARGV[4], ARGV[5]
+local countable, earlier_ticket = ARGV[6], tonumber(ARGV[7])
+
+local MODE_WAIT = 'wait'
+local MODE_ATTACH = 'attach'
+local COUNTABLE = '1'
+-- The longest claim: what a waiter is granted before it has shown that it is alive.
+local MAX_CLAIM_MS = 3000
+
+local now_ms, now_us = server_time()
+if not_after_ms > 0 and now_ms > not_after_ms then return { TOO_LATE, now_ms } end
+
+-- The usual case: the lock is free, and there is no queue.
+local lock_value = redis.call('GET', keys.lock)
+if not lock_value and mode ~= MODE_ATTACH and redis.call('EXISTS', keys.waiters) == 0 then
+  return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
-if yours then return { 1, now, life, give(me, life) } end
-if ARGV[5] == 'attach' then return { 0, now, left } end
-if not value and not seen[3] then return { 1, now, life, give(me, life) } end
-local wait = ARGV[5] == 'wait'
-local ticket = wait and enqueue(me, seen[2], seen[3], seen[4])
-if not value then
-  local first, claim, other = nextWaiter(me, ARGV[7], seen[5])
-  if not first or first == me then
-    if wait then drop(me) end
-    if seen[5] then redis.call('HDEL', KEYS[3], 'h') end
-    return { 1, now, life, give(me, life) }
+
+--#include "parts/enqueue.lua"
+--#include "parts/extend.lua"
+--#include "parts/holder.lua"
+--#include "parts/owner_value.lua"
+--#include "parts/place.lua"
+--#include "parts/queue.lua"
+
+local tombstone_end_ms, record, last_ticket, is_listening, holder_record = unpack(redis.call(
+  'HMGET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, WAITER_PREFIX .. owner_value,
+  LAST_TICKET_FIELD, LISTENING_PREFIX .. inbox, HOLDER_FIELD
+))
+if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms } end
+local remaining_ms = NO_KEY_MS
+if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
+
+-- The owner id holds the lock: this ask, or an earlier call of that owner, was granted it before.
+if lock_value and has_same_owner_id(lock_value, owner_value) then
+  if record then remove_waiter(keys, owner_value) end
+  local life_ms = math.max(remaining_ms, ttl_ms)
+  if lock_value ~= owner_value then
+    return { GRANTED, now_ms, life_ms, grant(keys, owner_value, life_ms, now_us) }
   end
-  handOver(first, claim, other)
-  value, left = first, tonumber(claim)
+  confirm_holder(keys, holder_record)
+  return { GRANTED, now_ms, life_ms, extend(keys, owner_value, life_ms, now_us) }
 end
-return wait and queued(me, ticket, left, value, not seen[2]) or { 0, now, left }
+if mode == MODE_ATTACH then return { HELD, now_ms, remaining_ms } end
+
+-- Nobody holds the lock or waits for it: the hash holds tombstones.
+if not lock_value and not last_ticket then
+  return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
+end
+
+local waiter = {
+  value = owner_value, record = record, inbox = inbox, claim_ms = math.min(ttl_ms, MAX_CLAIM_MS),
+  is_first_ask = earlier_ticket == NO_TICKET,
+  earlier_ticket = earlier_ticket, last_ticket = last_ticket,
+  is_countable = countable == COUNTABLE, is_listening = is_listening,
+}
+local ticket
+if mode == MODE_WAIT then ticket = enqueue(keys, now_ms, waiter) end
+if lock_value and ticket then
+  return queued_reply(keys, now_ms, waiter, ticket, lock_value, remaining_ms)
+end
+if lock_value then return { HELD, now_ms, remaining_ms } end
+
+-- The lock is free, but others wait.
+--#include "parts/handoff.lua"
+--#include "parts/next_waiter.lua"
+
+park_lapsed_inbox(keys, now_ms, holder_record, inbox)
+local next_waiter = take_next_waiter(keys, now_ms, owner_value)
+if not next_waiter or next_waiter.value == owner_value then
+  if ticket then remove_waiter(keys, owner_value) end
+  if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
+  return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
+end
+hand_over(keys, next_waiter, now_ms, now_us)
+if not ticket then return { HELD, now_ms, next_waiter.claim_ms } end
+return queued_reply(keys, now_ms, waiter, ticket, next_waiter.value, next_waiter.claim_ms)

@@ -1,43 +1,66 @@
--- Gives the lock back, leaves the queue, or both. A free lock goes to the first waiter that lives.
--- KEYS[1] lock   KEYS[2] waiting   KEYS[3] their details   KEYS[4] last fencing token
--- ARGV[1] owner value   ARGV[2] for how long (ms) asks of this value are refused; 0 for none
--- ARGV[3] '1': the first waiter becomes the owner; '0': it is told to race for a free lock
--- ARGV[4] '1': leaves the queue only; a lock of ours stays as it is
--- Returns { 1 released, 0 gone or -1 another owner, 0 if an inbox could not be told }
-local time, now
---#include "_tell.lua"
---#include "_queue.lua"
---#include "_grant.lua"
-local value = redis.call('GET', KEYS[1])
-local mine = value == ARGV[1] and ARGV[4] ~= '1'
-local state = mine and 1 or value and -1 or 0
-local told = 1
-local seen = redis.call('HMGET', KEYS[3], 'h', 'd' .. ARGV[1], 'n')
-if ARGV[2] == '0' and not seen[3] then -- there is no queue
-  if mine then redis.call('DEL', KEYS[1]) end
-  return { state, told }
+-- Releases the lock, leaves the queue, or both. A lock that is free then goes to the next waiter.
+--
+-- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
+-- ARGV[1] owner value
+-- ARGV[2] how long (ms) a tombstone refuses asks of this value from now on; 0 for no tombstone
+-- ARGV[3] 'handoff': the next waiter becomes the holder; 'free': it is notified and races
+-- ARGV[4] 'keep': the caller leaves the queue, but keeps a lock that it holds; left out otherwise
+--
+-- Returns { DONE, GONE or OTHER_OWNER, NOTIFIED or NOT_NOTIFIED }
+
+--#include "parts/constants.lua"
+
+local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
+local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
+local succession, keeping = ARGV[3], ARGV[4]
+
+local HANDOFF = 'handoff'
+local KEEP = 'keep'
+local FREE_MESSAGE = 'free'
+
+local lock_value = redis.call('GET', keys.lock)
+local is_mine = lock_value == owner_value and keeping ~= KEEP
+local outcome = GONE
+if is_mine then outcome = DONE elseif lock_value then outcome = OTHER_OWNER end
+
+local holder_record, record, last_ticket = unpack(redis.call(
+  'HMGET', keys.waiters, HOLDER_FIELD, WAITER_PREFIX .. owner_value, LAST_TICKET_FIELD
+))
+-- The usual case: nobody waits.
+if not last_ticket and tombstone_ms == 0 then
+  if is_mine then redis.call('DEL', keys.lock) end
+  return { outcome, NOTIFIED }
 end
-time = redis.call('TIME')
-now = time[1] * 1000 + math.floor(time[2] / 1000)
-if seen[2] then drop(ARGV[1]) end
-local first, claim, other, ticket
-if mine or not value then
-  first, claim, other, ticket = nextWaiter(nil, nil, not mine and seen[1])
-  if first and ARGV[3] == '1' then
-    told = handOver(first, claim, other)
+
+--#include "parts/handoff.lua"
+--#include "parts/inbox.lua"
+--#include "parts/next_waiter.lua"
+--#include "parts/queue.lua"
+--#include "parts/time.lua"
+--#include "parts/unused_queue.lua"
+
+local now_ms, now_us = server_time()
+if record then remove_waiter(keys, owner_value) end
+local next_waiter
+local notified = NOTIFIED
+if is_mine or not lock_value then
+  if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
+  next_waiter = take_next_waiter(keys, now_ms)
+  if next_waiter and succession == HANDOFF then
+    notified = hand_over(keys, next_waiter, now_ms, now_us)
   else
-    if mine then redis.call('DEL', KEYS[1]) end
-    if seen[1] then redis.call('HDEL', KEYS[3], 'h') end
-    if first then
-      redis.call('ZADD', KEYS[2], ticket, first)
-      keep()
-      told = tell(other, 'r\n' .. first)
-    end
+    if is_mine then redis.call('DEL', keys.lock) end
+    if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
+  end
+  if next_waiter and succession ~= HANDOFF then
+    redis.call('ZADD', keys.queue, next_waiter.ticket, next_waiter.value)
+    keep_queue(keys)
+    notified = notify(next_waiter.inbox, FREE_MESSAGE, next_waiter.value, keys.lock)
   end
 end
-if ARGV[2] ~= '0' then
-  redis.call('HSET', KEYS[3], 't' .. ARGV[1], now + tonumber(ARGV[2]))
-  redis.call('PEXPIRE', KEYS[3], 30000)
+if tombstone_ms > 0 then
+  redis.call('HSET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, now_ms + tombstone_ms)
+  redis.call('PEXPIRE', keys.waiters, QUEUE_LIFE_MS)
 end
-if not first then tidy() end
-return { state, told }
+if not next_waiter then delete_queue_if_unused(keys, now_ms) end
+return { outcome, notified }

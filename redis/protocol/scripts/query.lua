@@ -1,18 +1,32 @@
--- Tells who holds the lock and who waits. Writes nothing.
--- KEYS[1] lock   KEYS[2] waiting   KEYS[3] their details   KEYS[4] last fencing token
--- Returns { owner value or nil, left (ms), last token or '0', { waiting value, ms waited, … } }
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
---#include "_queue.lua"
+-- Reads who holds the lock and who waits. Writes nothing.
+--
+-- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
+--
+-- Returns { owner value or nil, remaining (ms), last token or '0', { value, ms waited, … } }
+
+--#include "parts/constants.lua"
+--#include "parts/queue.lua"
+--#include "parts/time.lua"
+
+local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
+
+local FIRST = 0
+local LAST = -1
+local NO_TOKEN = '0'
+
+local now_ms = server_time()
 local waiters = {}
-for _, value in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-  local _, since, _, inbox = parse(redis.call('HGET', KEYS[3], 'd' .. value))
-  local lease = inbox and tonumber(redis.call('HGET', KEYS[3], 'i' .. inbox) or '0')
-  if lease and lease > now then
-    waiters[#waiters + 1] = value
-    waiters[#waiters + 1] = now - tonumber(since)
+for _, value in ipairs(redis.call('ZRANGE', keys.queue, FIRST, LAST)) do
+  local _, since_ms, _, inbox =
+    read_waiter(redis.call('HGET', keys.waiters, WAITER_PREFIX .. value))
+  if inbox and is_in_future(redis.call('HGET', keys.waiters, INBOX_PREFIX .. inbox), now_ms) then
+    table.insert(waiters, value)
+    table.insert(waiters, now_ms - since_ms)
   end
 end
-local value = redis.call('GET', KEYS[1])
-local left = redis.call('PTTL', KEYS[1])
-return { value, left, redis.call('GET', KEYS[4]) or '0', waiters }
+
+local lock_value = redis.call('GET', keys.lock)
+local remaining_ms = redis.call('PTTL', keys.lock)
+local last_token = redis.call('GET', keys.token)
+if not last_token then last_token = NO_TOKEN end
+return { lock_value, remaining_ms, last_token, waiters }

@@ -1,16 +1,29 @@
--- Prolongs a lock that is still held, and confirms a claim. Never shortens it, never re-creates it.
--- KEYS[1] lock   KEYS[3] details of the queue   KEYS[4] last fencing token
--- ARGV[1] owner value   ARGV[2] ttl (ms)
--- Returns { 1 held, left (ms) }, { 0 gone } or { -1 another owner }
---#include "_confirm.lua"
-local value = redis.call('GET', KEYS[1])
-if not value then return { 0 } end
-if value ~= ARGV[1] then return { -1 } end
-local left = redis.call('PTTL', KEYS[1])
-if left < tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  left = tonumber(ARGV[2])
+-- Extends a lock that its owner still holds, and confirms a claim. Never shortens or re-creates it.
+--
+-- KEYS[1] lock   KEYS[3] waiters   KEYS[4] token
+-- ARGV[1] owner value   ARGV[2] TTL (ms)
+--
+-- Returns { DONE, remaining (ms) }, { GONE } or { OTHER_OWNER }
+
+--#include "parts/constants.lua"
+--#include "parts/grant.lua"
+--#include "parts/holder.lua"
+
+local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
+local owner_value, ttl_ms = ARGV[1], tonumber(ARGV[2])
+
+local lock_value = redis.call('GET', keys.lock)
+if not lock_value then return { GONE } end
+if lock_value ~= owner_value then return { OTHER_OWNER } end
+
+local remaining_ms = redis.call('PTTL', keys.lock)
+if remaining_ms < ttl_ms then
+  redis.call('PEXPIRE', keys.lock, ttl_ms)
+  remaining_ms = ttl_ms
 end
-if redis.call('PTTL', KEYS[4]) < left + 60000 then redis.call('PEXPIRE', KEYS[4], left + 60000) end
-confirm(redis.call('HGET', KEYS[3], 'h'))
-return { 1, left }
+local token_life_ms = remaining_ms + TOKEN_OUTLIVES_LOCK_MS
+if redis.call('PTTL', keys.token) < token_life_ms then
+  redis.call('PEXPIRE', keys.token, token_life_ms)
+end
+confirm_holder(keys, redis.call('HGET', keys.waiters, HOLDER_FIELD))
+return { DONE, remaining_ms }

@@ -1,27 +1,49 @@
--- Takes the lock away from the owner that the caller saw, and from nobody else; ahead of all waiters.
--- KEYS[1] lock   KEYS[2] waiting   KEYS[3] their details   KEYS[4] last fencing token
--- ARGV[1] owner id   ARGV[2] nonce of the call   ARGV[3] ttl (ms)   ARGV[4] not after (ms, server
--- time; 0: at any time)   ARGV[5] the value to break
--- Returns { 1 granted, time, left, token }, { 0 another owner, time, left }, { -1 too late, time } or
--- { -2 ended by a tombstone, time }; times in ms.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
---#include "_tell.lua"
---#include "_queue.lua"
---#include "_grant.lua"
-if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then return { -1, now } end
-local me = ARGV[1] .. '#' .. ARGV[2]
-local value = redis.call('GET', KEYS[1])
-local left = value and redis.call('PTTL', KEYS[1]) or -2
-local life = math.max(tonumber(ARGV[3]), value == me and left or 0)
-if tonumber(redis.call('HGET', KEYS[3], 't' .. me) or '0') > now then return { -2, now } end
-if value == me then
-  redis.call('PEXPIRE', KEYS[1], life)
-  return { 1, now, life, redis.call('GET', KEYS[4]) or give(me, life) }
+-- Takes the lock from the one owner that the caller saw, ahead of all waiters. Does nothing to
+-- another owner. The victim is notified if it was granted the lock from the queue.
+--
+-- KEYS[1] lock   KEYS[3] waiters   KEYS[4] token
+-- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] not after (ms, server time; 0 for no limit)
+-- ARGV[4] the victim's owner value
+--
+-- Returns (times in ms)
+--   { GRANTED, server time, remaining, token }
+--   { HELD, server time, remaining }: by an owner that is not the victim
+--   { TOO_LATE, server time }
+--   { OWNER_HAS_LEFT, server time }: a tombstone refuses the owner value
+
+--#include "parts/constants.lua"
+--#include "parts/extend.lua"
+--#include "parts/grant.lua"
+--#include "parts/holder.lua"
+--#include "parts/inbox.lua"
+--#include "parts/time.lua"
+
+local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
+local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local victim_value = ARGV[4]
+
+local STOLEN_MESSAGE = 'stolen'
+
+local now_ms, now_us = server_time()
+if not_after_ms > 0 and now_ms > not_after_ms then return { TOO_LATE, now_ms } end
+local tombstone_end_ms, holder_record = unpack(redis.call(
+  'HMGET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, HOLDER_FIELD
+))
+if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms } end
+
+local lock_value = redis.call('GET', keys.lock)
+local remaining_ms = NO_KEY_MS
+if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
+if lock_value == owner_value then -- a copy of this steal was executed before
+  local life_ms = math.max(remaining_ms, ttl_ms)
+  return { GRANTED, now_ms, life_ms, extend(keys, owner_value, life_ms, now_us) }
 end
-if value and value ~= ARGV[5] then return { 0, now, left } end
-local inbox, holder = string.match(redis.call('HGET', KEYS[3], 'h') or '', '^[uc](.-) (.*)$')
-local token = give(me, life)
-redis.call('HDEL', KEYS[3], 'h')
-if value and holder == value then tell(inbox, 's\n' .. value) end
-return { 1, now, life, token }
+if lock_value and lock_value ~= victim_value then return { HELD, now_ms, remaining_ms } end
+
+local token = grant(keys, owner_value, ttl_ms, now_us)
+local _, inbox, holder_value = read_holder(holder_record)
+if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
+if lock_value and holder_value == lock_value then
+  notify(inbox, STOLEN_MESSAGE, lock_value, keys.lock)
+end
+return { GRANTED, now_ms, ttl_ms, token }

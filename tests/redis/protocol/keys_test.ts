@@ -50,13 +50,13 @@ Deno.test("slotTag() finds the smallest number, whatever was looked for before",
 });
 
 Deno.test("lockKeys() gives each lock keys of its own", () => {
-  const names = ["a", "b", "a:b", "f:a", "{a}", "{a}:f:{a}"];
-  const fences = names.map((name) => lockKeys("lock:", name).fence);
-  assertEquals(new Set(fences).size, names.length);
+  const names = ["a", "b", "a:b", "token:a", "{a}", "{a}:token:{a}"];
+  const tokens = names.map((name) => lockKeys("lock:", name).token);
+  assertEquals(new Set(tokens).size, names.length);
 });
 
 Deno.test("lockKeys() refuses a key that begins like an auxiliary one", () => {
-  assertThrows(() => lockKeys("", "holdfast:{x}:f:x"), RangeError, "holdfast:");
+  assertThrows(() => lockKeys("", "holdfast:{x}:token:x"), RangeError, "holdfast:");
   assertThrows(() => lockKeys("hold", "fast:x"), RangeError);
   lockKeys("lock:", "holdfast:x");
 });

@@ -4,7 +4,6 @@ import { evictionWarning } from "../../../redis/protocol/eviction.ts";
 import {
   decodeAsk,
   decodeLeave,
-  decodeMessage,
   decodeQuery,
   decodeRenew,
   isNoScript,
@@ -35,32 +34,6 @@ Deno.test("isNoScript() knows both spellings", () => {
   assertEquals(isNoScript(new Error("NOSCRIPT No matching script")), true);
   assertEquals(isNoScript(new Error("-NOSCRIPT No matching script.")), true);
   assertEquals(isNoScript(new Error("ERR NOSCRIPT")), false);
-});
-
-Deno.test("decodeMessage() takes ours and ignores all else", () => {
-  const [lockKey, value] = ["lock:é\n}", "a/b#0123456789abcdef"];
-  const times = { serverMs: 1_795_216_967_916, claimMs: 3_000 };
-  const grant = `g\n${value}\n1795216967916034\n1795216967916\n3000\n${lockKey}`;
-  const fencingToken = 1_795_216_967_916_034n;
-  assertEquals(decodeMessage(grant), { kind: "grant", lockKey, value, ...times, fencingToken });
-  assertEquals(decodeMessage(`r\n${value}\n${lockKey}`), { kind: "race", lockKey, value });
-  assertEquals(decodeMessage(`s\n${value}\n${lockKey}`), { kind: "stolen", lockKey, value });
-  for (
-    const text of [
-      "",
-      "\n",
-      "{}",
-      "x\na\nb",
-      "g\na",
-      "g\na\n1\n1\n1",
-      "g\na\nno\n1\n1\nb",
-      "g\na\n\n1\n1\nb",
-      "g\na\n1\nx\ny\nb",
-      "hello",
-    ]
-  ) {
-    assertEquals(decodeMessage(text), null, text);
-  }
 });
 
 Deno.test("what no script says is no answer: neither held, nor lost, nor free", () => {

@@ -1,0 +1,82 @@
+/**
+ * The messages on the channel of an inbox: a first line of words, the owner value, the lock key.
+ *
+ * @module
+ */
+
+/** First word of a message: the lock was handed over to a waiter. */
+export const GRANT_MESSAGE = "grant";
+/** First word of a message: the lock is free, and the waiter may race for it. */
+export const FREE_MESSAGE = "free";
+/** First word of a message: the lease was stolen. */
+export const STOLEN_MESSAGE = "stolen";
+
+/** A message to one waiter or holder of this process. */
+export type InboxMessage =
+  | GrantMessage
+  | { readonly kind: "free" | "stolen"; readonly lockKey: string; readonly value: string };
+
+/** The lock was handed over to a waiter, for a claim in ms. */
+export interface GrantMessage {
+  readonly kind: "grant";
+  readonly lockKey: string;
+  /** The owner value. */
+  readonly value: string;
+  /** When the lock was granted, by the server's clock. */
+  readonly serverMs: number;
+  readonly claimMs: number;
+  readonly fencingToken: bigint;
+}
+
+/**
+ * Decodes a message. Returns `null` for any other text, as anybody may publish on a channel. More
+ * words in the first line are ignored: a later version may send them.
+ */
+export function decodeMessage(text: string): InboxMessage | null {
+  // No JSON, no split(): they cost a process that has just woken as much as the rest of its wake-up.
+  const headEnd = text.indexOf("\n");
+  const valueEnd = text.indexOf("\n", headEnd + 1);
+  if (headEnd === -1 || valueEnd === -1) return null;
+  const value = text.slice(headEnd + 1, valueEnd);
+  const lockKey = text.slice(valueEnd + 1);
+  const kindEnd = wordEnd(text, 0, headEnd);
+  switch (text.slice(0, kindEnd)) {
+    case GRANT_MESSAGE:
+      return decodeGrant(text, kindEnd, headEnd, value, lockKey);
+    case FREE_MESSAGE:
+      return { kind: "free", lockKey, value };
+    case STOLEN_MESSAGE:
+      return { kind: "stolen", lockKey, value };
+    default:
+      return null;
+  }
+}
+
+/** Decodes the words after the first one: token, server time, claim. */
+function decodeGrant(
+  text: string,
+  kindEnd: number,
+  headEnd: number,
+  value: string,
+  lockKey: string,
+): GrantMessage | null {
+  const tokenEnd = wordEnd(text, kindEnd + 1, headEnd);
+  const timeEnd = wordEnd(text, tokenEnd + 1, headEnd);
+  const token = numberIn(text, kindEnd + 1, tokenEnd);
+  const serverMs = numberIn(text, tokenEnd + 1, timeEnd);
+  const claimMs = numberIn(text, timeEnd + 1, wordEnd(text, timeEnd + 1, headEnd));
+  if (!Number.isSafeInteger(token) || token < 1) return null;
+  if (!Number.isFinite(serverMs) || !Number.isFinite(claimMs)) return null;
+  return { kind: "grant", lockKey, value, serverMs, claimMs, fencingToken: BigInt(token) };
+}
+
+/** Where the word ends that begins at `start`. */
+function wordEnd(text: string, start: number, lineEnd: number): number {
+  const end = text.indexOf(" ", start);
+  return end === -1 || end > lineEnd ? lineEnd : end;
+}
+
+/** The number in a range; NaN if it is empty or no number. */
+function numberIn(text: string, start: number, end: number): number {
+  return start < end ? Number(text.slice(start, end)) : NaN;
+}

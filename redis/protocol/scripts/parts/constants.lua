@@ -1,0 +1,34 @@
+-- Constants that several scripts share. A test compares each one that TypeScript has too, by name.
+
+-- Replies of ask and steal: their first item.
+local GRANTED = 1
+local HELD = 0
+local QUEUED = 2
+local TOO_LATE = -1
+local OWNER_HAS_LEFT = -2
+-- Replies of leave and renew: their first item.
+local DONE = 1
+local GONE = 0
+local OTHER_OWNER = -1
+-- Replies of leave: their second item.
+local NOTIFIED = 1
+local NOT_NOTIFIED = 0
+
+-- Fields of the waiters hash. A prefix is followed by an owner value or by the id of an inbox.
+local LAST_TICKET_FIELD = 'last_ticket'
+local HOLDER_FIELD = 'holder'
+local PARKED_UNTIL_FIELD = 'parked_until'
+local WAITER_PREFIX = 'waiter:'
+local INBOX_PREFIX = 'inbox:'
+local LISTENING_PREFIX = 'listening:'
+local TOMBSTONE_PREFIX = 'tombstone:'
+
+-- How long the queue lives after the last ask, and a tombstone after it was left.
+local QUEUE_LIFE_MS = 30000
+-- How long an inbox counts as alive after an ask of its process.
+local INBOX_LEASE_MS = 6000
+
+-- What PTTL returns for a key that does not exist.
+local NO_KEY_MS = -2
+-- HGETALL returns fields and values in turn.
+local FIELD_AND_VALUE = 2

@@ -1,0 +1,42 @@
+-- Puts a waiter into the queue, and tells it its place.
+
+--#include "constants.lua"
+--#include "listening.lua"
+--#include "queue.lua"
+--#include "sweep.lua"
+
+-- Tickets begin at 1.
+local NO_TICKET = 0
+local SWEEP_EVERY_TICKETS = 64
+
+-- The ticket in the record or the one that the waiter brings, whichever is earlier: a waiter only
+-- ever moves forward. Without any it gets the next one.
+local function choose_ticket(stored_ticket, last_ticket, waiter)
+  if not stored_ticket and waiter.is_first_ask then return last_ticket + 1 end
+  if not stored_ticket then return waiter.earlier_ticket end
+  if waiter.is_first_ask then return tonumber(stored_ticket) end
+  return math.min(stored_ticket, waiter.earlier_ticket)
+end
+
+-- Puts a waiter into the queue, keeps it there, or moves it forward. Renews the lease of its inbox,
+-- for all waiters of that process. Returns its ticket.
+-- After a loss of the queue, new tickets come after those that waiters bring.
+local function enqueue(keys, now_ms, waiter)
+  local stored_ticket, since_ms = read_waiter(waiter.record)
+  if not since_ms then since_ms = now_ms end
+  local last_ticket = tonumber(waiter.last_ticket)
+  if not last_ticket then last_ticket = NO_TICKET end
+  local ticket = choose_ticket(stored_ticket, last_ticket, waiter)
+  last_ticket = math.max(last_ticket, waiter.earlier_ticket, ticket)
+  local record = ticket .. ' ' .. since_ms .. ' ' .. waiter.claim_ms .. ' ' .. waiter.inbox
+  redis.call(
+    'HSET', keys.waiters,
+    LAST_TICKET_FIELD, last_ticket,
+    WAITER_PREFIX .. waiter.value, record,
+    INBOX_PREFIX .. waiter.inbox, now_ms + INBOX_LEASE_MS
+  )
+  update_listening(keys, waiter)
+  redis.call('ZADD', keys.queue, ticket, waiter.value)
+  if ticket % SWEEP_EVERY_TICKETS == 0 then sweep(keys, now_ms) end
+  return ticket
+end

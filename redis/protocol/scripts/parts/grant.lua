@@ -1,0 +1,19 @@
+-- How an owner gets the lock.
+
+-- How long the last fencing token outlives the lock.
+local TOKEN_OUTLIVES_LOCK_MS = 60000
+
+-- Sets the lock key, and returns the fencing token of this grant as text: max(last + 1, server µs).
+-- Lua itself would write such a number with 14 digits.
+-- The token is written first: if memory is full, Redis refuses a script at its first write only.
+local function grant(keys, owner_value, life_ms, now_us)
+  local token = string.format('%.0f', now_us)
+  local token_life_ms = life_ms + TOKEN_OUTLIVES_LOCK_MS
+  local last_token = tonumber(redis.call('SET', keys.token, token, 'PX', token_life_ms, 'GET'))
+  if last_token and last_token >= now_us then
+    token = string.format('%.0f', last_token + 1)
+    redis.call('SET', keys.token, token, 'PX', token_life_ms)
+  end
+  redis.call('SET', keys.lock, owner_value, 'PX', life_ms)
+  return token
+end

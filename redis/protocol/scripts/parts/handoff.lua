@@ -1,0 +1,18 @@
+-- Makes a waiter the holder.
+
+--#include "constants.lua"
+--#include "grant.lua"
+--#include "holder.lua"
+--#include "inbox.lua"
+
+local GRANT_MESSAGE = 'grant'
+
+-- Grants the lock to a waiter for its claim, and notifies its inbox alone. Returns NOTIFIED or
+-- NOT_NOTIFIED. A deletion comes first: it is a write that full memory never refuses.
+local function hand_over(keys, waiter, now_ms, now_us)
+  redis.call('HDEL', keys.waiters, WAITER_PREFIX .. waiter.value)
+  local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
+  write_holder(keys, UNCONFIRMED, waiter.inbox, waiter.value)
+  local first_line = GRANT_MESSAGE .. ' ' .. token .. ' ' .. now_ms .. ' ' .. waiter.claim_ms
+  return notify(waiter.inbox, first_line, waiter.value, keys.lock)
+end

@@ -1,0 +1,24 @@
+-- The record of a holder that was granted the lock from the queue: "state inbox ownerValue".
+-- The grant is a short claim until the holder confirms it by an ask or a renewal.
+
+--#include "constants.lua"
+
+local UNCONFIRMED = 'unconfirmed'
+local CONFIRMED = 'confirmed'
+
+-- Returns state, inbox and owner value; nil if there is no record.
+local function read_holder(record)
+  if not record then return nil end
+  return string.match(record, '^(%l+) (%S+) (.*)$')
+end
+
+local function write_holder(keys, state, inbox, owner_value)
+  local record = state .. ' ' .. inbox .. ' ' .. owner_value
+  redis.call('HSET', keys.waiters, HOLDER_FIELD, record)
+end
+
+-- The holder has shown that it is alive.
+local function confirm_holder(keys, record)
+  local state, inbox, owner_value = read_holder(record)
+  if state == UNCONFIRMED then write_holder(keys, CONFIRMED, inbox, owner_value) end
+end

@@ -1,0 +1,16 @@
+-- Deletes a queue that nobody needs any more.
+
+--#include "constants.lua"
+--#include "text.lua"
+--#include "time.lua"
+
+-- Deletes the hash when it holds no waiter and no tombstone. While waiters of a parked inbox may
+-- come back, the last ticket stays: it puts new waiters behind them.
+local function delete_queue_if_unused(keys, now_ms)
+  if redis.call('EXISTS', keys.queue) == 1 then return end
+  if is_in_future(redis.call('HGET', keys.waiters, PARKED_UNTIL_FIELD), now_ms) then return end
+  for _, field in ipairs(redis.call('HKEYS', keys.waiters)) do
+    if strip_prefix(field, WAITER_PREFIX) or strip_prefix(field, TOMBSTONE_PREFIX) then return end
+  end
+  redis.call('DEL', keys.waiters)
+end

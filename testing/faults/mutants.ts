@@ -1,0 +1,54 @@
+/**
+ * Bugs to put into a copy of the code. A checker that does not find them is worth nothing.
+ *
+ * @module
+ */
+import type { Habits } from "./workers.ts";
+
+/** A bug: texts that are replaced in source files. */
+export interface Mutant {
+  readonly title: string;
+  readonly changes: readonly (readonly [file: string, from: string, to: string])[];
+  /** The faults that reveal it. */
+  readonly faults: readonly string[];
+  readonly habits?: Partial<Habits>;
+}
+
+/** Each of them must be found within a minute. */
+export const MUTANTS: readonly Mutant[] = [
+  {
+    title: "release without the owner check",
+    changes: [[
+      "redis/protocol/scripts/leave.lua",
+      "local is_mine = lock_value == owner_value and",
+      "local is_mine = lock_value and",
+    ]],
+    faults: ["worker-freeze", "black-hole"],
+  },
+  {
+    title: "a deadline that counts from the reply",
+    changes: [
+      [
+        "redis/protocol/commands.ts",
+        "return { answer, sent,",
+        "return { answer, sent: instant(this.#clock),",
+      ],
+      [
+        "core/lease.ts",
+        "this.#onAnswer(sent, ttlMs, answer)",
+        "this.#onAnswer(instant(clock), ttlMs, answer)",
+      ],
+    ],
+    faults: ["late-reply"],
+    habits: { outlasts: 20, expires: 20 },
+  },
+  {
+    title: "a grant that does not remove the waiter",
+    changes: [[
+      "redis/protocol/scripts/parts/next_waiter.lua",
+      "redis.call('ZPOPMIN', keys.queue)",
+      "redis.call('ZRANGE', keys.queue, 0, 0, 'WITHSCORES')",
+    ]],
+    faults: ["worker-freeze"],
+  },
+];

@@ -1,0 +1,165 @@
+/**
+ * House rules for Lua scripts, checked on their tokens.
+ *
+ * @module
+ */
+
+/** What a file may use besides its own names, and how its keys are named. */
+export interface LuaRules {
+  /** Names of the parts that the file includes. */
+  readonly includedNames: ReadonlySet<string>;
+  /** A part gets everything by parameters; a script reads `KEYS` and `ARGV` into locals. */
+  readonly isPart: boolean;
+}
+
+interface Token {
+  readonly kind: "string" | "number" | "name" | "symbol";
+  readonly text: string;
+  readonly line: number;
+}
+
+const TOKEN =
+  /(?<comment>--[^\n]*)|(?<string>'(?:[^'\\]|\\.)*')|(?<number>\d+(?:\.\d+)?)|(?<name>[A-Za-z_]\w*)|(?<symbol>[=~<>]=|\.\.|[^\s\w])|(?<space>\s+)/g;
+const KEYWORDS = new Set(
+  "and break do else elseif end false for function if in local nil not or repeat return then true until while"
+    .split(" "),
+);
+const BUILT_IN = new Set(
+  "redis string math table unpack tonumber type ipairs KEYS ARGV".split(" "),
+);
+const COMPARISON = ["==", "~=", "<=", ">=", "<", ">"];
+
+/** What breaks the rules in a file, one line each. */
+export function luaProblems(source: string, rules: LuaRules): string[] {
+  const tokens = tokensOf(source);
+  const lines = source.split("\n");
+  return [
+    ...inputProblems(tokens, lines, rules),
+    ...numberProblems(tokens, lines),
+    ...nameProblems(tokens, rules),
+    ...logicProblems(lines),
+  ];
+}
+
+/** What a script's header does not say, or says of inputs that the code does not use. */
+export function headerProblems(source: string): string[] {
+  const header = headerOf(source);
+  const code = source.slice(header.length).replace(/--.*$/gm, "");
+  const problems: string[] = [];
+  for (const kind of ["KEYS", "ARGV"]) {
+    const [named, used] = [header, code].map((text) => inputsIn(text, kind).join(" "));
+    if (named !== used) problems.push(`the header names ${named}, the code uses ${used}`);
+  }
+  if (!/^-- Returns/m.test(header)) problems.push("the header does not say what it returns");
+  return problems;
+}
+
+/** The names that a part defines for files that include it. */
+export function definedIn(source: string): Set<string> {
+  const names = new Set<string>();
+  for (const [, name] of source.matchAll(/^local (?:function )?(\w+)/gm)) names.add(name!);
+  return names;
+}
+
+function headerOf(source: string): string {
+  return /^(?:--(?!#).*\n)*/.exec(source)![0];
+}
+
+function inputsIn(text: string, kind: string): string[] {
+  return [...new Set(text.match(new RegExp(`${kind}\\[\\d+\\]`, "g")))].sort();
+}
+
+function tokensOf(source: string): Token[] {
+  const tokens: Token[] = [];
+  let line = 1;
+  for (const { 0: text, groups } of source.matchAll(TOKEN)) {
+    const kind = (["string", "number", "name", "symbol"] as const).find((name) => groups![name]);
+    if (kind !== undefined) tokens.push({ kind, text, line });
+    line += text.split("\n").length - 1;
+  }
+  return tokens;
+}
+
+/** Inputs are read once, into locals of the script itself; parts read none. */
+function inputProblems(tokens: Token[], lines: string[], { isPart }: LuaRules): string[] {
+  const problems: string[] = [];
+  const seen = new Set<string>();
+  for (const [i, { text, line }] of tokens.entries()) {
+    if (text !== "KEYS" && text !== "ARGV") continue;
+    const input = tokens[i + 1]?.text === "[" ? `${text}[${tokens[i + 2]!.text}]` : text;
+    if (isPart || !lines[line - 1]!.startsWith("local ")) problems.push(`${line}: free ${input}`);
+    if (seen.has(input)) problems.push(`${line}: ${input} is read twice`);
+    seen.add(input);
+  }
+  return problems;
+}
+
+/** Only constants have numbers, but for the 0 and 1 of plain arithmetic, comparisons and indexes. */
+function numberProblems(tokens: Token[], lines: string[]): string[] {
+  const problems: string[] = [];
+  for (const [i, { kind, text, line }] of tokens.entries()) {
+    const code = lines[line - 1]!;
+    if (/^local [A-Z][A-Z0-9_]* = (?:-?\d+|'[^']*')$/.test(code)) continue;
+    if (kind === "string" && /^'-?\d+'$/.test(text)) problems.push(`${line}: naked ${text}`);
+    if (kind === "number" && !isPlain(tokens, i, code)) problems.push(`${line}: naked ${text}`);
+  }
+  return problems;
+}
+
+function isPlain(tokens: Token[], i: number, code: string): boolean {
+  const { text } = tokens[i]!;
+  const at = (offset: number) => tokens[i + offset]?.text ?? "";
+  if (["KEYS", "ARGV"].includes(at(-2)) && at(-1) === "[") return true;
+  if (text !== "0" && text !== "1") return false;
+  if ([...COMPARISON, "+", "-"].includes(at(-1)) && !["(", ",", "{", "="].includes(at(-2))) {
+    return true;
+  }
+  if (at(-1) === "[" && at(1) === "]") return true;
+  if (at(-1) === "=" && (at(-3) === "for" || (text === "0" && at(-2).endsWith("_count")))) {
+    return true;
+  }
+  return at(-1) === "," && at(1) === "," && code.includes("string.sub(");
+}
+
+/** Every name is the file's own, an included part's or Lua's, and says something. */
+function nameProblems(tokens: Token[], { includedNames }: LuaRules): string[] {
+  const problems: string[] = [];
+  const declared = declaredIn(tokens);
+  for (const [i, { kind, text, line }] of tokens.entries()) {
+    if (kind !== "name" || KEYWORDS.has(text)) continue;
+    if (text.length === 1 && text !== "_") problems.push(`${line}: one letter: ${text}`);
+    const isField = tokens[i - 1]?.text === "." ||
+      (["{", ","].includes(tokens[i - 1]?.text ?? "") && tokens[i + 1]?.text === "=");
+    if (isField || declared.has(text) || includedNames.has(text) || BUILT_IN.has(text)) continue;
+    problems.push(`${line}: free name ${text}`);
+  }
+  return problems;
+}
+
+/** The names after `local` and `for`, and of parameters. */
+function declaredIn(tokens: Token[]): Set<string> {
+  const declared = new Set<string>();
+  for (let i = 0; i < tokens.length; i++) {
+    const { text } = tokens[i]!;
+    if (!["local", "for", "function"].includes(text)) continue;
+    const isFunction = text === "function" || tokens[i + 1]?.text === "function";
+    const end = isFunction ? [")"] : ["=", "in"];
+    for (let j = i + 1; j < tokens.length && !end.includes(tokens[j]!.text); j++) {
+      const { kind, text: name, line } = tokens[j]!;
+      if (line !== tokens[i]!.line) break;
+      if (kind === "name" && !KEYWORDS.has(name)) declared.add(name);
+    }
+  }
+  return declared;
+}
+
+/** `and` and `or` belong into conditions: an `if` chooses a value. */
+function logicProblems(lines: string[]): string[] {
+  return lines.flatMap((line, index) => {
+    const code = line.replace(/--.*$/, "").trim();
+    if (!/\b(?:and|or)\b/.test(code)) return [];
+    const isCondition = /^(?:if|elseif|while|return|local (?:is|has)_\w+ =) ?/.test(code);
+    const isTernary = /\band\b.*\bor\b/.test(code) && !/^(?:if|elseif|while)\b/.test(code);
+    return isCondition && !isTernary ? [] : [`${index + 1}: and/or outside a condition`];
+  });
+}

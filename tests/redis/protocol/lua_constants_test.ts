@@ -1,0 +1,104 @@
+/**
+ * Lua and TypeScript mean the same by the same name. Needs no server: the gate runs this file.
+ */
+import { assert, assertEquals } from "@std/assert";
+import * as fencing from "../../../fencing/redis.ts";
+import * as scriptArguments from "../../../redis/protocol/arguments.ts";
+import * as commands from "../../../redis/protocol/commands.ts";
+import * as keys from "../../../redis/protocol/keys.ts";
+import * as messages from "../../../redis/protocol/messages.ts";
+import * as ownerValue from "../../../redis/protocol/owner_value.ts";
+import * as replies from "../../../redis/protocol/replies.ts";
+import { nextAskDelayMs } from "../../../redis/waiting/ask_delay.ts";
+import * as wireNames from "../../../testing/redis/wire_names.ts";
+import { constantsOf, partsOf, readScripts } from "../../../tools/lua_source.ts";
+
+type Constants = Record<string, unknown>;
+
+/** Constants that no TypeScript code needs. */
+const ONLY_IN_LUA = new Set([
+  "COME_BACK_MS",
+  "COMMAND_INDEX",
+  "CONFIRMED",
+  "FIELD_AND_VALUE",
+  "FIRST",
+  "HOLDER_FIELD",
+  "INBOX_LEASE_MS",
+  "LAST",
+  "LISTENS",
+  "MAX_FIELDS_PER_WAITER",
+  "MAX_OTHER_FIELDS",
+  "MUTE_INBOX_PREFIX",
+  "NO_KEY_MS",
+  "NO_TICKET",
+  "NO_TOKEN",
+  "PARKED_UNTIL_FIELD",
+  "STALE",
+  "SWEEP_EVERY_TICKETS",
+  "UNCONFIRMED",
+  "UNHEARD_CLAIM_MS",
+  "US_PER_MS",
+  "US_PER_SECOND",
+]);
+
+/** The constants of all files of a folder's scripts. */
+function luaConstants(folder: string): Map<string, unknown> {
+  const paths = readScripts(folder).flatMap(({ path }) => [...partsOf(path), path]);
+  const constants = new Map<string, unknown>();
+  for (const path of new Set(paths)) {
+    for (const [name, text] of constantsOf(path)) {
+      const value = text.startsWith("'") ? text.slice(1, -1) : Number(text);
+      assert(!constants.has(name), `${path}: ${name} is defined in another file, too`);
+      constants.set(name, value);
+    }
+  }
+  return constants;
+}
+
+/** What the modules export under names of constants. */
+function typeScriptConstants(...modules: Constants[]): Map<string, unknown> {
+  return new Map(
+    modules.flatMap((module) =>
+      Object.entries(module).filter(([name]) => /^[A-Z0-9_]+$/.test(name))
+    ),
+  );
+}
+
+function compare(lua: Map<string, unknown>, typeScript: Map<string, unknown>): void {
+  for (const [name, value] of lua) {
+    if (typeScript.has(name)) assertEquals(value, typeScript.get(name), name);
+    else assert(ONLY_IN_LUA.has(name), `TypeScript has no ${name}: is it only for Lua?`);
+  }
+}
+
+Deno.test("the constants of the lock scripts equal those of TypeScript", () => {
+  const lua = luaConstants("redis/protocol/scripts");
+  const modules = [scriptArguments, commands, keys, messages, ownerValue, replies, wireNames];
+  compare(lua, typeScriptConstants(...modules));
+});
+
+Deno.test("the constants of the fencing script equal those of TypeScript", () => {
+  compare(luaConstants("fencing/scripts"), typeScriptConstants(fencing));
+});
+
+Deno.test("Lua has each reply code, message and stored name that TypeScript knows", () => {
+  const lua = luaConstants("redis/protocol/scripts");
+  for (const name of typeScriptConstants(messages, replies, wireNames).keys()) {
+    assert(lua.has(name), name);
+  }
+});
+
+Deno.test("constants that only Lua has are there, and in no TypeScript module", () => {
+  const lua = new Set([
+    ...luaConstants("redis/protocol/scripts").keys(),
+    ...luaConstants("fencing/scripts").keys(),
+  ]);
+  assertEquals([...ONLY_IN_LUA].filter((name) => !lua.has(name)), []);
+});
+
+Deno.test("the lease of an inbox outlives two heartbeats that are lost", () => {
+  const waiting = { position: Infinity, leftMs: -1, holderIsOurs: true };
+  const heartbeatMs = nextAskDelayMs(waiting, { listens: true, claimMs: commands.MAX_CLAIM_MS }, 1);
+  const leaseMs = Number(luaConstants("redis/protocol/scripts").get("INBOX_LEASE_MS"));
+  assert(3 * heartbeatMs <= leaseMs, `${heartbeatMs} ms, ${leaseMs} ms`);
+});
