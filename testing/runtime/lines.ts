@@ -37,15 +37,22 @@ interface Chunks {
   cancel(): Promise<void>;
 }
 
-/** Not by `Readable.toWeb()`: in Deno, a cancel before the end rejects a promise that nobody has. */
+const CHANGES = ["readable", "end", "close", "error"] as const;
+
+/**
+ * Not by `Readable.toWeb()`: in Deno, a cancel before the end rejects a promise that nobody handles.
+ * Listens from the beginning: what nobody listens for is thrown away when the process ends.
+ */
 function chunksOf(stream: Readable): Chunks {
+  let wake = () => {};
+  for (const event of CHANGES) stream.on(event, () => wake());
   return {
     async next() {
       for (;;) {
         const chunk: Uint8Array | null = stream.read();
         if (chunk !== null) return chunk;
         if (stream.readableEnded || stream.destroyed) return null;
-        await change(stream);
+        await new Promise<void>((resolve) => wake = resolve);
       }
     },
     cancel() {
@@ -53,19 +60,6 @@ function chunksOf(stream: Readable): Chunks {
       return Promise.resolve();
     },
   };
-}
-
-const CHANGES = ["readable", "end", "close", "error"] as const;
-
-/** Resolves when there is something to read, or will be no more. */
-function change(stream: Readable): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      for (const event of CHANGES) stream.off(event, done);
-      resolve();
-    };
-    for (const event of CHANGES) stream.on(event, done);
-  });
 }
 
 function chunksOfWeb(stream: ReadableStream<Uint8Array>): Chunks {

@@ -2,6 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import process from "node:process";
 import { linesOf } from "../../../testing/runtime/lines.ts";
 import { spawnProcess } from "../../../testing/runtime/processes.ts";
+import { pause } from "../../../testing/servers/wait.ts";
 import { startChild } from "../../../testing/processes/child.ts";
 
 Deno.test("linesOf() can be cancelled before the end, and then a pending next() is null", async () => {
@@ -24,6 +25,21 @@ Deno.test("linesOf() joins the bytes of a character that two chunks share", asyn
   const lines = linesOf(child.stdout!);
   assertEquals([await lines.next(), await lines.next(), await lines.next()], ["aé", "b", null]);
   await child.ended;
+});
+
+Deno.test("linesOf() keeps the lines of a process that has ended before they are read", async () => {
+  const child = spawnProcess(["sh", "-c", "seq 20000"], { stdout: "pipe" });
+  const lines = linesOf(child.stdout!);
+  assertEquals(await lines.next(), "1");
+  await pause(300);
+  let count = 1;
+  while (await lines.next() !== null) count++;
+  assertEquals(count, 20_000);
+  const quick = spawnProcess(["echo", "done"], { stdout: "pipe" });
+  const late = linesOf(quick.stdout!);
+  await quick.ended;
+  await pause(100);
+  assertEquals([await late.next(), await late.next()], ["done", null]);
 });
 
 Deno.test("spawnProcess() sends every signal, also after the first one", async () => {
