@@ -1,5 +1,5 @@
 /**
- * The port: the few client calls that the Redis strategy needs.
+ * The port: the few client calls that the Redis strategy needs. Knows nothing of locks.
  *
  * @module
  */
@@ -36,12 +36,11 @@ export interface RedisClient {
    */
   send(command: string, args: string[], key: string): Promise<unknown>;
   /**
-   * Subscribes to a channel, on a connection of its own. Left out by clients that cannot: their
-   * waiters poll.
+   * Subscribes to a channel, on a connection of its own. Without this method waiters poll.
    *
    * @param channel The name of the channel.
    * @param onMessage Gets each message.
-   * @param onGap Called when messages may have been lost and the subscription is there again.
+   * @param onGap Called when the subscription was made again after messages may have been lost.
    * @returns The subscription; disposing it closes its connection.
    */
   subscribe?(
@@ -60,8 +59,8 @@ export interface RedisClient {
    */
   readonly cluster: boolean;
   /**
-   * Called when a command has been without a reply for too long. For clients that run one command at
-   * a time and never time out: they must drop the connection, or it blocks all that follow.
+   * Drops the connection. Called when a command has been without a reply for too long. Only for
+   * clients that run one command at a time and never time out: there, one command blocks all later ones.
    */
   reset?(): void;
   /** Ends the connections that the adapter itself opened. The next command may open new ones. */

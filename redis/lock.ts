@@ -1,5 +1,6 @@
 /**
- * Locks on one Redis server or a Redis Cluster.
+ * The public class of the Redis strategy: checks arguments, starts acquisitions, reads snapshots and
+ * disposes. How a call gets the lock belongs to `acquisition.ts`.
  *
  * @module
  */
@@ -44,17 +45,19 @@ const CLOSE_MS = 100;
  *
  * A lock is a key that is set if it is free and expires by its TTL; Lua scripts make acquire, renewal
  * and release atomic and safe to be executed twice, late or not at all. An uncontended acquire is one
- * round trip, and so is a release. Waiters queue on the server, first in, first out: the release makes
- * the next live one the owner and tells only that one. A lease is believed from the moment its request
- * was *sent*, minus a drift allowance, so it ends here before it ends on the server.
+ * round trip, and so is a release. Waiters queue on the server, first in, first out: a release makes
+ * the next live waiter the owner and notifies only that waiter. The validity of a lease counts from the
+ * moment its request was *sent*, minus a drift allowance, so a lease ends here before it expires on the
+ * server.
  *
  * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
  * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
- * clock in µs)`, lets the resource refuse the earlier holder. A waiter that the server lost sight of
- * (its process was frozen, its subscription broken) is passed over, and comes back to its old place.
+ * clock in µs)`, lets the resource reject the earlier holder. The server skips a waiter that seems to be
+ * dead (its process is frozen, its subscription broken). When that waiter asks again, it gets its old
+ * place back.
  *
- * In Redis Cluster all keys of a lock are in one slot. No node can tell whether a waiter still listens,
- * so one that died gets the lock for up to three seconds when its turn comes.
+ * In Redis Cluster all keys of a lock are in one slot. No node knows whether a waiter still listens, so
+ * a waiter that has died gets the lock for up to three seconds when its turn comes.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  *
@@ -123,7 +126,7 @@ export class RedisLock implements AttachableLock {
     return this.#acquire(name, options, { kind: "wait" }) as Promise<Lease>;
   }
 
-  /** Takes the lock if it is free. See {@linkcode AttachableLock.tryAcquire}. */
+  /** Acquires the lock if it is free. See {@linkcode AttachableLock.tryAcquire}. */
   tryAcquire(
     name: string,
     options: Omit<AttachableAcquireOptions, "onWait"> = {},
@@ -141,7 +144,7 @@ export class RedisLock implements AttachableLock {
     return await this.#acquire(name, { ...options, ownerId }, { kind: "attach" });
   }
 
-  /** Tells who holds the lock. See {@linkcode AttachableLock.query}. */
+  /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
     return snapshotOf(name, await this.#read(name));

@@ -9,8 +9,8 @@ import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
   /**
-   * How long in ms a lease lives without renewal: how long a dead holder blocks the others. 10 ms to
-   * 24 days.
+   * How long in ms a lease is valid without renewal, and so how long a dead holder blocks the lock. 10 ms
+   * to 24 days.
    *
    * @default {10000}
    */
@@ -23,7 +23,7 @@ export interface RedisLockOptions extends StrategyOptions {
    */
   keyPrefix?: string;
   /**
-   * How long in ms Redis may be out of reach before a call rejects with a `LockUnavailableError`.
+   * How long in ms Redis may be unreachable before a call rejects with a `LockUnavailableError`.
    *
    * @default {5000}
    */
@@ -36,13 +36,14 @@ export interface RedisLockOptions extends StrategyOptions {
    */
   commandTimeoutMs?: number;
   /**
-   * Whether a release makes the first waiter the owner. `false` frees the lock and tells the first
-   * waiter to race for it, for fleets in which other libraries poll the same keys: else they starve.
+   * Whether a release makes the first waiter the owner. With `false` a release frees the lock and
+   * notifies the first waiter, which then races for it. Use that where other libraries poll for the same
+   * keys: with handoff they would starve.
    *
    * @default {true}
    */
   handoff?: boolean;
-  /** Gets what users should know but no call can report. Written to the console unless given. */
+  /** Gets warnings that no call can report. Without it they go to the console. */
   onWarning?: (message: string) => void;
 }
 
@@ -65,7 +66,7 @@ export function readOptions(
     unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
     commandTimeoutMs = DEFAULT_COMMAND_TIMEOUT_MS,
     handoff = true,
-    // deno-lint-ignore no-console -- a warning is to be seen
+    // deno-lint-ignore no-console -- the user should see a warning
     onWarning = (message: string) => console.warn(message),
   } = options;
   checkTtl(ttlMs);

@@ -1,5 +1,5 @@
 /**
- * What `query()` tells of a lock.
+ * The snapshot that `query()` returns. Pure.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { LockSnapshot } from "../core/distributed_lock.ts";
 import { isOurs, labelOfValue } from "./protocol/owner_value.ts";
 import type { QueryAnswer } from "./protocol/replies.ts";
 
-/** The answer of the script without its secrets: labels of owner ids, not the ids. */
+/** Makes a snapshot of the server's answer. Shows labels only: an owner id is a secret. */
 export function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));

@@ -32,7 +32,7 @@ export interface DenoRedisSubscription {
   receive(): AsyncIterableIterator<{ message: string }>;
 }
 
-/** A command that waits for the end of this tick. */
+/** A command that is sent at the end of this tick. */
 interface Pending {
   readonly command: string;
   readonly args: string[];
@@ -42,9 +42,9 @@ interface Pending {
 
 /**
  * Makes deno-redis usable for `RedisLock`. That client runs one command at a time, never times out and
- * repeats commands after it reconnected, so the adapter takes a *factory*: it opens connections of its
- * own when it needs them (one for commands, one for messages), drops one that failed or does not
- * answer, and closes them when the lock is disposed. Commands issued in one tick leave together.
+ * repeats commands after it reconnected, so the adapter takes a *factory*: it opens its own connections
+ * when it needs them (one for commands, one for messages), drops a connection that failed or does not
+ * answer, and closes both when the lock is disposed. Commands issued in one tick are sent together.
  *
  * @param connect Opens a connection. Called again after a connection was dropped.
  * @returns The client as the Redis strategy sees it.
@@ -72,7 +72,7 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     if (connection === null || connection !== current) return;
     current = null;
     epoch++;
-    connection.then((open) => open.close()).catch(() => {}); // it may never have opened
+    connection.then((open) => open.close()).catch(() => {}); // the connection may never have opened
   };
 
   const open = async () => {
@@ -89,7 +89,7 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     try {
       settle(commands, await exchange(await connection, commands));
     } catch (error) {
-      drop(connection); // it cannot be trusted any more
+      drop(connection); // replies could belong to earlier commands
       for (const { reject } of commands) reject(error);
     }
   };
@@ -143,7 +143,7 @@ async function subscribe(
   const connection = await connect();
   try {
     const subscription = await connection.subscribe(channel);
-    // It reconnects and subscribes again by itself; what was sent meanwhile is lost.
+    // It reconnects and subscribes again automatically. Messages sent in between are lost.
     connection.addEventListener?.("ready", onGap);
     const ended = receive(subscription, onMessage).finally(() => connection.close());
     return { ended, close: () => connection.close() };
@@ -153,7 +153,7 @@ async function subscribe(
   }
 }
 
-/** Passes on messages until the connection is gone for good. */
+/** Passes on messages until the connection has ended. */
 async function receive(
   subscription: DenoRedisSubscription,
   onMessage: (message: string) => void,

@@ -50,7 +50,7 @@ export interface IoredisCluster {
   readonly options: { readonly keyPrefix?: string | undefined };
 }
 
-/** What is counted as a connection made or lost. */
+/** Events that say that a connection was made or lost. */
 const EVENTS = ["connect", "close", "end"];
 
 /** One adapter per client, so that its listeners are added once. */
@@ -58,8 +58,8 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
 
 /**
  * Makes an ioredis client (version 5 or later) usable for `RedisLock`. The client stays the user's
- * own: close it after the lock, and listen to its `error` event. Its default settings are fine, those
- * that send commands again after a reconnect too.
+ * own: close it after the lock, and listen to its `error` event. Its default settings are fine, also
+ * the ones that send commands again after a reconnect.
  *
  * @param client A client as `new Redis()` or `new Cluster()` makes it.
  * @returns The client as the Redis strategy sees it.
@@ -130,9 +130,9 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
   for (const node of cluster.nodes("all")) watch(node);
   cluster.on("+node", watch);
   return {
-    // It finds the keys of a script by itself.
+    // The client finds the keys of a script itself.
     send: (command, args) => cluster.call(command, ...args),
-    // Nodes pass on to each other what is published, so any of them will do.
+    // Nodes forward published messages to each other, so any node serves.
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     get epoch() {
@@ -142,7 +142,7 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
   };
 }
 
-/** A master, one that is connected if possible. */
+/** Returns a master, if possible a connected one. */
 function anyMaster(cluster: IoredisCluster): IoredisClient {
   const nodes = cluster.nodes("master");
   const ready = nodes.filter(({ status }) => status === "ready");
@@ -158,10 +158,10 @@ async function subscribe(
   channel: string,
   onMessage: (message: string) => void,
 ): Promise<Subscribed> {
-  // Its own reconnecting would not tell when it has subscribed again.
+  // If the client reconnected itself, nobody would learn when it has subscribed again.
   const subscriber = client.duplicate({ lazyConnect: true, retryStrategy: () => null });
   const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
-  subscriber.on("error", () => {}); // what matters is that it ends
+  subscriber.on("error", () => {}); // the end of the connection is what counts
   subscriber.on("message", (_channel, message) => onMessage(message));
   await subscriber.connect();
   try {

@@ -50,7 +50,7 @@ export interface NodeRedisMaster {
   readonly client?: NodeRedisClient | undefined;
 }
 
-/** What is counted as a connection made or lost. */
+/** Events that say that a connection was made or lost. */
 const CLIENT_EVENTS = ["ready", "reconnecting", "end"];
 const CLUSTER_EVENTS = ["node-ready", "node-reconnecting", "node-disconnect", "node-error"];
 
@@ -122,7 +122,7 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
       if (key === "") return anyMaster(cluster).sendCommand([command, ...args]);
       return cluster.sendCommand(key, false, [command, ...args]);
     },
-    // Nodes pass on to each other what is published, so any of them will do.
+    // Nodes forward published messages to each other, so any node serves.
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     get epoch() {
@@ -132,7 +132,7 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
   };
 }
 
-/** A connection to a master, to one that is connected if possible. */
+/** Returns the client of a master, if possible of a connected one. */
 function anyMaster({ masters }: NodeRedisCluster): NodeRedisClient {
   const clients = masters.flatMap(({ client }) => client ?? []);
   const ready = clients.filter(({ isReady }) => isReady);
@@ -148,7 +148,7 @@ async function subscribe(
   channel: string,
   onMessage: (message: string) => void,
 ): Promise<Subscribed> {
-  // Its own reconnecting could not be stopped while it connects for the first time.
+  // If the client reconnected itself, its first attempts to connect could not be stopped.
   const socket = { ...client.options?.socket, reconnectStrategy: false };
   const subscriber = client.duplicate({ socket });
   const ended = new Promise<void>((resolve) => {
@@ -159,7 +159,7 @@ async function subscribe(
   const closed = Promise.withResolvers<void>();
   const close = () => {
     if (subscriber.isOpen) subscriber.destroy();
-    closed.resolve(); // it may go without a word
+    closed.resolve(); // the client may end without an event
   };
   await subscriber.connect();
   try {

@@ -31,7 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
       [
         "redis/protocol/commands.ts",
         "return { answer, sent,",
-        "return { answer, sent: instant(this.#clock),",
+        "return { answer, sent: instant(clock),",
       ],
       [
         "core/lease.ts",

@@ -1,5 +1,5 @@
 /**
- * A subscription that is made again when its connection breaks.
+ * Keeps a subscription: makes it again when its connection breaks.
  *
  * @module
  */
@@ -8,19 +8,19 @@ import { pause, SYSTEM_CLOCK } from "../../../core/clock.ts";
 /** How long to wait in ms before a broken subscription is made again. */
 const RESUBSCRIBE_MS = 100;
 
-/** One connection that is subscribed. */
+/** A connection that is subscribed. */
 export interface Subscribed {
-  /** Resolves when the connection is gone. */
+  /** Resolves when the connection has ended. */
   readonly ended: Promise<void>;
   /** Closes the connection; may be called twice. */
   close(): void;
 }
 
 /**
- * Subscribes, and again whenever the connection has gone.
+ * Subscribes, and subscribes again whenever the connection has ended.
  *
  * @param open Makes a connection and subscribes.
- * @param onGap Called when it was made again: messages may have been lost.
+ * @param onGap Called after each new subscription: messages may have been lost before it.
  */
 export async function keepSubscribed(
   open: () => Promise<Subscribed>,
