@@ -89,15 +89,18 @@ export function partsOf(path: string): string[] {
  * Finds a line of a script, as an error of the server counts it.
  *
  * @param place A script and a line: `ask:57`.
+ * @param scripts The scripts; those of all folders unless given.
  * @returns The path, the line in it, and its code as the file has it.
  * @throws {Error} If there is no such script or line.
  */
-export function locate(place: string): SourceLine {
+export function locate(
+  place: string,
+  scripts: readonly LuaScript[] = SCRIPT_FOLDERS.flatMap(readScripts),
+): SourceLine {
   const [, wanted, digits] = /^(\w+):(\d+)$/.exec(place) ?? [];
   if (wanted === undefined) {
     throw new Error(`Cannot read "${place}": name a script and a line, as in ask:57`);
   }
-  const scripts = SCRIPT_FOLDERS.flatMap(readScripts);
   const script = scripts.find(({ name }) => name === wanted);
   if (script === undefined) {
     const names = scripts.map(({ name }) => name).join(", ");

@@ -73,7 +73,7 @@ end`;
 /** `redis/protocol/scripts/parts/queue.lua` */
 const QUEUE_PART = `local function read_waiter(record)
 if not record then return nil end
-return string.match(record, '^(%d+) (%d+) (%d+) (%S+)')
+return string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
 end
 local function remove_waiter(keys, owner_value)
 redis.call('ZREM', keys.queue, owner_value)
@@ -169,15 +169,17 @@ end`;
 
 /** `redis/protocol/scripts/parts/place.lua` */
 const PLACE_PART = `local function count_waiters(keys, inbox)
+local is_queued = {}
+for _, value in ipairs(redis.call('ZRANGE', keys.queue, 0, (-1))) do
+is_queued[value] = true
+end
 local waiter_count = 0
 local fields = redis.call('HGETALL', keys.waiters)
 for index = 1, #fields, 2 do
 local value = strip_prefix(fields[index], 'waiter:')
-if value then
+if value and is_queued[value] then
 local _, _, _, waiter_inbox = read_waiter(fields[index + 1])
-if waiter_inbox == inbox and redis.call('ZSCORE', keys.queue, value) then
-waiter_count = waiter_count + 1
-end
+if waiter_inbox == inbox then waiter_count = waiter_count + 1 end
 end
 end
 return waiter_count
@@ -257,7 +259,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "a671a3cbceea6c6a21fd5c0bf74cd58dcb3b1f4f",
+  sha1: "6a28ddb0a7e0d8c5878d2ea7389d192685a69600",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -330,7 +332,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter.value, next_waiter
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "ab8915c5b8179d759a4ac711f8de8914c5cc5156",
+  sha1: "04dc5ca648b0e296d4beed2661b6f9d0bbb0167b",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -385,7 +387,7 @@ return { outcome, notified }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "866435035060b82ac40df34eaf0154ec9123a889",
+  sha1: "620cfa911d7fef23af209d14c3f9a54ebc3d957a",
   source: [
     QUEUE_PART,
     TIME_PART,

@@ -16,8 +16,11 @@ interface Token {
   readonly kind: "string" | "number" | "name" | "symbol";
   readonly text: string;
   readonly line: number;
+  /** The line of the top-level function that it is in, or {@linkcode FILE_SCOPE}. */
+  readonly scope: number;
 }
 
+const FILE_SCOPE = 0;
 const TOKEN =
   /(?<comment>--[^\n]*)|(?<string>'(?:[^'\\]|\\.)*')|(?<number>\d+(?:\.\d+)?)|(?<name>[A-Za-z_]\w*)|(?<symbol>[=~<>]=|\.\.|[^\s\w])|(?<space>\s+)/g;
 const KEYWORDS = new Set(
@@ -71,13 +74,23 @@ function inputsIn(text: string, kind: string): string[] {
 
 function tokensOf(source: string): Token[] {
   const tokens: Token[] = [];
+  const lines = source.split("\n");
   let line = 1;
   for (const { 0: text, groups } of source.matchAll(TOKEN)) {
     const kind = (["string", "number", "name", "symbol"] as const).find((name) => groups![name]);
-    if (kind !== undefined) tokens.push({ kind, text, line });
+    if (kind !== undefined) tokens.push({ kind, text, line, scope: scopeOf(lines, line) });
     line += text.split("\n").length - 1;
   }
   return tokens;
+}
+
+/** Functions of a file begin and end at the left margin. The name belongs to the file. */
+function scopeOf(lines: readonly string[], line: number): number {
+  for (let i = line; i > 0; i--) {
+    if (i < line && lines[i - 1] === "end") return FILE_SCOPE;
+    if (lines[i - 1]!.startsWith("local function ")) return i;
+  }
+  return FILE_SCOPE;
 }
 
 /** Inputs are read once, into locals of the script itself; parts read none. */
@@ -121,36 +134,37 @@ function isPlain(tokens: Token[], i: number, code: string): boolean {
   return at(-1) === "," && at(1) === "," && code.includes("string.sub(");
 }
 
-/** Every name is the file's own, an included part's or Lua's, and says something. */
+/** Every name is declared in its scope, an included part's or Lua's, and says something. */
 function nameProblems(tokens: Token[], { includedNames }: LuaRules): string[] {
   const problems: string[] = [];
-  const declared = declaredIn(tokens);
-  for (const [i, { kind, text, line }] of tokens.entries()) {
-    if (kind !== "name" || KEYWORDS.has(text)) continue;
-    if (text.length === 1 && text !== "_") problems.push(`${line}: one letter: ${text}`);
-    const isField = tokens[i - 1]?.text === "." ||
-      (["{", ","].includes(tokens[i - 1]?.text ?? "") && tokens[i + 1]?.text === "=");
-    if (isField || declared.has(text) || includedNames.has(text) || BUILT_IN.has(text)) continue;
-    problems.push(`${line}: free name ${text}`);
+  const functions = tokens.filter((_, i) => tokens[i - 1]?.text === "function");
+  const locals = namesOf(tokens.filter(({ scope }) => scope === FILE_SCOPE));
+  const ownNames = [...functions.map(({ text }) => text), ...locals];
+  const scopes = Map.groupBy(tokens, ({ scope }) => scope);
+  for (const scoped of scopes.values()) {
+    const known = new Set([...includedNames, ...BUILT_IN, ...ownNames, ...namesOf(scoped)]);
+    for (const [i, { kind, text, line }] of scoped.entries()) {
+      if (kind !== "name" || KEYWORDS.has(text)) continue;
+      if (text.length === 1 && text !== "_") problems.push(`${line}: one letter: ${text}`);
+      const isField = scoped[i - 1]?.text === "." ||
+        (["{", ","].includes(scoped[i - 1]?.text ?? "") && scoped[i + 1]?.text === "=");
+      if (!isField && !known.has(text)) problems.push(`${line}: free name ${text}`);
+    }
   }
   return problems;
 }
 
-/** The names after `local` and `for`, and of parameters. */
-function declaredIn(tokens: Token[]): Set<string> {
-  const declared = new Set<string>();
-  for (let i = 0; i < tokens.length; i++) {
-    const { text } = tokens[i]!;
-    if (!["local", "for", "function"].includes(text)) continue;
-    const isFunction = text === "function" || tokens[i + 1]?.text === "function";
-    const end = isFunction ? [")"] : ["=", "in"];
-    for (let j = i + 1; j < tokens.length && !end.includes(tokens[j]!.text); j++) {
-      const { kind, text: name, line } = tokens[j]!;
-      if (line !== tokens[i]!.line) break;
-      if (kind === "name" && !KEYWORDS.has(name)) declared.add(name);
-    }
-  }
-  return declared;
+/** The names after `local` and `for`, of functions and of their parameters. */
+function namesOf(tokens: readonly Token[]): string[] {
+  return tokens.flatMap((token, start) => {
+    if (!["local", "for", "function"].includes(token.text)) return [];
+    const isFunction = token.text === "function" || tokens[start + 1]?.text === "function";
+    const last = tokens.findIndex(({ text, line }, i) =>
+      i > start && (line > token.line || (isFunction ? text === ")" : ["=", "in"].includes(text)))
+    );
+    return tokens.slice(start + 1, last === -1 ? undefined : last)
+      .filter(({ kind, text }) => kind === "name" && !KEYWORDS.has(text)).map(({ text }) => text);
+  });
 }
 
 /** `and` and `or` belong into conditions: an `if` chooses a value. */

@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
+import { GRANT_MESSAGE } from "../../redis/protocol/messages.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { type FaultProxy, startProxy, type Verdict } from "../../testing/servers/proxy.ts";
@@ -27,7 +28,7 @@ const NAME = "n";
 
 /** Whether a chunk tells of a grant. */
 function isGrant(chunk: Uint8Array): boolean {
-  return new TextDecoder().decode(chunk).includes("\r\ng\n");
+  return new TextDecoder().decode(chunk).includes(`\r\n${GRANT_MESSAGE} `);
 }
 
 /** Works under faults for a while, then without, until everybody was served. */

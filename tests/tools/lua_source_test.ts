@@ -26,13 +26,12 @@ function linesOf(path: string): string[] {
   return Deno.readTextFileSync(new URL(`../../${path}`, import.meta.url)).split("\n");
 }
 
-/** A line with the values of the constants of these files. */
-function withValues(text: string, paths: readonly string[]): string {
-  for (const [name, value] of paths.flatMap((path) => [...constantsOf(path)])) {
-    const inserted = value.startsWith("-") ? `(${value})` : value;
-    text = text.replace(new RegExp(`(?<!['\\w])${name}(?!\\w)`, "g"), inserted);
-  }
-  return text;
+/** How the constants that a file knows are sent, by name. */
+function sentConstants(path: string): [name: RegExp, sent: string][] {
+  return [...partsOf(path), path].flatMap((file) => [...constantsOf(file)]).map(([name, value]) => [
+    new RegExp(`(?<!['\\w])${name}(?!\\w)`, "g"),
+    value.startsWith("-") ? `(${value})` : value,
+  ]);
 }
 
 for (const script of SCRIPTS) {
@@ -45,10 +44,19 @@ for (const script of SCRIPTS) {
   });
 
   Deno.test(`locate() finds each line of the ${name} script in its file`, () => {
+    const byPath = new Map<string, ReturnType<typeof sentConstants>>();
+    const constants = (path: string) => {
+      if (!byPath.has(path)) byPath.set(path, sentConstants(path));
+      return byPath.get(path)!;
+    };
     for (const [index, sent] of EMBEDDED[name.toUpperCase()]!.source.split("\n").entries()) {
-      const { path, line, text } = locate(`${name}:${index + 1}`);
+      const { path, line, text } = locate(`${name}:${index + 1}`, SCRIPTS);
       assertEquals(linesOf(path)[line - 1]!.trim(), text);
-      const [code] = withValues(text, [...partsOf(path), path]).split(/ --[^'"]*$/);
+      const [code] = constants(path).reduce(
+        (code, [name, value]) => code.replace(name, value),
+        text,
+      )
+        .split(/ --[^'"]*$/);
       assertEquals(code, sent, `${path}:${line}`);
     }
   });

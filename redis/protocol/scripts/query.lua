@@ -10,8 +10,6 @@
 
 local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 
-local FIRST = 0
-local LAST = -1
 local NO_TOKEN = '0'
 
 local now_ms = server_time()

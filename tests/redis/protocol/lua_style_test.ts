@@ -64,6 +64,8 @@ Deno.test("luaProblems() finds what breaks a rule", () => {
     "one letter: x": "local x = nil",
     "one letter: h": "local holder = keys.h",
     "free name inbox": "local function tell_all(message) return inbox .. message end",
+    "free name value":
+      "local function one_step(value)\n  return value\nend\nlocal function other_step()\n  return value\nend",
     "free name GRANTED": "return { GRANTED }",
     "and/or outside a condition": "local left_ms = value and other_ms or NO_KEY_MS",
   };

@@ -30,5 +30,8 @@ local INBOX_LEASE_MS = 6000
 
 -- What PTTL returns for a key that does not exist.
 local NO_KEY_MS = -2
+-- The whole range of a sorted set.
+local FIRST = 0
+local LAST = -1
 -- HGETALL returns fields and values in turn.
 local FIELD_AND_VALUE = 2

@@ -8,7 +8,7 @@
 -- ignored: a later version may add them.
 local function read_waiter(record)
   if not record then return nil end
-  return string.match(record, '^(%d+) (%d+) (%d+) (%S+)')
+  return string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
 end
 
 -- Takes a waiter out of the queue for good.
