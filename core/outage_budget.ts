@@ -47,6 +47,8 @@ export class OutageBudget {
   readonly #options: OutageBudgetOptions;
   /** When the outage began, in monotonic ms; `null` while the service answers. */
   #outageSinceMs: number | null = null;
+  /** The last failure of this outage: it says more than that the time is over. */
+  #lastFailure: unknown = undefined;
 
   constructor(options: OutageBudgetOptions) {
     this.#options = options;
@@ -60,6 +62,7 @@ export class OutageBudget {
   /** The service answered: the outage, if there was one, is over. */
   answered(): void {
     this.#outageSinceMs = null;
+    this.#lastFailure = undefined;
   }
 
   /**
@@ -101,7 +104,8 @@ export class OutageBudget {
       };
       const fail = (error: unknown) => (end(), reject(error));
       const abort = () => fail(signal!.reason);
-      const cancel = clock.schedule(() => fail(new Error("No answer in time")), leftMs);
+      const timedOut = () => fail(this.#lastFailure ?? new Error("No answer in time"));
+      const cancel = clock.schedule(timedOut, leftMs);
       signal?.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
       if (signal?.aborted) abort();
@@ -123,6 +127,7 @@ export class OutageBudget {
     if (kind === "foreign") throw error;
     if (kind === "refused") throw this.#unavailable(error);
     this.#outageSinceMs ??= sentMs;
+    this.#lastFailure = error;
     this.check(error);
     await pause(clock, RETRY_MS, signal);
   }

@@ -169,20 +169,18 @@ export class RedisCommands {
   }
 
   /** Runs a script; sends its source if the server does not know it, and the call still wants it. */
-  async #run(
+  #run(
     script: Script,
     { lock, queue, waiters, token }: LockKeys,
     args: string[],
     ask?: Ask,
   ): Promise<unknown> {
     const all = [script.sha1, "4", lock, queue, waiters, token, ...args];
-    try {
-      return await this.#send("EVALSHA", all, lock);
-    } catch (error) {
+    return this.#send("EVALSHA", all, lock).catch((error) => {
       const isWanted = ask === undefined || (ask.isWanted && !ask.signal.aborted);
       if (!isNoScript(error) || !isWanted) throw error;
-      return await this.#send("EVAL", all.with(0, script.source), lock);
-    }
+      return this.#send("EVAL", all.with(0, script.source), lock);
+    });
   }
 
   /** Sends a command. If no reply comes, a client that would wait forever drops its connection. */

@@ -91,6 +91,18 @@ Deno.test("OutageBudget.settle() bounds the wait for one answer by the rest of t
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("OutageBudget.settle() names the last failure of the outage when the time is over", async () => {
+  const { clock, budget } = open();
+  const failure = new ServiceError("retry");
+  const first = budget.settle(Promise.reject(failure)).catch((error) => budget.recover(error));
+  await clock.pass(50);
+  await first;
+  const second = budget.settle(new Promise(() => {})).catch((error) => error);
+  await clock.pass(1_000);
+  assertEquals(await second, failure);
+  await assertRejects(() => budget.recover(failure), LockUnavailableError, "it is retry");
+});
+
 Deno.test("OutageBudget rejects with the signal's reason", async () => {
   const controller = new AbortController();
   const { budget } = open(controller.signal);
