@@ -88,7 +88,7 @@ export async function installWithApt(
   say(`${title}: installing ${packages.join(" ")} with apt-get`);
   const command = ["sh", "-c", INSTALL_SCRIPT, "install", ...packages];
   const env = { DEBIAN_FRONTEND: "noninteractive" };
-  const { success, output } = await runCommand(command, INSTALL_BOUND_MS, env);
+  const { success, output } = await runCommand(command, INSTALL_BOUND_MS, { env });
   if (!success) say(`${title}: apt-get failed: ${output.slice(-2_000)}`);
   return success;
 }
