@@ -11,7 +11,7 @@ import { spawnProcess } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
 
 const MODEL = fileURLToPath(new URL("./queue.pml", import.meta.url));
-const BUILD_BOUND_MS = 120_000;
+const BUILD_BOUND_MS = 600_000;
 const SHOW_BOUND_MS = 60_000;
 const MEMORY_LIMIT_MB = 4_000;
 
@@ -69,7 +69,7 @@ async function build(options: SearchOptions, cwd: string): Promise<void> {
   const limits = ["-DCOLLAPSE", `-DMEMLIM=${MEMORY_LIMIT_MB}`, "-DVECTORSZ=2048"];
   const commands = [
     ["spin", ...flagsOf(definitions), "-a", "queue.pml"],
-    ["gcc", isOptimized ? "-O2" : "-O0", ...kind, ...limits, "-o", "pan", "pan.c"],
+    ["gcc", isOptimized ? "-O1" : "-O0", ...kind, ...limits, "-o", "pan", "pan.c"],
   ];
   for (const command of commands) {
     const { success, output } = await runCommand(command, BUILD_BOUND_MS, { cwd });
