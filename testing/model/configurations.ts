@@ -1,5 +1,5 @@
 /**
- * What is checked of the model: faults that the protocol must stand, and rules that it needs.
+ * The standard runs of the model: faults that the protocol must stand, and rules that it needs.
  *
  * @module
  */

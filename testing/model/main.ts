@@ -25,7 +25,7 @@ Without a name: the standard runs, a few minutes. Needs spin and gcc.
 
 Ends with 0 if all is as it should be, 1 if not, 2 if the arguments are wrong.`;
 
-/** What to do, as the arguments say. */
+/** The command, as the arguments say. */
 interface Command {
   readonly runs: readonly Configuration[];
   readonly isListing: boolean;

@@ -1,5 +1,5 @@
 /**
- * Runs Spin: translates the model, compiles the search, and shows what it has found.
+ * Runs Spin: translates the model, compiles the search and plays counterexamples.
  *
  * @module
  */
@@ -15,7 +15,7 @@ const BUILD_BOUND_MS = 600_000;
 const SHOW_BOUND_MS = 60_000;
 const MEMORY_LIMIT_MB = 4_000;
 
-/** What to search. */
+/** A search of the model. */
 export interface SearchOptions {
   /** Definitions, such as `B_CUT=1`. */
   readonly definitions: readonly string[];
@@ -27,13 +27,13 @@ export interface SearchOptions {
   readonly boundMs: number;
 }
 
-/** What a search has found. */
+/** The result of a search. */
 export interface SearchResult {
   readonly errors: number;
   readonly states: number;
   /** False if it ran out of time or memory before it had seen all states. */
   readonly isComplete: boolean;
-  /** What broke, in Spin's words. */
+  /** The assertion that failed, in Spin's words. */
   readonly problem: string | undefined;
   /** The counterexample, step by step. */
   readonly steps: readonly string[];
