@@ -4,7 +4,7 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
-import { importMapArgs, removeImportMaps } from "./import_map.ts";
+import { importMapArgs } from "./import_map.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const CODE = ["."];
@@ -30,14 +30,10 @@ function markdown(paths: string[]): string[] {
 
 /** Runs both checks; returns the exit code. */
 async function main(): Promise<number> {
-  try {
-    const imports = await importMapArgs();
-    const code = await deno("check", "-q", ...imports, ...CODE);
-    const documents = await deno("check", "-q", "--doc-only", ...imports, ...markdown(DOCUMENTS));
-    return code || documents;
-  } finally {
-    await removeImportMaps();
-  }
+  const imports = await importMapArgs();
+  const code = await deno("check", "-q", ...imports, ...CODE);
+  const documents = await deno("check", "-q", "--doc-only", ...imports, ...markdown(DOCUMENTS));
+  return code || documents;
 }
 
 if (import.meta.main) Deno.exit(await main());

@@ -6,7 +6,7 @@
 // deno-lint-ignore-file no-console -- this is a command
 import { fileURLToPath } from "node:url";
 import { selectFiles, testFilesIn } from "../testing/runner/select.ts";
-import { importMapArgs, removeImportMaps } from "./import_map.ts";
+import { importMapArgs } from "./import_map.ts";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const SERVERLESS_TESTS = [
@@ -15,6 +15,8 @@ const SERVERLESS_TESTS = [
   "tests/file",
   "tests/tools",
   "tests/testing/assert",
+  "tests/testing/runtime",
+  "tests/architecture_test.ts",
   "tests/conformance/memory_test.ts",
   "tests/conformance/file_test.ts",
   // Of folders in which most tests need servers, the files that need none.
@@ -86,23 +88,19 @@ async function run({ name, args }: Step): Promise<boolean> {
 /** Runs all steps, two at a time, and returns the exit code. */
 async function main(): Promise<number> {
   const { exports } = JSON.parse(Deno.readTextFileSync(`${ROOT}deno.json`));
-  try {
-    const queue = steps({
-      imports: await importMapArgs(),
-      entries: Object.values<string>(exports),
-      tests: await serverlessTests(),
-    });
-    let failures = 0;
-    const worker = async () => {
-      for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
-        if (!await run(step)) failures++;
-      }
-    };
-    await Promise.all([worker(), worker()]);
-    return failures === 0 ? 0 : 1;
-  } finally {
-    await removeImportMaps();
-  }
+  const queue = steps({
+    imports: await importMapArgs(),
+    entries: Object.values<string>(exports),
+    tests: await serverlessTests(),
+  });
+  let failures = 0;
+  const worker = async () => {
+    for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
+      if (!await run(step)) failures++;
+    }
+  };
+  await Promise.all([worker(), worker()]);
+  return failures === 0 ? 0 : 1;
 }
 
 if (import.meta.main) Deno.exit(await main());

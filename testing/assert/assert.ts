@@ -1,22 +1,16 @@
 /**
- * Stands in for the few functions of `@std/assert` that the tests use, where JSR is out of reach.
+ * Stands in for the functions of `@std/assert` that the tests use, where JSR is out of reach.
  *
  * @module
  */
-
-import nodeAssert, { AssertionError } from "node:assert/strict";
+import nodeAssert from "node:assert/strict";
 
 /** A class of errors. */
 export type ErrorClass<E extends Error> = abstract new (...args: never[]) => E;
 
-/** Fails always. */
-export function fail(msg?: string): never {
-  throw new AssertionError({ message: msg ? `Failed assertion: ${msg}` : "Failed assertion" });
-}
-
 /** Fails unless the expression is truthy. */
-export function assert(expr: unknown, msg = "Expected a truthy value"): asserts expr {
-  if (!expr) fail(msg);
+export function assert(expr: unknown, msg?: string): asserts expr {
+  nodeAssert.ok(expr, msg!);
 }
 
 /** Fails unless both are deeply equal. */
@@ -24,134 +18,77 @@ export function assertEquals<T>(actual: T, expected: T, msg?: string): void {
   nodeAssert.deepEqual(actual, expected, msg!);
 }
 
-/** Fails if both are deeply equal. */
-export function assertNotEquals<T>(actual: T, expected: T, msg?: string): void {
-  nodeAssert.notDeepEqual(actual, expected, msg!);
+/** Fails unless the text matches. */
+export function assertMatch(actual: string, expected: RegExp, msg?: string): void {
+  nodeAssert.match(actual, expected, msg!);
 }
 
-/** Fails unless both are the same value. */
-export function assertStrictEquals<T>(
-  actual: unknown,
-  expected: T,
-  msg?: string,
-): asserts actual is T {
-  nodeAssert.equal(actual, expected, msg!);
-}
+/** Fails unless the text contains the other. */
+export const assertStringIncludes = comparison<string>("to include", (a, b) => a.includes(b));
+/** Fails unless the first is greater. */
+export const assertGreater = comparison<number | bigint>(">", (a, b) => a > b);
+/** Fails unless the first is greater or equal. */
+export const assertGreaterOrEqual = comparison<number | bigint>(">=", (a, b) => a >= b);
+/** Fails unless the first is less. */
+export const assertLess = comparison<number | bigint>("<", (a, b) => a < b);
+/** Fails unless the first is less or equal. */
+export const assertLessOrEqual = comparison<number | bigint>("<=", (a, b) => a <= b);
 
-/** Fails if the value is null or undefined. */
-export function assertExists<T>(actual: T, msg?: string): asserts actual is NonNullable<T> {
-  if (actual === undefined || actual === null) fail(because(`Expected ${actual} to exist`, msg));
+function comparison<T extends string | number | bigint>(
+  relation: string,
+  holds: (actual: T, expected: T) => boolean,
+) {
+  return (actual: T, expected: T, msg = `Expected ${actual} ${relation} ${expected}`): void =>
+    nodeAssert.ok(holds(actual, expected), msg);
 }
 
 /** Fails unless the value is an instance of the class. */
 export function assertInstanceOf<T extends abstract new (...args: never[]) => unknown>(
   actual: unknown,
   expectedType: T,
-  msg?: string,
+  msg = `Expected an instance of ${expectedType.name}, got ${actual}`,
 ): asserts actual is InstanceType<T> {
-  if (actual instanceof expectedType) return;
-  fail(because(`Expected an instance of ${expectedType.name}, got ${describe(actual)}`, msg));
+  nodeAssert.ok(actual instanceof expectedType, msg);
 }
 
-/** Fails unless the first is greater. */
-export function assertGreater<T>(actual: T, expected: T, msg?: string): void {
-  if (!(actual > expected)) fail(because(`Expected ${actual} > ${expected}`, msg));
-}
-
-/** Fails unless the first is greater or equal. */
-export function assertGreaterOrEqual<T>(actual: T, expected: T, msg?: string): void {
-  if (!(actual >= expected)) fail(because(`Expected ${actual} >= ${expected}`, msg));
-}
-
-/** Fails unless the first is less. */
-export function assertLess<T>(actual: T, expected: T, msg?: string): void {
-  if (!(actual < expected)) fail(because(`Expected ${actual} < ${expected}`, msg));
-}
-
-/** Fails unless the first is less or equal. */
-export function assertLessOrEqual<T>(actual: T, expected: T, msg?: string): void {
-  if (!(actual <= expected)) fail(because(`Expected ${actual} <= ${expected}`, msg));
-}
-
-/** Fails unless the text matches. */
-export function assertMatch(actual: string, expected: RegExp, msg?: string): void {
-  if (!expected.test(actual)) fail(because(`Expected ${expected} in "${actual}"`, msg));
-}
-
-/** Fails unless the text contains the other. */
-export function assertStringIncludes(actual: string, expected: string, msg?: string): void {
-  if (!actual.includes(expected)) fail(because(`Expected "${expected}" in "${actual}"`, msg));
-}
+type Expected<E extends Error> = [errorClass: ErrorClass<E>, msgIncludes?: string, msg?: string];
 
 /** Fails unless the function throws; returns what it threw. */
-export function assertThrows(fn: () => unknown, msg?: string): unknown;
+export function assertThrows(fn: () => unknown): unknown;
 /** Fails unless the function throws an error of the class, with the text in its message. */
-export function assertThrows<E extends Error = Error>(
-  fn: () => unknown,
-  errorClass: ErrorClass<E>,
-  msgIncludes?: string,
-  msg?: string,
-): E;
-export function assertThrows(
-  fn: () => unknown,
-  ...expected: Expected
-): unknown {
+export function assertThrows<E extends Error>(fn: () => unknown, ...expected: Expected<E>): E;
+export function assertThrows(fn: () => unknown, ...expected: Partial<Expected<Error>>): unknown {
   try {
     fn();
   } catch (error) {
-    checkError(error, expected);
-    return error;
+    return checked(error, ...expected);
   }
-  fail(because("Expected the function to throw", messageIn(expected)));
+  nodeAssert.fail(expected[2] ?? "Expected the function to throw");
 }
 
 /** Fails unless the promise rejects; resolves with what it rejected with. */
-export function assertRejects(fn: () => PromiseLike<unknown>, msg?: string): Promise<unknown>;
+export function assertRejects(fn: () => PromiseLike<unknown>): Promise<unknown>;
 /** Fails unless the promise rejects with an error of the class, with the text in its message. */
-export function assertRejects<E extends Error = Error>(
+export function assertRejects<E extends Error>(
   fn: () => PromiseLike<unknown>,
-  errorClass: ErrorClass<E>,
-  msgIncludes?: string,
-  msg?: string,
+  ...expected: Expected<E>
 ): Promise<E>;
 export async function assertRejects(
   fn: () => PromiseLike<unknown>,
-  ...expected: Expected
+  ...expected: Partial<Expected<Error>>
 ): Promise<unknown> {
-  let promise: PromiseLike<unknown>;
-  try {
-    promise = fn();
-  } catch (error) {
-    fail(because(`The function threw instead of rejecting: ${error}`, messageIn(expected)));
-  }
+  const promise = fn();
   try {
     await promise;
   } catch (error) {
-    checkError(error, expected);
-    return error;
+    return checked(error, ...expected);
   }
-  fail(because("Expected the function to reject", messageIn(expected)));
+  nodeAssert.fail(expected[2] ?? "Expected the function to reject");
 }
 
-type Expected =
-  | [msg?: string | undefined]
-  | [errorClass: ErrorClass<Error>, msgIncludes?: string | undefined, msg?: string | undefined];
-
-function messageIn(expected: Expected): string | undefined {
-  return typeof expected[0] === "function" ? expected[2] : expected[0];
-}
-
-function checkError(error: unknown, [errorClass, msgIncludes, msg]: Expected): void {
-  if (typeof errorClass !== "function") return;
-  assertInstanceOf(error, errorClass, msg);
-  if (msgIncludes !== undefined) assertStringIncludes(error.message, msgIncludes, msg);
-}
-
-function because(problem: string, msg: string | undefined): string {
-  return msg ? `${problem}: ${msg}` : problem;
-}
-
-function describe(value: unknown): string {
-  if (value instanceof Error) return `${value.name}: ${value.message}`;
-  return Deno.inspect(value, { depth: 1 });
+function checked(error: unknown, type?: ErrorClass<Error>, msgIncludes = "", msg?: string) {
+  if (type === undefined) return error;
+  assertInstanceOf(error, type, msg);
+  assertStringIncludes(error.message, msgIncludes, msg);
+  return error;
 }

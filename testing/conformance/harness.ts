@@ -5,7 +5,7 @@
  */
 import type { DistributedLock, Lease, LockCapabilities } from "../../mod.ts";
 import { registerTest } from "../runtime/tests.ts";
-import type { LockSpec } from "./open_lock.ts";
+import type { LockSpec } from "./lock_spec.ts";
 
 /** Options of a client. */
 export interface ClientOptions {

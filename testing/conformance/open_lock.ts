@@ -5,37 +5,9 @@
  */
 import type { DistributedLock } from "../../mod.ts";
 import { FileLock } from "../../file/mod.ts";
+import type { LockSpec, RedisClientName } from "./lock_spec.ts";
 
-/** The Redis clients under test. */
-export type RedisClientName =
-  | "node-redis"
-  | "node-redis-cluster"
-  | "ioredis"
-  | "ioredis-cluster"
-  | "deno-redis"
-  | "deno-redis-like";
-
-/** A description of a client. */
-export type LockSpec =
-  & { label?: string | undefined }
-  & (
-    | { strategy: "file"; dir: string }
-    | {
-      strategy: "redis";
-      client: RedisClientName;
-      url: string;
-      keyPrefix: string;
-      ttlMs: number;
-      unavailableAfterMs?: number;
-    }
-    | {
-      strategy: "zookeeper";
-      connectString: string;
-      rootPath: string;
-      sessionTimeoutMs: number;
-      unavailableAfterMs?: number;
-    }
-  );
+export type { LockSpec, RedisClientName };
 
 /** A client, and how to close it with all its connections. */
 export interface OpenLock extends AsyncDisposable {

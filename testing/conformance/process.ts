@@ -5,7 +5,7 @@
  */
 import { startChild } from "../processes/child.ts";
 import type { Signal } from "../runtime/processes.ts";
-import type { LockSpec } from "./open_lock.ts";
+import type { LockSpec } from "./lock_spec.ts";
 
 /** What the other process does. */
 export type Task =

@@ -8,7 +8,7 @@ import { keysLeft } from "../redis/residue.ts";
 import { type RedisCluster, startRedisCluster } from "../servers/redis_cluster.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
-import type { RedisClientName } from "./open_lock.ts";
+import type { RedisClientName } from "./lock_spec.ts";
 
 /** Redis Cluster with one kind of client. */
 export function redisClusterHarness(client: RedisClientName, skip?: string): Harness {

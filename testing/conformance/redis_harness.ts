@@ -8,7 +8,7 @@ import { type ConformanceRedis, conformanceRedis } from "../servers/redis.ts";
 import { keysLeft } from "../redis/residue.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
-import type { RedisClientName } from "./open_lock.ts";
+import type { RedisClientName } from "./lock_spec.ts";
 
 /** Redis with one kind of client. */
 export function redisHarness(client: RedisClientName, skip?: string): Harness {

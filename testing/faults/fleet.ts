@@ -4,11 +4,11 @@
  * @module
  */
 import type { Signal } from "../runtime/processes.ts";
+import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { Reporter } from "../processes/child.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 import type { WorkerEvent } from "./history.ts";
-import type { Place } from "./place.ts";
 import { type Habits, startWorker, type WorkerOptions } from "./workers.ts";
 import type { WallClock } from "./wall_clock.ts";
 
@@ -24,6 +24,14 @@ export interface FleetOptions
   readonly clocks: readonly WallClock[];
 }
 
+/** What workers need of the place where they work. */
+export interface Workplace {
+  /** How long in ms a lease lives without renewal. */
+  readonly ttlMs: number;
+  /** How a worker opens its lock. */
+  specFor(worker: number): LockSpec;
+}
+
 interface Incarnation extends AsyncDisposable {
   readonly name: string;
   readonly process: Reporter<WorkerEvent>;
@@ -32,7 +40,7 @@ interface Incarnation extends AsyncDisposable {
 
 /** The workers. Whoever is killed, or kills itself, is succeeded by its next incarnation. */
 export class Fleet implements AsyncDisposable {
-  readonly #place: Place;
+  readonly #place: Workplace;
   readonly #options: FleetOptions;
   readonly #all: Incarnation[] = [];
   readonly #live: Incarnation[] = [];
@@ -42,7 +50,7 @@ export class Fleet implements AsyncDisposable {
   readonly problems: string[] = [];
   #isEnding = false;
 
-  constructor(place: Place, options: FleetOptions) {
+  constructor(place: Workplace, options: FleetOptions) {
     this.#place = place;
     this.#options = options;
     for (let i = 0; i < options.workers; i++) this.#start(i, 0);

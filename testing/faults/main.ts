@@ -14,7 +14,8 @@ import { refuseInstall } from "../servers/find_apt.ts";
 import { type ServerKind, serverSource } from "../servers/find.ts";
 import { check } from "./checker.ts";
 import type { History } from "./history.ts";
-import { htmlReport, textReport } from "./report.ts";
+import { htmlReport } from "./html_report.ts";
+import { textReport } from "./report.ts";
 import { run, type RunOptions } from "./runner.ts";
 
 const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"];

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockSpec } from "../conformance/open_lock.ts";
+import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { FaultProxy } from "../servers/proxy.ts";
 import type { Fleet } from "./fleet.ts";
 import type { FaultEvent, History, Residue } from "./history.ts";

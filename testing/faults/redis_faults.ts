@@ -4,13 +4,35 @@
  * @module
  */
 import { rm } from "node:fs/promises";
+import type { FaultProxy } from "../servers/proxy.ts";
+import type { RedisServer } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { Fault, FaultOutcome, Stage } from "./place.ts";
-import type { RedisPair } from "./redis_place.ts";
+import type { WallClock } from "./wall_clock.ts";
+
+/** A master and its replica, as far as faults need them. */
+export interface RedisServers {
+  readonly master: RedisServer;
+  readonly replica: RedisServer;
+  /** The replica hears its master through it. */
+  readonly link: FaultProxy;
+  /** The wall clock of both; null if it cannot be set. */
+  readonly clock: WallClock | null;
+  /** Steps the wall clock of both. */
+  step(aheadMs: number): void;
+  /** Notes that the data are lost from now on; true if tokens may go back by that. */
+  lose(): boolean;
+  /** Whether data were lost so lately that there may be locks that were not granted since. */
+  readonly hasJustLost: boolean;
+  /** The replica takes over. */
+  swap(): Promise<void>;
+  /** Makes the replica follow the master, and waits until it has all data. */
+  follow(): Promise<void>;
+}
 
 /** One kind of fault of the servers. */
 export interface RedisFault extends Omit<Fault, "run"> {
-  run(pair: RedisPair, stage: Stage): Promise<FaultOutcome>;
+  run(pair: RedisServers, stage: Stage): Promise<FaultOutcome>;
 }
 
 type RedisFaults = Readonly<Record<string, RedisFault>>;
@@ -18,7 +40,7 @@ type RedisFaults = Readonly<Record<string, RedisFault>>;
 const MASTER = { target: "redis" };
 
 /** A loss of data, of which it is known in the end whether tokens may go back. */
-function losing(run: (pair: RedisPair, stage: Stage) => Promise<unknown>): RedisFault {
+function losing(run: (pair: RedisServers, stage: Stage) => Promise<unknown>): RedisFault {
   return {
     destructive: true,
     async run(pair, stage) {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { RedisClientName } from "../conformance/open_lock.ts";
+import type { RedisClientName } from "../conformance/lock_spec.ts";
 import { keysLeft } from "../redis/residue.ts";
 import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";

@@ -87,5 +87,3 @@ export function faultsAround({ events, atUs }: Violation, { faults }: History): 
   return faults.filter((fault) => fault.atUs <= toUs && (fault.untilUs ?? fault.atUs) >= fromUs)
     .slice(0, TOLD);
 }
-
-export { htmlReport } from "./html_report.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockSpec } from "../conformance/open_lock.ts";
+import type { LockSpec } from "../conformance/lock_spec.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { startReporter } from "./child.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockSpec } from "../conformance/open_lock.ts";
+import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { Signal } from "../runtime/processes.ts";
 import { startReporter } from "./child.ts";
 

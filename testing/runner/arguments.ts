@@ -17,7 +17,7 @@ export const USAGE = `Usage: deno task test [options] [FILES…]
   --help                              prints this
   FILES                               only these test files or folders`;
 
-/** What to run, as the arguments say. */
+/** The tests to run, as the arguments say. */
 export interface Selection {
   readonly files: readonly string[];
   readonly filter: string | undefined;

@@ -8,7 +8,7 @@
 
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { importMapArgs, removeImportMaps } from "../../tools/import_map.ts";
+import { importMapArgs } from "../../tools/import_map.ts";
 import { preparePrograms } from "../interop/programs.ts";
 import { readArguments, type Selection, USAGE } from "./arguments.ts";
 import { runDenoTest } from "./child.ts";
@@ -41,8 +41,6 @@ async function main(): Promise<number> {
   } catch (error) {
     console.error((error as Error).message);
     return 1;
-  } finally {
-    await removeImportMaps();
   }
 }
 

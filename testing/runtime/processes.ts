@@ -16,7 +16,7 @@ import { fileURLToPath } from "node:url";
 /** The signals that tests send. */
 export type Signal = "SIGHUP" | "SIGINT" | "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT";
 
-/** How a process ended: by itself with a code, or by a signal. */
+/** The end of a process: it exits with a code, or a signal ends it. */
 export interface ProcessEnd {
   /** 128 and the signal's number if a signal ended it, as shells say. */
   readonly code: number;
@@ -38,7 +38,7 @@ export interface SpawnOptions {
   readonly isDetached?: boolean;
 }
 
-/** A process that was started. Whoever starts it waits for `ended`: a test may not leave it. */
+/** A process that was started. A test must wait for `ended`: it leaves no process behind. */
 export interface SpawnedProcess {
   readonly pid: number;
   readonly stdout: Readable | null;
@@ -76,13 +76,22 @@ export function spawnProcess(
     stderr: child.stderr,
     ended,
     kill(signal) {
-      // Not `child.kill()`: in Deno, it sends one signal only.
-      if (child.exitCode === null && child.signalCode === null) process.kill(pid, signal);
+      if (child.exitCode === null && child.signalCode === null) send(pid, signal);
     },
     // The end of a process destroys its input, and then no callback follows.
     write: (text) => Promise.race([write(child, text), ended.then(() => {})]),
     endInput: () => Promise.race([endInput(child), ended.then(() => {})]),
   };
+}
+
+/** Not by `ChildProcess.kill()`: in Deno, it sends one signal only. */
+function send(pid: number, signal: Signal): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    // It has just ended, and its exit is about to be reported.
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
 }
 
 async function endOf(child: ChildProcess): Promise<ProcessEnd> {

@@ -4,7 +4,7 @@
  * @module
  */
 import { text } from "node:stream/consumers";
-import { type SpawnedProcess, spawnProcess } from "../runtime/processes.ts";
+import { type SpawnedProcess, type SpawnOptions, spawnProcess } from "../runtime/processes.ts";
 
 /** How a command ended, and what it printed on both of its outputs. */
 export interface CommandResult {
@@ -16,11 +16,11 @@ export interface CommandResult {
 export async function runCommand(
   command: readonly string[],
   boundMs: number,
-  env: Readonly<Record<string, string>> = {},
+  options: Pick<SpawnOptions, "env" | "cwd"> = {},
 ): Promise<CommandResult> {
   let child: SpawnedProcess;
   try {
-    child = spawnProcess(command, { env, stdout: "pipe", stderr: "pipe" });
+    child = spawnProcess(command, { ...options, stdout: "pipe", stderr: "pipe" });
   } catch (error) {
     return { success: false, output: String(error) };
   }

@@ -30,7 +30,7 @@ apt-get update -qq
 apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 `;
 
-/** What the decision to install depends on. */
+/** The circumstances that decide whether to install programs. */
 export interface InstallSituation {
   /** By `--no-install` or {@linkcode NO_INSTALL_VARIABLE}. */
   readonly isRefused: boolean;
@@ -40,7 +40,7 @@ export interface InstallSituation {
   readonly isTerminal: boolean;
 }
 
-/** What becomes of missing programs. */
+/** The decision about missing programs. */
 export type InstallDecision = "install" | "warn and install" | "refused" | "impossible";
 
 /** Decides whether to install programs. */
@@ -88,7 +88,7 @@ export async function installWithApt(
   say(`${title}: installing ${packages.join(" ")} with apt-get`);
   const command = ["sh", "-c", INSTALL_SCRIPT, "install", ...packages];
   const env = { DEBIAN_FRONTEND: "noninteractive" };
-  const { success, output } = await runCommand(command, INSTALL_BOUND_MS, env);
+  const { success, output } = await runCommand(command, INSTALL_BOUND_MS, { env });
   if (!success) say(`${title}: apt-get failed: ${output.slice(-2_000)}`);
   return success;
 }

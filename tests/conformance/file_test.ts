@@ -1,3 +1,6 @@
+import { readdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { makeTempDirectory } from "../../testing/runtime/files.ts";
 import { lockPath } from "../../file/directory.ts";
 import { makeArena } from "../../testing/conformance/arena.ts";
 import type { Harness } from "../../testing/conformance/harness.ts";
@@ -5,7 +8,7 @@ import { conformance } from "../../testing/conformance/suite.ts";
 
 /** A lock file stays, by design: unlinking it would give two holders. A lock on it must not. */
 function lockedFiles(dir: string): string[] {
-  const names = Array.from(Deno.readDirSync(dir), ({ name }) => name);
+  const names = readdirSync(dir);
   return names.filter((name) => {
     using file = Deno.openSync(`${dir}/${name}`, { read: true, write: true });
     return !file.tryLockSync(true);
@@ -26,15 +29,15 @@ const file: Harness = {
   start: () => Promise.resolve(),
   stop: () => Promise.resolve(),
   async arena() {
-    const dir = await Deno.makeTempDir({ prefix: "holdfast-test-" });
+    const dir = await makeTempDirectory();
     return makeArena({
       spec: ({ label }) => ({ strategy: "file", dir, label }),
       async lose(lease) {
         // As a clean-up of the temporary directory would: the next one makes a new file.
-        await Deno.remove(lockPath(dir, lease.name));
+        await rm(lockPath(dir, lease.name));
       },
       residue: () => Promise.resolve(lockedFiles(dir)),
-      close: () => Deno.remove(dir, { recursive: true }),
+      close: () => rm(dir, { recursive: true }),
     });
   },
 };

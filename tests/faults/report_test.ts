@@ -2,7 +2,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { check } from "../../testing/faults/checker.ts";
 import type { FaultEvent, History } from "../../testing/faults/history.ts";
 import { randomHistory } from "../../testing/faults/random_history.ts";
-import { htmlReport, textReport } from "../../testing/faults/report.ts";
+import { htmlReport } from "../../testing/faults/html_report.ts";
+import { textReport } from "../../testing/faults/report.ts";
 
 const SEED = 7;
 

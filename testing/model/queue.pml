@@ -1,0 +1,705 @@
+/* queue.pml -- the queue of RedisLock (docs/redis-protocol.md): untimed protocol model.
+ * Server scripts are single atomic steps. A client has one FIFO command connection (requests are
+ * executed in order, answered in order, replayed in order after a cut), one inbox (pub/sub) and
+ * optionally a "stale copy": bytes of an old connection that reach the server later, in any order.
+ * TTL expiry is an event; the client's belief ends no later (constraint), unless -DPAUSE.
+ * Every fault has a budget (B_*), every protocol decision a switch. README.md tells how to run it. */
+#ifndef NC
+#define NC 2            /* clients */
+#endif
+#ifndef K
+#define K 1             /* acquire attempts per client, each with a fresh owner id */
+#endif
+#ifndef K0
+#define K0 K            /* attempts of client 0 */
+#endif
+#ifndef CAP
+#define CAP 3           /* requests in flight per connection */
+#endif
+#ifndef REUSE
+#define REUSE 0         /* 1: caller-made owner id, the same id on every attempt */
+#endif
+#define KOF(c) ((c) == 0 -> K0 : K1)
+#ifndef K1
+#define K1 K            /* attempts of clients 1.. */
+#endif
+#if REUSE
+#define NI NC
+#define ID(c,k) ((c)+1)
+#define CLI(o) ((o)-1)
+#else
+#define NI (NC*K)
+#define ID(c,k) ((c)*K+(k)+1)
+#define CLI(o) (((o)-1)/K)
+#endif
+#define FOR 15          /* value of a foreign SET NX holder */
+
+/* ---- protocol switches (defaults: the recommended protocol) ---- */
+#ifndef SUBMODE
+#define SUBMODE 3       /* 0 enqueue, then subscribe; 1 subscribe before the first enqueue; 2 as 0, but the entry says "not listening
+                           yet" and is passed over; 3 the same, but it is granted all the same (a claim; it learns by its re-ask) */
+#endif
+#ifndef SKIP
+#define SKIP 1          /* PUBLISH reached nobody: 0 remove the waiter, 1 pass over but keep its place, 2 don't look (Cluster) */
+#endif
+#ifndef CARRY
+#define CARRY 1         /* a re-ask carries the ticket of the first answer */
+#endif
+#ifndef MOVE
+#define MOVE 1          /* a re-ask with an earlier ticket than the queued one moves there (a stale copy may have enqueued it anew) */
+#endif
+#ifndef TOMB
+#define TOMB 2          /* remember ended owner ids: 0 never, 1 cancel only, 2 cancel and unclean release, 3 always, 4 last owner only (kept in F) */
+#endif
+#ifndef LATE
+#define LATE 1          /* grant known too late: 0 release and go on with the same id, 1 re-ask, 2 end this id (cancel) and report lost */
+#endif
+#ifndef DEFNO
+#define DEFNO 1         /* error "nothing was written": 0 trusted, 1 cleaned up unless this id was asked for exactly once,
+                           in one copy, 2 as 1 but a re-ask's error is trusted */
+#endif
+#ifndef HELDNO
+#define HELDNO 1        /* tryAcquire answered "held": 0 final, 1 cleaned up unless sent exactly once */
+#endif
+#ifndef RELQ
+#define RELQ 1          /* the clean-up also leaves the queue */
+#endif
+#ifndef FBGUARD
+#define FBGUARD 1       /* EVALSHA->EVAL fallback of acquire only while the caller still wants it */
+#endif
+#ifndef LOSTCLEAN
+#define LOSTCLEAN 1     /* a lease lost locally is released in the background */
+#endif
+#ifndef RELTOK
+#define RELTOK 0        /* release is guarded by the fencing token too */
+#endif
+#ifndef HANDON
+#define HANDON 1        /* a grant for an id that has gone is released at once */
+#endif
+#ifndef REASK
+#define REASK 1         /* fallback re-ask of waiters */
+#endif
+#ifndef STEALCAS
+#define STEALCAS 1      /* steal only from the token it was decided against */
+#endif
+#ifndef BARGE
+#define BARGE 0         /* 1: acquire takes a free lock even if others wait (to show that the FIFO check bites) */
+#endif
+#ifndef CLOSEFIRST
+#define CLOSEFIRST 1    /* dispose may close the inbox before the clean-up is confirmed */
+#endif
+/* ---- fault budgets ---- */
+#ifndef B_CUT
+#define B_CUT 0         /* command connection cut: replies lost; library replays, or fails the requests */
+#endif
+#ifndef B_STALE
+#define B_STALE 0       /* at a cut, bytes still under way on the old connection arrive later */
+#endif
+#ifndef B_TIMEOUT
+#define B_TIMEOUT 0     /* the strategy stops waiting for an answer and asks again */
+#endif
+#ifndef B_ABORT
+#define B_ABORT 0
+#endif
+#ifndef B_CRASH
+#define B_CRASH 0
+#endif
+#ifndef B_GAP
+#define B_GAP 0         /* subscriber connection lost and noticed by the server */
+#endif
+#ifndef B_LOSE
+#define B_LOSE 0        /* grant message lost although PUBLISH counted a receiver */
+#endif
+#ifndef B_LAPSE
+#define B_LAPSE 0       /* waiter lease of a live waiter lapses */
+#endif
+#ifndef B_EXP
+#define B_EXP 0         /* lock TTL / claim of a live client runs out */
+#endif
+#ifndef B_LATE
+#define B_LATE 0        /* answer or message past the client's own deadline although the server still holds */
+#endif
+#ifndef B_EARLY
+#define B_EARLY 0       /* the client's own deadline passes before the server's */
+#endif
+#ifndef B_FLUSH
+#define B_FLUSH 0
+#endif
+#ifndef B_NOSCR
+#define B_NOSCR 0
+#endif
+#ifndef B_ERR
+#define B_ERR 0         /* request answered READONLY/OOM/LOADING..., not executed */
+#endif
+#ifndef B_FOREIGN
+#define B_FOREIGN 0     /* SET NX by another library */
+#endif
+#ifndef TRYC
+#define TRYC 99         /* this client uses tryAcquire */
+#endif
+#ifndef STEALC
+#define STEALC 99       /* this client steals */
+#endif
+#ifndef PAUSE
+#define PAUSE 0         /* 1: a paused client goes on believing after the server's expiry */
+#endif
+/* ---- what is checked ---- */
+#ifndef C_I1
+#define C_I1 1
+#endif
+#ifndef C_FIFO
+#define C_FIFO 1
+#endif
+#ifndef C_LEAK
+#define C_LEAK 1
+#endif
+#ifndef C_RES
+#define C_RES 1
+#endif
+
+/* phases */
+#define IDLE 0
+#define ASK 1           /* an acquire() is running, not known to be queued */
+#define WAIT 2          /* known to be queued */
+#define HOLD 3
+#define CLEAN 4         /* the attempt is over for the caller; clean-up not confirmed */
+#define DONE 5
+#define DEAD 6
+/* requests */
+#define ACQ 1
+#define TRY 2
+#define END 3           /* release and cancel: one script, flag tb = leave a tombstone */
+#define REN 4
+#define STL 5
+/* replies */
+#define R_GR 1
+#define R_Q 2
+#define R_HELD 3
+#define R_GONE 4
+#define R_OK 5
+#define R_LOST 6
+#define R_NOSCR 7
+#define R_ERR 8
+
+typedef Conn {
+  byte n;
+  byte ty[CAP]; byte id[CAP]; byte rv[CAP]; byte rt[CAP];
+  bit st[CAP];          /* executed, answer under way */
+  bit w[CAP];           /* somebody waits for the answer */
+  bit tb[CAP];          /* tombstone flag */
+  bit li[CAP];          /* "I am listening" */
+  bit tk[CAP];          /* carries the ticket */
+  byte gt[CAP]          /* END: token guard (RELTOK); STL: expected token (STEALCAS) */
+}
+Conn cn[NC];
+chan inbox[NC] = [2] of { byte, byte };
+byte ph[NC]; byte kk[NC]; byte tok[NC];
+byte bel[NC];           /* 1: believes it holds; 2: the same, but excused (flush, steal) */
+bit sub[NC];            /* subscription, as the server sees it */
+bit lis[NC];            /* as the client sees it */
+bit dirty[NC];          /* an acquire of the current id may have more than one copy */
+bit first[NC]; bit multi[NC];          /* more than one ask was sent for the current id */
+bit aw[NC]; bit cw[NC]; /* a wanted acquire / clean-up is outstanding */
+bit claimed[NC];        /* hold by claim, first renewal not sent yet */
+byte sg[NC];             /* token a steal was decided against */
+byte lastTok; byte lastOwn;
+
+/* server */
+byte L; bit claim; byte F; byte Fown;
+byte q[NI+1]; byte qn;
+byte qt[NI+1];          /* ticket of a queued id */
+byte nt;                /* last ticket */
+bit wl[NI+1]; bit deaf[NI+1]; bit tomb[NI+1];
+byte ctk[NI+1];         /* ticket the client knows */
+/* stale copy */
+byte sTy; byte sId; bit sTb; byte sGt;
+/* ghosts */
+byte expTok[NI+1];      /* highest token of this id that ran out by time */
+byte exempt;            /* tokens up to this one were flushed or stolen */
+byte ft[NI+1]; byte nf; /* order of first enqueue */
+byte f0[NI+1];          /* the same, of a place that was given up before its owner knew of it */
+bit gapb[NC];           /* subscriber gap, not yet resubscribed */
+bit dec[NI+1];          /* server: the waiter has said that it listens */
+bit ex[NI+1];           /* excused from FIFO until it has asked again */
+bit over[NI+1];         /* the attempt is finished and its clean-up (if any) confirmed */
+bit fbel;               /* foreign holder believes */
+byte resTok;            /* the resource's highest token */
+byte nsteal;            /* evictions done by the one logical steal */
+bit shared;             /* PAUSE: two at once seen */
+/* budgets left */
+byte b_cut=B_CUT; byte b_stale=B_STALE; byte b_to=B_TIMEOUT; byte b_ab=B_ABORT; byte b_cr=B_CRASH; byte b_gap=B_GAP;
+byte b_lose=B_LOSE; byte b_lapse=B_LAPSE; byte b_exp=B_EXP; byte b_late=B_LATE; byte b_fl=B_FLUSH; byte b_nos=B_NOSCR;
+byte b_err=B_ERR; byte b_for=B_FOREIGN; byte b_early=B_EARLY;
+
+#define PR6(f,a1,a2,a3,a4,a5,a6) printf(f,a1,a2,a3,a4,a5,a6)
+#ifdef BFSMODE
+#define HID
+#else
+#define HID hidden
+#endif
+HID byte i, j, m, o, g, rr, x, y, u;
+HID byte fnd; HID byte v1, v2;
+HID byte old;            /* the request that runs is a stale copy: it does not count as having asked again */
+
+#define CUR(c) ID(c,kk[c])
+#define WAITING(o) (CUR(CLI(o)) == (o) && (ph[CLI(o)] == ASK || ph[CLI(o)] == WAIT))
+
+/* ------------------------------------------------------------------ queue */
+inline qdel(a) {
+  j = 0;
+  do :: j < qn && q[j] != a -> j++ :: else -> break od;
+  if :: j < qn ->
+        do :: j+1 < qn -> q[j] = q[j+1]; j++ :: else -> break od;
+        qn--; q[qn] = 0; qt[a] = 0
+     :: else fi;
+  wl[a] = 0; deaf[a] = 0; dec[a] = 0
+}
+inline qhas(a) {
+  fnd = 0; j = 0;
+  do :: j < qn -> if :: q[j] == a -> fnd = 1 :: else fi; j++ :: else -> break od
+}
+inline qput(a, carried) {      /* enqueue or refresh */
+  qhas(a);
+  if :: fnd && CARRY && MOVE && carried && ctk[a] > 0 && ctk[a] < qt[a] -> v1 = deaf[a]; v2 = dec[a]; qdel(a); deaf[a] = v1; dec[a] = v2; v1 = 0; v2 = 0; fnd = 0
+     :: else fi;
+  if :: fnd
+     :: else ->
+        if :: CARRY && carried && ctk[a] > 0 -> qt[a] = ctk[a]
+           :: else -> nt++; qt[a] = nt fi;
+        j = qn;
+        do :: j > 0 && qt[q[j-1]] > qt[a] -> q[j] = q[j-1]; j-- :: else -> break od;
+        q[j] = a; qn++;
+        if :: CARRY && carried && ctk[a] > 0 && f0[a] > 0 -> ft[a] = f0[a]; f0[a] = 0     /* its answer was under way: back to its place */
+           :: !(CARRY && carried && ctk[a] > 0 && f0[a] > 0) ->
+              if :: ft[a] == 0 -> nf++; ft[a] = nf; if :: !old -> f0[a] = 0 :: else fi :: else fi
+        fi
+  fi;
+  wl[a] = 1
+}
+
+/* ------------------------------------------------------------------ checks */
+/* nobody that was asked first and is alive, listening and un-lapsed may be overtaken by a grant to a */
+inline fifo(a) {
+  m = 1;
+  do :: m <= NI ->
+        if :: C_FIFO && WAITING(a) && m != a && ft[m] > 0 && !ex[m] && !over[m] && L != m &&
+              (ph[CLI(m)] == ASK || ph[CLI(m)] == WAIT) && CUR(CLI(m)) == m &&
+              !gapb[CLI(m)] ->
+              assert(ft[a] > 0 && ft[a] < ft[m])               /* I4 */
+           :: else fi;
+        m++
+     :: else -> break od
+}
+/* a lapsed waiter is excused until it has asked again; a place it never knew of is gone */
+inline forfeit(a) { ex[a] = 1; if :: ctk[a] == 0 && ft[a] > 0 -> f0[a] = ft[a]; ft[a] = 0 :: else fi }
+inline setL(a, cl) {
+  fifo(a);
+  L = a; claim = cl; F++; Fown = a;
+  qhas(a); assert(!fnd)                                        /* never holder and waiter at once */
+}
+inline believe(c, t) {
+  if :: t <= exempt -> bel[c] = 2
+     :: else ->
+        bel[c] = 1;
+        m = 0;
+        do :: m < NC ->
+              if :: C_I1 && m != c && bel[m] == 1 ->
+                    if :: PAUSE == 1 -> shared = 1 :: else -> assert(false) fi   /* I1 */
+                 :: else fi;
+              m++
+           :: else -> break od;
+        if :: C_I1 && fbel -> if :: PAUSE == 1 -> shared = 1 :: else -> assert(false) fi :: else fi;
+        assert(t > lastTok || (t == lastTok && lastOwn == CUR(c)));                 /* I2 */
+        lastTok = t; lastOwn = CUR(c)
+  fi;
+  tok[c] = t; printf("   c%d believes: token %d\n", c, t)
+}
+/* is an ending request or a grant message for id a still under way? */
+inline pending(a) {
+  fnd = 0; u = CLI(a); j = 0;
+  do :: j < cn[u].n ->
+        if :: cn[u].id[j] == a && cn[u].ty[j] == END && !cn[u].st[j] -> fnd = 1 :: else fi; j++
+     :: else -> break od;
+  if :: sId == a && sTy == END -> fnd = 1 :: else fi
+}
+inline residue() {
+  m = 1;
+  do :: m <= NI ->
+        if :: over[m] && ph[CLI(m)] != DEAD ->
+              if :: L == m && !claim -> pending(m); assert(fnd || !C_LEAK) :: else fi;   /* I5/I6: nobody will ever release it */
+              qhas(m);
+              if :: fnd -> pending(m); assert(fnd || !C_RES) :: else fi                  /* I5: residue in the queue */
+           :: else fi;
+        m++
+     :: else -> break od
+}
+
+/* ------------------------------------------------------------------ scripts */
+inline grantNext(self) {       /* L is free: give it to the first live waiter */
+  g = 0; i = 0;
+  do :: g == 0 && i < qn ->
+        o = q[i];
+        if :: !wl[o] -> forfeit(o); qdel(o)
+           :: wl[o] && o == self -> g = o
+           :: wl[o] && o != self && SKIP == 0 && !sub[CLI(o)] && (SUBMODE != 3 || dec[o]) -> if :: gapb[CLI(o)] -> ex[o] = 1 :: else fi; qdel(o)
+           :: wl[o] && o != self && SKIP == 1 && (deaf[o] || !sub[CLI(o)]) && (SUBMODE != 3 || dec[o]) -> deaf[o] = 1; if :: gapb[CLI(o)] -> ex[o] = 1 :: else fi; i++
+           :: else -> g = o fi
+     :: else -> break od;
+  if :: g > 0 ->
+        qdel(g);
+        if :: g == self -> setL(g, 0)
+           :: else ->
+              setL(g, 1);
+              if :: sub[CLI(g)] && len(inbox[CLI(g)]) < 2 -> inbox[CLI(g)]!g,F; printf("   grant id%d token %d -> PUBLISH to c%d\n", g, F, CLI(g)) :: else -> printf("   grant id%d token %d, nobody listens\n", g, F) fi
+        fi
+     :: else fi
+}
+#define REFUSED(a) (tomb[a] || (TOMB == 4 && Fown == a && L != a))
+inline sAcquire(a, wt, listening, carried) {   /* -> rr */
+  if :: L == a -> rr = R_GR                                     /* mine already */
+     :: L != a && REFUSED(a) -> rr = R_GONE
+     :: else ->
+        if :: wt && !old -> ex[a] = 0 :: else fi;
+        if :: L == 0 && (qn == 0 || BARGE) -> if :: BARGE -> qdel(a) :: else fi; setL(a, 0); rr = R_GR
+           :: L == 0 && !(qn == 0 || BARGE) ->
+              if :: wt -> qput(a, carried);
+                    if :: listening -> deaf[a] = 0; dec[a] = 1 :: !listening && SUBMODE == 2 -> deaf[a] = 1; dec[a] = 1 :: else fi
+                 :: else fi;
+              grantNext(a);
+              if :: g == a -> rr = R_GR
+                 :: g != a && g == 0 && !wt -> setL(a, 0); rr = R_GR     /* only deaf waiters left: tryAcquire may have it */
+                 :: else -> rr = (wt -> R_Q : R_HELD) fi
+           :: else ->
+              if :: wt -> qput(a, carried);
+                    if :: listening -> deaf[a] = 0; dec[a] = 1 :: !listening && SUBMODE == 2 -> deaf[a] = 1; dec[a] = 1 :: else fi;
+                    rr = R_Q
+                 :: else -> rr = R_HELD fi
+        fi
+  fi
+}
+inline sEnd(a, mark, guard) {    /* release and cancel */
+  if :: RELQ -> qdel(a) :: else fi;
+  if :: mark -> tomb[a] = 1 :: else fi;
+  if :: L == a && (!RELTOK || guard == 0 || guard == F) -> L = 0; claim = 0; grantNext(0) :: else fi;
+  rr = R_OK
+}
+inline sRenew(a) {
+  if :: L == a -> claim = 0; rr = R_OK; assert(!over[a])        /* a renewal must not revive an abandoned lease */
+     :: else -> rr = R_LOST fi
+}
+inline sSteal(a, guard) {
+  if :: L == a -> rr = R_GR
+     :: L != a && REFUSED(a) -> rr = R_GONE
+     :: else ->
+        if :: L != 0 && (!STEALCAS || guard == F) ->
+              exempt = F;
+              if :: L != FOR && bel[CLI(L)] == 1 && CUR(CLI(L)) == L -> bel[CLI(L)] = 2 :: else fi;
+              fbel = 0;
+              nsteal++; assert(nsteal <= 1);                    /* one steal evicts one lease */
+              qdel(a); L = 0; F++; L = a; claim = 0; Fown = a; rr = R_GR
+           :: L != 0 && STEALCAS && guard != F -> rr = R_HELD
+           :: else -> qdel(a); L = 0; F++; L = a; claim = 0; Fown = a; rr = R_GR
+        fi
+  fi
+}
+inline doExec(pt, pa, ptomb, pguard, plis, pcar) {
+  if :: pt == ACQ -> sAcquire(pa, 1, plis, pcar)
+     :: pt == TRY -> sAcquire(pa, 0, 0, 0)
+     :: pt == END -> sEnd(pa, ptomb, pguard)
+     :: pt == REN -> sRenew(pa)
+     :: pt == STL -> sSteal(pa, pguard)
+  fi
+}
+
+/* ------------------------------------------------------------------ connection */
+inline send(c, t, a, want, tmb, gd) {
+  x = cn[c].n;
+  cn[c].ty[x] = t; cn[c].id[x] = a; cn[c].st[x] = 0; cn[c].w[x] = want; cn[c].tb[x] = tmb;
+  cn[c].rv[x] = 0; cn[c].rt[x] = 0; cn[c].gt[x] = gd; cn[c].li[x] = lis[c];
+  cn[c].tk[x] = (ctk[a] > 0);
+  printf("c%d sends %d(id%d)\n", c, cn[c].ty[x], cn[c].id[x]);
+  cn[c].n++; x = 0
+}
+inline clr(c, p) {
+  cn[c].ty[p] = 0; cn[c].id[p] = 0; cn[c].st[p] = 0; cn[c].w[p] = 0; cn[c].tb[p] = 0;
+  cn[c].rv[p] = 0; cn[c].rt[p] = 0; cn[c].gt[p] = 0; cn[c].li[p] = 0; cn[c].tk[p] = 0
+}
+inline pop(c) {
+  x = 0;
+  do :: x+1 < cn[c].n ->
+        cn[c].ty[x] = cn[c].ty[x+1]; cn[c].id[x] = cn[c].id[x+1]; cn[c].st[x] = cn[c].st[x+1];
+        cn[c].w[x] = cn[c].w[x+1]; cn[c].tb[x] = cn[c].tb[x+1]; cn[c].rv[x] = cn[c].rv[x+1];
+        cn[c].rt[x] = cn[c].rt[x+1]; cn[c].gt[x] = cn[c].gt[x+1]; cn[c].li[x] = cn[c].li[x+1]; cn[c].tk[x] = cn[c].tk[x+1];
+        x++
+     :: else -> break od;
+  cn[c].n--; y = cn[c].n; clr(c, y); x = 0
+}
+/* stop waiting for acquire answers (they may still come) */
+inline unwant(c) {
+  x = 0;
+  do :: x < cn[c].n ->
+        if :: cn[c].ty[x] == ACQ || cn[c].ty[x] == TRY || cn[c].ty[x] == STL ->
+              cn[c].w[x] = 0; dirty[c] = 1                      /* a copy is under way when the id is ended */
+           :: else fi; x++
+     :: else -> break od;
+  aw[c] = 0; x = 0
+}
+#define TFLAG(c,cancel) ((TOMB == 3) || ((cancel) && (TOMB == 1 || TOMB == 2)) || (TOMB == 2 && dirty[c]))
+/* the attempt ends: tell the server, until it confirms */
+inline endIt(c, cancel) {
+  unwant(c);
+  ph[c] = CLEAN; bel[c] = 0; claimed[c] = 0;
+  send(c, END, CUR(c), 1, TFLAG(c,cancel), ((cancel) -> 0 : tok[c]));
+  cw[c] = 1
+}
+inline nextTry(c) {
+  over[CUR(c)] = 1; bel[c] = 0; claimed[c] = 0; tok[c] = 0;
+  kk[c]++; dirty[c] = 0; first[c] = 0; multi[c] = 0;
+  ph[c] = (kk[c] < KOF(c) -> IDLE : DONE);
+  residue();
+  if :: ph[c] == DONE -> kk[c] = KOF(c)-1 :: else fi                 /* CUR stays in range */
+}
+#define HASNEW(c) (cn[c].n > 0 && !cn[c].st[cn[c].n-1])
+
+/* what the client can know: an acquire was under way when the connection went down */
+inline keep(c) {
+  x = 0;
+  do :: x < cn[c].n ->
+        if :: cn[c].ty[x] == ACQ || cn[c].ty[x] == TRY || cn[c].ty[x] == STL -> dirty[c] = 1 :: else fi; x++
+     :: else -> break od; x = 0
+}
+inline stale(c) {
+  x = 0;
+  do :: cn[c].st[x] -> x++ :: else -> break od;
+  sTy = cn[c].ty[x]; sId = cn[c].id[x]; sTb = cn[c].tb[x]; sGt = cn[c].gt[x]; x = 0
+}
+
+proctype Srv(byte c) {
+end: do
+  :: d_step { HASNEW(c) ->
+       x = 0;
+       do :: cn[c].st[x] -> x++ :: else -> break od;
+       y = x;
+       doExec(cn[c].ty[y], cn[c].id[y], cn[c].tb[y], cn[c].gt[y], cn[c].li[y], cn[c].tk[y]);
+       cn[c].rv[y] = rr; cn[c].rt[y] = (rr == R_Q -> qt[cn[c].id[y]] : F); cn[c].st[y] = 1; PR6("server runs %d(c%d id%d) -> reply %d; L=%d F=%d\n", cn[c].ty[y], c, cn[c].id[y], rr, L, F);
+       if :: ph[c] == DEAD && y == 0 -> pop(c) :: else fi;
+       residue(); x = 0; y = 0; rr = 0 }
+#define FIRSTACQ(p) (cn[c].n > (p) && !cn[c].st[p] && (cn[c].ty[p] == ACQ || cn[c].ty[p] == TRY))
+#if B_NOSCR                                                      /* EVALSHA answered NOSCRIPT */
+  :: d_step { b_nos > 0 && FIRSTACQ(0) -> b_nos--; printf("c%d: EVALSHA answered NOSCRIPT\n", c); cn[c].rv[0] = R_NOSCR; cn[c].st[0] = 1 }
+  :: d_step { b_nos > 0 && FIRSTACQ(1) && cn[c].st[0] -> b_nos--; printf("c%d: EVALSHA answered NOSCRIPT\n", c); cn[c].rv[1] = R_NOSCR; cn[c].st[1] = 1 }
+#endif
+#if B_ERR                                                        /* READONLY, OOM, LOADING: this copy wrote nothing */
+  :: d_step { b_err > 0 && FIRSTACQ(0) -> b_err--; printf("c%d: error reply, this copy wrote nothing\n", c); cn[c].rv[0] = R_ERR; cn[c].st[0] = 1 }
+  :: d_step { b_err > 0 && FIRSTACQ(1) && cn[c].st[0] -> b_err--; printf("c%d: error reply, this copy wrote nothing\n", c); cn[c].rv[1] = R_ERR; cn[c].st[1] = 1 }
+#endif
+  od
+}
+
+/* first request of an attempt, or re-ask */
+inline ask(c) {
+  if :: c == STEALC -> send(c, STL, CUR(c), 1, 0, sg[c])         /* decided against the token just seen; a retry keeps it */
+     :: c != STEALC && c == TRYC -> send(c, TRY, CUR(c), 1, 0, 0)
+     :: c != STEALC && c != TRYC && SUBMODE == 1 && !lis[c] -> send(c, TRY, CUR(c), 1, 0, 0)
+     :: else -> send(c, ACQ, CUR(c), 1, 0, 0) fi;
+  if :: !first[c] -> first[c] = 1 :: else -> multi[c] = 1 fi;
+  aw[c] = 1
+}
+inline late(c) {
+  if :: LATE == 0 -> send(c, END, CUR(c), 0, 0, 0); ph[c] = ASK  /* "release it, go on" */
+     :: LATE == 1 -> ph[c] = ASK                                 /* re-ask follows */
+     :: LATE == 2 -> endIt(c, 1) fi
+}
+/* a grant with token t became known; isMsg: by the inbox */
+inline granted(c, t, isMsg) {
+  if :: t > expTok[CUR(c)] -> believe(c, t); ph[c] = HOLD; claimed[c] = isMsg; aw[c] = 0
+     :: else -> late(c) fi
+}
+#define ISGR(c) (cn[c].rv[0] == R_GR && cn[c].w[0])
+
+proctype Client(byte c) {
+  byte a; byte t;
+end: do
+  :: d_step { ph[c] == IDLE && cn[c].n < CAP ->
+       ph[c] = ASK; over[CUR(c)] = 0; if :: c == STEALC -> sg[c] = F :: else fi;
+       if :: REUSE -> ft[CUR(c)] = 0; ex[CUR(c)] = 0; ctk[CUR(c)] = 0 :: else fi;
+       ask(c) }
+  /* an answer arrives */
+  :: d_step { cn[c].n > 0 && cn[c].st[0] && ph[c] != DEAD ->
+       a = cn[c].id[0]; t = cn[c].ty[0]; rr = cn[c].rv[0]; g = cn[c].rt[0]; fnd = cn[c].w[0]; o = cn[c].tb[0];
+       printf("c%d gets reply %d to %d(id%d), wanted=%d\n", c, rr, t, a, fnd);
+       pop(c);
+       if :: rr == R_NOSCR && cn[c].n < CAP ->                   /* the adapter sends EVAL instead */
+             if :: (FBGUARD && !fnd) -> skip
+                :: else -> send(c, t, a, fnd, 0, 0) fi
+          :: rr == R_NOSCR && cn[c].n >= CAP -> if :: fnd -> aw[c] = 0; dirty[c] = 1 :: else fi
+          :: rr != R_NOSCR && fnd && (t == ACQ || t == TRY || t == STL) && (ph[c] == ASK || ph[c] == WAIT) && a == CUR(c) ->
+             aw[c] = 0;
+             if :: rr == R_GR -> granted(c, g, 0)
+                :: rr == R_Q ->
+                   ph[c] = WAIT;
+                   if :: ctk[a] == 0 -> ctk[a] = g :: else fi;
+                   if :: !lis[c] -> lis[c] = 1; sub[c] = 1 :: else fi
+                :: rr == R_HELD ->
+                   if :: c != TRYC && c != STEALC -> lis[c] = 1; sub[c] = 1  /* SUBMODE 1: now subscribe, then ask in earnest */
+                      :: (c == TRYC || c == STEALC) && (!HELDNO || (!dirty[c] && !multi[c])) -> nextTry(c)
+                      :: else -> endIt(c, 1) fi
+                :: rr == R_ERR ->
+                   if :: (DEFNO && dirty[c]) || (DEFNO == 1 && multi[c]) -> endIt(c, 1)
+                      :: else -> nextTry(c) fi
+                :: rr == R_GONE -> assert(false)                 /* a live attempt must never meet its own tombstone */
+             fi
+          :: rr != R_NOSCR && fnd && t == END && ph[c] == CLEAN && a == CUR(c) -> cw[c] = 0; nextTry(c)
+          :: rr != R_NOSCR && fnd && t == REN && rr == R_LOST && ph[c] == HOLD && a == CUR(c) -> bel[c] = 0
+          :: else
+       fi; a = 0; t = 0; rr = 0; g = 0; fnd = 0; o = 0; i = 0; j = 0; m = 0 }
+#if B_LATE
+  :: d_step { cn[c].n > 0 && cn[c].st[0] && ph[c] != DEAD && b_late > 0 && ISGR(c) && cn[c].n < CAP && (ph[c] == ASK || ph[c] == WAIT) && cn[c].id[0] == CUR(c) ->
+       b_late--; printf("c%d: granted reply is past its deadline\n", c); pop(c); aw[c] = 0; late(c) }
+  :: d_step { b_late > 0 && cn[c].n < CAP && (ph[c] == ASK || ph[c] == WAIT) && inbox[c]?[eval(CUR(c)),_] ->
+       inbox[c]?a,t; b_late--; printf("c%d: grant message is past its deadline\n", c); late(c); a = 0; t = 0 }
+#endif
+  /* a grant message arrives */
+  :: d_step { nempty(inbox[c]) && ph[c] != DEAD && cn[c].n < CAP ->
+       inbox[c]?a,t; printf("c%d gets grant message id%d token %d\n", c, a, t);
+       if :: a == CUR(c) && (ph[c] == ASK || ph[c] == WAIT) ->
+             if :: t > expTok[a] -> believe(c, t); ph[c] = HOLD; claimed[c] = 1;
+                   unwant(c)
+                :: else -> late(c) fi
+          :: a == CUR(c) && ph[c] == HOLD
+          :: else -> if :: HANDON -> send(c, END, a, 0, (TOMB > 0 && TOMB < 4), 0) :: else fi
+       fi; a = 0; t = 0 }
+  /* fallback: ask again (also the retry after an error) */
+  :: d_step { ((ph[c] == ASK) || (ph[c] == WAIT && (REASK || ex[CUR(c)]))) && !aw[c] && cn[c].n < CAP ->
+       ask(c) }
+#if B_GAP
+  :: d_step { ph[c] != DEAD && ph[c] != DONE && lis[c] && !sub[c] -> sub[c] = 1; gapb[c] = 0; ex[CUR(c)] = 1; printf("c%d resubscribed\n", c) }  /* resubscribed; the re-ask comes later */
+#endif
+#if B_TIMEOUT
+  :: d_step { (ph[c] == ASK || ph[c] == WAIT) && aw[c] && b_to > 0 && cn[c].n < CAP -> b_to--; printf("c%d: command time-out\n", c); unwant(c); dirty[c] = 1; ask(c) }
+#endif
+#if B_ABORT
+  :: d_step { (ph[c] == ASK || ph[c] == WAIT) && b_ab > 0 && cn[c].n < CAP -> b_ab--; printf("c%d aborts\n", c); endIt(c, 1) }
+#if CLOSEFIRST
+  :: d_step { (ph[c] == ASK || ph[c] == WAIT) && b_ab > 0 && cn[c].n < CAP && kk[c] == KOF(c)-1 ->              /* dispose */
+       b_ab--; printf("c%d disposes\n", c); endIt(c, 1); sub[c] = 0; lis[c] = 0;
+       do :: nempty(inbox[c]) -> inbox[c]?a,t :: else -> break od; a = 0; t = 0 }
+#endif
+#endif
+  /* hold */
+  :: d_step { ph[c] == HOLD && bel[c] > 0 && claimed[c] && cn[c].n < CAP -> claimed[c] = 0; send(c, REN, CUR(c), 1, 0, 0) }
+  :: d_step { ph[c] == HOLD && bel[c] > 0 && cn[c].n < CAP ->
+       printf("c%d releases\n", c);
+       if :: PAUSE -> assert(bel[c] != 1 || tok[c] >= resTok || shared) :: else fi;
+       endIt(c, 0) }
+#if PAUSE
+  :: d_step { ph[c] == HOLD && bel[c] == 1 && tok[c] > resTok -> resTok = tok[c] }   /* a write that the resource accepts */
+#endif
+  :: d_step { ph[c] == HOLD && bel[c] == 0 && cn[c].n < CAP ->                        /* lost */
+       printf("c%d: lease lost\n", c);
+       if :: LOSTCLEAN -> endIt(c, 0) :: else -> unwant(c); nextTry(c) fi }
+  /* clean-up is repeated until confirmed */
+  :: d_step { ph[c] == CLEAN && !cw[c] && cn[c].n < CAP -> send(c, END, CUR(c), 1, TFLAG(c,1), 0); cw[c] = 1 }
+#if B_CRASH
+  :: d_step { ph[c] != DEAD && ph[c] != DONE && b_cr > 0 ->
+       b_cr--; printf("c%d crashes\n", c); ph[c] = DEAD; bel[c] = 0; sub[c] = 0; lis[c] = 0; aw[c] = 0; cw[c] = 0; claimed[c] = 0; dirty[c] = 0;
+       do :: nempty(inbox[c]) -> inbox[c]?a,t :: else -> break od;
+       do :: cn[c].n > 0 && cn[c].st[0] -> pop(c) :: else -> break od; a = 0; t = 0 }
+#endif
+  od
+}
+
+#define LIVEHOLD (L != FOR && ph[CLI(L)] != DEAD && !over[L] && CUR(CLI(L)) == L && ph[CLI(L)] != CLEAN)
+
+proctype Env() {
+  byte c; byte a; byte t;
+end: do
+  /* TTL runs out. By the constraint the believer has stopped believing no later than this. */
+  :: d_step { L > 0 && L != FOR && (b_exp > 0 || !LIVEHOLD) ->
+       printf("TTL of id%d runs out\n", L);
+       if :: LIVEHOLD -> b_exp-- :: else fi;
+       a = CLI(L);
+       if :: !PAUSE && bel[a] > 0 && CUR(a) == L && tok[a] == F -> bel[a] = 0 :: else fi;
+       expTok[L] = F; forfeit(L); L = 0; claim = 0; a = 0 }
+  :: d_step { L == FOR -> printf("foreign holder is gone\n"); L = 0; fbel = 0 }                       /* foreign holder deletes or its TTL ends */
+#if B_FOREIGN
+  :: d_step { L == 0 && b_for > 0 -> b_for--; printf("foreign SET NX\n"); L = FOR; claim = 0; fbel = 1;
+       a = 0; do :: a < NC -> assert(!C_I1 || bel[a] != 1); a++ :: else -> break od; a = 0 }
+#endif
+  /* a lease that was removed by a script, not by time, still ends for its believer */
+  :: d_step { bel[0] > 0 && L != CUR(0) -> bel[0] = 0 }
+  :: d_step { bel[1] > 0 && L != CUR(1) -> bel[1] = 0 }
+#if NC > 2
+  :: d_step { bel[2] > 0 && L != CUR(2) -> bel[2] = 0 }
+#endif
+  /* waiter leases of those that no longer wait */
+  :: d_step { qn > 0 && wl[q[0]] && !WAITING(q[0]) -> wl[q[0]] = 0 }
+  :: d_step { qn > 1 && wl[q[1]] && !WAITING(q[1]) -> wl[q[1]] = 0 }
+  :: d_step { qn > 2 && wl[q[2]] && !WAITING(q[2]) -> wl[q[2]] = 0 }
+#if B_EARLY
+  /* the client's deadline comes first: the server still holds for a moment (claim = about to run out) */
+  :: d_step { b_early > 0 && L > 0 && L != FOR && bel[CLI(L)] > 0 && CUR(CLI(L)) == L -> b_early--; printf("deadline of id%d (client side)\n", L); bel[CLI(L)] = 0; claim = 1 }
+#endif
+#if B_LAPSE
+  :: d_step { qn > 0 && b_lapse > 0 && wl[q[0]] -> b_lapse--; printf("waiter lease of id%d lapses\n", q[0]); wl[q[0]] = 0; ex[q[0]] = 1 }
+  :: d_step { qn > 1 && b_lapse > 0 && wl[q[1]] -> b_lapse--; printf("waiter lease of id%d lapses\n", q[1]); wl[q[1]] = 0; ex[q[1]] = 1 }
+#endif
+#if B_STALE
+  :: d_step { sTy > 0 ->                                          /* the old connection's bytes arrive */
+       a = sTy; t = sId; c = sTb; sTy = 0; sId = 0; sTb = 0; x = sGt; sGt = 0;
+       old = 1; doExec(a, t, c, x, 0, 0); old = 0; printf("STALE COPY %d(id%d) runs; L=%d F=%d\n", a, t, L, F); residue(); rr = 0; a = 0; t = 0; c = 0; x = 0 }
+#endif
+#if B_FLUSH
+  :: d_step { b_fl > 0 ->
+       b_fl--; printf("FLUSHALL\n"); exempt = F; L = 0; claim = 0; fbel = 0;
+       do :: qn > 0 -> ex[q[0]] = 1; qdel(q[0]) :: else -> break od;
+       a = 1; do :: a <= NI -> tomb[a] = 0; a++ :: else -> break od; Fown = 0;
+       a = 0; do :: a < NC -> if :: bel[a] == 1 -> bel[a] = 2 :: else fi; a++ :: else -> break od; a = 0 }
+#endif
+  od
+}
+
+/* faults of one client's connections */
+proctype Net(byte c) {
+  byte a; byte t;
+end: do
+#if B_CUT
+  :: d_step { cn[c].n > 0 && b_cut > 0 && ph[c] != DEAD ->        /* cut, library replays everything unanswered */
+       b_cut--; printf("c%d: cut, unanswered requests replayed\n", c); keep(c); x = 0;
+       do :: x < cn[c].n -> cn[c].st[x] = 0; cn[c].rv[x] = 0; cn[c].rt[x] = 0; x++ :: else -> break od; x = 0 }
+  :: d_step { cn[c].n > 0 && b_cut > 0 && ph[c] != DEAD ->        /* cut, requests fail with an ambiguous error */
+       b_cut--; printf("c%d: cut, unanswered requests fail\n", c); keep(c);
+       do :: cn[c].n > 0 -> pop(c) :: else -> break od; aw[c] = 0; cw[c] = 0; x = 0 }
+#if B_STALE
+  :: d_step { HASNEW(c) && b_cut > 0 && b_stale > 0 && sTy == 0 && ph[c] != DEAD ->
+       b_cut--; b_stale--; stale(c); printf("c%d: cut; copy of %d(id%d) still under way; ", c, sTy, sId); keep(c); x = 0;
+       do :: x < cn[c].n -> cn[c].st[x] = 0; cn[c].rv[x] = 0; cn[c].rt[x] = 0; x++ :: else -> break od; x = 0 }
+  :: d_step { HASNEW(c) && b_cut > 0 && b_stale > 0 && sTy == 0 && ph[c] != DEAD ->
+       b_cut--; b_stale--; stale(c); printf("c%d: cut; copy of %d(id%d) still under way; ", c, sTy, sId); keep(c);
+       do :: cn[c].n > 0 -> pop(c) :: else -> break od; aw[c] = 0; cw[c] = 0; x = 0 }
+#endif
+#endif
+#if B_GAP
+  :: d_step { sub[c] && lis[c] && b_gap > 0 && ph[c] != DEAD ->
+       b_gap--; printf("c%d: subscriber gap\n", c); sub[c] = 0; gapb[c] = 1;
+       do :: nempty(inbox[c]) -> inbox[c]?a,t :: else -> break od; a = 0; t = 0 }
+#endif
+#if B_LOSE
+  :: d_step { nempty(inbox[c]) && b_lose > 0 -> b_lose--; inbox[c]?a,t; printf("grant message to id%d lost\n", a); a = 0; t = 0 }
+#endif
+  :: d_step { false -> skip }
+  od
+}
+init {
+  atomic {
+    x = 0;
+    do :: x < NC -> run Client(x); run Srv(x); run Net(x); x++ :: else -> break od;
+    run Env(); x = 0
+  }
+}
+#define FIN(c) (ph[c] == DONE || ph[c] == DEAD)
+#if NC == 2
+ltl live { <> (FIN(0) && FIN(1)) }
+#else
+ltl live { <> (FIN(0) && FIN(1) && FIN(2)) }
+#endif

@@ -1,0 +1,124 @@
+/**
+ * Runs Spin: translates the model, compiles the search and plays counterexamples.
+ *
+ * @module
+ */
+import { copyFile, rm } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { makeTempDirectory } from "../runtime/files.ts";
+import { spawnProcess } from "../runtime/processes.ts";
+import { runCommand } from "../servers/command.ts";
+
+const MODEL = fileURLToPath(new URL("./queue.pml", import.meta.url));
+const BUILD_BOUND_MS = 600_000;
+const SHOW_BOUND_MS = 60_000;
+const MEMORY_LIMIT_MB = 4_000;
+
+/** A search of the model. */
+export interface SearchOptions {
+  /** Definitions, such as `B_CUT=1`. */
+  readonly definitions: readonly string[];
+  /** Whether to look for clients that wait for ever, instead of broken assertions. */
+  readonly isLiveness: boolean;
+  /** Whether the compiler takes its time, which a long search is worth. */
+  readonly isOptimized: boolean;
+  /** How long the search may take, in ms. */
+  readonly boundMs: number;
+}
+
+/** The result of a search. */
+export interface SearchResult {
+  readonly errors: number;
+  readonly states: number;
+  /** False if it ran out of time or memory before it had seen all states. */
+  readonly isComplete: boolean;
+  /** The assertion that failed, in Spin's words. */
+  readonly problem: string | undefined;
+  /** The counterexample, step by step. */
+  readonly steps: readonly string[];
+}
+
+/** Says what is missing here to run the model; undefined if nothing is. */
+export async function missingTools(): Promise<string | undefined> {
+  const probes = [["spin", "-V"], ["gcc", "--version"]];
+  const results = await Promise.all(probes.map((probe) => runCommand(probe, BUILD_BOUND_MS)));
+  const missing = probes.filter((_, i) => !results[i]!.success).map(([program]) => program);
+  if (missing.length === 0) return undefined;
+  const programs = missing.join(" and ");
+  return `Cannot run the model without ${programs} (Debian and Ubuntu: apt-get install spin gcc)`;
+}
+
+/** Searches the model's states in a temporary directory. Rejects if the model does not compile. */
+export async function search(options: SearchOptions): Promise<SearchResult> {
+  const directory = await makeTempDirectory();
+  try {
+    await copyFile(MODEL, `${directory}/queue.pml`);
+    await build(options, directory);
+    const output = await runSearch(options, directory);
+    const { errors, ...rest } = readResult(output);
+    return { errors, ...rest, steps: errors > 0 ? await replay(options, directory) : [] };
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+async function build(options: SearchOptions, cwd: string): Promise<void> {
+  const { definitions, isLiveness, isOptimized } = options;
+  const kind = isLiveness ? ["-DNFAIR=4"] : ["-DSAFETY", "-DNOCLAIM"];
+  const limits = ["-DCOLLAPSE", `-DMEMLIM=${MEMORY_LIMIT_MB}`, "-DVECTORSZ=2048"];
+  const commands = [
+    ["spin", ...flagsOf(definitions), "-a", "queue.pml"],
+    ["gcc", isOptimized ? "-O1" : "-O0", ...kind, ...limits, "-o", "pan", "pan.c"],
+  ];
+  for (const command of commands) {
+    const { success, output } = await runCommand(command, BUILD_BOUND_MS, { cwd });
+    if (!success) throw new Error(`${command[0]} failed: ${output.slice(-2_000)}`);
+  }
+}
+
+async function runSearch({ isLiveness, boundMs }: SearchOptions, cwd: string): Promise<string> {
+  const kind = isLiveness ? ["-a", "-f", "-N", "live"] : [];
+  const child = spawnProcess(["./pan", "-m200000", "-w24", ...kind], { cwd, stdout: "pipe" });
+  // Interrupted, it still tells what it has seen.
+  const timer = setTimeout(() => child.kill("SIGINT"), boundMs);
+  const output = await text(child.stdout!);
+  await child.ended;
+  clearTimeout(timer);
+  return output;
+}
+
+/** Spin writes the counterexample into a file, from which it can be played again. */
+async function replay({ definitions }: SearchOptions, cwd: string): Promise<string[]> {
+  const command = ["spin", ...flagsOf(definitions), "-t", "queue.pml"];
+  return readSteps((await runCommand(command, SHOW_BOUND_MS, { cwd })).output);
+}
+
+function flagsOf(definitions: readonly string[]): string[] {
+  return definitions.map((definition) => `-D${definition}`);
+}
+
+/** Reads what the search prints. */
+export function readResult(output: string): Omit<SearchResult, "steps"> {
+  const [, errors] = /errors: (\d+)/.exec(output) ?? [];
+  const [, states] = /^\s*(\d\S*) states, stored/m.exec(output) ?? [];
+  if (errors === undefined) throw new Error(`The search failed: ${output.slice(-2_000)}`);
+  const problem = /^pan:\s*\d+: *(.+)$/m.exec(output)?.[1];
+  const isCut = /Search not completed|max search depth too small/.test(output);
+  return { errors: Number(errors), states: Number(states), isComplete: !isCut, problem };
+}
+
+const REQUESTS = ["", "acquire", "try", "end", "renew", "steal"];
+const REPLIES = ["", "GRANTED", "QUEUED", "HELD", "GONE", "OK", "LOST", "NOSCRIPT", "ERROR"];
+const STEP = /^(c\d|server|grant|TTL|waiter|STALE|foreign|FLUSH|deadline)/;
+
+/** Reads the steps of a counterexample from what `spin -t` prints, with names for the numbers. */
+export function readSteps(output: string): string[] {
+  return output.replaceAll(/under way;\s+/g, "under way\n").split("\n")
+    .map((line) => line.trim())
+    .filter((line) => STEP.test(line))
+    .map((line) =>
+      line.replaceAll(/reply (\d)/g, (_, number) => REPLIES[number] ?? number)
+        .replaceAll(/\b(\d)\((?=c\d |id\d)/g, (_, number) => `${REQUESTS[number] ?? number}(`)
+    );
+}

@@ -1,0 +1,114 @@
+import { assert, assertEquals } from "@std/assert";
+import { type ImportGraph, violations } from "../tools/architecture/check.ts";
+import { filesIn, readImports, specifiersIn } from "../tools/architecture/imports.ts";
+import { LAYERS } from "../tools/architecture/rules.ts";
+
+function graphOf(imports: Readonly<Record<string, readonly string[]>>): ImportGraph {
+  return new Map(Object.entries(imports));
+}
+
+/** The violations of one import, without the rule. */
+function judge(file: string, imported: string): string[] {
+  const found = violations(graphOf({ [file]: [imported], [imported]: [] }), LAYERS);
+  return found.map((violation) => violation.split(": ")[0]!);
+}
+
+Deno.test("the imports of all files keep to the table of layers and form no circle", () => {
+  const graph = readImports();
+  const count = [...graph.values()].reduce((sum, { length }) => sum + length, 0);
+  assert(graph.size > 200 && count > 700, `${graph.size} files, ${count} imports: too few`);
+  assertEquals(violations(graph, LAYERS).join("\n"), "");
+});
+
+Deno.test("the folder of tests holds tests, and data for them", () => {
+  const others = filesIn("tests/").filter((file) => !/_test\.ts$|\/testdata\//.test(file));
+  assertEquals(others, []);
+});
+
+Deno.test("violations() allows what stands below", () => {
+  for (
+    const [file, imported] of [
+      ["core/a.ts", "core/b.ts"],
+      ["redis/lock.ts", "redis/waiting/inbox.ts"],
+      ["redis/acquisition.ts", "redis/options.ts"],
+      ["redis/waiting/inbox.ts", "redis/protocol/keys.ts"],
+      ["redis/clients/ioredis.ts", "redis/clients/internal/a.ts"],
+      ["zookeeper/recipe/a.ts", "zookeeper/session/session.ts"],
+      ["http/koa.ts", "http/internal/problem.ts"],
+      ["lock_service/mod.ts", "http/internal/problem.ts"],
+      ["fencing/http_fence.ts", "http/internal/problem.ts"],
+      ["fencing/redis.ts", "redis/client.ts"],
+      ["tests/a_test.ts", "testing/runner/main.ts"],
+      ["examples/demo/server.ts", "testing/servers/find.ts"],
+    ] as const
+  ) assertEquals(judge(file, imported), [], `${file} → ${imported}`);
+});
+
+Deno.test("violations() finds what climbs up or crosses blocks", () => {
+  for (
+    const [file, imported] of [
+      ["core/a.ts", "redis/client.ts"],
+      ["redis/acquisition.ts", "redis/lock.ts"],
+      ["redis/waiting/inbox.ts", "redis/acquisition.ts"],
+      ["redis/protocol/keys.ts", "redis/waiting/inbox.ts"],
+      ["redis/client.ts", "redis/protocol/keys.ts"],
+      ["redis/clients/ioredis.ts", "redis/protocol/keys.ts"],
+      ["redis/clients/ioredis.ts", "redis/clients/node_redis.ts"],
+      ["zookeeper/transport/a.ts", "zookeeper/session/session.ts"],
+      ["zookeeper/session/a.ts", "zookeeper/recipe/own_znode.ts"],
+      ["redis/lock.ts", "zookeeper/lock.ts"],
+      ["file/file_lock.ts", "memory/memory_lock.ts"],
+      ["http/internal/a.ts", "http/koa.ts"],
+      ["http/koa.ts", "redis/client.ts"],
+      ["fencing/http_fence.ts", "http/internal/other.ts"],
+      ["lock_service/mod.ts", "http/koa.ts"],
+      ["core/a.ts", "testing/runtime/tests.ts"],
+      ["testing/servers/a.ts", "tests/core/a_test.ts"],
+      ["examples/worker.ts", "tests/core/a_test.ts"],
+      ["tests/core/a_test.ts", "tests/core/b_test.ts"],
+    ] as const
+  ) assertEquals(judge(file, imported), [`${file} → ${imported}`]);
+});
+
+Deno.test("violations() names the rule, and files that no layer knows", () => {
+  assertEquals(violations(graphOf({ "core/a.ts": ["file/mod.ts"] }), LAYERS), [
+    "core/a.ts → file/mod.ts: core/ may import core/ only",
+  ]);
+  assertEquals(violations(graphOf({ "utils/a.ts": [] }), LAYERS), [
+    "utils/a.ts: belongs to no layer of tools/architecture/rules.ts",
+  ]);
+});
+
+Deno.test("violations() finds each circle, and no circle in a diamond", () => {
+  const diamond = {
+    "core/a.ts": ["core/b.ts", "core/c.ts"],
+    "core/b.ts": ["core/d.ts"],
+    "core/c.ts": ["core/d.ts"],
+    "core/d.ts": [],
+  };
+  assertEquals(violations(graphOf(diamond), LAYERS), []);
+  assertEquals(violations(graphOf({ ...diamond, "core/d.ts": ["core/b.ts"] }), LAYERS), [
+    "core/b.ts → core/d.ts → core/b.ts: no import circles",
+  ]);
+  assertEquals(violations(graphOf({ "core/a.ts": ["core/a.ts"] }), LAYERS), [
+    "core/a.ts → core/a.ts: no import circles",
+  ]);
+});
+
+Deno.test("specifiersIn() reads all kinds of imports, and no comments", () => {
+  const source = `
+    /** \`import a from "./comment.ts"\` */
+    // import "./line.ts";
+    import type { A } from "./type.ts";
+    import {
+      b,
+    } from "./long.ts";
+    import "./effect.ts";
+    export * from "./star.ts";
+    export type { C } from "./export.ts";
+    const d = await import("./dynamic.ts");
+    type E = typeof import("./typeof.ts");
+  `;
+  const names = ["type", "long", "effect", "star", "export", "dynamic", "typeof"];
+  assertEquals(specifiersIn(source), names.map((name) => `./${name}.ts`));
+});

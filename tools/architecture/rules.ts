@@ -1,0 +1,76 @@
+/**
+ * Which code may import which: the table that the gate checks (`tests/architecture_test.ts`).
+ *
+ * @module
+ */
+
+/** Files that belong together, and what they may import. */
+export interface Layer {
+  /** A folder with all below it (`core/`), the files of a folder (`redis/*.ts`), or one file. */
+  readonly files: string;
+  /** Layers or single files. Its own files only if it names itself. */
+  readonly mayImport: readonly string[];
+}
+
+/** The table, by `files`. A file belongs to the first layer that matches. */
+type Table = Readonly<Record<string, readonly string[]>>;
+
+const STRATEGIES: Table = {
+  "core/": ["core/"],
+  "memory/": ["memory/", "core/"],
+  "file/": ["file/", "core/"],
+  "mod.ts": ["memory/", "core/"],
+};
+
+// Each layer imports only what stands below it, here: the lines before.
+const REDIS: Table = {
+  "redis/client.ts": ["core/"],
+  "redis/clients/internal/": ["redis/clients/internal/", "redis/client.ts", "core/"],
+  "redis/clients/": ["redis/clients/internal/", "redis/client.ts", "core/"],
+  "redis/protocol/": ["redis/protocol/", "redis/client.ts", "core/"],
+  "redis/waiting/": ["redis/waiting/", "redis/protocol/", "redis/client.ts", "core/"],
+  "redis/lock.ts": ["redis/*.ts", "redis/waiting/", "redis/protocol/", "redis/client.ts", "core/"],
+  "redis/mod.ts": ["redis/lock.ts", "redis/*.ts", "redis/protocol/", "redis/client.ts", "core/"],
+  "redis/*.ts": ["redis/*.ts", "redis/waiting/", "redis/protocol/", "redis/client.ts", "core/"],
+};
+
+const ZOOKEEPER: Table = {
+  "zookeeper/transport/": ["zookeeper/transport/", "core/"],
+  "zookeeper/session/": ["zookeeper/session/", "zookeeper/transport/", "core/"],
+  "zookeeper/recipe/": [
+    ...["zookeeper/recipe/", "zookeeper/session/", "zookeeper/transport/", "core/"],
+  ],
+  "zookeeper/lock.ts": [
+    ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/transport/"],
+    "core/",
+  ],
+  "zookeeper/mod.ts": ["zookeeper/lock.ts", "zookeeper/*.ts", "zookeeper/transport/", "core/"],
+  "zookeeper/*.ts": [
+    ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/transport/"],
+    "core/",
+  ],
+};
+
+const AROUND_HANDLERS: Table = {
+  "http/internal/": ["http/internal/", "core/"],
+  "http/mod.ts": ["http/*.ts", "http/internal/", "core/"],
+  "http/*.ts": ["http/internal/", "core/"],
+  "lock_service/": ["lock_service/", "http/internal/", "core/"],
+  "fencing/": ["fencing/", "http/internal/problem.ts", "redis/client.ts", "core/"],
+};
+
+const PUBLISHED: Table = { ...STRATEGIES, ...REDIS, ...ZOOKEEPER, ...AROUND_HANDLERS };
+const published = Object.keys(PUBLISHED);
+
+/** Nothing imports tests: what several need is in `testing/`. */
+const UNPUBLISHED: Table = {
+  "testing/": ["testing/", "examples/", "tools/", ...published],
+  "examples/": ["examples/", "testing/", ...published],
+  "bench/": ["bench/", "testing/", "examples/", ...published],
+  "tools/": ["tools/", "testing/"],
+  "tests/": ["testing/", "examples/", "tools/", "bench/", ...published],
+};
+
+/** All layers. */
+export const LAYERS: readonly Layer[] = Object.entries({ ...PUBLISHED, ...UNPUBLISHED })
+  .map(([files, mayImport]) => ({ files, mayImport }));
