@@ -86,3 +86,6 @@ export function holdOf({ text }: Reply): Hold {
   const { token, held } = JSON.parse(text);
   return { token: Number(token), held };
 }
+
+/** A behaviour of the suite: its name, and its test. */
+export type Step = readonly [name: string, test: (stage: Stage) => Promise<void>];

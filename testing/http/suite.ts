@@ -9,10 +9,7 @@ import { clientSteps } from "./suite_clients.ts";
 import { lossSteps } from "./suite_loss.ts";
 import { leftSteps, outageSteps } from "./suite_outage.ts";
 import type { Place } from "./places.ts";
-import { openStage, type Stage } from "./stage.ts";
-
-/** A behaviour, and how it is tested. */
-export type Step = readonly [name: string, test: (stage: Stage) => Promise<void>];
+import { openStage } from "./stage.ts";
 
 /** Registers the suite. */
 export function integrationSuite(

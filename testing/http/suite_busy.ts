@@ -4,8 +4,7 @@
  * @module
  */
 import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
-import { type Hold, holdOf, type Reply, type Stage } from "./stage.ts";
-import type { Step } from "./suite.ts";
+import { type Hold, holdOf, type Reply, type Stage, type Step } from "./stage.ts";
 
 const REQUESTS = 200;
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 1;

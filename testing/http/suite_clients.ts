@@ -5,8 +5,7 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { pause, waitUntil } from "../servers/wait.ts";
-import type { Stage } from "./stage.ts";
-import type { Step } from "./suite.ts";
+import type { Stage, Step } from "./stage.ts";
 
 /** The behaviours of this group; Lambda's clients are API Gateway's, and it does not stream. */
 export function clientSteps({ framework }: Stage): Step[] {

@@ -4,8 +4,7 @@
  * @module
  */
 import { assertEquals, assertRejects } from "@std/assert";
-import type { Stage } from "./stage.ts";
-import type { Step } from "./suite.ts";
+import type { Stage, Step } from "./stage.ts";
 import { assertProblem } from "./suite_busy.ts";
 
 /** The behaviours of this group. */

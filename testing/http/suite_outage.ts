@@ -5,8 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { bounded, waitUntil } from "../servers/wait.ts";
-import type { Stage } from "./stage.ts";
-import type { Step } from "./suite.ts";
+import type { Stage, Step } from "./stage.ts";
 import { assertProblem } from "./suite_busy.ts";
 
 /** How long a server may take to end: less than any wait and hold, whose timers must be gone. */

@@ -9,7 +9,7 @@ import type { RedisClient } from "../../redis/mod.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
-import type { RedisClientName } from "../conformance/open_lock.ts";
+import type { RedisClientName } from "../conformance/lock_spec.ts";
 import { pause } from "../servers/wait.ts";
 import { connectLike } from "./deno_redis_like.ts";
 

@@ -8,17 +8,24 @@ import {
   INBOX_PREFIX,
   LAST_TICKET_FIELD,
   LISTENING_PREFIX,
+  PARKED_UNTIL_FIELD,
   QUEUE_LIFE_MS,
   TOMBSTONE_PREFIX,
   WAITER_PREFIX,
 } from "./wire_names.ts";
 
 /** Prefixes and names of fields that expire with the hash of a queue: all but waiters and the holder. */
-const EXPIRING_FIELDS = [LAST_TICKET_FIELD, INBOX_PREFIX, LISTENING_PREFIX, TOMBSTONE_PREFIX];
+const EXPIRING_FIELDS = [
+  LAST_TICKET_FIELD,
+  INBOX_PREFIX,
+  LISTENING_PREFIX,
+  PARKED_UNTIL_FIELD,
+  TOMBSTONE_PREFIX,
+];
 
 /**
  * The keys whose names contain `part`, but for those that expire as they should: last fencing tokens,
- * and the hash of a queue in which only tombstones and dead waiters are left.
+ * and a queue with its hash in which only dead waiters and tombstones are left.
  */
 export async function keysLeft(command: RedisCommand, part = ""): Promise<string[]> {
   const left: string[] = [];
@@ -26,8 +33,9 @@ export async function keysLeft(command: RedisCommand, part = ""): Promise<string
     const kind = kindOf(key);
     const leftMs = Number(await command("PTTL", key)); // -1: for ever; -2: just gone
     if (leftMs === -2 || (kind === "token" && leftMs > 0)) continue;
-    const goes = kind === "waiters" && leftMs > 0 && leftMs <= QUEUE_LIFE_MS;
-    if (!goes || !await isDead(command, key)) left.push(key);
+    const expires = kind !== undefined && leftMs > 0 && leftMs <= QUEUE_LIFE_MS;
+    const isDead = kind === "queue" ? isDeadQueue : isDeadHash;
+    if (!expires || !await isDead(command, key)) left.push(key);
   }
   return left;
 }
@@ -49,19 +57,37 @@ function kindOf(key: string): string | undefined {
   );
 }
 
+/** Whether each entry of the queue is a waiter that the hash has, and whose inbox has no lease. */
+async function isDeadQueue(command: RedisCommand, key: string): Promise<boolean> {
+  const values = await command("ZRANGE", key, 0, -1) as string[];
+  const fields = await fieldsOf(command, key.replace(/:queue:/, ":waiters:"));
+  return values.every((value) => {
+    const record = fields.get(`${WAITER_PREFIX}${value}`);
+    return record !== undefined && !isAlive(fields, record);
+  });
+}
+
 /** Whether the hash has no holder, no waiter whose inbox has a lease, and no unknown field. */
-async function isDead(command: RedisCommand, key: string): Promise<boolean> {
+async function isDeadHash(command: RedisCommand, key: string): Promise<boolean> {
+  const fields = await fieldsOf(command, key);
+  return [...fields].every(([field, value]) => {
+    if (field.startsWith(TOMBSTONE_PREFIX)) return Number(value) <= Date.now() + QUEUE_LIFE_MS;
+    if (field.startsWith(WAITER_PREFIX)) return !isAlive(fields, value);
+    return EXPIRING_FIELDS.some((prefix) => field.startsWith(prefix));
+  });
+}
+
+async function fieldsOf(command: RedisCommand, key: string): Promise<Map<string, string>> {
   const list = await command("HGETALL", key) as string[];
   const fields = new Map<string, string>();
   for (let i = 0; i < list.length; i += 2) fields.set(list[i]!, list[i + 1]!);
-  return [...fields].every(([field, value]) => {
-    if (field.startsWith(TOMBSTONE_PREFIX)) return Number(value) <= Date.now() + QUEUE_LIFE_MS;
-    if (!field.startsWith(WAITER_PREFIX)) {
-      return EXPIRING_FIELDS.some((prefix) => field.startsWith(prefix));
-    }
-    const inbox = /^\d+ \d+ \d+ (\S+)/.exec(value)?.[1];
-    return !(Number(fields.get(`${INBOX_PREFIX}${inbox}`)) > Date.now());
-  });
+  return fields;
+}
+
+/** Whether the inbox in the record of a waiter has a lease. */
+function isAlive(fields: ReadonlyMap<string, string>, record: string): boolean {
+  const inbox = /^\d+ \d+ \d+ (\S+)/.exec(record)?.[1];
+  return Number(fields.get(`${INBOX_PREFIX}${inbox}`)) > Date.now();
 }
 
 async function keysWith(command: RedisCommand, part: string): Promise<string[]> {

@@ -13,6 +13,8 @@ export const WAITER_PREFIX = "waiter:";
 export const INBOX_PREFIX = "inbox:";
 /** Before the id of an inbox that has proved that it listens. */
 export const LISTENING_PREFIX = "listening:";
+/** The field that says until when waiters of a parked inbox may return. */
+export const PARKED_UNTIL_FIELD = "parked_until";
 /** Before an owner value whose asks are refused. */
 export const TOMBSTONE_PREFIX = "tombstone:";
 

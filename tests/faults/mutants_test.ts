@@ -1,7 +1,8 @@
 /**
- * Bugs that are put into a copy of our own code: the checker must find each of them. Soak only.
+ * Puts bugs into a copy of our own code. The checker must find each of them, and nothing without
+ * them. Soak only.
  */
-import { assert, assertLess } from "@std/assert";
+import { assert, assertEquals, assertLess } from "@std/assert";
 import { runCommand } from "../../testing/servers/command.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { check } from "../../testing/faults/checker.ts";
@@ -44,9 +45,14 @@ async function mutate(directory: string, { changes }: Mutant): Promise<void> {
   assert(embedded.success, embedded.output);
 }
 
-for (const mutant of MUTANTS) {
+/** The same run without a bug: what it finds would not be a mutant's. */
+const CONTROL: Mutant = { title: "none", changes: [], faults: ["worker-freeze", "black-hole"] };
+
+for (const mutant of [CONTROL, ...MUTANTS]) {
+  const isControl = mutant === CONTROL;
+  const title = isControl ? "code without a mutant passes" : `a mutant is caught: ${mutant.title}`;
   Deno.test({
-    name: `a mutant is caught: ${mutant.title}${SOAK ? "" : " [soak only]"}`,
+    name: `${title}${SOAK ? "" : " [soak only]"}`,
     ignore: !SOAK,
     sanitizeResources: false, // the copy's clock keeps its library open
     async fn() {
@@ -64,7 +70,9 @@ for (const mutant of MUTANTS) {
         const { violations, counts } = check(history);
         const tookMs = performance.now() - startMs;
         say(`${mutant.title}: ${JSON.stringify(counts.violations)}, ${problems.length} problems`);
-        assert(violations.length + problems.length > 0, "nobody saw it");
+        const found = violations.length + problems.length;
+        if (isControl) return assertEquals(found, 0, JSON.stringify([violations, problems]));
+        assert(found > 0, "no violation was found");
         assertLess(tookMs, CAUGHT_WITHIN_MS);
       } finally {
         await Deno.remove(directory, { recursive: true });
