@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { copyFile, rm } from "node:fs/promises";
+import { copyFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { spawnProcess } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
+import { openLifeline } from "../servers/guarded_process.ts";
 
 const MODEL = fileURLToPath(new URL("./queue.pml", import.meta.url));
 const BUILD_BOUND_MS = 600_000;
@@ -52,15 +53,12 @@ export async function missingTools(): Promise<string | undefined> {
 /** Searches the model's states in a temporary directory. Rejects if the model does not compile. */
 export async function search(options: SearchOptions): Promise<SearchResult> {
   const directory = await makeTempDirectory();
-  try {
-    await copyFile(MODEL, `${directory}/queue.pml`);
-    await build(options, directory);
-    const output = await runSearch(options, directory);
-    const { errors, ...rest } = readResult(output);
-    return { errors, ...rest, steps: errors > 0 ? await replay(options, directory) : [] };
-  } finally {
-    await rm(directory, { recursive: true });
-  }
+  await using _removal = openLifeline({ remove: directory });
+  await copyFile(MODEL, `${directory}/queue.pml`);
+  await build(options, directory);
+  const output = await runSearch(options, directory);
+  const { errors, ...rest } = readResult(output);
+  return { errors, ...rest, steps: errors > 0 ? await replay(options, directory) : [] };
 }
 
 async function build(options: SearchOptions, cwd: string): Promise<void> {
