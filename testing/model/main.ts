@@ -83,7 +83,8 @@ async function check(
 ): Promise<boolean> {
   const startMs = performance.now();
   const isOptimized = runs.length === 1;
-  const result = await search({ definitions, isLiveness, isOptimized, boundMs });
+  const isBreadthFirst = mustFail && !isLiveness;
+  const result = await search({ definitions, isLiveness, isBreadthFirst, isOptimized, boundMs });
   const isGood = mustFail ? result.errors > 0 : result.errors === 0 && result.isComplete;
   const seconds = ((performance.now() - startMs) / 1_000).toFixed(1);
   console.log(

@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { copyFile, rm } from "node:fs/promises";
+import { copyFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { spawnProcess } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
+import { openLifeline } from "../servers/guarded_process.ts";
 
 const MODEL = fileURLToPath(new URL("./queue.pml", import.meta.url));
 const BUILD_BOUND_MS = 600_000;
@@ -21,6 +22,8 @@ export interface SearchOptions {
   readonly definitions: readonly string[];
   /** Whether to look for clients that wait for ever, instead of broken assertions. */
   readonly isLiveness: boolean;
+  /** Whether to search in breadth: finds the shortest counterexample, but takes more memory. */
+  readonly isBreadthFirst: boolean;
   /** Whether the compiler takes its time, which a long search is worth. */
   readonly isOptimized: boolean;
   /** How long the search may take, in ms. */
@@ -52,24 +55,30 @@ export async function missingTools(): Promise<string | undefined> {
 /** Searches the model's states in a temporary directory. Rejects if the model does not compile. */
 export async function search(options: SearchOptions): Promise<SearchResult> {
   const directory = await makeTempDirectory();
-  try {
-    await copyFile(MODEL, `${directory}/queue.pml`);
-    await build(options, directory);
-    const output = await runSearch(options, directory);
-    const { errors, ...rest } = readResult(output);
-    return { errors, ...rest, steps: errors > 0 ? await replay(options, directory) : [] };
-  } finally {
-    await rm(directory, { recursive: true });
-  }
+  await using _removal = openLifeline({ remove: directory });
+  await copyFile(MODEL, `${directory}/queue.pml`);
+  await build(options, directory);
+  const output = await runSearch(options, directory);
+  const { errors, ...rest } = readResult(output);
+  return { errors, ...rest, steps: errors > 0 ? await replay(options, directory) : [] };
 }
 
 async function build(options: SearchOptions, cwd: string): Promise<void> {
-  const { definitions, isLiveness, isOptimized } = options;
-  const kind = isLiveness ? ["-DNFAIR=4"] : ["-DSAFETY", "-DNOCLAIM"];
+  const kind = options.isLiveness ? ["-DNFAIR=4"] : ["-DSAFETY", "-DNOCLAIM"];
+  const order = options.isBreadthFirst ? ["-DBFS"] : [];
   const limits = ["-DCOLLAPSE", `-DMEMLIM=${MEMORY_LIMIT_MB}`, "-DVECTORSZ=2048"];
   const commands = [
-    ["spin", ...flagsOf(definitions), "-a", "queue.pml"],
-    ["gcc", isOptimized ? "-O1" : "-O0", ...kind, ...limits, "-o", "pan", "pan.c"],
+    ["spin", ...flagsOf(options), "-a", "queue.pml"],
+    [
+      "gcc",
+      options.isOptimized ? "-O1" : "-O0",
+      ...kind,
+      ...order,
+      ...limits,
+      "-o",
+      "pan",
+      "pan.c",
+    ],
   ];
   for (const command of commands) {
     const { success, output } = await runCommand(command, BUILD_BOUND_MS, { cwd });
@@ -89,13 +98,14 @@ async function runSearch({ isLiveness, boundMs }: SearchOptions, cwd: string): P
 }
 
 /** Spin writes the counterexample into a file, from which it can be played again. */
-async function replay({ definitions }: SearchOptions, cwd: string): Promise<string[]> {
-  const command = ["spin", ...flagsOf(definitions), "-t", "queue.pml"];
+async function replay(options: SearchOptions, cwd: string): Promise<string[]> {
+  const command = ["spin", ...flagsOf(options), "-t", "queue.pml"];
   return readSteps((await runCommand(command, SHOW_BOUND_MS, { cwd })).output);
 }
 
-function flagsOf(definitions: readonly string[]): string[] {
-  return definitions.map((definition) => `-D${definition}`);
+function flagsOf({ definitions, isBreadthFirst }: SearchOptions): string[] {
+  const all = isBreadthFirst ? [...definitions, "BFSMODE"] : definitions;
+  return all.map((definition) => `-D${definition}`);
 }
 
 /** Reads what the search prints. */
