@@ -111,14 +111,9 @@ export interface RequestOptions extends AcquireOptions {
 export interface Lease extends AsyncDisposable {
   /** The name of the lock. */
   readonly name: string;
-  /**
-   * Identifies the lease; unguessable. Keep it secret: it is all that is needed to release the lock.
-   */
+  /** Identifies the lease; unguessable. A secret, since it is enough to release the lock. */
   readonly ownerId: string;
-  /**
-   * Grows with every grant of this name. A resource must reject tokens below the greatest it has
-   * seen.
-   */
+  /** Grows with every grant of this name. Resources reject tokens below the greatest they have seen. */
   readonly fencingToken: bigint;
   /**
    * Aborts with a {@linkcode LeaseLostError} when the lease is lost, but not when it is released.
@@ -144,7 +139,7 @@ export interface Lease extends AsyncDisposable {
    * @param ttlMs Time to live in ms; the TTL of the lease unless given.
    * @throws {LeaseLostError} If the lease is lost, or ends before the service answers.
    * @throws {LockError} If it was released.
-   * @throws {TypeError} If `ttlMs` is no number.
+   * @throws {TypeError} If `ttlMs` is not a number.
    * @throws {RangeError} If `ttlMs` is not a whole number from 10 to 2,147,483,647.
    */
   renew(ttlMs?: number): Promise<void>;
@@ -158,9 +153,7 @@ export interface Lease extends AsyncDisposable {
   release(): Promise<boolean>;
 }
 
-/**
- * The holder of a lock, as `query()` saw it. A strategy leaves out the parts that it does not know.
- */
+/** The holder of a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockHolder {
   /** The label of the strategy instance that holds the lock. */
   label?: string;
@@ -170,7 +163,7 @@ export interface LockHolder {
   remainingMs?: number;
 }
 
-/** A waiter for a lock, as `query()` saw it. A strategy leaves out the parts that it does not know. */
+/** A waiter for a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockWaiter {
   /** The label of the strategy instance that waits. */
   label?: string;
@@ -184,9 +177,7 @@ export interface LockSnapshot {
   name: string;
   /** The holder; empty if the lock is free. An array because shared locks have several holders. */
   holders: LockHolder[];
-  /**
-   * The waiters, the next in line first. May leave out some: those of other processes, for instance.
-   */
+  /** The waiters, the next in line first. A strategy may leave out those of other processes. */
   waiters: LockWaiter[];
   /** The number of waiters, including those that `waiters` leaves out, as far as it is known. */
   waiterCount: number;
@@ -320,14 +311,9 @@ export interface AttachableAcquireOptions extends AcquireOptions {
 
 /** A strategy that can re-create a lease from its owner id, for instance after a restart. */
 export interface AttachableLock extends DistributedLock {
-  /**
-   * Like {@linkcode DistributedLock.acquire}, optionally under an owner id that the caller chooses.
-   */
+  /** Like {@linkcode DistributedLock.acquire}, also under an owner id that the caller chooses. */
   acquire(name: string, options?: AttachableAcquireOptions): Promise<Lease>;
-  /**
-   * Like {@linkcode DistributedLock.tryAcquire}, optionally under an owner id that the caller
-   * chooses.
-   */
+  /** Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. */
   tryAcquire(
     name: string,
     options?: Omit<AttachableAcquireOptions, "onWait">,

@@ -36,8 +36,9 @@ function clamp(value: number, low: number, high: number): number {
  * A {@linkcode Lease} as its strategy uses it.
  *
  * - **Held** until its deadline. The schedule calls {@linkcode ManagedLease.tick}, which sends
- *   renewals; each answer moves the deadline. After a suspension of the process the lease counts as
- *   unproven until a newer request is answered (invariant 7).
+ *   renewals. Each answer moves the deadline; a renewal without an answer is retried while time
+ *   remains. After a suspension of the process the lease counts as unproven until a newer request is
+ *   answered (invariant 7).
  * - **Lost** at the deadline or at `maxHoldMs`, or earlier if the service says so. The signal aborts,
  *   and the lease is released in the background, since the server may still hold the lock for it.
  * - **Releasing** after `release()`, until the service answers, and at most until the deadline. Then
@@ -56,9 +57,13 @@ export class ManagedLease implements Lease {
   readonly #validity: LeaseValidity;
   readonly #maxHoldAtMs: number;
   #state: "held" | "releasing" | "released" | "lost" = "held";
+  /** Why the lease was lost. Also set if `release()` finds that it was lost before. */
   #error: LeaseLostError | null = null;
+  /** Aborts `signal`; created when `signal` is first read. */
   #controller: AbortController | null = null;
+  /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
   #renewAtMs: number;
+  /** The renewal under way, until its answer or the end of its attempt. */
   #renewing: Promise<boolean> | null = null;
   #releasing: Promise<boolean> | null = null;
   /** Set while a sent renewal has no usable answer, with the error if there was one. */
@@ -209,7 +214,7 @@ export class ManagedLease implements Lease {
   #isProven(): boolean {
     if (!this.#validity.isStale(this.#context.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal the lease must not be prolonged: renewing for 1 ms only asks.
+      // Without automatic renewal the lease must be proven but not prolonged: 1 ms never prolongs.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;

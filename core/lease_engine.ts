@@ -37,7 +37,7 @@ export class LeaseEngine {
   }
 
   /**
-   * Opens a lease for a grant and starts to renew it.
+   * Opens a lease for a grant. From now on it is renewed and lost as its grant says.
    *
    * @returns The lease, or `null` if the deadline of the grant is over, because the reply took too
    * long (invariant 1). The caller must then clean up what the grant left on the server.
@@ -49,9 +49,7 @@ export class LeaseEngine {
     return lease;
   }
 
-  /**
-   * Extends all leases: the answer to a request sent at `sent` proved them for `validMs` from then.
-   */
+  /** Extends all held leases: the answer to a request sent at `sent` proves them for `validMs`. */
   extendAll(sent: Instant, validMs: number): void {
     for (const lease of this.#leases) lease.extend(sent, validMs);
   }

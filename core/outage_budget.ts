@@ -25,10 +25,7 @@ export interface Failure {
    * still loading its data answers, but is of no use yet.
    */
   readonly endsOutage: boolean;
-  /**
-   * The last part of an error message: why the request failed and what to do, `"it refuses
-   * (NOAUTH)"`.
-   */
+  /** The last part of an error message: why the request failed, as in `"it refuses (NOAUTH)"`. */
   readonly reason: string;
 }
 

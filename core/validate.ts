@@ -54,8 +54,8 @@ function checkText(what: string, value: unknown, { max, min = 1 }: TextRule): as
 /**
  * Checks the name of a lock.
  *
- * @throws {TypeError} If it is no string, or no well-formed Unicode.
- * @throws {RangeError} If it has not 1 to 1,000 UTF-16 code units.
+ * @throws {TypeError} If it is not a string of well-formed Unicode.
+ * @throws {RangeError} If its length is not 1 to 1,000 UTF-16 code units.
  */
 export function checkName(name: unknown): asserts name is string {
   checkText("the lock name", name, { max: MAX_NAME_LENGTH });
@@ -74,8 +74,9 @@ function checkPrintable(option: string, text: string): void {
 /**
  * Checks an owner id that a caller passed in.
  *
- * @throws {TypeError} If it is no string, or no well-formed Unicode.
- * @throws {RangeError} If it has not 1 to 500 UTF-16 code units, or has a control character.
+ * @throws {TypeError} If it is not a string of well-formed Unicode.
+ * @throws {RangeError} If its length is not 1 to 500 UTF-16 code units, or it contains a control
+ * character.
  */
 export function checkOwnerId(ownerId: unknown): asserts ownerId is string {
   checkText("'ownerId'", ownerId, { max: MAX_OWNER_ID_LENGTH });
@@ -85,8 +86,9 @@ export function checkOwnerId(ownerId: unknown): asserts ownerId is string {
 /**
  * Checks the label of a strategy instance.
  *
- * @throws {TypeError} If it is no string, or no well-formed Unicode.
- * @throws {RangeError} If it has not 1 to 100 UTF-16 code units, or has a control character.
+ * @throws {TypeError} If it is not a string of well-formed Unicode.
+ * @throws {RangeError} If its length is not 1 to 100 UTF-16 code units, or it contains a control
+ * character.
  */
 export function checkLabel(label: unknown): asserts label is string {
   checkText("'label'", label, { max: MAX_LABEL_LENGTH });
@@ -96,7 +98,7 @@ export function checkLabel(label: unknown): asserts label is string {
 /**
  * Checks any other text option, which may be empty.
  *
- * @throws {TypeError} If it is no string, or no well-formed Unicode.
+ * @throws {TypeError} If it is not a string of well-formed Unicode.
  * @throws {RangeError} If it has more than 1,000 UTF-16 code units.
  */
 export function checkString(option: string, value: unknown): asserts value is string {
@@ -106,8 +108,8 @@ export function checkString(option: string, value: unknown): asserts value is st
 /**
  * Checks a duration in ms: a whole number from `min` to {@linkcode MAX_DURATION_MS}.
  *
- * @throws {TypeError} If it is no number.
- * @throws {RangeError} If it is no whole number, or out of this range.
+ * @throws {TypeError} If it is not a number.
+ * @throws {RangeError} If it is not a whole number in this range.
  */
 export function checkDuration(option: string, value: unknown, min = 1): asserts value is number {
   if (typeof value !== "number") {
@@ -126,8 +128,8 @@ export function checkDuration(option: string, value: unknown, min = 1): asserts 
 /**
  * Checks a time to live in ms.
  *
- * @throws {TypeError} If it is no number.
- * @throws {RangeError} If it is no whole number from {@linkcode MIN_TTL_MS} to
+ * @throws {TypeError} If it is not a number.
+ * @throws {RangeError} If it is not a whole number from {@linkcode MIN_TTL_MS} to
  * {@linkcode MAX_DURATION_MS}.
  */
 export function checkTtl(ttlMs: unknown): asserts ttlMs is number {
@@ -208,7 +210,7 @@ export function checkRequestOptions(options: RequestOptions): void {
   }
   if (options.steal && (options.ifAvailable || options.signal)) {
     throw notSupported(
-      "Cannot use 'steal' with 'ifAvailable' or 'signal': it never waits, so leave them out",
+      "Cannot use 'steal' with 'ifAvailable' or 'signal': a steal never waits, so leave them out",
     );
   }
 }

@@ -28,7 +28,7 @@ export interface FenceStore {
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
-   * @throws {TypeError} If the token is no bigint.
+   * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
   raise(resource: string, token: bigint): boolean | Promise<boolean>;
@@ -128,7 +128,7 @@ export class MemoryFences implements FenceStore {
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
-   * @throws {TypeError} If the token is no bigint.
+   * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
   raise(resource: string, token: bigint): boolean {

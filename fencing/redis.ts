@@ -63,7 +63,7 @@ export class FencedRedis implements FenceStore {
    * @throws {StaleTokenError} If a greater token was seen. Nothing was written then.
    * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has
    * more than 7,000 words.
-   * @throws {TypeError} If the token is no bigint, or the command is empty.
+   * @throws {TypeError} If the token is not a bigint, or the command is empty.
    * @throws {Error} The client's error, if the command fails or Redis cannot be reached.
    */
   async run(
@@ -94,7 +94,7 @@ export class FencedRedis implements FenceStore {
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
-   * @throws {TypeError} If the token is no bigint.
+   * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    * @throws {Error} The client's error, if Redis cannot be reached.
    */

@@ -164,5 +164,7 @@ function read(file: Deno.FsFile): Record {
 function write(file: Deno.FsFile, offset: number, bytes: Uint8Array): void {
   file.seekSync(offset, Deno.SeekMode.Start);
   const count = file.writeSync(bytes);
-  if (count !== bytes.length) throw new Error(`Wrote ${count} of ${bytes.length} bytes`);
+  if (count !== bytes.length) {
+    throw new Error(`Wrote only ${count} of ${bytes.length} bytes: is the disk full?`);
+  }
 }
