@@ -1,10 +1,10 @@
 /**
  * Distributed locks: one interface, {@linkcode DistributedLock}, over Redis, ZooKeeper, files and
- * memory. This entry holds the interface, the errors and {@linkcode MemoryLock}; each other strategy
- * has an entry of its own (`./file`, `./redis`, `./zookeeper`).
+ * memory. This entry exports the interface, the errors and {@linkcode MemoryLock}; the other
+ * strategies have their own entries (`./file`, `./redis`, `./zookeeper`).
  *
- * A lease is never believed longer than the server keeps it, and its fencing token lets the resource
- * refuse a holder that is late all the same.
+ * A lease is never believed longer than the server keeps it. A holder that still writes too late is
+ * rejected by the resource, with the help of the fencing token.
  *
  * @example Usage
  * ```ts

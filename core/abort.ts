@@ -1,10 +1,13 @@
 /**
- * Waiting for a promise only as long as a signal allows.
+ * Waits that an abort signal ends. Waits that time ends are in `clock.ts`.
  *
  * @module
  */
 
-/** Resolves or rejects as `promise` does, or rejects with `signal.reason` if that aborts first. */
+/**
+ * Resolves or rejects as `promise` does, or rejects with `signal.reason` if the signal aborts first. A
+ * later rejection of `promise` is ignored.
+ */
 export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) {
     promise.then(undefined, () => {}); // otherwise its rejection would be unhandled

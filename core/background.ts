@@ -1,5 +1,5 @@
 /**
- * Work that outlives the call that started it: clean-ups.
+ * Tracks work that outlives the call that started it, such as a clean-up. Does none of that work.
  *
  * @module
  */
@@ -10,7 +10,7 @@ export class Background {
   #calls = 0;
   #whenQuiet: (() => void) | null = null;
 
-  /** Starts a task. Errors are ignored here; a task itself reports what the user needs to know. */
+  /** Starts a task. Its errors are ignored: a task must itself report what the user needs to know. */
   run(task: () => Promise<unknown>): void {
     const running: Promise<void> = task().then(() => {}, () => {}).finally(() => {
       this.#tasks.delete(running);
@@ -18,7 +18,9 @@ export class Background {
     this.#tasks.add(running);
   }
 
-  /** Marks the start of a call that may leave a task behind; {@linkcode Background.exit} must follow. */
+  /**
+   * Marks the start of a call that may leave a task behind; {@linkcode Background.exit} must follow.
+   */
   enter(): void {
     this.#calls++;
   }
@@ -28,7 +30,7 @@ export class Background {
     if (--this.#calls === 0) this.#whenQuiet?.();
   }
 
-  /** Resolves when no call and no task is running, including tasks that start in the meantime. */
+  /** Resolves when no call and no task is running, also none that started after this was called. */
   async idle(): Promise<void> {
     while (this.#tasks.size > 0 || this.#calls > 0) {
       await Promise.all(this.#tasks);

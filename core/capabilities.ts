@@ -1,11 +1,11 @@
 /**
- * What a strategy promises, declared in one line.
+ * A short way for a strategy to declare its capabilities.
  *
  * @module
  */
 import type { LockCapabilities } from "./distributed_lock.ts";
 
-/** Completes and freezes the capabilities of a strategy. What it does not name, it does not offer. */
+/** Completes and freezes the capabilities of a strategy. Those that it leaves out are `false`. */
 export function capabilitiesOf(
   { fifo, endsBy, steal = false, attach = false, shared = false }:
     & Pick<LockCapabilities, "fifo" | "endsBy">

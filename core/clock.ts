@@ -1,38 +1,42 @@
 /**
- * Time, as the lease engine reads it.
+ * Clocks, timers and bounded waits, and the arithmetic of deadlines. Nothing here knows a lease or a
+ * server.
  *
  * @module
  */
 
-/** Readings of both clocks at one moment. */
+/** Both clocks, read at the same moment. */
 export interface Instant {
   /** Monotonic time in ms. It stands still while the machine sleeps. */
   readonly nowMs: number;
-  /** Wall time in ms. It can be set, but goes on while the machine sleeps. */
+  /** Wall time in ms since the epoch. It can be set, but goes on while the machine sleeps. */
   readonly wallMs: number;
 }
 
-/** The clock and the timers of the lease engine. Tests use a fake one. */
+/** The source of time and timers. Tests pass in a fake one. */
 export interface Clock {
   /** Monotonic time in ms. */
   now(): number;
   /** Wall time in ms since the epoch. */
   wall(): number;
-  /** Calls back once after `delayMs`; the returned function cancels that. */
+  /** Calls `callback` once, after `delayMs`. The returned function cancels the timer. */
   schedule(callback: () => void, delayMs: number): Cancel;
 }
 
 /** Cancels a timer. */
 export interface Cancel {
   (): void;
-  /** Sets whether the timer keeps the process alive (it does at first), where the runtime allows it. */
+  /**
+   * Sets whether the timer keeps the process alive, as a new timer does. Without effect in runtimes
+   * that cannot change that.
+   */
   hold?(isHeld: boolean): void;
 }
 
 /** Longest delay in ms that a timer of the runtime accepts. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** The clock of this process. */
+/** The clocks and timers of this process. */
 export const SYSTEM_CLOCK: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
@@ -46,14 +50,14 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** Reads both clocks at once. */
+/** Reads both clocks. */
 export function instant(clock: Clock): Instant {
   return { nowMs: clock.now(), wallMs: clock.wall() };
 }
 
 /**
- * The allowance for clocks that run at different speeds, subtracted from every lease: 1 % of the TTL
- * and 2 ms, as in the Redlock description.
+ * The allowance, in ms, for clocks that run at different speeds: 1 % of the TTL and 2 ms, as in the
+ * description of Redlock. Every deadline is earlier by this.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  */
@@ -62,12 +66,12 @@ export function driftMs(ttlMs: number): number {
 }
 
 /**
- * The moment, in monotonic ms, until which a lease is valid. It counts from when the request was
- * *sent*, because the server may have started to count right then.
+ * The moment, in monotonic ms, until which a lease is valid (invariant 1). The time counts from
+ * when the request was *sent*, because the TTL on the server may have begun right then.
  *
  * @param sentMs When the request was sent, in monotonic ms.
- * @param ttlMs The requested TTL.
- * @param validMs What remains on the server, as its answer says.
+ * @param ttlMs The requested TTL in ms.
+ * @param validMs How long, in ms, the lease has left on the server, as the answer says.
  */
 export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): number {
   const grantedMs = Math.min(ttlMs, validMs);
@@ -75,8 +79,9 @@ export function deadlineMs(sentMs: number, ttlMs: number, validMs: number): numb
 }
 
 /**
- * Whether the process may have been suspended since `since`: wall time has advanced more than
- * monotonic time, by more than the drift. An answer from before then proves nothing now.
+ * Whether the process may have been suspended since `since`: wall time has advanced further than
+ * monotonic time, by more than the drift of `ttlMs` (invariant 7). A wall clock that was set forward
+ * looks the same.
  */
 export function wasSuspended(clock: Clock, since: Instant, ttlMs: number): boolean {
   if (ttlMs === Infinity) return false;
@@ -97,7 +102,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Waits for `promise`, but no longer than `timeoutMs`; returns whether it settled. Never rejects. */
+/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. Never rejects. */
 export function settledWithin(
   clock: Clock,
   promise: Promise<unknown>,
@@ -113,12 +118,12 @@ export function settledWithin(
   });
 }
 
-/** The result of {@linkcode within} when the time is over. */
+/** The result of {@linkcode within} when the time runs out. */
 export const TIMED_OUT: unique symbol = Symbol("timed out");
 
 /**
- * The value of `promise`, or {@linkcode TIMED_OUT} if it does not settle within `timeoutMs`. Rejects as
- * `promise` does; a rejection that comes too late is ignored.
+ * Resolves or rejects as `promise` does, or resolves with {@linkcode TIMED_OUT} if it does not settle
+ * within `timeoutMs`. A later rejection is ignored.
  */
 export function within<T>(
   clock: Clock,

@@ -1,85 +1,88 @@
 /**
- * The interfaces that every strategy implements and every user sees.
+ * The interfaces that every strategy implements and that users program against. No code, no errors.
  *
  * @module
  */
 
-/** What a strategy promises. Read it when code must run on more than one strategy. */
+/** The guarantees and features of a strategy, for code that must run on more than one strategy. */
 export interface LockCapabilities {
   /**
-   * Who is served first in, first out: all waiters everywhere (`"global"`), those of one process
-   * (`"process"`), or nobody (`"none"`).
+   * Which waiters are served first in, first out: all of them (`"global"`), those of one process
+   * (`"process"`), or none (`"none"`).
    */
   readonly fifo: "global" | "process" | "none";
-  /** What ends a lease whose holder vanished without releasing it. */
+  /**
+   * The event that frees the lock if its holder vanishes: only a release (`"release"`), the end of its
+   * process (`"process-death"`), the end of the TTL (`"ttl"`), or of the session (`"session"`).
+   */
   readonly endsBy: "release" | "process-death" | "ttl" | "session";
   /** Whether `request(name, { steal: true }, …)` works. */
   readonly steal: boolean;
-  /** Whether a lease can be re-created from its owner id, as {@linkcode AttachableLock} describes. */
+  /** Whether a lease can be re-created from its owner id. See {@linkcode AttachableLock}. */
   readonly attach: boolean;
   /** Whether `mode: "shared"` works. */
   readonly shared: boolean;
 }
 
-/** Where a waiter stands, as far as its strategy knows. */
+/** The position of a waiter in the queue. A strategy leaves out the parts that it does not know. */
 export interface WaitInfo {
-  /** Place in the queue, 1 for the next in line. */
+  /** Position in the queue, 1 for the next in line. */
   position?: number;
-  /** How many wait, this one included. */
+  /** Number of waiters, including this one. */
   waiters?: number;
 }
 
-/** Options of a lease, however it is taken. */
+/** Options of a lease, however it is acquired. */
 export interface LeaseOptions {
   /**
-   * Whether the lease is renewed until it is released. Strategies without a TTL of their own per
-   * lease (file, memory, ZooKeeper) have nothing to renew and ignore it.
+   * Whether the lease is renewed automatically until it is released. Strategies whose leases have
+   * no TTL of their own (file, memory, ZooKeeper) ignore it.
    *
    * @default {true}
    */
   autoRenew?: boolean;
   /**
-   * The longest time in ms that the lease may be held, renewed or not. At that moment it is lost
-   * with the reason `"max-hold"` and released, so that a wedged holder cannot block the others for
-   * ever. Unlimited unless given.
+   * The longest time, in ms, that the lease may be held, renewed or not. Then it is lost with the
+   * reason `"max-hold"` and released, so that a holder that hangs cannot block the others for ever.
+   * Unlimited unless given.
    */
   maxHoldMs?: number;
 }
 
 /** Options of {@linkcode DistributedLock.tryAcquire}. */
 export interface TryAcquireOptions extends LeaseOptions {
-  /** Ends the attempt; the promise then rejects with `signal.reason`. Never ends a granted lease. */
+  /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
   signal?: AbortSignal;
   /**
-   * The longest time in ms to wait for the lock. Not offered yet: every strategy rejects it with a
-   * `NotSupportedError`. Until then `AbortSignal.timeout(ms)` bounds a wait.
+   * The longest time, in ms, to wait for the lock. The name is reserved: every strategy rejects it
+   * with a `NotSupportedError`. To bound a wait, pass `signal: AbortSignal.timeout(ms)`.
    */
   waitMs?: number;
 }
 
 /** Options of {@linkcode DistributedLock.acquire}. */
 export interface AcquireOptions extends TryAcquireOptions {
-  /** Called when the caller starts to wait, and when the strategy learns of a new place. */
+  /** Called when the caller starts to wait, and again when the strategy learns of a new position. */
   onWait?: (info: WaitInfo) => void;
 }
 
 /** Options of {@linkcode DistributedLock.request}, named as in the Web Locks API. */
 export interface RequestOptions extends AcquireOptions {
   /**
-   * Only `"exclusive"` is offered by today's strategies; `"shared"` rejects with a
-   * `NotSupportedError`.
+   * All strategies offer `"exclusive"` only so far; `"shared"` rejects with a `NotSupportedError`.
    *
    * @default {"exclusive"}
    */
   mode?: "exclusive" | "shared";
   /**
-   * Do not wait: the callback gets `null` if somebody else holds the lock.
+   * Whether to call the callback with `null`, instead of waiting, if somebody else holds the lock.
    *
    * @default {false}
    */
   ifAvailable?: boolean;
   /**
-   * Take the lock away from its holder, whose lease is lost with the reason `"stolen"`.
+   * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. The
+   * callbacks of both may then run at the same time. Excludes `ifAvailable` and `signal`.
    *
    * @default {false}
    */
@@ -89,10 +92,10 @@ export interface RequestOptions extends AcquireOptions {
 /**
  * One time-bounded hold of a lock.
  *
- * A lease is *provable* while no other process can have been granted the lock. It may stop being
- * provable at any moment (the network fails, the process is suspended), so code that runs under it
- * watches {@linkcode Lease.signal}, calls {@linkcode Lease.throwIfLost} before each effect, and
- * gives {@linkcode Lease.fencingToken} to the resource it writes to.
+ * A lease is *provable* while no other process can have been granted the lock, except by a steal.
+ * It can stop being provable at any moment (the network fails, the process is suspended). So code
+ * that runs under it watches {@linkcode Lease.signal}, calls {@linkcode Lease.throwIfLost} before
+ * each side effect, and passes {@linkcode Lease.fencingToken} to the resource that it writes to.
  *
  * @example Usage
  * ```ts
@@ -106,83 +109,83 @@ export interface RequestOptions extends AcquireOptions {
  * ```
  */
 export interface Lease extends AsyncDisposable {
-  /** The name of the lock that is held. */
+  /** The name of the lock. */
   readonly name: string;
-  /** Unique per lease and unguessable. A secret: whoever knows it can release the lock. */
+  /** Identifies the lease; unguessable. A secret, since it is enough to release the lock. */
   readonly ownerId: string;
-  /** Grows with every grant of this name. A resource accepts `fence <= token` only. */
+  /** Grows with every grant of this name. Resources reject tokens below the greatest they have seen. */
   readonly fencingToken: bigint;
   /**
-   * Aborts with a {@linkcode LeaseLostError} when the lease is lost; never because of
-   * {@linkcode Lease.release}.
+   * Aborts with a {@linkcode LeaseLostError} when the lease is lost, but not when it is released.
    */
   readonly signal: AbortSignal;
   /**
-   * How long in ms the lease is still provable: 0 once it is lost, released or unproven (the
-   * process was suspended), `Infinity` for strategies without a TTL. Reads the clock.
+   * How long, in ms, the lease is still provable: 0 when it is lost, released or unproven (the process
+   * was suspended), `Infinity` for strategies without a TTL. Reads the clock.
    */
   readonly remainingMs: number;
   /**
-   * Throws if the lease cannot be proven now. Reads the clock, so it is right even if the event
-   * loop was blocked past the TTL and no timer has run yet.
+   * Throws if the lease cannot be proven now. Reads the clock, so the result is right even if the
+   * event loop was blocked and no timer has run yet.
    *
    * @throws {LeaseLostError} If the lease is lost or unproven.
    * @throws {LockError} If it was released.
    */
   throwIfLost(): void;
   /**
-   * Prolongs the lease to at least `ttlMs` from now; never shortens it. Renewal is automatic unless
-   * turned off, so this is for `autoRenew: false` and for a longer stretch. Retries while lease time
-   * remains.
+   * Prolongs the lease to at least `ttlMs` from now; never shortens it. Only needed with
+   * `autoRenew: false`, or to get more time than the TTL. Retries until the lease ends.
    *
-   * @param ttlMs Time to live in ms; the strategy's own unless given.
-   * @throws {LeaseLostError} If the lease is lost, or runs out before the service answers.
+   * @param ttlMs Time to live in ms; the TTL of the lease unless given.
+   * @throws {LeaseLostError} If the lease is lost, or ends before the service answers.
    * @throws {LockError} If it was released.
-   * @throws {RangeError} If `ttlMs` is not a whole number of ms in the allowed range.
+   * @throws {TypeError} If `ttlMs` is not a number.
+   * @throws {RangeError} If `ttlMs` is not a whole number from 10 to 2,147,483,647.
    */
   renew(ttlMs?: number): Promise<void>;
   /**
-   * Gives the lock back. Idempotent, never throws because the lease is gone, and resolves at the
-   * latest when the lease would have run out, even if the service does not answer.
+   * Releases the lock. Idempotent. Never throws because the lease is gone. Resolves at the latest when
+   * the lease would have ended; if the service has not answered by then, the release is retried in the
+   * background.
    *
-   * @returns `true` if the lease was ours until now, `false` if it was lost or released before.
+   * @returns `true` if the lease was valid until now, `false` if it was lost or released before.
    */
   release(): Promise<boolean>;
 }
 
-/** A holder of a lock, as `query()` saw it. Unknown parts are left out. */
+/** The holder of a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockHolder {
   /** The label of the strategy instance that holds the lock. */
   label?: string;
   /** The fencing token of the lease. */
   fencingToken?: bigint;
-  /** How long in ms the lease lives unless it is renewed. */
+  /** How long, in ms, the lease lives unless it is renewed. */
   remainingMs?: number;
 }
 
-/** A waiter of a lock, as `query()` saw it. Unknown parts are left out. */
+/** A waiter for a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockWaiter {
   /** The label of the strategy instance that waits. */
   label?: string;
-  /** How long in ms it has waited. */
+  /** How long, in ms, it has waited. */
   waitedMs?: number;
 }
 
-/** The holders and the waiters of a lock, as `query()` saw them. Out of date the moment it is read. */
+/** The holders and waiters of a lock when `query()` read them. They may have changed since. */
 export interface LockSnapshot {
   /** The name of the lock. */
   name: string;
-  /** The holders: at most one as long as all locks are exclusive, none if the lock is free. */
+  /** The holder; empty if the lock is free. An array because shared locks have several holders. */
   holders: LockHolder[];
-  /** The waiters, first in line first, as far as the strategy knows them. */
+  /** The waiters, the next in line first. A strategy may leave out those of other processes. */
   waiters: LockWaiter[];
-  /** The number of waiters, also of those that `waiters` leaves out. */
+  /** The number of waiters, including those that `waiters` leaves out, as far as it is known. */
   waiterCount: number;
 }
 
-/** The two forms of {@linkcode DistributedLock.request}. */
+/** The type of {@linkcode DistributedLock.request}, with its two forms. */
 export interface RequestMethod {
-  /** Runs a callback under the lock. */
+  /** Waits for the lock and runs a callback under it. */
   <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /** The same with options. */
   <T>(
@@ -196,13 +199,17 @@ export interface RequestMethod {
  * A manager of named locks, modelled on the Web Locks API (`navigator.locks`).
  *
  * A name is any well-formed Unicode string of 1 to 1,000 UTF-16 code units; names that differ in a
- * single code unit are different locks. Locks are not re-entrant. Every method checks its arguments
- * before any I/O and rejects with a `TypeError` or `RangeError` if they are bad, with a
- * {@linkcode LockUnavailableError} if the service is out of reach or refuses, and with an
- * `InvalidStateError` DOMException after disposal.
+ * single code unit are different locks. Locks are not re-entrant: a second `acquire()` of the same
+ * name waits for the first lease to end.
  *
- * Disposing the manager makes waiters reject with an `AbortError`, releases held leases and waits for
- * clean-ups, all within its `disposeTimeoutMs`. Disposal never rejects.
+ * Every method checks its arguments before any I/O, and rejects with
+ * - a `TypeError` or `RangeError` if an argument is bad;
+ * - a {@linkcode LockUnavailableError} if the service is out of reach or refuses;
+ * - a {@linkcode LockSetupError} if the lock cannot work as it is set up;
+ * - an `InvalidStateError` DOMException after disposal.
+ *
+ * Disposal of the manager rejects its waiters with an `AbortError`, releases held leases and waits for
+ * clean-ups, all within `disposeTimeoutMs`. It never rejects.
  *
  * @example Usage
  * ```ts
@@ -211,7 +218,7 @@ export interface RequestMethod {
  *
  * async function runOnce(locks: DistributedLock): Promise<string> {
  *   await using lease = await locks.tryAcquire("nightly-report");
- *   return lease === null ? "somebody else is at it" : "done";
+ *   return lease === null ? "already running" : "done";
  * }
  *
  * await using locks = new MemoryLock();
@@ -219,86 +226,109 @@ export interface RequestMethod {
  * ```
  */
 export interface DistributedLock extends AsyncDisposable {
-  /** What this strategy promises. */
+  /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities;
   /**
-   * Waits until the lock is ours. The wait is bounded by `options.signal` only.
+   * Waits for the lock and acquires it. Only `options.signal` limits the wait.
    *
+   * @param name The name of the lock.
+   * @param options Renewal, limits and notifications.
+   * @returns The lease.
    * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {LockUnavailableError} If the service is out of reach or refuses.
    */
   acquire(name: string, options?: AcquireOptions): Promise<Lease>;
   /**
-   * Takes the lock if it is free now.
+   * Acquires the lock if it is free now.
    *
-   * @returns The lease, or `null` only if somebody else holds the lock.
+   * @param name The name of the lock.
+   * @param options Renewal and limits.
+   * @returns The lease, or `null` if somebody else holds the lock, and only then.
+   * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {LockUnavailableError} If the service is out of reach or refuses.
    */
   tryAcquire(name: string, options?: TryAcquireOptions): Promise<Lease | null>;
   /**
-   * Runs `callback` under the lock and releases it when the callback has settled, like
-   * `navigator.locks.request()`.
+   * Waits for the lock, runs `callback` under it and releases the lock when the callback has settled,
+   * like `navigator.locks.request()`.
    *
-   * @returns What the callback returned.
-   * @throws {LeaseLostError} If the lease was lost before the callback settled. The callback's own
-   * error wins.
+   * @param name The name of the lock.
+   * @param callback The critical section.
+   * @returns The result of the callback.
+   * @throws {unknown} The error of the callback.
+   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it had settled.
    */
   request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /**
    * The same with options. With `ifAvailable: true` the callback gets `null` if somebody else holds
    * the lock.
    *
-   * @throws {DOMException} `NotSupportedError` for what the strategy lacks, and for the combinations
-   * that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
+   * @param name The name of the lock.
+   * @param options Mode, waiting, stealing, renewal and limits.
+   * @param callback The critical section.
+   * @returns The result of the callback.
+   * @throws {DOMException} `NotSupportedError` for a feature that the strategy does not offer, and for
+   * combinations that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
    */
   request<T>(
     name: string,
     options: RequestOptions,
     callback: (lease: Lease | null) => T | Promise<T>,
   ): Promise<T>;
-  /** Tells who holds the lock and who waits, without touching it. */
+  /**
+   * Reads the holder and the waiters of a lock, without any effect on them.
+   *
+   * @param name The name of the lock.
+   * @returns A snapshot.
+   * @throws {LockUnavailableError} If the service is out of reach or refuses.
+   */
   query(name: string): Promise<LockSnapshot>;
 }
 
 /** {@linkcode AcquireOptions} of a strategy that can attach. */
 export interface AttachableAcquireOptions extends AcquireOptions {
   /**
-   * An owner id of the caller's own making, to find the lease again with
-   * {@linkcode AttachableLock.attach}. It must be unguessable for all who may not release the lock.
-   * 1 to 500 UTF-16 code units without control characters. The same id asked twice in one instance is
-   * one lease, on the terms (TTL, renewal) of the call that took it.
+   * An owner id that the caller chooses, in order to find the lease again with
+   * {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
+   * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
+   * same id share one lease, on the terms (TTL, renewal) of the call that acquired it.
    */
   ownerId?: string;
   /**
-   * Time to live in ms of this lease, the strategy's own unless given. A lease that is found, not
-   * taken, is prolonged to it and never shortened.
+   * Time to live, in ms, of this lease; the strategy's default unless given. If the owner id already
+   * holds the lock, its lease is prolonged to this, but never shortened.
    */
   ttlMs?: number;
   /**
-   * Whether the lease outlives the instance that took it: disposal then lets go of it without giving
-   * it back, so that it ends by its TTL, or is found again by {@linkcode AttachableLock.attach} after
-   * a restart.
+   * Whether the lease outlives the instance that acquired it. Disposal then stops renewing it but does
+   * not release it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
+   * re-creates the lease, for instance after a restart.
    *
    * @default {false}
    */
   outlivesDisposal?: boolean;
 }
 
-/** A strategy whose leases can be taken over by their owner id, after a restart for instance. */
+/** A strategy that can re-create a lease from its owner id, for instance after a restart. */
 export interface AttachableLock extends DistributedLock {
-  /** As {@linkcode DistributedLock.acquire}, also under an owner id of the caller's making. */
+  /** Like {@linkcode DistributedLock.acquire}, also under an owner id that the caller chooses. */
   acquire(name: string, options?: AttachableAcquireOptions): Promise<Lease>;
-  /** As {@linkcode DistributedLock.tryAcquire}, also under an owner id of the caller's making. */
+  /** Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. */
   tryAcquire(
     name: string,
     options?: Omit<AttachableAcquireOptions, "onWait">,
   ): Promise<Lease | null>;
   /**
-   * Re-creates the lease of a lock that `ownerId` still holds. The lease object that held it until
-   * now, wherever it lives, is lost with the reason `"stolen"`, and the fencing token grows.
-   * A call that ends without an answer gives nothing back: the lock stays held until its TTL.
+   * Re-creates the lease of a lock that `ownerId` still holds. The previous lease object, in whatever
+   * process it is, is lost with the reason `"stolen"`, and the fencing token grows. If the call fails,
+   * the lock is not released: it stays held until its TTL ends.
    *
+   * @param name The name of the lock.
+   * @param ownerId The owner id under which the lock was acquired.
+   * @param options TTL, renewal and limits of the lease.
    * @returns The lease, or `null` if this owner id does not hold the lock now.
+   * @throws {unknown} `signal.reason` if the signal aborts first.
+   * @throws {LockUnavailableError} If the service is out of reach or refuses.
    */
   attach(
     name: string,

@@ -1,5 +1,5 @@
 /**
- * The errors of every strategy. Bad arguments are `TypeError` and `RangeError` instead.
+ * The errors that all strategies share. Errors for bad arguments are in `validate.ts`.
  *
  * @module
  */
@@ -29,10 +29,10 @@ export interface LockErrorOptions extends ErrorOptions {
   code?: LockErrorCode;
 }
 
-/** The brand of each error class: a symbol that all copies of this package share. */
+/** The brand of each error class: a symbol that is the same in all copies of this package. */
 const BRANDS = new WeakMap<object, symbol>();
 
-/** Puts a brand on the errors of a class, and on those of its subclasses. */
+/** Puts a brand on the errors of a class and of its subclasses. */
 function brand(errorClass: { readonly prototype: object }, name: string): void {
   const symbol = Symbol.for(`@holdfast/lock/${name}`);
   BRANDS.set(errorClass, symbol);
@@ -40,9 +40,9 @@ function brand(errorClass: { readonly prototype: object }, name: string): void {
 }
 
 /**
- * Base of all errors that a lock reports.
+ * Base of all errors that a lock reports. Bad arguments are a `TypeError` or `RangeError` instead.
  *
- * `instanceof` also recognises errors that another copy of this package made.
+ * `instanceof` also recognises errors that another copy of this package created.
  *
  * @example Usage
  * ```ts
@@ -55,7 +55,7 @@ function brand(errorClass: { readonly prototype: object }, name: string): void {
  * ```
  */
 export class LockError extends Error {
-  /** The name of the lock, where the error concerns one. */
+  /** The name of the lock, if the error concerns a single one. */
   readonly lockName: string | undefined;
   /** Identifies the kind of error. */
   readonly code: LockErrorCode;
@@ -65,8 +65,9 @@ export class LockError extends Error {
   /**
    * Creates an error.
    *
-   * @param message What happened. Never holds a password or a whole owner id.
-   * @param lockName The name of the lock, if the error concerns one.
+   * @param message What could not be done, why, and what to do. Must not contain a password or a whole
+   * owner id.
+   * @param lockName The name of the lock, if the error concerns a single one.
    * @param options The code, and the options of `Error`.
    */
   constructor(message: string, lockName?: string, options: LockErrorOptions = {}) {
@@ -81,8 +82,11 @@ export class LockError extends Error {
   }
 
   /**
-   * Makes `instanceof` compare brands, since a program may hold two copies of this package (from npm
-   * and from JSR, or in two versions). A class that a user derives has no brand and works as usual.
+   * Makes `instanceof` compare brands, since a program may contain two copies of this package (from
+   * npm and from JSR, or in two versions). For a subclass that a user defines it works as usual.
+   *
+   * @param value Any value.
+   * @returns Whether it is an error of this class, made by any copy of the package.
    */
   static override [Symbol.hasInstance](value: unknown): boolean {
     const symbol = BRANDS.get(this);
@@ -93,24 +97,25 @@ export class LockError extends Error {
 
 /**
  * Why a lease was lost:
- * - `"expired"`: its time ran out, or the service no longer has it;
- * - `"stolen"`: somebody else has the lock now, or an administrator took it away;
- * - `"unreachable"`: the service stopped answering and the lease cannot be proven any longer;
- * - `"session-expired"`: the session that carried it ended (ZooKeeper);
+ * - `"expired"`: its TTL ran out, or the service no longer knows it;
+ * - `"stolen"`: somebody else holds the lock now, or an administrator took it away;
+ * - `"unreachable"`: the service did not answer in time, so the lease can no longer be proven;
+ * - `"session-expired"`: the session that it belongs to is over (ZooKeeper);
  * - `"max-hold"`: it was held for `maxHoldMs`.
  */
 export type LeaseLostReason = "expired" | "stolen" | "unreachable" | "session-expired" | "max-hold";
 
 const LOSS: Record<LeaseLostReason, string> = {
-  "expired": "it ran out",
-  "stolen": "it was taken away",
-  "unreachable": "the service does not answer and the lease cannot be proven",
+  "expired": "it expired",
+  "stolen": "it was stolen, or an administrator took it away",
+  "unreachable": "the service does not answer, so the lease cannot be proven",
   "session-expired": "its session expired",
   "max-hold": "it was held for 'maxHoldMs'",
 };
 
 /**
- * The lease is no longer provable: stop what was done under it.
+ * The lease is lost or cannot be proven: another process may hold the lock. Stop the work that the
+ * lock protects.
  *
  * @example Usage
  * ```ts
@@ -137,18 +142,19 @@ export class LeaseLostError extends LockError {
    *
    * @param lockName The name of the lock.
    * @param reason Why the lease was lost.
-   * @param options As for `Error`.
+   * @param options The options of `Error`.
    */
   constructor(lockName: string, reason: LeaseLostReason, options?: ErrorOptions) {
-    const message = `Lost the lease on ${JSON.stringify(lockName)}: ${LOSS[reason]}`;
+    const message = `Lost the lease on lock ${JSON.stringify(lockName)} (${LOSS[reason]}): ` +
+      "stop the work that the lock protects";
     super(message, lockName, { ...options, code: "ERR_LEASE_LOST" });
     this.reason = reason;
   }
 }
 
 /**
- * The service is out of reach or refuses, so nothing is known about the lock. Never means that
- * somebody holds it.
+ * The service is out of reach or refuses for now, so nothing is known about the lock. This never means
+ * that somebody else holds it.
  *
  * @example Usage
  * ```ts
@@ -170,9 +176,9 @@ export class LockUnavailableError extends LockError {
   /**
    * Creates an error.
    *
-   * @param message What could not be done, and why.
-   * @param lockName The name of the lock, if the error concerns one.
-   * @param options As for `Error`.
+   * @param message What could not be done, why, and what to do.
+   * @param lockName The name of the lock, if the error concerns a single one.
+   * @param options The options of `Error`.
    */
   constructor(message: string, lockName?: string, options?: ErrorOptions) {
     super(message, lockName, { ...options, code: "ERR_LOCK_UNAVAILABLE" });
@@ -181,8 +187,8 @@ export class LockUnavailableError extends LockError {
 
 /**
  * The lock cannot work as it is set up: the client is of the wrong kind or was never connected, a
- * permission is missing, or the runtime lacks a feature. Trying again does not help. Never means that
- * the service is out of reach, and never that somebody holds the lock.
+ * permission is missing, or the runtime lacks a feature. A retry does not help. This never means that
+ * the service is out of reach, nor that somebody else holds the lock.
  *
  * @example Usage
  * ```ts
@@ -206,8 +212,8 @@ export class LockSetupError extends LockError {
    * Creates an error.
    *
    * @param message What cannot be used, why, and what to do.
-   * @param lockName The name of the lock, if the error concerns one.
-   * @param options As for `Error`.
+   * @param lockName The name of the lock, if the error concerns a single one.
+   * @param options The options of `Error`.
    */
   constructor(message: string, lockName?: string, options?: ErrorOptions) {
     super(message, lockName, { ...options, code: "ERR_LOCK_SETUP" });

@@ -1,58 +1,79 @@
 /**
- * What a strategy passes to the lease engine: a granted lock, and what can be done with it.
+ * The interface between a strategy and the lease engine: a granted lock, and the requests that
+ * renew and release it.
  *
  * @module
  */
 import { deadlineMs, type Instant } from "./clock.ts";
 import type { LeaseLostReason } from "./errors.ts";
 
-/** The answer to a renewal. `validMs` is what remains on the server after it. */
+/**
+ * The answer to a renewal:
+ * - `"held"`: the lease goes on, and `validMs` is how long, in ms, it has left on the server;
+ * - `"lost"`: the lease no longer holds the lock;
+ * - `"unknown"`: there was no usable answer, so the engine asks again while lease time remains.
+ */
 export type RenewAnswer =
   | { state: "held"; validMs: number }
   | { state: "lost"; reason: LeaseLostReason; cause?: unknown }
   | { state: "unknown"; cause: unknown };
 
-/** The answer to a release. */
+/**
+ * The answer to a release:
+ * - `"released"`: the lock was ours and is free now;
+ * - `"gone"`: the lease no longer held the lock;
+ * - `"unknown"`: there was no usable answer, so the engine asks again.
+ */
 export type ReleaseAnswer =
   | { state: "released" }
   | { state: "gone"; reason: LeaseLostReason }
   | { state: "unknown"; cause: unknown };
 
-/** The requests that a strategy sends for one of its leases. Each call is one attempt. */
+/**
+ * The requests that a strategy sends for one lease. Each call sends one; the engine retries. A
+ * rejection counts as the answer `"unknown"`.
+ */
 export interface LeaseActions {
-  /** Prolongs the lease to at least `ttlMs`; never shortens it, never re-creates it. */
+  /**
+   * Prolongs the lease to at least `ttlMs` from now. Must never shorten it, and never re-create a lock
+   * that is gone. Left out where nothing has to be renewed.
+   */
   renew?(ttlMs: number): Promise<RenewAnswer>;
-  /** Releases the lock if the lease still holds it. */
+  /** Releases the lock if this lease still holds it. */
   release(): Promise<ReleaseAnswer>;
   /**
-   * Called when the lease has run out by the clock, where that ends more than this lease (a session);
-   * returns the reason of the loss. Without it the reason is `"expired"` or `"unreachable"`.
+   * Called when the deadline is over, by strategies where this ends more than the one lease
+   * (ZooKeeper: the session and all its leases). Returns the reason of the loss. Without this
+   * function the reason is `"unreachable"` if a renewal is unanswered, else `"expired"`.
    */
   lapsed?(): LeaseLostReason;
 }
 
-/** A lock that the service has granted. */
+/** A lock that the service has granted, and the terms of the lease. */
 export interface Grant {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
-  /** When the granted request was sent: the process was certainly not suspended then. */
+  /** Both clocks when the granted request was sent. A later gap between them shows a suspension. */
   readonly sent: Instant;
-  /** When `validMs` starts to count, in monotonic ms, if not at `sent`: for a grant by message. */
+  /**
+   * When `validMs` starts to count, in monotonic ms, if not at `sent`: a waiter that is granted the
+   * lock by a message sent its request long before.
+   */
   readonly startMs?: number;
-  /** The requested TTL in ms; `Infinity` where only a release ends a lease. */
+  /** The requested TTL in ms; `Infinity` where a lease has no time limit (memory, files). */
   readonly ttlMs: number;
-  /** What remained on the server after the request, in ms. */
+  /** How long, in ms, the lease had left when the server answered: the TTL, or less for a claim. */
   readonly validMs: number;
   readonly autoRenew: boolean;
   readonly maxHoldMs?: number | undefined;
-  /** Whether the lease stays held when its instance is disposed. */
+  /** Whether disposal of the strategy instance leaves the lock held on the server. */
   readonly outlivesDisposal?: boolean;
-  /** Calls `renew` at this interval in ms, whatever `autoRenew` says, to check the lease. */
+  /** Calls `renew` at this interval in ms to check the lease, whatever `autoRenew` says. */
   readonly watchEveryMs?: number;
 }
 
-/** The moment until which a grant is valid, in monotonic ms. */
+/** The deadline of a grant, in monotonic ms, if no later answer moves it. */
 export function grantDeadlineMs(
   { sent, startMs, ttlMs, validMs }: Pick<Grant, "sent" | "startMs" | "ttlMs" | "validMs">,
 ): number {

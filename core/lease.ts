@@ -1,5 +1,6 @@
 /**
- * One lease: its deadline, its loss, its renewal and release.
+ * One lease: its deadline, renewal, loss, release and clean-up. How the deadline is computed is in
+ * `lease_validity.ts`; the timer that all leases share is in `lease_schedule.ts`.
  *
  * @module
  */
@@ -14,24 +15,38 @@ import { LeaseValidity } from "./lease_validity.ts";
 import { promiseTry } from "./promise_try.ts";
 import { checkTtl } from "./validate.ts";
 
-/** What the leases of one instance share. */
+/** The parts that all leases of one strategy instance share. */
 export interface LeaseContext {
   readonly clock: Clock;
   readonly schedule: LeaseSchedule<ManagedLease>;
-  /** Clean-ups, and releases that disposal waits for. */
+  /** The clean-ups and the running releases. Disposal waits for both. */
   readonly background: Background;
-  /** Aborts when the instance is closed: from then on nothing is retried. */
+  /** Aborts at the end of disposal. From then on nothing is retried. */
   readonly stopped: AbortSignal;
 }
 
-/** How early in ms a renewal may be sent, so that several leave together. */
+/** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
 
 function clamp(value: number, low: number, high: number): number {
   return Math.min(Math.max(value, low), high);
 }
 
-/** A {@linkcode Lease} as its strategy uses it. */
+/**
+ * A {@linkcode Lease} as its strategy uses it.
+ *
+ * - **Held** until its deadline. The schedule calls {@linkcode ManagedLease.tick}, which sends
+ *   renewals. Each answer moves the deadline; a renewal without an answer is retried while time
+ *   remains. After a suspension of the process the lease counts as unproven until a newer request is
+ *   answered (invariant 7).
+ * - **Lost** at the deadline or at `maxHoldMs`, or earlier if the service says so. The signal aborts,
+ *   and the lease is released in the background, since the server may still hold the lock for it.
+ * - **Releasing** after `release()`, until the service answers, and at most until the deadline. Then
+ *   **released**: if there was no answer, the background goes on releasing.
+ *
+ * The members of {@linkcode Lease} read the clock first, so they are right before any timer has run
+ * (invariant 2).
+ */
 export class ManagedLease implements Lease {
   readonly name: string;
   readonly ownerId: string;
@@ -42,12 +57,16 @@ export class ManagedLease implements Lease {
   readonly #validity: LeaseValidity;
   readonly #maxHoldAtMs: number;
   #state: "held" | "releasing" | "released" | "lost" = "held";
+  /** Why the lease was lost. Also set if `release()` finds that it was lost before. */
   #error: LeaseLostError | null = null;
+  /** Aborts `signal`; created when `signal` is first read. */
   #controller: AbortController | null = null;
+  /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
   #renewAtMs: number;
+  /** The renewal under way, until its answer or the end of its attempt. */
   #renewing: Promise<boolean> | null = null;
   #releasing: Promise<boolean> | null = null;
-  /** Why the last renewal is unanswered; `null` if it was answered. */
+  /** Set while a sent renewal has no usable answer, with the error if there was one. */
   #unanswered: { cause: unknown } | null = null;
 
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
@@ -63,7 +82,7 @@ export class ManagedLease implements Lease {
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
-  /** When the lease ends unless it is renewed, in monotonic ms. */
+  /** When the lease ends: at its deadline or at `maxHoldMs`, in monotonic ms. */
   get #endMs(): number {
     return Math.min(this.#validity.deadlineMs, this.#maxHoldAtMs);
   }
@@ -99,9 +118,10 @@ export class ManagedLease implements Lease {
       if (this.#error !== null) throw this.#error;
       if (this.#state !== "held") throw this.#releasedError("renew");
       if (this.#actions.renew === undefined) return;
+      // One renewal at a time. The one under way may ask for another TTL, so ours follows it.
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
-      else if (this.#state === "held") { // not released in the meantime
+      else if (this.#state === "held") { // not lost or released in the meantime
         await pause(this.#context.clock, this.#retryDelayMs(), this.#context.stopped);
       }
     }
@@ -117,7 +137,10 @@ export class ManagedLease implements Lease {
     return this.#releasing = this.#release();
   }
 
-  /** Releases the lease because its instance is disposed, unless it outlives the instance. */
+  /**
+   * Ends the lease because its strategy instance is disposed: releases it, or, if it outlives the
+   * instance, stops renewing it and leaves the lock on the server until its TTL ends.
+   */
   async close(): Promise<void> {
     if (!this.#grant.outlivesDisposal) return void await this.release();
     if (this.#state !== "held") return void await this.#releasing;
@@ -129,7 +152,11 @@ export class ManagedLease implements Lease {
     await this.release();
   }
 
-  /** Prolongs the lease by an answer to a request sent at `sent`: a renewal or a heartbeat. */
+  /**
+   * Moves the deadline, because the service answered a request (a renewal or a heartbeat) that was
+   * sent at `sent`. Also during a release, which may then be retried for longer. A lost lease stays
+   * lost.
+   */
   extend(sent: Instant, validMs: number, ttlMs?: number): void {
     if (this.#state === "held") this.#checkDeadline();
     if (this.#state !== "held" && this.#state !== "releasing") return;
@@ -138,18 +165,21 @@ export class ManagedLease implements Lease {
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }
 
-  /** Ends the lease because the service, or a message from it, says that it is gone. */
+  /** Ends the lease as lost and aborts its signal. Does nothing unless the lease is held. */
   lose(reason: LeaseLostReason, cause?: unknown): void {
     if (this.#state !== "held") return;
     this.#state = "lost";
     this.#error = new LeaseLostError(this.name, reason, cause === undefined ? {} : { cause });
     this.#context.schedule.remove(this);
     this.#controller?.abort(this.#error);
-    // The server may still execute a renewal that is under way: release what that prolongs.
+    // The server may still hold the lock: at `maxHoldMs`, or if it executes a renewal late.
     this.#cleanUp();
   }
 
-  /** Does what is due; returns when something is due next, in monotonic ms. */
+  /**
+   * Called by the schedule: ends the lease if its deadline is over, or starts a renewal if one is due.
+   * Returns when to call again, in monotonic ms.
+   */
   tick(nowMs: number): number {
     this.#checkDeadline();
     if (this.#state !== "held") return Infinity;
@@ -161,12 +191,12 @@ export class ManagedLease implements Lease {
     return this.dueMs;
   }
 
-  /** When something is due, in monotonic ms. */
+  /** When the next renewal or the end of the lease is due, in monotonic ms. */
   get dueMs(): number {
     return Math.min(this.#endMs, this.#renewing === null ? this.#renewAtMs : Infinity);
   }
 
-  /** Ends the lease if the clock says so: timers and replies may be late (invariant 2). */
+  /** Ends the lease if its deadline or `maxHoldMs` is over. Timers may be late, the clock is not. */
   #checkDeadline(): void {
     if (this.#state !== "held") return;
     const nowMs = this.#context.clock.now();
@@ -177,33 +207,42 @@ export class ManagedLease implements Lease {
     else this.lose("unreachable", this.#unanswered.cause);
   }
 
-  /** Whether the last answer still counts (invariant 7); if not, asks for a new one. */
+  /**
+   * Whether the last answer still proves the lease. It does not if the process was suspended since
+   * (invariant 7); then a renewal is sent, whose answer proves the lease again.
+   */
   #isProven(): boolean {
     if (!this.#validity.isStale(this.#context.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal the request must not prolong the lease: 1 ms never does.
+      // Without automatic renewal the lease must be proven but not prolonged: 1 ms never prolongs.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
   }
 
+  /** When the first renewal after an answer is due, in monotonic ms; `Infinity` for never. */
   #nextRenewalMs(sent: Instant, validMs: number): number {
     if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
     if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
-    // After a third of what was granted: a whole TTL or a short claim. A longer renewal moves it back.
+    // After a third of the granted time, which is the TTL, or less for a claim. It is counted back
+    // from the deadline, so that after a `renew()` with a longer TTL the next renewal is later.
     return this.#validity.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
   }
 
-  /** How long in ms an attempt may stay unanswered before the next one. */
+  /** How long, in ms, one attempt (a renewal or a release) may take before the next one is sent. */
   get #attemptMs(): number {
     return clamp(this.#grant.ttlMs / 6, 20, 2_000);
   }
 
+  /** The pause in ms before a retry, shortened at random so that processes do not retry in step. */
   #retryDelayMs(): number {
     return clamp(this.#grant.ttlMs / 20, 5, 500) * (0.5 + Math.random() / 2);
   }
 
-  /** Sends one renewal; resolves with true if the answer "held" came in time. One at a time. */
+  /**
+   * Sends one renewal. Resolves after its answer, or after `#attemptMs` without one; with true if the
+   * answer was "held". A later answer still moves the deadline. Only one renewal runs at a time.
+   */
   #startRenewal(ttlMs: number): Promise<boolean> {
     const { clock } = this.#context;
     const sent = instant(clock);
@@ -216,6 +255,7 @@ export class ManagedLease implements Lease {
     const renewing = settledWithin(clock, answered, this.#attemptMs).then(() => {
       this.#renewing = null;
       if (this.#state !== "held") return held;
+      // Infinity: the lease is not renewed automatically, so this attempt is not retried here.
       if (!held && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + this.#retryDelayMs();
       }
@@ -226,7 +266,7 @@ export class ManagedLease implements Lease {
     return renewing;
   }
 
-  /** Handles an answer, which counts from when its request was sent. Returns whether it is "held". */
+  /** Handles the answer to a renewal that was sent at `sent`. Returns whether it is "held". */
   #onAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
     this.#checkDeadline();
     if (this.#state !== "held") return false;
@@ -236,12 +276,17 @@ export class ManagedLease implements Lease {
     return answer.state === "held";
   }
 
+  /**
+   * Sends releases until one is answered, at most until the deadline. Resolves with true if the lease
+   * was ours until `release()` was called (invariant 6).
+   */
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#context;
     this.#context.background.enter();
-    // A lease that is valid now was ours until now, even if no release is ever answered.
+    // A lease that is proven now was ours until now, even if no release is ever answered.
     let ours = !this.#validity.isStale(clock);
     const leftMs = () => Math.max(0, this.#validity.deadlineMs - clock.now());
+    // A renewal that is under way goes first, for as long as an attempt may take (invariant 3).
     if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
     for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
       if (leftMs() === 0) {
@@ -251,6 +296,7 @@ export class ManagedLease implements Lease {
       const answer = await this.#tryRelease(leftMs());
       if (answer.state === "released") ours = true;
       else if (answer.state === "gone") {
+        // After an attempt without an answer, that attempt may be the one that released the lock.
         ours &&= sentBefore;
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
@@ -262,7 +308,7 @@ export class ManagedLease implements Lease {
     return ours;
   }
 
-  /** One attempt, bounded in time. */
+  /** Sends one release. Without an answer within `#attemptMs` and `leftMs` the result is "unknown". */
   async #tryRelease(leftMs: number): Promise<ReleaseAnswer> {
     let answer: ReleaseAnswer = { state: "unknown", cause: undefined };
     const answered = promiseTry(() => this.#actions.release()).then(
@@ -272,7 +318,10 @@ export class ManagedLease implements Lease {
     return answer;
   }
 
-  /** Releases in the background until the service answers, or until it has certainly expired the lease. */
+  /**
+   * Releases in the background until the service answers, at most for the longest TTL that was
+   * requested: by then the lock has expired on the server, even if a renewal was executed just now.
+   */
   #cleanUp(): void {
     const { clock, stopped } = this.#context;
     const untilMs = clock.now() + this.#validity.ttlMs;
@@ -288,7 +337,8 @@ export class ManagedLease implements Lease {
 
   #releasedError(action: string): LockError {
     return new LockError(
-      `Cannot ${action} the lease on ${JSON.stringify(this.name)} as it was released`,
+      `Cannot ${action} the lease on lock ${JSON.stringify(this.name)}: it was released; ` +
+        "acquire the lock again",
       this.name,
       { code: "ERR_LEASE_RELEASED" },
     );

@@ -1,5 +1,6 @@
 /**
- * The leases of one strategy instance: how they are opened, extended, lost and closed together.
+ * All leases of one strategy instance: opens them, and extends, loses or closes them together. The
+ * life of a single lease is in `lease.ts`.
  *
  * @module
  */
@@ -10,10 +11,14 @@ import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
 import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
 
-/** Owns deadlines, timers and clean-ups; knows no server. */
+/**
+ * Owns the leases of a strategy instance with their deadlines, timers and background work. It knows no
+ * server: a strategy passes in a {@linkcode Grant} and the {@linkcode LeaseActions} that send
+ * requests.
+ */
 export class LeaseEngine {
   readonly clock: Clock;
-  /** Clean-ups, and calls that may leave one behind. {@linkcode LeaseEngine.close} waits for them. */
+  /** Clean-ups, and calls that may start one. {@linkcode LeaseEngine.close} waits for them. */
   readonly background: Background = new Background();
   readonly #leases: LeaseSchedule<ManagedLease>;
   readonly #stop = new AbortController();
@@ -26,14 +31,16 @@ export class LeaseEngine {
     this.#context = { clock, schedule: this.#leases, background, stopped };
   }
 
-  /** Aborts when the engine is closed: background work ends then. */
+  /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
   get stopped(): AbortSignal {
     return this.#stop.signal;
   }
 
   /**
-   * Opens a lease for a grant, or returns `null` if the reply arrived after the deadline that it
-   * grants: that is not a lease.
+   * Opens a lease for a grant. From now on it is renewed and lost as its grant says.
+   *
+   * @returns The lease, or `null` if the deadline of the grant is over, because the reply took too
+   * long (invariant 1). The caller must then clean up what the grant left on the server.
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
     if (grantDeadlineMs(grant) <= this.clock.now()) return null;
@@ -42,19 +49,19 @@ export class LeaseEngine {
     return lease;
   }
 
-  /** Extends all leases: a request sent at `sent` proved them for `validMs` from then. */
+  /** Extends all held leases: the answer to a request sent at `sent` proves them for `validMs`. */
   extendAll(sent: Instant, validMs: number): void {
     for (const lease of this.#leases) lease.extend(sent, validMs);
   }
 
-  /** Ends all leases: their session, for instance, is over. */
+  /** Ends all leases as lost, for instance because their session is over. */
   loseAll(reason: LeaseLostReason): void {
     for (const lease of [...this.#leases]) lease.lose(reason);
   }
 
   /**
-   * Releases all leases but those that outlive their instance, waits for clean-ups, both within
-   * `timeoutMs`; then stops all work.
+   * Releases all leases except those that outlive their instance, and waits for these releases and for
+   * background work, `timeoutMs` in all. Then it stops all retries. Never rejects.
    */
   async close(timeoutMs: number): Promise<void> {
     const released = Promise.all(Array.from(this.#leases, (lease) => lease.close()));

@@ -1,23 +1,28 @@
 /**
- * The held leases of one strategy instance, on one timer.
+ * One timer for all held leases of a strategy instance. The renewals that it triggers are in
+ * `lease.ts`.
  *
  * @module
  */
 import type { Clock } from "./clock.ts";
 
-/** A lease, as far as the schedule needs to know it. */
+/** The part of a lease that the schedule uses. */
 export interface ScheduledLease {
-  /** When something is due, in monotonic ms. */
+  /** When the next renewal or the end of the lease is due, in monotonic ms. */
   readonly dueMs: number;
-  /** Does what is due; returns when something is due next, in monotonic ms. */
+  /** Renews or ends the lease if that is due. Returns the next `dueMs`. */
   tick(nowMs: number): number;
 }
 
-/** Calls `tick()` of each held lease when its deadline or its renewal is due. */
+/**
+ * Sets a timer for the earliest `dueMs`. When it fires, `tick()` of *every* held lease is called: so
+ * renewals that are due soon leave together with the one that is due now.
+ */
 export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   readonly #clock: Clock;
   readonly #leases = new Set<L>();
   #cancelTimer: (() => void) | null = null;
+  /** When the timer fires, in monotonic ms; `Infinity` without a timer. */
   #timerMs = Infinity;
 
   constructor(clock: Clock) {
@@ -43,7 +48,7 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#timerMs = Infinity;
   }
 
-  /** Looks at the leases no later than `dueMs`, in monotonic ms. */
+  /** Makes the timer fire no later than `dueMs`, in monotonic ms. A later `dueMs` changes nothing. */
   wakeBy(dueMs: number): void {
     if (dueMs >= this.#timerMs || this.#leases.size === 0) return;
     this.#cancelTimer?.();

@@ -1,19 +1,20 @@
 /**
- * Until when a lease is valid, computed from the answers of the service.
+ * The deadline of a lease, computed from the answers of the service. The loss at the deadline is in
+ * `lease.ts`.
  *
  * @module
  */
 import { type Clock, deadlineMs, type Instant, wasSuspended } from "./clock.ts";
 import { type Grant, grantDeadlineMs } from "./grant.ts";
 
-/** The validity of one lease. Pure, but for the clock that is passed in. */
+/** The validity of one lease: until when it may be believed (invariant 1). Sets no timers. */
 export class LeaseValidity {
-  /** The longest TTL requested so far. An answer is never believed beyond it. */
+  /** The longest TTL requested so far. No answer is believed for longer than that. */
   #ttlMs: number;
   #deadlineMs: number;
-  /** The validity of the last answer: 1 % of it is the drift that the clocks may have. */
+  /** How long the newest answered request made the lease valid. The allowed drift is 1 % of it. */
   #validMs: number;
-  /** When the last answered request was sent. */
+  /** When the newest answered request was sent. */
   #sent: Instant;
 
   constructor(grant: Grant) {
@@ -33,19 +34,25 @@ export class LeaseValidity {
     return this.#deadlineMs;
   }
 
-  /** Adds an answer. It counts from when its request was sent, even if it is late, and never shortens. */
+  /**
+   * Moves the deadline by an answer, which may be a late one. Its `validMs` counts from `sent`,
+   * when its request was sent. The deadline never becomes earlier.
+   */
   extend(sent: Instant, validMs: number, ttlMs = this.#ttlMs): void {
     this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
     this.#deadlineMs = Math.max(
       this.#deadlineMs,
       deadlineMs(sent.nowMs, this.#ttlMs, validMs),
     );
-    if (sent.nowMs < this.#sent.nowMs) return;
+    if (sent.nowMs < this.#sent.nowMs) return; // a newer request was answered before
     this.#sent = sent;
     this.#validMs = Math.min(this.#ttlMs, validMs);
   }
 
-  /** Whether the process was suspended since the last answer: then only a new answer counts. */
+  /**
+   * Whether the process was suspended since the newest answered request was sent. The deadline then
+   * proves nothing: the monotonic clock stood still, the TTL on the server went on (invariant 7).
+   */
   isStale(clock: Clock): boolean {
     return wasSuspended(clock, this.#sent, this.#validMs);
   }

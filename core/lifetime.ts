@@ -1,5 +1,6 @@
 /**
- * The life of a strategy instance, from its creation to its disposal.
+ * The life of a strategy instance: the options that all strategies share, and disposal. How disposal
+ * releases the leases is in `lease_engine.ts`.
  *
  * @module
  */
@@ -8,12 +9,12 @@ import { checkDuration, checkLabel } from "./validate.ts";
 /** Options that every strategy takes. */
 export interface StrategyOptions {
   /**
-   * A readable part of the owner id, shown by `query()`: the name of a service or host, for instance.
-   * 1 to 100 characters.
+   * A name for this instance, for instance that of a service or host. `query()` shows it, and it is
+   * the readable part of owner ids. 1 to 100 characters, no control characters. None unless given.
    */
   label?: string;
   /**
-   * How long in ms disposal may take: releasing what is held and finishing clean-ups.
+   * How long, in ms, disposal may take: it releases the held leases and waits for clean-ups.
    *
    * @default {2000}
    */
@@ -23,7 +24,7 @@ export interface StrategyOptions {
 /** Default of {@linkcode StrategyOptions.disposeTimeoutMs}. */
 export const DEFAULT_DISPOSE_TIMEOUT_MS = 2_000;
 
-/** Tells whether a strategy instance still accepts calls, and ends all its waits at disposal. */
+/** The label and the disposal of one strategy instance. Disposal aborts the waits of all its calls. */
 export class Lifetime {
   readonly label: string;
   readonly disposeTimeoutMs: number;
@@ -33,7 +34,8 @@ export class Lifetime {
   /**
    * Checks the options.
    *
-   * @throws {TypeError|RangeError} If an option is bad.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
    */
   constructor({ label, disposeTimeoutMs = DEFAULT_DISPOSE_TIMEOUT_MS }: StrategyOptions) {
     if (label !== undefined) checkLabel(label);
@@ -42,33 +44,39 @@ export class Lifetime {
     this.disposeTimeoutMs = disposeTimeoutMs;
   }
 
-  /** Aborts with an `AbortError` at disposal. */
+  /** Aborts with an `AbortError` when disposal begins. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
-  /** Throws an `InvalidStateError` after disposal. */
+  /**
+   * Checks that calls are still accepted.
+   *
+   * @throws {DOMException} `InvalidStateError` if disposal has begun.
+   */
   throwIfEnded(): void {
     if (!this.#ended.signal.aborted) return;
-    throw new DOMException("Cannot use this lock as it was disposed", "InvalidStateError");
+    const message = "Cannot use this lock manager: it was disposed; create a new one";
+    throw new DOMException(message, "InvalidStateError");
   }
 
-  /** Ends all waits, then closes, once; never rejects. */
+  /** Ends all waits, then calls `close`. Later calls wait for the same disposal. Never rejects. */
   end(close: () => Promise<void>): Promise<void> {
     this.#disposal ??= this.#end(close);
     return this.#disposal;
   }
 
   async #end(close: () => Promise<void>): Promise<void> {
-    this.#ended.abort(new DOMException("The lock was disposed", "AbortError"));
+    const message = "Cannot finish the call: the lock manager was disposed";
+    this.#ended.abort(new DOMException(message, "AbortError"));
     try {
       await close();
     } catch {
-      // A disposal that rejects would hide the error of the block that it closes.
+      // A disposal that rejects would hide the error of the block that it ends (invariant 6).
     }
   }
 
-  /** A signal that ends a wait: the caller's own and disposal. */
+  /** A signal that aborts with the caller's signal, if there is one, and at disposal. */
   waitSignal(signal?: AbortSignal): AbortSignal {
     return signal === undefined ? this.ended : AbortSignal.any([signal, this.ended]);
   }

@@ -1,5 +1,5 @@
 /**
- * First come, first served within one process.
+ * Queues within one process, first in, first out. Nothing here knows other processes or leases.
  *
  * @module
  */
@@ -16,17 +16,21 @@ interface QueuedWaiter extends LocalWaiter {
   reject(reason: unknown): void;
 }
 
+/** The queue of one name: the current turn and the waiters behind it. */
 interface Line {
   turn: Turn | null;
-  /** A Set keeps the order of arrival and removes a waiter in one step. */
+  /** A set keeps the order of arrival, and removes any waiter in constant time. */
   readonly waiters: Set<QueuedWaiter>;
 }
 
 /** Exclusive use of a name within this process. */
 export interface Turn {
-  /** False once {@linkcode LocalQueue.seize} gave the turn to another caller. */
+  /** Whether this is still the turn of its name: false after its end, or after a seizure. */
   readonly isCurrent: boolean;
-  /** Ends the turn; the next waiter gets its own. Returns false if the turn was seized before. */
+  /**
+   * Ends the turn and grants one to the next waiter. Does nothing, and returns false, if not
+   * current.
+   */
   end(): boolean;
 }
 
@@ -36,11 +40,11 @@ export interface EnterOptions {
   readonly onWait?: ((info: WaitInfo) => void) | undefined;
 }
 
-/** A FIFO queue per name. A name without a turn and without waiters uses no memory. */
+/** A queue per name. A name that has no turn and no waiters uses no memory. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
 
-  /** Returns a turn if no other caller has one. */
+  /** Returns a turn, or `null` if another caller has it. */
   tryEnter(name: string): Turn | null {
     if (this.#lines.has(name)) return null;
     const line: Line = { turn: null, waiters: new Set() };
@@ -48,7 +52,11 @@ export class LocalQueue {
     return this.#grant(name, line);
   }
 
-  /** Waits for a turn. Rejects with `signal.reason`, or with the error that `onWait` throws. */
+  /**
+   * Waits for a turn. `onWait` is called once, if the caller has to wait.
+   *
+   * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
+   */
   async enter(name: string, { signal, onWait }: EnterOptions): Promise<Turn> {
     signal?.throwIfAborted();
     const turn = this.tryEnter(name);
@@ -71,7 +79,7 @@ export class LocalQueue {
     });
   }
 
-  /** Takes the turn away from its owner, ahead of all waiters. */
+  /** Takes the turn away from the caller that has it, ahead of all waiters. */
   seize(name: string): Turn {
     const line = this.#lines.get(name);
     return line === undefined ? this.tryEnter(name)! : this.#grant(name, line);
@@ -82,7 +90,7 @@ export class LocalQueue {
     return [...this.#lines.get(name)?.waiters ?? []];
   }
 
-  /** Rejects all waiters of all names. Current turns stay. */
+  /** Rejects the waiters of all names. Current turns stay. */
   rejectAll(reason: unknown): void {
     for (const { waiters } of this.#lines.values()) {
       for (const waiter of [...waiters]) waiter.reject(reason);

@@ -1,5 +1,6 @@
 /**
- * How long one call keeps trying while its service does not answer.
+ * How long one call keeps trying while its service does not answer. Each strategy classifies its own
+ * failures.
  *
  * @module
  */
@@ -10,66 +11,70 @@ import { LockUnavailableError } from "./errors.ts";
 /** Pause in ms before a failed request is sent again. */
 export const RETRY_MS = 50;
 
-/** What a failure means for the call. */
+/** How a call has to treat a failed request. */
 export interface Failure {
   /**
    * - `"retry"`: the same request may succeed a little later;
-   * - `"restart"`: only the whole call may succeed, in a new session for instance;
+   * - `"restart"`: this request cannot succeed, but the whole call may, for instance in a new session;
    * - `"refused"`: the service refuses, and will refuse again;
-   * - `"foreign"`: not a failure of the service, a mistake in a program for instance.
+   * - `"foreign"`: not a failure of the service, for instance a bug in a program.
    */
   readonly kind: "retry" | "restart" | "refused" | "foreign";
-  /** Whether the service is within reach again: it answered, and the answer is of use to the caller. */
+  /**
+   * Whether the failure is an answer that ends the outage. Not every answer does: a Redis that is
+   * still loading its data answers, but is of no use yet.
+   */
   readonly endsOutage: boolean;
-  /** The end of an error message: `"it refuses (NOAUTH)"`. */
+  /** The last part of an error message: why the request failed, as in `"it refuses (NOAUTH)"`. */
   readonly reason: string;
 }
 
-/** What a budget needs. */
+/** Options of {@linkcode OutageBudget}. */
 export interface OutageBudgetOptions {
   readonly clock: Clock;
   /** The service, for error messages: `"Redis"`. */
   readonly service: string;
   readonly lockName: string;
-  /** How long in ms the service may be out of reach. */
+  /** How long, in ms, an outage may last before the call gives up. */
   readonly unavailableAfterMs: number;
-  /** Ends the call: the caller's signal, and disposal. */
+  /** Ends the call: it aborts with the caller's signal and at disposal. */
   readonly signal: AbortSignal;
-  /** Tells what a failure means. */
+  /** Decides how to treat a failure. */
   readonly classify: (error: unknown) => Failure;
 }
 
 /**
- * The time that one call may spend without an answer. An outage begins when the first request is sent
- * that gets no answer, and ends with the next answer.
+ * The time that one call may spend in one outage. An outage begins when the first request is sent that
+ * gets no answer, and ends with the next answer: waiting in a queue costs nothing.
  */
 export class OutageBudget {
   readonly #options: OutageBudgetOptions;
   /** When the outage began, in monotonic ms; `null` while the service answers. */
   #outageSinceMs: number | null = null;
-  /** The last failure of this outage: it says more than that the time is over. */
+  /** The last failure of this outage. It explains more than "no answer in time". */
   #lastFailure: unknown = undefined;
 
   constructor(options: OutageBudgetOptions) {
     this.#options = options;
   }
 
-  /** Ends the call: the caller's signal, and disposal. */
+  /** Aborts with the caller's signal and at disposal. */
   get signal(): AbortSignal {
     return this.#options.signal;
   }
 
-  /** The service answered: the outage, if there was one, is over. */
+  /** Notes that the service answered, which ends an outage. */
   answered(): void {
     this.#outageSinceMs = null;
     this.#lastFailure = undefined;
   }
 
   /**
-   * Sends a request until it is answered. Only for requests that may be executed twice.
+   * Sends a request again and again until it is answered. Only for requests that may be executed twice
+   * (invariant 5).
    *
-   * @throws {unknown} The failure, if it is not of the kind `"retry"`; `signal.reason` if it aborts.
-   * @throws {LockUnavailableError} If the outage lasts too long.
+   * @throws {unknown} The failure, if its kind is not `"retry"`; `signal.reason` if the signal aborts.
+   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
    */
   async ask<T>(request: () => Promise<T>): Promise<T> {
     const { clock, signal, classify } = this.#options;
@@ -90,8 +95,13 @@ export class OutageBudget {
   }
 
   /**
-   * Waits for one answer, but no longer than the outage may last. With `signal` the wait also ends when
-   * that aborts; without it the caller ends the wait itself.
+   * Waits for one answer, but no longer than the rest of the budget. An answer does not end the
+   * outage: the caller decides that, by {@linkcode OutageBudget.answered}.
+   *
+   * @param request The request, which was just sent.
+   * @param signal Ends the wait; without it the caller does so by settling `request`.
+   * @throws {unknown} As `request` does; when the time runs out, the last failure of this outage or an
+   * error; `signal.reason` if the signal aborts.
    */
   settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
     const { clock, unavailableAfterMs } = this.#options;
@@ -113,12 +123,14 @@ export class OutageBudget {
   }
 
   /**
-   * Pauses after a failure, so that the caller can try again.
+   * Decides after a failure whether the caller may try again: pauses for {@linkcode RETRY_MS} if
+   * so, else throws.
    *
    * @param error The failure.
-   * @param sentMs When the failed request was sent, in monotonic ms.
-   * @throws {unknown} The failure itself if it is `"foreign"`; `signal.reason` if it aborts.
-   * @throws {LockUnavailableError} If the service refuses, or the outage lasts too long.
+   * @param sentMs When the failed request was sent, in monotonic ms; now unless given.
+   * @throws {unknown} The failure itself if it is `"foreign"`; `signal.reason` if the signal aborts.
+   * @throws {LockUnavailableError} If the service refuses, or the outage lasts for
+   * `unavailableAfterMs`.
    */
   async recover(error: unknown, sentMs: number = this.#options.clock.now()): Promise<void> {
     const { clock, signal, classify } = this.#options;
@@ -132,7 +144,11 @@ export class OutageBudget {
     await pause(clock, RETRY_MS, signal);
   }
 
-  /** Throws a {@linkcode LockUnavailableError} if the outage lasts too long. */
+  /**
+   * Checks the budget.
+   *
+   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
+   */
   check(cause?: unknown): void {
     const { clock, unavailableAfterMs } = this.#options;
     if (this.#outageSinceMs === null) return;
@@ -143,7 +159,7 @@ export class OutageBudget {
     const { service, lockName, classify } = this.#options;
     const { reason } = classify(cause);
     return new LockUnavailableError(
-      `Cannot ask ${service} for the lock ${JSON.stringify(lockName)}: ${reason}`,
+      `Cannot ask ${service} for lock ${JSON.stringify(lockName)}: ${reason}`,
       lockName,
       cause === undefined ? {} : { cause },
     );

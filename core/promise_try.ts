@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Calls at once. An exception becomes a rejection; a returned promise is passed on as it is. */
+/** Calls `call` at once. An exception that it throws becomes a rejection. */
 export function promiseTry<T>(call: () => T | PromiseLike<T>): Promise<T> {
   try {
     return Promise.resolve(call());

@@ -1,5 +1,6 @@
 /**
- * `request()` of the Web Locks API, on top of acquire and release.
+ * `request()` of the Web Locks API, on top of acquire and release. The checks of its options are in
+ * `validate.ts`.
  *
  * @module
  * @see {@link https://w3c.github.io/web-locks/}
@@ -12,15 +13,15 @@ import type {
   TryAcquireOptions,
 } from "./distributed_lock.ts";
 import { LeaseLostError } from "./errors.ts";
-import { checkName, checkRequestOptions, notSupported } from "./validate.ts";
+import { checkName, checkRequestOptions, describeType, notSupported } from "./validate.ts";
 
-/** The two ways to acquire that `request()` chooses from. */
+/** The methods of a strategy that `request()` calls. */
 export interface RequestSource {
   acquire(name: string, options: AcquireOptions): Promise<Lease>;
   tryAcquire(name: string, options: TryAcquireOptions): Promise<Lease | null>;
 }
 
-/** Takes the lock away from its holder. */
+/** Takes the lock away from its holder, whose lease is lost with the reason `"stolen"`. */
 export type Steal = (name: string, options: AcquireOptions) => Promise<Lease>;
 
 type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
@@ -34,7 +35,8 @@ type RequestArguments<T> =
  * Makes the `request()` of a strategy, which works like `navigator.locks.request()`.
  *
  * @param source The strategy.
- * @param steal Left out by strategies that cannot steal.
+ * @param steal How the strategy steals a lock; left out by strategies that cannot.
+ * @returns The method. It rejects as {@linkcode RequestMethod} says.
  */
 export function requestOn(source: RequestSource, steal?: Steal): RequestMethod {
   return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, steal, name, args);
@@ -52,7 +54,10 @@ async function request<T>(
     ? [{}, args[0] as RequestCallback<T>]
     : [args[0] ?? {}, args[1]];
   if (typeof callback !== "function") {
-    throw new TypeError("Cannot request a lock as the callback is not a function");
+    throw new TypeError(
+      `Cannot request lock ${JSON.stringify(name)}: the callback must be a function, ` +
+        `but it is ${describeType(callback)}`,
+    );
   }
   checkRequestOptions(options);
   const lease = await acquireAs(options, name, source, steal);
@@ -66,10 +71,20 @@ function acquireAs(
   stealFrom: Steal | undefined,
 ): Promise<Lease | null> {
   const { mode, ifAvailable, steal, ...rest } = options;
-  if (mode === "shared") throw notSupported('This strategy has no mode "shared"');
+  if (mode === "shared") {
+    throw notSupported(
+      `Cannot request lock ${JSON.stringify(name)} in mode "shared": ` +
+        'this strategy offers mode "exclusive" only',
+    );
+  }
   if (ifAvailable) return source.tryAcquire(name, rest);
   if (!steal) return source.acquire(name, rest);
-  if (stealFrom === undefined) throw notSupported("This strategy cannot steal a lock");
+  if (stealFrom === undefined) {
+    throw notSupported(
+      `Cannot steal lock ${JSON.stringify(name)}: this strategy cannot steal, ` +
+        "see its 'capabilities'; wait for the lock instead",
+    );
+  }
   return stealFrom(name, rest);
 }
 
@@ -85,7 +100,7 @@ async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<
   return result;
 }
 
-/** Throws if the lease was lost; a lease that the callback released by itself is fine. */
+/** Throws if the lease was lost. A lease that the callback itself released is no error. */
 function throwLoss(lease: Lease): void {
   try {
     lease.throwIfLost();

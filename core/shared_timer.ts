@@ -1,5 +1,5 @@
 /**
- * Many deadlines on one timer of the runtime.
+ * Many deadlines on one timer of the runtime. The leases have their own timer, in `lease_schedule.ts`.
  *
  * @module
  */
@@ -11,11 +11,11 @@ interface Deadline {
 }
 
 /**
- * A clock whose `schedule()` shares one timer. Most deadlines are cancelled before they are due, and
- * arming a timer of the runtime for each costs more than the rest of an uncontended acquire.
+ * A clock whose deadlines all share one timer. Most deadlines are cancelled before they are due, and
+ * arming a timer of the runtime for each would cost more than the rest of an uncontended acquire.
  *
- * The timer does not keep the process alive while no deadline is set. After `close()` each new
- * deadline gets a timer of its own.
+ * Cancelling a deadline leaves the timer armed, but without deadlines it does not keep the process
+ * alive. After `close()` each new deadline gets a timer of its own.
  */
 export class SharedTimer implements Clock {
   readonly #clock: Clock;
@@ -49,7 +49,7 @@ export class SharedTimer implements Clock {
     };
   }
 
-  /** Clears the timer and calls all pending callbacks now, so that no caller waits for ever. */
+  /** Cancels the timer and calls all pending callbacks now, so that no caller waits for ever. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.();
@@ -71,7 +71,7 @@ export class SharedTimer implements Clock {
     const nowMs = this.#clock.now();
     const due = [...this.#deadlines].filter(({ dueMs }) => dueMs <= nowMs)
       .sort((a, b) => a.dueMs - b.dueMs);
-    // A callback may cancel a later one.
+    // An earlier callback may have cancelled a later one.
     for (const deadline of due) if (this.#deadlines.delete(deadline)) deadline.callback();
     if (this.#isClosed) return;
     let nextMs = Infinity;

@@ -1,14 +1,15 @@
 /**
- * The fencing tokens that a resource has seen: the store's interface, a store in memory, the error.
+ * Stores of fencing tokens: the interface, a store in memory, the check of a token and the error. The
+ * store in Redis is in `redis.ts`.
  *
  * @module
  */
 
-/** Greatest token that all strategies and stores can hold. */
+/** The greatest token that every strategy and every store can represent. */
 const MAX_TOKEN = 2n ** 63n - 1n;
 
 /**
- * The greatest token that each resource has seen.
+ * A store that remembers the greatest fencing token of each resource.
  *
  * @example Usage
  * ```ts
@@ -22,17 +23,19 @@ const MAX_TOKEN = 2n ** 63n - 1n;
  */
 export interface FenceStore {
   /**
-   * Remembers a token if no greater one was seen.
+   * Remembers a token, unless a greater one was seen. Compares and remembers in one step.
    *
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
-   * @returns `false` if it is stale: a greater one was seen.
+   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
+   * @throws {TypeError} If the token is not a bigint.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
   raise(resource: string, token: bigint): boolean | Promise<boolean>;
 }
 
 /**
- * The token is stale: a later lease has used the resource. Nothing was written.
+ * The fencing token is stale, because a later lease has used the resource. Nothing was written.
  *
  * @example Usage
  * ```ts
@@ -58,7 +61,10 @@ export class StaleTokenError extends Error {
    */
   constructor(resource: string, token: bigint) {
     super(
-      `Cannot use fencing token ${token} for ${JSON.stringify(resource)}: a greater one was seen`,
+      `Cannot use fencing token ${token} for resource ${
+        JSON.stringify(resource)
+      }: a later lease has ` +
+        "used it with a greater token; acquire the lock again",
     );
     this.resource = resource;
     this.token = token;
@@ -68,7 +74,7 @@ export class StaleTokenError extends Error {
 /**
  * Checks that a value is a fencing token.
  *
- * @param token A token as a lease has it.
+ * @param token Any value.
  * @throws {TypeError} If it is not a bigint.
  * @throws {RangeError} If it is negative or needs more than 63 bits.
  *
@@ -83,16 +89,22 @@ export class StaleTokenError extends Error {
  */
 export function checkToken(token: unknown): asserts token is bigint {
   if (typeof token !== "bigint") {
-    throw new TypeError("Cannot use the fencing token: it is no bigint");
+    throw new TypeError(
+      `Cannot use the fencing token: it must be a bigint such as 'lease.fencingToken', ` +
+        `but it is of type ${typeof token}`,
+    );
   }
   if (token < 0n || token > MAX_TOKEN) {
-    throw new RangeError(`Cannot use the fencing token ${token}: it must fit into 63 bits`);
+    throw new RangeError(
+      `Cannot use the fencing token ${token}: it must not be negative or need more than 63 bits`,
+    );
   }
 }
 
 /**
- * Tokens in the memory of one process, for a resource that lives there. Remembers every resource that
- * it was called with, so authorize a request before its resource is passed on.
+ * A store in the memory of one process, for resources that only this process writes to. It is empty
+ * after a restart. It keeps every resource name for ever, so authorize a request before you pass
+ * its resource.
  *
  * @example Usage
  * ```ts
@@ -111,12 +123,13 @@ export class MemoryFences implements FenceStore {
   readonly #greatest = new Map<string, bigint>();
 
   /**
-   * Remembers a token if no greater one was seen.
+   * Remembers a token, unless a greater one was seen.
    *
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
-   * @returns `false` if it is stale.
-   * @throws {RangeError} If it is negative or needs more than 63 bits.
+   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
+   * @throws {TypeError} If the token is not a bigint.
+   * @throws {RangeError} If the token is negative or needs more than 63 bits.
    */
   raise(resource: string, token: bigint): boolean {
     checkToken(token);

@@ -1,5 +1,5 @@
 /**
- * The `If-Fence` header: rejects requests of leases that a later lease has followed.
+ * Fencing over HTTP: the `If-Fence` header, and a wrapper that rejects requests with a stale token.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { checkToken, type FenceStore } from "./fences.ts";
 /** The header that carries the fencing token, as decimal digits. */
 export const FENCE_HEADER = "if-fence";
 
-/** A handler that gets the token and passes it to its writes. */
+/** A handler that is called with the fencing token, in order to pass it to its writes. */
 export type FencedHandler<Rest extends unknown[]> = (
   request: Request,
   token: bigint,
@@ -18,10 +18,11 @@ export type FencedHandler<Rest extends unknown[]> = (
 ) => Response | Promise<Response>;
 
 /**
- * The header for a request that must be rejected after a later lease was used.
+ * Makes the header that carries the fencing token of a lease. A service behind {@linkcode fencedHttp}
+ * rejects the request if a later lease has been used there.
  *
- * @param lease The lease under which the request is made.
- * @returns For `fetch(url, { headers })`.
+ * @param lease The lease under which the request is sent.
+ * @returns The headers, for `fetch(url, { headers })`.
  *
  * @example Usage
  * ```ts
@@ -36,13 +37,17 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
 }
 
 /**
- * Wraps a handler of the Fetch API so that it rejects stale tokens: 412 if a greater token was seen,
- * 428 without a token, 400 if it is not a number. The check runs before the handler, which may still
- * run when a later token arrives: so give the token to the write, too (`where fence <= $1`).
+ * Wraps a handler of the Fetch API so that it is not called for a stale token. The response is 412
+ * if a greater token was seen, 428 if there is no token, and 400 if it is not a number of at most
+ * 63 bits.
  *
- * @param fences The store of the greatest tokens.
- * @param resource Finds the resource of a request.
- * @returns A function that wraps a handler; the handler gets the token after the request.
+ * The check runs before the handler. A later token may arrive while the handler is still running,
+ * so pass the token to the write, too (`where fence <= $1`).
+ *
+ * @param fences The store of the greatest tokens. An error that it throws rejects the request.
+ * @param resource Returns the resource of a request.
+ * @returns A function that wraps a handler. The handler is called with the request, the token, and any
+ * further arguments.
  *
  * @example Usage
  * ```ts

@@ -1,7 +1,7 @@
 /**
- * Resources that reject stale fencing tokens. A lock alone cannot protect them: its holder may be
- * suspended right before it writes, for longer than its lease. In SQL the check is part of the
- * statement: `update … set …, fence = $1 where … and fence <= $1`.
+ * Helpers for resources that reject stale fencing tokens. A lock alone cannot protect a resource: its
+ * holder may be suspended right before it writes, for longer than its lease. In SQL no helper is
+ * needed, the check is part of the statement: `update … set …, fence = $1 where … and fence <= $1`.
  *
  * @example A service that rejects late holders
  * ```ts

@@ -1,5 +1,6 @@
 /**
- * Writes to Redis that are rejected after a later lease was used.
+ * Fenced writes to Redis: commands that are rejected if their fencing token is stale. The script is
+ * `scripts/fenced.lua`.
  *
  * @module
  */
@@ -7,26 +8,41 @@ import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
 
-/** Longest command, in words: Lua's stack holds few more. */
+/** The longest command, in words. Lua's stack has room for few more. */
 const MAX_WORDS = 7_000;
-/** First item of a reply: the token was not stale, and a command, if any, was run. */
+/** The first item of a reply if the token was not stale, so that the command, if any, was run. */
 export const DONE = 1;
 
 /**
- * Runs commands under a fencing token, on the client that the locks use or on another one. Comparing
- * the token with the greatest one so far and running the command are one step on the server.
+ * Runs Redis commands under a fencing token. The server compares the token with the greatest one so
+ * far and runs the command in one step.
  *
- * The greatest token of a resource is kept, for ever, in a key of its own.
+ * The greatest token of a resource is kept in a key without a TTL. The client may be the one that the
+ * locks use, or another one.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { FencedRedis } from "@holdfast/lock/fencing";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createClient } from "redis";
+ *
+ * const client = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).connect();
+ * const fenced = new FencedRedis(nodeRedis(client), "fence:");
+ * await fenced.run("orders:42", 7n, ["SET", "orders:42", "paid"]);
+ * const isCurrent = await fenced.raise("orders:42", 6n); // false: 7n was seen
+ * client.destroy();
+ * ```
  */
 export class FencedRedis implements FenceStore {
   readonly #client: RedisClient;
   readonly #keyPrefix: string;
 
   /**
-   * Wraps a client. See {@linkcode fencedRedis}.
+   * Wraps a client. {@linkcode fencedRedis} does the same with a default prefix.
    *
    * @param client A client in an adapter, as `RedisLock` takes it.
-   * @param keyPrefix The prefix of the keys of the greatest tokens.
+   * @param keyPrefix The prefix of the keys that hold the greatest tokens.
    */
   constructor(client: RedisClient, keyPrefix: string) {
     this.#client = client;
@@ -34,20 +50,21 @@ export class FencedRedis implements FenceStore {
   }
 
   /**
-   * Runs a command, unless a greater token was seen for this resource. The token is remembered even
-   * if the command itself fails. A client that sends it twice after a reconnect runs it twice, as
-   * with any command.
+   * Runs a command, unless a greater token was seen for this resource. The token is remembered even if
+   * the command then fails. If the client sends a command again after a reconnect, it may run
+   * twice, like any other command.
    *
-   * @param resource The resource that the token is for. In Redis Cluster its hash tag must be that of
-   * the keys.
-   * @param token The fencing token of the lease.
+   * @param resource The resource that the token is for. In Redis Cluster it must have the same hash
+   * tag as the keys.
+   * @param token The fencing token of the caller's lease.
    * @param command The command and its arguments.
-   * @param keys The keys that it touches; needed for Redis Cluster only.
-   * @returns The reply.
-   * @throws {StaleTokenError} If a greater token was seen; nothing was written then.
+   * @param keys The keys that the command uses; only needed for Redis Cluster.
+   * @returns The reply of the command.
+   * @throws {StaleTokenError} If a greater token was seen. Nothing was written then.
    * @throws {RangeError} If the token is negative or needs more than 63 bits, or if the command has
    * more than 7,000 words.
-   * @throws {TypeError} If there is no command.
+   * @throws {TypeError} If the token is not a bigint, or the command is empty.
+   * @throws {Error} The client's error, if the command fails or Redis cannot be reached.
    */
   async run(
     resource: string,
@@ -55,9 +72,16 @@ export class FencedRedis implements FenceStore {
     command: readonly string[],
     keys: readonly string[] = [],
   ): Promise<unknown> {
-    if (command.length === 0) throw new TypeError("Cannot run the command as it is empty");
+    if (command.length === 0) {
+      throw new TypeError(
+        'Cannot run an empty command: pass its words, as in ["SET", "key", "value"]',
+      );
+    }
     if (command.length > MAX_WORDS) {
-      throw new RangeError(`Cannot run a command of more than ${MAX_WORDS} words`);
+      throw new RangeError(
+        `Cannot run a command of ${command.length} words: ` +
+          `split it into commands of at most ${MAX_WORDS}`,
+      );
     }
     const [state, reply] = await this.#send(resource, token, command, keys);
     if (state === DONE) return reply ?? null;
@@ -69,8 +93,10 @@ export class FencedRedis implements FenceStore {
    *
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
-   * @returns `false` if it is stale: a greater one was seen.
+   * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
+   * @throws {TypeError} If the token is not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
+   * @throws {Error} The client's error, if Redis cannot be reached.
    */
   async raise(resource: string, token: bigint): Promise<boolean> {
     const [state] = await this.#send(resource, token, [], []);
@@ -98,7 +124,7 @@ export class FencedRedis implements FenceStore {
 /** Options of {@linkcode fencedRedis}. */
 export interface FencedRedisOptions {
   /**
-   * The prefix of the keys of the greatest tokens.
+   * The prefix of the keys that hold the greatest tokens.
    *
    * @default {"fence:"}
    */
@@ -106,18 +132,28 @@ export interface FencedRedisOptions {
 }
 
 /**
- * Wraps a Redis client so that its writes are rejected after a later lease was used.
+ * Wraps a Redis client so that commands run under a fencing token, and are rejected if it is stale.
  *
  * @param client A client in an adapter, as `RedisLock` takes it.
  * @param options The prefix of the keys.
- * @returns Runs commands under a token.
+ * @returns An object that runs commands under a token.
  *
  * @example Usage
  * ```ts ignore
  * import { fencedRedis } from "@holdfast/lock/fencing";
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createClient } from "redis";
  *
- * const fenced = fencedRedis(nodeRedis(client));
- * await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ * const client = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).connect();
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client));
+ *   await using lease = await locks.acquire("orders:42");
+ *   const fenced = fencedRedis(nodeRedis(client));
+ *   await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ * }
+ * client.destroy();
  * ```
  */
 export function fencedRedis(

@@ -1,5 +1,5 @@
 /**
- * The directory of the lock files: its default, its checks, and the path of a lock.
+ * The directory of the lock files: its default, its creation and check, and the paths in it.
  *
  * @module
  */
@@ -12,8 +12,8 @@ const RUNTIME_DIRS = ["XDG_RUNTIME_DIR", "TMPDIR", "TMP", "TEMP"];
 /**
  * The default directory: `holdfast` in the user's runtime or temporary directory.
  *
- * @throws {Deno.errors.NotCapable} If the environment may not be read. A guess could let two
- * processes with different permissions choose different directories, which would exclude nobody.
+ * @throws {Deno.errors.NotCapable} If the environment may not be read. There is no fallback: two
+ * processes with different permissions could then use different directories, and both hold a lock.
  */
 export function defaultDir(): string {
   for (const variable of RUNTIME_DIRS) {
@@ -23,23 +23,28 @@ export function defaultDir(): string {
   return join("/tmp", "holdfast");
 }
 
-/** Creates the directory if it does not exist, for this user only. */
+/** Creates the directory, accessible to this user only, if it does not exist. */
 export function makeDir(dir: string): void {
   Deno.mkdirSync(dir, { recursive: true, mode: 0o700 });
 }
 
 /**
- * Rejects a directory that other users may write to: a user that can replace a lock file can break
- * its lock.
+ * Checks that no other user may write to the directory: a user that can replace a lock file can
+ * break its lock.
+ *
+ * @throws {Error} If other users may write to it.
  */
 export function checkPrivate(dir: string): void {
   const { mode } = Deno.statSync(dir);
   if (mode !== null && (mode & 0o022) !== 0) {
-    throw new Error(`The directory ${JSON.stringify(dir)} can be written to by other users`);
+    throw new Error(
+      `The directory ${JSON.stringify(dir)} can be written to by other users: ` +
+        "set its mode to 700, or choose another one with 'dir'",
+    );
   }
 }
 
-/** The file of a lock: a digest, since file systems limit the case and length of names. */
+/** The path of a lock's file. A digest names the file, since file systems limit length and case. */
 export function lockPath(dir: string, name: string): string {
   return join(dir, `${createHash("sha256").update(name, "utf8").digest("hex")}.lock`);
 }

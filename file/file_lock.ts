@@ -1,5 +1,5 @@
 /**
- * `FileLock`: its calls, polling and leases. One file and its record are in `lock_file.ts`.
+ * `FileLock`: its calls, polling and leases. How a single file is locked is in `lock_file.ts`.
  *
  * @module
  */
@@ -27,37 +27,36 @@ import { type HeldFile, isHeld, type LockerId, peek, tryLock } from "./lock_file
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {
   /**
-   * The directory of the lock files, created if it does not exist. All processes that exclude each
-   * other must use the same directory, on a local file system (not NFS or SMB). The default is
-   * `holdfast` in `$XDG_RUNTIME_DIR`, else in the temporary directory. Services and cron jobs may
-   * have another default than a shell, so set it when they share a lock. Reading the default needs
-   * `--allow-env`.
+   * The directory of the lock files, created if it does not exist. Processes exclude each other
+   * only if they use the same directory, on a local file system (not NFS or SMB). The default is
+   * `holdfast` in `$XDG_RUNTIME_DIR`, else in the temporary directory, and needs `--allow-env`. It
+   * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
    */
   dir?: string;
   /**
-   * The interval in ms at which a waiting process tries to lock the file.
+   * The interval, in ms, at which a waiting process tries to lock the file.
    *
    * @default {10}
    */
   pollIntervalMs?: number;
 }
 
-/** Default of {@linkcode FileLockOptions.pollIntervalMs}. */
+/** Default of {@linkcode FileLockOptions.pollIntervalMs}, in ms. */
 export const DEFAULT_POLL_INTERVAL_MS = 10;
-/** The interval in ms at which a holder checks that its file is still in place. */
+/** The interval, in ms, at which a holder checks that its file is still in place. */
 const WATCH_MS = 1_000;
-/** How often `tryAcquire` tries again while another call has locked the file only for a moment. */
+/** How often `tryAcquire()` tries again, because a `query()` may have locked the file for a moment. */
 const BRIEF_LOCK_TRIES = 20;
 
 /**
- * Named locks between processes of one machine, without a server: the embedded default.
+ * Named locks between the processes of one machine, without a server.
  *
- * The kernel's lock on a file (`flock`, or `LockFileEx` on Windows) is freed when its process ends,
- * however it ends, so there is no TTL: `remainingMs` is `Infinity`. Waiters of one process are served
- * first in, first out. Between processes each polls, and a process that was granted the lock eight
- * times in a row while another process waits skips one poll. A file that is removed or replaced under
- * its holder ends the lease as "stolen" within a second. Fencing tokens are `max(previous + 1, wall
- * clock in µs)`.
+ * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
+ * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
+ * served first in, first out. Between instances there is no order: each polls, but one that was
+ * granted the lock eight times in a row while another one waits skips one poll. If the lock file is
+ * removed or replaced, its holder loses the lease as `"stolen"` within a second. Fencing tokens are
+ * `max(previous + 1, wall clock in µs)`.
  *
  * Needs `--allow-read` and `--allow-write` for the directory. Local file systems only.
  *
@@ -76,7 +75,7 @@ const BRIEF_LOCK_TRIES = 20;
  * ```
  */
 export class FileLock implements DistributedLock {
-  /** The guarantees of this strategy. */
+  /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({
     fifo: "process",
     endsBy: "process-death",
@@ -87,17 +86,17 @@ export class FileLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #locker: LockerId;
-  /** The waiter of each name that polls. */
+  /** The waiter that polls for each name. */
   readonly #polling = new Map<string, LocalWaiter>();
   readonly #dir: string | undefined;
   readonly #pollIntervalMs: number;
-  /** The directory in use, once it was created and checked. */
+  /** The directory in use; `null` until it is created and checked. */
   #readyDir: string | null = null;
 
   /**
-   * Creates a manager of locks. Touches no file before the first call.
+   * Creates a manager of locks. Nothing is written before the first call.
    *
-   * @param options Directory, polling, label and disposal.
+   * @param options Directory, polling, label, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
@@ -111,7 +110,7 @@ export class FileLock implements DistributedLock {
     this.#locker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
   }
 
-  /** Waits for the lock. See {@linkcode DistributedLock.acquire}. */
+  /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
     options.signal?.throwIfAborted();
@@ -125,7 +124,7 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** Acquires the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     options.signal?.throwIfAborted();
@@ -144,13 +143,13 @@ export class FileLock implements DistributedLock {
   }
 
   /**
-   * Returns the holder of the lock, and the waiters of this process. See {@linkcode
-   * DistributedLock.query}.
+   * Reads the holder of a lock, and its waiters in this instance. See
+   * {@linkcode DistributedLock.query}.
    */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const [record, held] = this.#guard(() => {
+    const [record, held] = this.#guard(name, () => {
       const path = this.#path(name);
       const record = peek(path);
       return [record, record !== null && record.held && isHeld(path)] as const;
@@ -169,7 +168,7 @@ export class FileLock implements DistributedLock {
     };
   }
 
-  /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
+  /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => this.#engine.close(this.#lifetime.disposeTimeoutMs));
   }
@@ -180,7 +179,7 @@ export class FileLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  /** Polls until the file is locked. Only the first waiter of this process does. */
+  /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
   async #wait(
     name: string,
     signal: AbortSignal,
@@ -203,12 +202,15 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** The file if it is free. A `query()` may have locked it for a moment: then tries again. */
+  /**
+   * Locks the file if it is free. A `query()` locks the file for a moment, so a locked file that is
+   * not marked as held is tried again.
+   */
   async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
       const result = this.#tryLock(name, false);
       if (typeof result === "object") return result;
-      const record = this.#guard(() => peek(this.#path(name)));
+      const record = this.#guard(name, () => peek(this.#path(name)));
       if (tries === BRIEF_LOCK_TRIES || record?.held) return null;
       await pause(this.#engine.clock, 1, signal);
       signal.throwIfAborted();
@@ -216,10 +218,10 @@ export class FileLock implements DistributedLock {
   }
 
   #tryLock(name: string, mayYield: boolean): ReturnType<typeof tryLock> {
-    return this.#guard(() => tryLock(this.#path(name), name, this.#locker, mayYield));
+    return this.#guard(name, () => tryLock(this.#path(name), name, this.#locker, mayYield));
   }
 
-  /** Jitter keeps two processes from polling in step. */
+  /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
   #pollMs(): number {
     return this.#pollIntervalMs * (0.75 + Math.random() / 2);
   }
@@ -234,17 +236,23 @@ export class FileLock implements DistributedLock {
     return lockPath(this.#readyDir, name);
   }
 
-  /** Reports errors of the file system. Creates the directory again if it was removed. */
-  #guard<T>(action: () => T): T {
+  /**
+   * Runs an action on the file of a lock. If the directory was removed, creates it and tries once
+   * more.
+   *
+   * @throws {LockUnavailableError} If the file system refuses.
+   */
+  #guard<T>(name: string, action: () => T): T {
     try {
       return action();
     } catch (cause) {
       if (this.#readyDir !== null && cause instanceof Deno.errors.NotFound) {
         this.#readyDir = null;
-        return this.#guard(action);
+        return this.#guard(name, action);
       }
       const why = cause instanceof Error ? cause.message : String(cause);
-      throw new LockUnavailableError(`Cannot use the lock file: ${why}`, undefined, { cause });
+      const message = `Cannot use the file of lock ${JSON.stringify(name)}: ${why}`;
+      throw new LockUnavailableError(message, name, { cause });
     }
   }
 
@@ -276,7 +284,7 @@ export class FileLock implements DistributedLock {
         file.release();
         return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
       },
-    })!; // Without a TTL no grant comes too late.
+    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * One lock file and the kernel's lock on it. The format of the file is in `record.ts`.
+ * One lock file and the kernel's lock on it. The format of its content is in `record.ts`.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import {
   WANTED_OFFSET,
 } from "./record.ts";
 
-/** After so many grants in a row a process lets the others try first. */
+/** After this many grants in a row an instance lets other processes try first. */
 const FAIR_STREAK = 8;
 
-/** The instance that locks a file, as its record identifies it. */
+/** The strategy instance that locks a file, as written into its record. */
 export interface LockerId {
   /** Eight hex digits, one per instance. */
   readonly id: string;
@@ -28,20 +28,31 @@ export interface LockerId {
 /** A lock file that this process has locked. */
 export interface HeldFile {
   readonly token: bigint;
-  /** Whether the path still leads to the locked file; if not, another process can hold the lock. */
+  /**
+   * Whether the path still leads to the locked file. If not, another process may have locked the file
+   * that is there now.
+   */
   isInPlace(): boolean;
-  /** Unlocks. */
+  /** Marks the file as not held, and unlocks it. */
   release(): void;
 }
 
-/** The locked file; "held" if another process has it; "yield" if other processes go first. */
+/**
+ * The locked file; `"held"` if another instance or process has locked it; `"yield"` if other processes
+ * must get the chance to try first.
+ */
 export type TryLockResult = HeldFile | "held" | "yield";
 
 /**
- * Tries to lock the file at `path`; creates it if it does not exist. The calls are synchronous: each
- * takes some microseconds on a local disk, a tenth of the time of a call in a thread.
+ * Tries to lock the file at `path`; creates it if it does not exist. All file operations are
+ * synchronous: on a local disk each takes a few microseconds, a tenth of an asynchronous one.
  *
+ * @param path The path of the lock file.
+ * @param name The name of the lock, written into a new file.
+ * @param locker The instance that locks.
  * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
+ * @returns The locked file, or why it is not locked.
+ * @throws {Error} If the file system refuses.
  */
 export function tryLock(
   path: string,
@@ -57,7 +68,7 @@ export function tryLock(
         file.close();
         return "held";
       }
-      // The file may have been replaced between open and lock: then this lock excludes nobody.
+      // The file may have been replaced between open and lock. Then others lock another file.
       if (isSameFile(file, path)) return holdFile(file, path, name, locker, mayYield);
     } catch (error) {
       file.close();
@@ -98,14 +109,14 @@ function holdFile(
       try {
         write(file, HELD_OFFSET, markBytes("not"));
       } catch {
-        // The mark only lets query() skip the check of the kernel's lock.
+        // query() checks the kernel's lock anyway if the mark says that the file is held.
       }
       file.close(); // the kernel unlocks the file
     },
   };
 }
 
-/** The record of the file, `null` if there is no file. Does not touch the lock. */
+/** Reads the record of the file, without locking it. `null` if there is no file. */
 export function peek(path: string): Record | null {
   try {
     using file = Deno.openSync(path, { read: true });
@@ -116,7 +127,7 @@ export function peek(path: string): Record | null {
   }
 }
 
-/** Whether a process holds the lock. Clears the mark of a holder that died. */
+/** Whether the file is locked. If not, clears the mark that a dead holder may have left. */
 export function isHeld(path: string): boolean {
   using file = openFile(path);
   if (!file.tryLockSync(true)) return true;
@@ -153,5 +164,7 @@ function read(file: Deno.FsFile): Record {
 function write(file: Deno.FsFile, offset: number, bytes: Uint8Array): void {
   file.seekSync(offset, Deno.SeekMode.Start);
   const count = file.writeSync(bytes);
-  if (count !== bytes.length) throw new Error(`Wrote ${count} of ${bytes.length} bytes`);
+  if (count !== bytes.length) {
+    throw new Error(`Wrote only ${count} of ${bytes.length} bytes: is the disk full?`);
+  }
 }

@@ -1,5 +1,6 @@
 /**
- * The format of a lock file: a fixed-width header that one write replaces, then the lock's name.
+ * The format of a lock file: a header of fixed width, which one write replaces, then the lock's name.
+ * Reading and writing the file is in `lock_file.ts`.
  *
  * @module
  */
@@ -8,13 +9,16 @@
 export interface Record {
   /** The last fencing token that was granted. */
   readonly token: bigint;
-  /** Whether it was granted and not released. A holder that died leaves `true` behind. */
+  /** Whether the lock was granted and not released. A holder that dies leaves `true` behind. */
   readonly held: boolean;
-  /** Whether another process waits: its polls set this mark, the next grant clears it. */
+  /**
+   * Whether another process waits. Its polls set this mark; the grant that begins a new streak
+   * clears it.
+   */
   readonly wanted: boolean;
   /** How many grants in a row went to {@linkcode Record.lockerId}. */
   readonly streak: number;
-  /** The instance that locked the file last: eight hex digits. */
+  /** Eight hex digits that identify the instance that locked the file last. */
   readonly lockerId: string;
   /** The label of the last holder. */
   readonly label: string;
@@ -30,22 +34,22 @@ export const EMPTY_RECORD: Record = {
   label: "",
 };
 
-/** Offset of the byte that is `h` (held) or `-`. */
+/** Offset of the byte that is `h` if the lock is held, else `-`. */
 export const HELD_OFFSET = 21;
-/** Offset of the byte that is `w` (wanted) or `-`. */
+/** Offset of the byte that is `w` if another process waits, else `-`. */
 export const WANTED_OFFSET = 23;
-/** Width of the header in bytes: the fields, and a label of up to 100 escaped code units. */
+/** Width of the header in bytes: the fields, a label of up to 100 escaped code units, a line break. */
 export const RECORD_BYTES = 40 + 2 + 100 * 6 + 1;
 
 const FIELDS = /^(\d{20}) ([h-]) ([w-]) (\d{2}) ([0-9a-f]{8}) ("[^\n]*")\s*$/;
 const MARK = { held: "h", wanted: "w", not: "-" } as const;
 
-/** The bytes of a mark. */
+/** The byte of a mark. */
 export function markBytes(mark: keyof typeof MARK): Uint8Array {
   return new TextEncoder().encode(MARK[mark]);
 }
 
-/** Text as ASCII, so that its width in bytes is known. */
+/** Writes text as a JSON string in ASCII, so that its width in bytes is its length. */
 function ascii(text: string): string {
   return JSON.stringify(text).replace(
     /[\u007f-\uffff]/g,
@@ -53,7 +57,7 @@ function ascii(text: string): string {
   );
 }
 
-/** A header; with the name for a file that has none yet. */
+/** Writes a header, and the lock's name behind it for a file that is new. */
 export function encodeRecord(record: Record, name?: string): Uint8Array {
   const fields = [
     record.token.toString().padStart(20, "0"),
@@ -67,7 +71,10 @@ export function encodeRecord(record: Record, name?: string): Uint8Array {
   return new TextEncoder().encode(name === undefined ? header : `${header}${ascii(name)}\n`);
 }
 
-/** Reads a header. A damaged header counts as empty: the wall clock keeps tokens growing. */
+/**
+ * Reads a header. A damaged one counts as empty: tokens still grow, since they are at least the wall
+ * clock.
+ */
 export function decodeRecord(bytes: Uint8Array): Record {
   const fields = FIELDS.exec(new TextDecoder().decode(bytes.subarray(0, RECORD_BYTES)));
   if (fields === null) return EMPTY_RECORD;
@@ -90,7 +97,10 @@ function parseLabel(json: string): string {
   }
 }
 
-/** The token of the next grant. It grows even if the file was removed. */
+/**
+ * The token of the next grant: greater than `previous`, and at least the wall clock in µs. So
+ * tokens grow even if the file, and `previous` with it, was removed.
+ */
 export function nextToken(previous: bigint, wallUs: bigint): bigint {
   return wallUs > previous ? wallUs : previous + 1n;
 }

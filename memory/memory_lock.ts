@@ -1,5 +1,5 @@
 /**
- * `MemoryLock`: locks within one instance, without I/O.
+ * `MemoryLock`: locks within one instance, without I/O. Its queue is `core/local_queue.ts`.
  *
  * @module
  */
@@ -26,11 +26,11 @@ import { checkAcquireOptions, checkName } from "../core/validate.ts";
 export type MemoryLockOptions = StrategyOptions;
 
 /**
- * Named locks within one instance: first in, first out, no server, no files, no permissions.
+ * Named locks within one instance: first in, first out, without a server, files or permissions.
  *
- * It excludes only callers of the *same instance*, so use it for tests, examples and programs of one
- * process. A lease ends by release, by `maxHoldMs`, or when it is stolen. Fencing tokens start anew
- * with each instance.
+ * It excludes only callers of the *same instance* from each other: use it for tests, examples and
+ * programs of a single process. A lease ends when it is released, stolen, or held for `maxHoldMs`.
+ * Fencing tokens start at 1 in each instance.
  *
  * @example Usage
  * ```ts
@@ -47,7 +47,7 @@ export type MemoryLockOptions = StrategyOptions;
  * ```
  */
 export class MemoryLock implements DistributedLock {
-  /** The guarantees of this strategy. */
+  /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({
     fifo: "global",
     endsBy: "release",
@@ -64,7 +64,7 @@ export class MemoryLock implements DistributedLock {
   /**
    * Creates a manager of locks.
    *
-   * @param options Label and disposal.
+   * @param options Label, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
@@ -72,7 +72,7 @@ export class MemoryLock implements DistributedLock {
     this.#lifetime = new Lifetime(options);
   }
 
-  /** Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}. */
+  /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
     const { signal, onWait } = options;
@@ -85,7 +85,7 @@ export class MemoryLock implements DistributedLock {
     return this.#open(name, turn, options);
   }
 
-  /** Acquires the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
@@ -94,7 +94,7 @@ export class MemoryLock implements DistributedLock {
     return turn === null ? null : this.#open(name, turn, options);
   }
 
-  /** Returns the holder of the lock and its waiters. See {@linkcode DistributedLock.query}. */
+  /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
@@ -115,7 +115,7 @@ export class MemoryLock implements DistributedLock {
     };
   }
 
-  /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
+  /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => {
       this.#queue.rejectAll(this.#lifetime.ended.reason);
@@ -129,7 +129,7 @@ export class MemoryLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  // deno-lint-ignore require-await -- the same form as acquire
+  // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     this.#check(name, options);
     const turn = this.#queue.seize(name);
@@ -156,7 +156,7 @@ export class MemoryLock implements DistributedLock {
         turn.end();
         return Promise.resolve({ state: "released" });
       },
-    })!; // Without a TTL no grant comes too late.
+    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
     this.#held.set(name, lease);
     return lease;
   }

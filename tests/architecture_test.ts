@@ -7,25 +7,25 @@ function graphOf(imports: Readonly<Record<string, readonly string[]>>): ImportGr
   return new Map(Object.entries(imports));
 }
 
-/** The violations of one import, without the rule. */
+/** Finds the violations of a single import, without the names of the rules. */
 function judge(file: string, imported: string): string[] {
   const found = violations(graphOf({ [file]: [imported], [imported]: [] }), LAYERS);
   return found.map((violation) => violation.split(": ")[0]!);
 }
 
-Deno.test("the imports of all files keep to the table of layers and form no circle", () => {
+Deno.test("violations() finds none in this repository: imports follow the layers, without circles", () => {
   const graph = readImports();
   const count = [...graph.values()].reduce((sum, { length }) => sum + length, 0);
   assert(graph.size > 200 && count > 700, `${graph.size} files, ${count} imports: too few`);
   assertEquals(violations(graph, LAYERS).join("\n"), "");
 });
 
-Deno.test("the folder of tests holds tests, and data for them", () => {
+Deno.test("tests/ contains only tests and their data", () => {
   const others = filesIn("tests/").filter((file) => !/_test\.ts$|\/testdata\//.test(file));
   assertEquals(others, []);
 });
 
-Deno.test("violations() allows what stands below", () => {
+Deno.test("violations() allows imports from lower layers", () => {
   for (
     const [file, imported] of [
       ["core/a.ts", "core/b.ts"],
@@ -44,7 +44,7 @@ Deno.test("violations() allows what stands below", () => {
   ) assertEquals(judge(file, imported), [], `${file} → ${imported}`);
 });
 
-Deno.test("violations() finds what climbs up or crosses blocks", () => {
+Deno.test("violations() finds imports from upper layers and across blocks", () => {
   for (
     const [file, imported] of [
       ["core/a.ts", "redis/client.ts"],
@@ -70,7 +70,7 @@ Deno.test("violations() finds what climbs up or crosses blocks", () => {
   ) assertEquals(judge(file, imported), [`${file} → ${imported}`]);
 });
 
-Deno.test("violations() names the rule, and files that no layer knows", () => {
+Deno.test("violations() names the broken rule, and reports files that belong to no layer", () => {
   assertEquals(violations(graphOf({ "core/a.ts": ["file/mod.ts"] }), LAYERS), [
     "core/a.ts → file/mod.ts: core/ may import core/ only",
   ]);
@@ -79,7 +79,7 @@ Deno.test("violations() names the rule, and files that no layer knows", () => {
   ]);
 });
 
-Deno.test("violations() finds each circle, and no circle in a diamond", () => {
+Deno.test("violations() reports import circles, but not a diamond", () => {
   const diamond = {
     "core/a.ts": ["core/b.ts", "core/c.ts"],
     "core/b.ts": ["core/d.ts"],
@@ -95,7 +95,7 @@ Deno.test("violations() finds each circle, and no circle in a diamond", () => {
   ]);
 });
 
-Deno.test("specifiersIn() reads all kinds of imports, and no comments", () => {
+Deno.test("specifiersIn() finds all kinds of imports, but none in comments", () => {
   const source = `
     /** \`import a from "./comment.ts"\` */
     // import "./line.ts";

@@ -1,11 +1,13 @@
 /**
- * Every entry point as a Deno script would import it: by URL, without a configuration file.
+ * The entry points of `deno.json`, imported as by a Deno script: by URL, without a configuration file.
+ *
+ * @module
  */
 import { assert, assertEquals } from "@std/assert";
 
 const ROOT = new URL("../", import.meta.url);
 
-/** What each entry must export, at least. */
+/** The exports that each entry must have, at least. */
 const EXPORTS: Record<string, string[]> = {
   ".": ["MemoryLock", "LockError", "LeaseLostError", "LockSetupError", "LockUnavailableError"],
   "./file": ["FileLock"],
@@ -32,7 +34,7 @@ function configuration(): Configuration {
   return JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT)));
 }
 
-/** Serves the files that are published, and no other. */
+/** Serves the published files only. */
 function serve(included: string[]): Deno.HttpServer<Deno.NetAddr> {
   return Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const path = new URL(request.url).pathname.slice(1);
@@ -56,7 +58,7 @@ async function run(args: string[], code: string, cwd: string): Promise<string> {
   return new TextDecoder().decode(stdout).trim();
 }
 
-Deno.test("every entry point can be imported by URL, without a configuration", async () => {
+Deno.test("deno.json: every entry point can be imported by URL without a configuration file", async () => {
   const { exports, publish } = configuration();
   assertEquals(Object.keys(exports), Object.keys(EXPORTS));
   const server = serve(publish.include);
@@ -82,7 +84,7 @@ Deno.test("every entry point can be imported by URL, without a configuration", a
   }
 });
 
-Deno.test("published code imports relative paths, node: and one npm: package only", () => {
+Deno.test("deno.json: published files import only relative paths, node: and one npm: package", () => {
   const specifiers = new Set<string>();
   for (const path of published("")) {
     const text = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*\*.*$/gm, "");
@@ -94,7 +96,7 @@ Deno.test("published code imports relative paths, node: and one npm: package onl
   assertEquals(foreign, ["npm:node-zookeeper-client@1.1.3"]);
 });
 
-Deno.test("only the file strategy touches Deno.*, and the core does no I/O", () => {
+Deno.test("core/ does no I/O, and only file/ uses Deno.*", () => {
   for (const path of published("")) {
     if (path.startsWith("file/")) continue;
     const code = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*(\*|\/\/|\/\*).*$/gm, "");

@@ -1,7 +1,7 @@
--- Runs a command unless a later lease has been here: compares, remembers and writes in one step.
+-- Remembers a fencing token and runs a command under it, unless a greater token was seen: one step.
 --
--- KEYS[1] greatest token so far; the other keys are those that the command touches
--- ARGV[1] token (decimal digits)   ARGV[2] a command, its arguments follow; may be left out
+-- KEYS[1] greatest token so far; the keys after it are those of the command
+-- ARGV[1] token (decimal digits)   ARGV[2] name of the command, if any; its arguments follow
 --
 -- Returns { DONE, reply } or { STALE, greatest token }
 
@@ -10,17 +10,17 @@ local token, command, all_arguments = ARGV[1], ARGV[2], ARGV
 
 local DONE = 1
 local STALE = 0
--- The place of the command in the arguments.
+-- The index of the command in ARGV.
 local COMMAND_INDEX = 2
 
 local greatest_token = redis.call('GET', greatest_token_key)
--- Tokens are compared as text: Lua's numbers are exact up to 2^53 only.
+-- Tokens are compared as text, because Lua's numbers are exact only up to 2^53.
 if greatest_token then
   local is_shorter = #token < #greatest_token
   local is_less = #token == #greatest_token and token < greatest_token
   if is_shorter or is_less then return { STALE, greatest_token } end
 end
--- The token is written first: if memory is full, Redis refuses it, and the command must not run.
+-- The token is written first. If Redis refuses that because memory is full, the command must not run.
 if token ~= greatest_token then redis.call('SET', greatest_token_key, token) end
 if not command then return { DONE } end
 return { DONE, redis.call(unpack(all_arguments, COMMAND_INDEX)) }

@@ -1,5 +1,5 @@
 /**
- * Time that a test moves by hand.
+ * A clock for tests: time passes only when a test says so. Runs no real timers.
  *
  * @module
  */
@@ -11,7 +11,7 @@ interface Timer {
   isHeld: boolean;
 }
 
-/** A clock whose monotonic and wall time move only when told to. */
+/** A clock whose monotonic and wall time move only by its methods. */
 export class FakeClock implements Clock {
   #nowMs = 1_000;
   #wallMs = 1_000_000;
@@ -33,17 +33,17 @@ export class FakeClock implements Clock {
     });
   }
 
-  /** How many timers are armed. */
+  /** Number of timers that are set. */
   get timers(): number {
     return this.#timers.size;
   }
 
-  /** How many of them keep the process alive. */
+  /** Number of timers that keep the process alive. */
   get held(): number {
     return [...this.#timers].filter(({ isHeld }) => isHeld).length;
   }
 
-  /** Lets time pass: runs timers in their order, and what they cause. */
+  /** Lets time pass: runs the timers that become due, in order, and the promise reactions after each. */
   async pass(durationMs: number): Promise<void> {
     const endMs = this.#nowMs + durationMs;
     await settle();
@@ -60,12 +60,12 @@ export class FakeClock implements Clock {
     await settle();
   }
 
-  /** Lets time pass without running any timer, as a blocked event loop does. */
+  /** Lets time pass without running timers, as when the event loop is blocked. */
   block(durationMs: number): void {
     this.#set(this.#nowMs + durationMs);
   }
 
-  /** Steps wall time alone: a clock that was set, or a machine that slept. */
+  /** Moves wall time alone, as when the clock is set or the machine has slept. */
   stepWall(durationMs: number): void {
     this.#wallMs += durationMs;
   }
@@ -76,7 +76,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets all promise reactions run that are due. */
+/** Runs the promise reactions that are due, and those that they cause. */
 export async function settle(): Promise<void> {
   for (let i = 0; i < 20; i++) await Promise.resolve();
 }

@@ -1,6 +1,6 @@
 /**
- * A lock service in the test's hand: it answers when told to. For the engine's own logic only; what
- * servers do is tested on servers.
+ * A fake lock service: each request waits until the test answers it. Only for tests of the lease engine;
+ * strategies are tested on real servers.
  *
  * @module
  */
@@ -10,15 +10,17 @@ import type { ManagedLease } from "../../core/lease.ts";
 import { LeaseEngine } from "../../core/lease_engine.ts";
 import { FakeClock } from "./fake_clock.ts";
 
-/** A request that waits for its answer. */
+/** A request that has no answer yet. */
 export interface Pending<T> {
+  /** The requested TTL in ms; undefined for a release. */
   readonly ttlMs: number | undefined;
+  /** When it was sent, in monotonic ms. */
   readonly sentMs: number;
   answer(answer: T): void;
   fail(error: unknown): void;
 }
 
-/** What a test holds. */
+/** A lease, the engine and clock behind it, and its requests so far. */
 export interface FakeService {
   readonly clock: FakeClock;
   readonly engine: LeaseEngine;
@@ -33,7 +35,7 @@ function ask<T>(clock: FakeClock, list: Pending<T>[], ttlMs?: number): Promise<T
   return promise;
 }
 
-/** Opens a lease of 3,000 ms, or what `grant` says. */
+/** Opens a lease with a TTL of 3,000 ms, changed by `grant`. */
 export function openLease(grant: Partial<Grant> = {}): FakeService {
   const clock = new FakeClock();
   const engine = new LeaseEngine(clock);
@@ -56,5 +58,5 @@ export function openLease(grant: Partial<Grant> = {}): FakeService {
   return { clock, engine, lease, renewals, releases };
 }
 
-/** What a TTL of 3,000 ms is worth: 1 % and 2 ms less. */
+/** How long a lease with a TTL of 3,000 ms can be proven: the TTL less 1 % and 2 ms of drift. */
 export const PROVABLE_MS = 3_000 - 30 - 2;

@@ -1,14 +1,14 @@
 import { assert, assertEquals } from "@std/assert";
 import * as ours from "../../core/errors.ts";
 
-/** The same module once more, as when a program holds two copies of the package. */
+/** The same module loaded again, as in a program that contains two copies of the package. */
 const theirs: typeof ours = await import(
   new URL("../../core/errors.ts?copy=2", import.meta.url).href
 );
 
 const { LeaseLostError, LockError, LockSetupError, LockUnavailableError } = ours;
 
-Deno.test("LockError and its subclasses have a code each", () => {
+Deno.test("LockError and each subclass has its own code", () => {
   assertEquals(new LockError("m").code, "ERR_LOCK");
   assertEquals(new LockError("m", "n", { code: "ERR_LEASE_RELEASED" }).code, "ERR_LEASE_RELEASED");
   assertEquals(new LeaseLostError("n", "stolen").code, "ERR_LEASE_LOST");
@@ -16,7 +16,7 @@ Deno.test("LockError and its subclasses have a code each", () => {
   assertEquals(new LockUnavailableError("m").code, "ERR_LOCK_UNAVAILABLE");
 });
 
-Deno.test("LockError keeps its cause and the name of the lock", () => {
+Deno.test("LockError and its subclasses keep the cause and the name of the lock", () => {
   const cause = new Error("ECONNREFUSED");
   for (
     const error of [
@@ -31,7 +31,7 @@ Deno.test("LockError keeps its cause and the name of the lock", () => {
   assert(!("cause" in new LockError("m")), "an error without a cause has no such property");
 });
 
-Deno.test("instanceof recognises the errors of another copy of the package", () => {
+Deno.test("instanceof LockError recognises errors of another copy of the package", () => {
   assert(theirs.LockError !== LockError);
   const foreign = new theirs.LeaseLostError("n", "expired");
   assert(foreign instanceof LeaseLostError);
@@ -40,12 +40,12 @@ Deno.test("instanceof recognises the errors of another copy of the package", () 
   assert(new LockSetupError("m") instanceof theirs.LockSetupError);
 });
 
-Deno.test("instanceof tells a setup error from an outage", () => {
+Deno.test("LockSetupError is a LockError but not a LockUnavailableError", () => {
   const setup: unknown = new LockSetupError("m");
   assert(setup instanceof LockError && !(setup instanceof LockUnavailableError));
 });
 
-Deno.test("instanceof works as usual for other values and for classes that users derive", () => {
+Deno.test("instanceof LockError works as usual for other values and for subclasses of users", () => {
   class PaymentError extends LockError {}
   assert(new PaymentError("m") instanceof PaymentError);
   assert(new PaymentError("m") instanceof LockError);

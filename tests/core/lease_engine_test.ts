@@ -5,7 +5,7 @@ import { LeaseEngine } from "../../core/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
 
-/** Opens leases that start `staggerMs` apart, and tells when each was renewed. */
+/** Opens leases that start `staggerMs` apart, and records when each is renewed. */
 async function openStaggered(count: number, staggerMs: number) {
   const clock = new FakeClock();
   const engine = new LeaseEngine(clock);
@@ -34,7 +34,7 @@ async function openStaggered(count: number, staggerMs: number) {
   return { clock, engine, leases, renewedAtMs };
 }
 
-Deno.test("LeaseEngine keeps one timer for all leases and none for no lease", async () => {
+Deno.test("LeaseEngine uses one timer for all leases, and none when there is no lease", async () => {
   const { clock, engine, leases } = await openStaggered(50, 1);
   assertEquals(clock.timers, 1);
   await Promise.all(leases.map((lease) => lease.release()));
@@ -43,7 +43,7 @@ Deno.test("LeaseEngine keeps one timer for all leases and none for no lease", as
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("LeaseEngine renews in one burst what is due within 100 ms", async () => {
+Deno.test("LeaseEngine renews leases together when their renewals are due within 100 ms", async () => {
   const { clock, renewedAtMs, engine } = await openStaggered(10, 9);
   await clock.pass(3_000);
   assertEquals(renewedAtMs.length, 10);
@@ -51,14 +51,14 @@ Deno.test("LeaseEngine renews in one burst what is due within 100 ms", async () 
   await engine.close(1_000);
 });
 
-Deno.test("LeaseEngine renews forever without drifting into a hot loop", async () => {
+Deno.test("LeaseEngine renews at a steady rate when leases live long", async () => {
   const { clock, renewedAtMs, engine } = await openStaggered(2, 50);
   await clock.pass(90_000);
   assert(renewedAtMs.length >= 2 * 29 && renewedAtMs.length <= 2 * 34, `${renewedAtMs.length}`);
   await engine.close(1_000);
 });
 
-Deno.test("LeaseEngine.close() releases, waits for clean-ups, and stops at its bound", async () => {
+Deno.test("LeaseEngine.close() releases leases and waits for clean-ups, but not beyond its timeout", async () => {
   const { clock, engine, leases } = await openStaggered(3, 1);
   let cleaned = false;
   engine.background.run(() =>
@@ -81,7 +81,7 @@ Deno.test("LeaseEngine.close() releases, waits for clean-ups, and stops at its b
   assert(stuck.engine.stopped.aborted);
 });
 
-Deno.test("LeaseEngine.close() waits for a release that is under way, and lets it try again", async () => {
+Deno.test("LeaseEngine.close() waits for a release that is under way and for its retries", async () => {
   const { lease, clock, releases, engine } = openLease();
   const released = lease.release();
   await settle();

@@ -8,19 +8,19 @@ function lossOf({ lease }: FakeService): LeaseLostError {
   return assertThrows(() => lease.throwIfLost(), LeaseLostError);
 }
 
-Deno.test("Lease counts from the moment the request was sent", async () => {
+Deno.test("Lease.remainingMs counts from when the request was sent", async () => {
   const service = openLease();
   assertEquals(service.lease.remainingMs, PROVABLE_MS);
   await service.clock.pass(500);
   assertEquals(service.lease.remainingMs, PROVABLE_MS - 500);
 });
 
-Deno.test("Lease believes the server's PTTL where it is shorter, never where it is longer", () => {
+Deno.test("Lease.remainingMs is never more than the requested TTL or what is left on the server", () => {
   assertEquals(openLease({ validMs: 1_000 }).lease.remainingMs, 1_000 - 12);
   assertEquals(openLease({ validMs: 9_000 }).lease.remainingMs, PROVABLE_MS);
 });
 
-Deno.test("LeaseEngine.open() makes no lease of a grant that is known too late", () => {
+Deno.test("LeaseEngine.open() returns null when the answer arrives after the lease's deadline", () => {
   const { engine, clock } = openLease();
   const sent = instant(clock);
   clock.block(PROVABLE_MS);
@@ -39,7 +39,7 @@ Deno.test("LeaseEngine.open() makes no lease of a grant that is known too late",
   assertEquals(late, null);
 });
 
-Deno.test("Lease aborts its signal at the deadline while a renewal hangs", async () => {
+Deno.test("Lease.signal aborts at the deadline when renewals are not answered", async () => {
   const service = openLease();
   const { signal } = service.lease;
   await service.clock.pass(PROVABLE_MS - 1);
@@ -50,14 +50,14 @@ Deno.test("Lease aborts its signal at the deadline while a renewal hangs", async
   assertEquals((signal.reason as LeaseLostError).reason, "unreachable");
 });
 
-Deno.test("Lease without autoRenew expires and sends nothing", async () => {
+Deno.test("Lease expires without sending a renewal when autoRenew is false", async () => {
   const service = openLease({ autoRenew: false });
   await service.clock.pass(PROVABLE_MS);
   assertEquals(service.renewals.length, 0);
   assertEquals(lossOf(service).reason, "expired");
 });
 
-Deno.test("Lease knows its loss by the clock before any timer has run", () => {
+Deno.test("Lease.throwIfLost() throws after the deadline when no timer has run yet", () => {
   const service = openLease();
   const { signal } = service.lease;
   service.clock.block(PROVABLE_MS);
@@ -67,13 +67,13 @@ Deno.test("Lease knows its loss by the clock before any timer has run", () => {
   assert(signal.aborted && signal.reason === error);
 });
 
-Deno.test("Lease.signal looks at the clock when it is read", () => {
+Deno.test("Lease.signal is aborted when it is first read after the deadline", () => {
   const { lease, clock } = openLease();
   clock.block(PROVABLE_MS);
   assert(lease.signal.aborted);
 });
 
-Deno.test("Lease starts to renew at a third of the TTL and counts from the sending", async () => {
+Deno.test("Lease renews after a third of the TTL, and counts from when the renewal was sent", async () => {
   const { lease, clock, renewals } = openLease();
   await clock.pass(990);
   assertEquals(renewals.length, 1);
@@ -85,7 +85,7 @@ Deno.test("Lease starts to renew at a third of the TTL and counts from the sendi
   assertEquals(lease.remainingMs, renewals[0]!.sentMs + PROVABLE_MS - clock.now());
 });
 
-Deno.test("Lease renews again while time remains, and a late answer still counts", async () => {
+Deno.test("Lease retries a renewal while time remains, and a late answer still moves the deadline", async () => {
   const { lease, clock, renewals } = openLease();
   await clock.pass(990);
   renewals[0]!.fail(new Error("connection lost"));
@@ -96,7 +96,7 @@ Deno.test("Lease renews again while time remains, and a late answer still counts
   assertEquals(lease.remainingMs, renewals[1]!.sentMs + PROVABLE_MS - clock.now());
 });
 
-Deno.test("Lease never comes back after its deadline, whatever an answer says", async () => {
+Deno.test("Lease stays lost when a renewal is answered after the deadline", async () => {
   const service = openLease();
   await service.clock.pass(990);
   service.clock.block(PROVABLE_MS);
@@ -106,7 +106,7 @@ Deno.test("Lease never comes back after its deadline, whatever an answer says", 
   lossOf(service);
 });
 
-Deno.test("Lease is lost at once when the server says so", async () => {
+Deno.test("Lease is lost at once when the answer to a renewal says that it is gone", async () => {
   for (const reason of ["expired", "stolen"] as const) {
     const service = openLease();
     const { signal } = service.lease;
@@ -118,7 +118,7 @@ Deno.test("Lease is lost at once when the server says so", async () => {
   }
 });
 
-Deno.test("Lease.renew() waits for an answer and never shortens", async () => {
+Deno.test("Lease.renew() waits for the answer and never shortens the lease", async () => {
   const { lease, clock, renewals } = openLease({ autoRenew: false });
   const renewed = lease.renew(60_000);
   await settle();
@@ -134,7 +134,7 @@ Deno.test("Lease.renew() waits for an answer and never shortens", async () => {
   await clock.pass(0);
 });
 
-Deno.test("Lease.renew() rejects when the lease runs out before an answer", async () => {
+Deno.test("Lease.renew() rejects when the lease ends before an answer", async () => {
   const { lease, clock } = openLease({ autoRenew: false });
   const renewed = lease.renew();
   renewed.catch(() => {});
@@ -142,14 +142,14 @@ Deno.test("Lease.renew() rejects when the lease runs out before an answer", asyn
   await assertRejects(() => renewed, LeaseLostError);
 });
 
-Deno.test("Lease serialises renewal and release, and ignores a reply after the release", async () => {
+Deno.test("Lease.release() waits for a renewal that is under way, and later ignores its answer", async () => {
   const { lease, clock, renewals, releases } = openLease();
   await clock.pass(990);
   const released = lease.release();
   await settle();
-  assertEquals(releases.length, 0, "the release waits for the renewal under way");
+  assertEquals(releases.length, 0, "the release waits for the renewal that is under way");
   await clock.pass(500);
-  assertEquals(releases.length, 1, "but no longer than the attempt may take");
+  assertEquals(releases.length, 1, "but no longer than its attempt may take");
   renewals[0]!.answer({ state: "held", validMs: 3_000 });
   releases[0]!.answer({ state: "released" });
   await settle();
@@ -158,7 +158,7 @@ Deno.test("Lease serialises renewal and release, and ignores a reply after the r
   assertEquals(clock.held, 0);
 });
 
-Deno.test("Lease.renew() ends without a pause when the lease is released meanwhile", async () => {
+Deno.test("Lease.renew() rejects without a pause when the lease is released in the meantime", async () => {
   const { lease, renewals } = openLease();
   const renewing = lease.renew();
   const released = lease.release();
@@ -171,7 +171,7 @@ Deno.test("Lease.renew() ends without a pause when the lease is released meanwhi
   );
 });
 
-Deno.test("Lease.release() is tried again, and gone after silence counts as released", async () => {
+Deno.test("Lease.release() retries, and returns true when the lock is gone after an unanswered attempt", async () => {
   const { lease, clock, releases } = openLease();
   const { signal } = lease;
   const released = lease.release();
@@ -184,7 +184,7 @@ Deno.test("Lease.release() is tried again, and gone after silence counts as rele
   assert(!signal.aborted);
 });
 
-Deno.test("Lease.release() is false when the lock was gone at the first answer", async () => {
+Deno.test("Lease.release() returns false when the first attempt finds the lock gone", async () => {
   const service = openLease();
   const released = service.lease.release();
   await settle();
@@ -194,7 +194,7 @@ Deno.test("Lease.release() is false when the lock was gone at the first answer",
   assert(!service.lease.signal.aborted);
 });
 
-Deno.test("Lease.release() resolves at the deadline at the latest and goes on behind", async () => {
+Deno.test("Lease.release() resolves at the deadline at the latest, and is retried in the background", async () => {
   const { lease, clock, releases, engine } = openLease();
   let isOver = false;
   const released = lease.release().finally(() => isOver = true);
@@ -205,16 +205,16 @@ Deno.test("Lease.release() resolves at the deadline at the latest and goes on be
   assertEquals(await released, true);
   const before = releases.length;
   await clock.pass(1_000);
-  assert(releases.length > before, "the clean-up goes on");
+  assert(releases.length > before, "the background goes on releasing");
   await clock.pass(10_000);
   const last = releases.length;
   await clock.pass(10_000);
-  assertEquals(releases.length, last, "the clean-up ends when the server has surely let go");
+  assertEquals(releases.length, last, "the clean-up ends when the lock has certainly expired");
   await engine.close(1_000);
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("Lease.release() waits for a renewal, but not beyond the deadline", async () => {
+Deno.test("Lease.release() waits for a renewal that is under way, but not beyond the deadline", async () => {
   const { lease, clock, releases } = openLease({ autoRenew: false });
   await clock.pass(PROVABLE_MS - 20);
   const renewed = assertRejects(() => lease.renew(), LockError, "released");
@@ -224,14 +224,14 @@ Deno.test("Lease.release() waits for a renewal, but not beyond the deadline", as
   assert(isOver);
   assertEquals(await released, true);
   await clock.pass(600);
-  assert(releases.length > 0, "it is given back behind that");
+  assert(releases.length > 0, "it is released in the background");
   releases.at(-1)!.answer({ state: "released" });
   await clock.pass(600);
   await renewed;
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("Lease.release() is idempotent and disposal never rejects", async () => {
+Deno.test("Lease.release() is idempotent, and disposal does not reject after it", async () => {
   const { lease, releases } = openLease();
   const first = lease.release();
   const second = lease.release();
@@ -244,7 +244,7 @@ Deno.test("Lease.release() is idempotent and disposal never rejects", async () =
   assertThrows(() => lease.throwIfLost(), LockError, "released");
 });
 
-Deno.test("Lease cleans up behind a loss with a renewal unanswered", async () => {
+Deno.test("Lease is released in the background when it was lost with a renewal unanswered", async () => {
   const { clock, releases } = openLease();
   await clock.pass(PROVABLE_MS);
   await clock.pass(600);
@@ -254,7 +254,7 @@ Deno.test("Lease cleans up behind a loss with a renewal unanswered", async () =>
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("Lease is lost after maxHoldMs, renewed or not, and released", async () => {
+Deno.test("Lease is lost and released after maxHoldMs although it was renewed", async () => {
   const service = openLease({ maxHoldMs: 1_500 });
   assertEquals(service.lease.remainingMs, 1_500);
   await service.clock.pass(990);
@@ -265,23 +265,23 @@ Deno.test("Lease is lost after maxHoldMs, renewed or not, and released", async (
   assertEquals(service.releases.length, 1);
 });
 
-Deno.test("Lease of a suspended process is unproven until a later renewal is answered", async () => {
+Deno.test("Lease is unproven after a suspension of the process until a new renewal is answered", async () => {
   const { lease, clock, renewals } = openLease();
   const { signal } = lease;
   clock.stepWall(60_000);
   assertEquals(lease.remainingMs, 0);
   const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
   assertEquals(error.reason, "unreachable");
-  assert(!signal.aborted, "a clock step alone ends nothing");
+  assert(!signal.aborted, "a step of the wall clock alone ends no lease");
   await settle();
-  assertEquals(renewals.length, 1, "one round trip asks");
+  assertEquals(renewals.length, 1, "one renewal is sent for a new proof");
   renewals[0]!.answer({ state: "held", validMs: 3_000 });
   await settle();
   assertEquals(lease.remainingMs, PROVABLE_MS);
   lease.throwIfLost();
 });
 
-Deno.test("Lease without autoRenew asks for a proof that prolongs nothing", async () => {
+Deno.test("Lease is proven again without being prolonged when autoRenew is false", async () => {
   const { lease, clock, renewals } = openLease({ autoRenew: false });
   clock.stepWall(60_000);
   assertEquals(lease.remainingMs, 0);
@@ -292,13 +292,13 @@ Deno.test("Lease without autoRenew asks for a proof that prolongs nothing", asyn
   assert(lease.remainingMs > 0 && lease.remainingMs <= PROVABLE_MS);
 });
 
-Deno.test("Lease is not moved by a wall clock that is set back", () => {
+Deno.test("Lease.remainingMs does not change when the wall clock is set back", () => {
   const { lease, clock } = openLease();
   clock.stepWall(-3_600_000);
   assertEquals(lease.remainingMs, PROVABLE_MS);
 });
 
-Deno.test("Lease.extend() moves the deadline of a lease and of a release under way", async () => {
+Deno.test("Lease.extend() moves the deadline, but does not revive a lost lease", async () => {
   const { lease, clock } = openLease({ autoRenew: false });
   await clock.pass(1_000);
   lease.extend(instant(clock), 3_000);
@@ -309,14 +309,26 @@ Deno.test("Lease.extend() moves the deadline of a lease and of a release under w
   assertEquals(lease.remainingMs, 0);
 });
 
-Deno.test("Lease on a short claim takes a short suspension for one", () => {
+Deno.test("Lease.extend() moves the deadline of a release that is under way", async () => {
+  const { lease, clock } = openLease({ autoRenew: false });
+  let isOver = false;
+  const released = lease.release().finally(() => isOver = true);
+  await clock.pass(1_000);
+  lease.extend(instant(clock), 3_000);
+  await clock.pass(PROVABLE_MS - 1);
+  assert(!isOver, "it is retried until the new deadline");
+  await clock.pass(1);
+  assertEquals(await released, true);
+});
+
+Deno.test("Lease is unproven when a suspension was longer than the drift of its claim", () => {
   const { lease, clock } = openLease({ ttlMs: 60_000, validMs: 3_000 });
   assert(lease.remainingMs > 2_900);
   clock.stepWall(100); // less than the drift of the TTL, more than that of the claim
   assertEquals(lease.remainingMs, 0);
 });
 
-Deno.test("Lease counts from the start of a grant that came by message", () => {
+Deno.test("Lease.remainingMs counts from the start of the grant when it came by a message", () => {
   const { lease } = openLease({ startMs: 900 });
   assertEquals(lease.remainingMs, PROVABLE_MS - 100);
 });

@@ -23,7 +23,7 @@ function open(signal = new AbortController().signal) {
   return { clock, budget: new OutageBudget({ ...options, signal, classify }) };
 }
 
-Deno.test("OutageBudget.ask() repeats a request until it is answered", async () => {
+Deno.test("OutageBudget.ask() retries a request until it is answered", async () => {
   const { clock, budget } = open();
   let calls = 0;
   const answer = budget.ask(() =>
@@ -33,7 +33,7 @@ Deno.test("OutageBudget.ask() repeats a request until it is answered", async () 
   assertEquals([await answer, calls], ["yes", 3]);
 });
 
-Deno.test("OutageBudget.ask() gives up when the outage lasts too long", async () => {
+Deno.test("OutageBudget.ask() rejects when the outage lasts too long", async () => {
   const { clock, budget } = open();
   const refused = assertRejects(
     () => budget.ask(() => Promise.reject(new ServiceError("retry"))),
@@ -41,13 +41,13 @@ Deno.test("OutageBudget.ask() gives up when the outage lasts too long", async ()
   );
   await clock.pass(1_100);
   const error = await refused;
-  assertStringIncludes(error.message, 'Redis for the lock "n": it is retry');
+  assertStringIncludes(error.message, 'Cannot ask Redis for lock "n": it is retry');
   assertEquals(error.lockName, "n");
 });
 
-Deno.test("OutageBudget.ask() counts an outage from the request that got no answer", async () => {
+Deno.test("OutageBudget.ask() measures an outage from the first request without an answer", async () => {
   const { clock, budget } = open();
-  await clock.pass(5_000); // a long wait in a queue is no outage
+  await clock.pass(5_000); // a long wait in the queue is not an outage
   let calls = 0;
   const answer = budget.ask(() =>
     ++calls === 1 ? Promise.reject(new ServiceError("retry")) : Promise.resolve("yes")
@@ -56,7 +56,7 @@ Deno.test("OutageBudget.ask() counts an outage from the request that got no answ
   assertEquals(await answer, "yes");
 });
 
-Deno.test("OutageBudget.ask() passes on what a retry cannot fix", async () => {
+Deno.test("OutageBudget.ask() rejects with the error when a retry cannot fix it", async () => {
   const { budget } = open();
   for (const kind of ["restart", "refused", "foreign"] as const) {
     const failure = new ServiceError(kind);
@@ -65,17 +65,17 @@ Deno.test("OutageBudget.ask() passes on what a retry cannot fix", async () => {
   }
 });
 
-Deno.test("OutageBudget.recover() pauses, and rejects when a retry is useless", async () => {
+Deno.test("OutageBudget.recover() pauses before a retry, and rejects when a retry cannot succeed", async () => {
   const { clock, budget } = open();
   const paused = budget.recover(new ServiceError("restart"));
   await clock.pass(50);
   await paused;
   await assertRejects(() => budget.recover(new ServiceError("refused")), LockUnavailableError);
-  const mistake = new TypeError("a mistake in a program");
+  const mistake = new TypeError("a bug in a program");
   assertEquals(await assertRejects(() => budget.recover(mistake)), mistake);
 });
 
-Deno.test("OutageBudget.settle() bounds the wait for one answer by the rest of the budget", async () => {
+Deno.test("OutageBudget.settle() waits for an answer no longer than the rest of the budget", async () => {
   const { clock, budget } = open();
   const first = assertRejects(() => budget.settle(new Promise(() => {})), Error, "No answer");
   await clock.pass(1_000);
@@ -91,7 +91,7 @@ Deno.test("OutageBudget.settle() bounds the wait for one answer by the rest of t
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("OutageBudget.settle() names the last failure of the outage when the time is over", async () => {
+Deno.test("OutageBudget.settle() rejects with the last failure of the outage when time runs out", async () => {
   const { clock, budget } = open();
   const failure = new ServiceError("retry");
   const first = budget.settle(Promise.reject(failure)).catch((error) => budget.recover(error));
@@ -103,7 +103,7 @@ Deno.test("OutageBudget.settle() names the last failure of the outage when the t
   await assertRejects(() => budget.recover(failure), LockUnavailableError, "it is retry");
 });
 
-Deno.test("OutageBudget rejects with the signal's reason", async () => {
+Deno.test("OutageBudget.ask() and settle() reject with the signal's reason when it aborts", async () => {
   const controller = new AbortController();
   const { budget } = open(controller.signal);
   const asked = budget.ask(() => new Promise(() => {}));

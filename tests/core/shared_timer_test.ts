@@ -5,36 +5,36 @@ import { FakeClock } from "../../testing/core/fake_clock.ts";
 function open() {
   const clock = new FakeClock();
   const timer = new SharedTimer(clock);
-  const rung: string[] = [];
-  const set = (name: string, delayMs: number) => timer.schedule(() => rung.push(name), delayMs);
-  return { clock, timer, rung, set };
+  const called: string[] = [];
+  const set = (name: string, delayMs: number) => timer.schedule(() => called.push(name), delayMs);
+  return { clock, timer, called, set };
 }
 
-Deno.test("SharedTimer go off in their order, on one timer", async () => {
-  const { clock, rung, set } = open();
+Deno.test("SharedTimer calls back in the order of the deadlines, with one timer", async () => {
+  const { clock, called, set } = open();
   set("late", 300);
   set("early", 100);
   set("middle", 200);
   assertEquals(clock.timers, 1);
   await clock.pass(150);
-  assertEquals(rung, ["early"]);
+  assertEquals(called, ["early"]);
   await clock.pass(150);
-  assertEquals(rung, ["early", "middle", "late"]);
+  assertEquals(called, ["early", "middle", "late"]);
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SharedTimer that are called off do not hold the process", async () => {
-  const { clock, rung, set } = open();
+Deno.test("SharedTimer does not keep the process alive when all deadlines are cancelled", async () => {
+  const { clock, called, set } = open();
   for (let i = 0; i < 100; i++) set("never", 1_000)();
   assertEquals([clock.timers, clock.held], [1, 0]);
   set("later", 2_000);
   assertEquals([clock.timers, clock.held], [1, 1]);
   await clock.pass(2_000);
-  assertEquals(rung, ["later"]);
+  assertEquals(called, ["later"]);
 });
 
-Deno.test("an alarm may call off another, and set one", async () => {
-  const { clock, timer, rung, set } = open();
+Deno.test("SharedTimer callbacks can cancel a deadline that is due, and set a new one", async () => {
+  const { clock, timer, called, set } = open();
   let cancel = () => {};
   timer.schedule(() => {
     cancel();
@@ -42,18 +42,18 @@ Deno.test("an alarm may call off another, and set one", async () => {
   }, 100);
   cancel = set("never", 100);
   await clock.pass(200);
-  assertEquals(rung, ["second"]);
+  assertEquals(called, ["second"]);
 });
 
-Deno.test("closing lets all timer go off, and later ones stand alone", async () => {
-  const { clock, timer, rung, set } = open();
+Deno.test("SharedTimer.close() calls back all deadlines, and each later one gets its own timer", async () => {
+  const { clock, timer, called, set } = open();
   set("now", 60_000);
   timer.close();
-  assertEquals(rung, ["now"]);
+  assertEquals(called, ["now"]);
   assertEquals(clock.timers, 0);
   set("after", 10)();
   assertEquals(clock.timers, 0);
   set("alone", 10);
   await clock.pass(10);
-  assertEquals(rung, ["now", "alone"]);
+  assertEquals(called, ["now", "alone"]);
 });

@@ -2,14 +2,14 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { TIMED_OUT, within } from "../../core/clock.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
 
-Deno.test("within() passes a value or a rejection on and cancels its timer", async () => {
+Deno.test("within() settles as its promise does and cancels its timer", async () => {
   const clock = new FakeClock();
   assertEquals(await within(clock, Promise.resolve("done"), 100), "done");
   await assertRejects(() => within(clock, Promise.reject(new Error("No")), 100), Error, "No");
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("within() resolves with TIMED_OUT when the time is over, and ignores what comes later", async () => {
+Deno.test("within() resolves with TIMED_OUT when time runs out, and ignores a later result", async () => {
   for (const settle of ["resolve", "reject"] as const) {
     const clock = new FakeClock();
     const late = Promise.withResolvers<string>();

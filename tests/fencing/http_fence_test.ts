@@ -4,12 +4,15 @@ import { MemoryLock } from "../../mod.ts";
 
 const LAST = 2n ** 63n - 1n;
 
-/** A service that takes no orders from late holders; `handled` has the tokens that came through. */
+/** A service behind `fencedHttp()`; `handled` has the paths and tokens that reached its handler. */
 function serve() {
   const handled: [path: string, token: bigint][] = [];
   const pathOf = (request: Request) => new URL(request.url).pathname;
   const handler = fencedHttp(new MemoryFences(), pathOf)(async (request, token, info) => {
-    assert((info as Deno.ServeHandlerInfo).remoteAddr.transport === "tcp", "the rest is passed on");
+    assert(
+      (info as Deno.ServeHandlerInfo).remoteAddr.transport === "tcp",
+      "further arguments are passed on",
+    );
     handled.push([pathOf(request), token]);
     return new Response(`${await request.text()} under ${token}`);
   });
@@ -25,7 +28,7 @@ function serve() {
   return { handled, put, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
-Deno.test("http: a stale token is refused, resource by resource", async () => {
+Deno.test("fencedHttp() answers 412 when a greater token was seen for the same resource", async () => {
   await using service = serve();
   await using locks = new MemoryLock();
   const late = await locks.acquire("orders:42");
@@ -33,7 +36,7 @@ Deno.test("http: a stale token is refused, resource by resource", async () => {
   const lease = await locks.acquire("orders:42");
   const { status, body } = await service.put("/42", fenceHeader(lease));
   assertEquals([status, body], [200, `written under ${lease.fencingToken}`]);
-  assertEquals((await service.put("/42", fenceHeader(lease))).status, 200, "twice");
+  assertEquals((await service.put("/42", fenceHeader(lease))).status, 200, "an equal token");
   const refused = await service.put("/42", fenceHeader(late));
   assertEquals(refused.status, 412);
   assertEquals(refused.headers.get("content-type"), "application/problem+json");
@@ -42,7 +45,7 @@ Deno.test("http: a stale token is refused, resource by resource", async () => {
   assertEquals(service.handled.map(([path]) => path), ["/42", "/42", "/43"]);
 });
 
-Deno.test("http: no token is 428, and what is none is 400", async () => {
+Deno.test("fencedHttp() answers 428 without a token and 400 when the token is malformed", async () => {
   await using service = serve();
   const without = await service.put("/a", {});
   assertEquals([without.status, JSON.parse(without.body).status], [428, 428]);
@@ -59,7 +62,7 @@ Deno.test("http: no token is 428, and what is none is 400", async () => {
   assertEquals(service.handled.map(([, token]) => token), [0n, 7n, LAST]);
 });
 
-Deno.test("http: requests at once never go back behind each other", async () => {
+Deno.test("fencedHttp() never accepts a smaller token after a greater one when requests are concurrent", async () => {
   await using service = serve();
   const tokens = Array.from({ length: 200 }, (_, i) => BigInt((i * 7919) % 200));
   const answers = await Promise.all(
@@ -69,6 +72,6 @@ Deno.test("http: requests at once never go back behind each other", async () => 
   assertEquals(answers.filter(({ status }) => status === 412).length, 200 - accepted);
   const seen = service.handled.map(([, token]) => token);
   assertEquals(seen.length, accepted);
-  assert(seen.every((token, i) => i === 0 || seen[i - 1]! <= token), "tokens only grew");
+  assert(seen.every((token, i) => i === 0 || seen[i - 1]! <= token), "tokens never became smaller");
   assertEquals(seen.at(-1), 199n);
 });

@@ -13,7 +13,7 @@ const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 const CLUSTER_CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
 const LAST = 2n ** 63n - 1n;
 
-/** A server and a client of it. */
+/** Starts a server and connects a client. */
 async function open(clientName: RedisClientName = "node-redis") {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -37,7 +37,7 @@ async function isStale(run: Promise<unknown>): Promise<boolean> {
 }
 
 for (const clientName of CLIENTS) {
-  Deno.test(`redis × ${clientName}: a stale token is refused, an equal one is not`, async () => {
+  Deno.test(`redis × ${clientName}: FencedRedis.run() rejects a stale token and accepts an equal one`, async () => {
     await using stage = await open(clientName);
     const { fenced, command } = stage;
     const set = (token: bigint, value: string) => fenced.run("a", token, ["SET", "a", value]);
@@ -59,7 +59,7 @@ for (const clientName of CLIENTS) {
   });
 }
 
-Deno.test("redis: tokens are compared as whole numbers, however many digits they have", async () => {
+Deno.test("FencedRedis.raise() compares tokens exactly, from 0 to 63 bits", async () => {
   await using stage = await open();
   const { fenced } = stage;
   const rising = [0n, 1n, 9n, 10n, 99n, 100n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n];
@@ -76,7 +76,7 @@ Deno.test("redis: tokens are compared as whole numbers, however many digits they
   await assertRejects(() => fenced.raise("r", 1 as unknown as bigint), TypeError, "bigint");
 });
 
-Deno.test("redis: bad commands are refused before anything is sent", async () => {
+Deno.test("FencedRedis.run() rejects an empty or too long command without sending anything", async () => {
   await using stage = await open();
   const { fenced, command } = stage;
   await assertRejects(() => fenced.run("r", 1n, []), TypeError, "command");
@@ -86,7 +86,7 @@ Deno.test("redis: bad commands are refused before anything is sent", async () =>
   assertEquals(await fenced.run("r", 1n, long.slice(0, 7_000)), 6_998);
 });
 
-Deno.test("redis: a command that fails says so, and its token counts", async () => {
+Deno.test("FencedRedis.run() rejects when the command fails, and its token still counts", async () => {
   await using stage = await open();
   const { fenced, command } = stage;
   await command("SET", "text", "x");
@@ -94,7 +94,7 @@ Deno.test("redis: a command that fails says so, and its token counts", async () 
   assertEquals(await fenced.raise("r", 1n), false);
 });
 
-Deno.test("redis: without memory for the token the command is not run", async () => {
+Deno.test("FencedRedis.run() does not run the command when Redis has no memory for the token", async () => {
   await using stage = await open();
   const { fenced, command } = stage;
   await command("SET", "a", "kept");
@@ -104,10 +104,10 @@ Deno.test("redis: without memory for the token the command is not run", async ()
   await assertRejects(() => fenced.run("r", 2n, ["DEL", "a"]), Error, "OOM");
   assertEquals(await command("GET", "a"), "kept");
   assertEquals(await command("GET", "fence:r"), "1");
-  assertEquals(await fenced.run("r", 1n, ["DEL", "a"]), 1, "nothing new is to be remembered");
+  assertEquals(await fenced.run("r", 1n, ["DEL", "a"]), 1, "an equal token is not written again");
 });
 
-Deno.test("redis: the script is sent when the server does not know it, and only then", async () => {
+Deno.test("FencedRedis.run() sends the script only when the server does not know it", async () => {
   await using stage = await open();
   const { fenced, command } = stage;
   const calls = async (name: string) => {
@@ -123,7 +123,7 @@ Deno.test("redis: the script is sent when the server does not know it, and only 
   }
 });
 
-/** Two writers with tokens of their own that rise by turns, each as fast as it can. */
+/** Lets two writers write as fast as they can, one under even and one under odd rising tokens. */
 async function race(
   stage: { command: RedisServer["command"] },
   writers: ReturnType<typeof fencedRedis>[],
@@ -138,24 +138,28 @@ async function race(
     return count;
   }));
   const log = (await stage.command("LRANGE", "log", 0, -1) as string[]).map(Number);
-  assertEquals(log.length, accepted[0]! + accepted[1]!, "what was written was said to be");
-  assert(log.every((token, i) => i === 0 || log[i - 1]! < token), "tokens only grew");
+  assertEquals(
+    log.length,
+    accepted[0]! + accepted[1]!,
+    "every accepted write is in the log, and no other",
+  );
+  assert(log.every((token, i) => i === 0 || log[i - 1]! < token), "tokens never became smaller");
   assertEquals(log.at(-1), 2 * rounds - 1);
 }
 
-Deno.test("redis: two writers at once never go back behind each other", async () => {
+Deno.test("FencedRedis.run() never writes under a smaller token after a greater one when writers race", async () => {
   await using stage = await open();
   const { client, close } = await openRedisClient("ioredis", stage.redis.url);
   await using _ = { [Symbol.asyncDispose]: close };
   await race(stage, [stage.fenced, fencedRedis(client)]);
 });
 
-Deno.test("redis: the tokens of a lock's leases shut out the earlier one", async () => {
+Deno.test("FencedRedis.run() rejects the token of an expired lease after the next lease has written", async () => {
   await using stage = await open();
   const { client, fenced, command } = stage;
   await using locks = new RedisLock(client, { ttlMs: 1_000 });
   const late = await locks.acquire("orders:42", { autoRenew: false });
-  await command("DEL", "lock:orders:42"); // as if it had run out
+  await command("DEL", "lock:orders:42"); // as if it had expired
   await using lease = await locks.acquire("orders:42");
   const write = (token: bigint, value: string) =>
     fenced.run("orders:42", token, ["SET", "orders:42", value]);
@@ -167,7 +171,7 @@ Deno.test("redis: the tokens of a lock's leases shut out the earlier one", async
 const skip = await redisClusterSkip();
 
 Deno.test({
-  name: "redis cluster: fences with the hash tag of what they guard",
+  name: "FencedRedis.run() works on a cluster when the resource has the hash tag of the keys",
   ignore: skip !== undefined,
   async fn() {
     await using cluster = await startRedisCluster();
@@ -175,7 +179,7 @@ Deno.test({
       const { client, close } = await openRedisClient(clientName, cluster.url);
       await using _ = { [Symbol.asyncDispose]: close };
       const fenced = fencedRedis(client);
-      for (const tag of ["a", "b", "c", "d"]) { // in slots of all three masters
+      for (const tag of ["a", "b", "c", "d"]) { // slots of all three masters
         const key = `${clientName}:{${tag}}:value`;
         const run = (token: bigint, value: string) =>
           fenced.run(`${clientName}:{${tag}}`, token, ["SET", key, value], [key]);
@@ -189,12 +193,12 @@ Deno.test({
   },
 });
 
-Deno.test("redis: the embedded script is that of the source, and keeps the rules", () => {
+Deno.test("fenced.lua is embedded as it is in its source file, and reads one literal key", () => {
   const [fenced] = readScripts("fencing/scripts");
   const code = sourceOf(fenced!);
   assertEquals(FENCED.source, code);
   assertEquals(FENCED.sha1, createHash("sha1").update(code).digest("hex"));
-  // One literal key; the caller names those of the command.
+  // The script names one literal key. The caller lists the keys of the command.
   assertEquals([...new Set(code.match(/KEYS\[[^\]]*\]/g))], ["KEYS[1]"]);
   assertEquals(code.match(/\bKEYS\b/g)?.length, code.match(/KEYS\[1\]/g)?.length);
 });

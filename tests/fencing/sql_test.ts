@@ -1,5 +1,5 @@
 /**
- * The SQL of `docs/fencing.md`, as it stands there: that for PostgreSQL and SQLite is run on SQLite.
+ * Runs the SQL of `docs/fencing.md` for PostgreSQL and SQLite, read from that page, on SQLite.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 const DOCUMENT = Deno.readTextFileSync(new URL("../../docs/fencing.md", import.meta.url));
 const LAST = 2n ** 63n - 1n;
 
-/** The statements in the section with this heading. */
+/** Reads the SQL statements in the section with this heading. */
 function statementsOf(heading: string): string[] {
   const section = DOCUMENT.split(`\n### ${heading}\n`)[1]!.split(/\n##/)[0]!;
   return Array.from(section.matchAll(/```sql\n(.*?)```/gs), ([, sql]) => sql!);
@@ -22,7 +22,7 @@ const [SCHEMA, UPDATE, UPSERT, RAISE] = statementsOf("PostgreSQL and SQLite") as
   string,
 ];
 
-/** The statements on a database of SQLite's. */
+/** Opens a SQLite database and prepares the statements of the page. */
 function open(path: string) {
   const database = new DatabaseSync(path, { timeout: 10_000 });
   const write = (sql: string) => (id: string, state: string, fence: bigint) => {
@@ -45,34 +45,34 @@ function open(path: string) {
   };
 }
 
-Deno.test("the documentation's SQL refuses a stale token and takes an equal one", () => {
+Deno.test("docs/fencing.md: the update and the upsert reject a stale token and accept an equal one", () => {
   for (const kind of ["update", "upsert"] as const) {
     using orders = open(":memory:");
     orders.exec(SCHEMA);
     assertEquals(orders[kind]("42", "new", 5n), kind === "upsert", "the row is missing");
     orders.exec("insert or ignore into orders (id, state) values ('42', 'new')");
     assert(orders[kind]("42", "paid", 5n));
-    assert(orders[kind]("42", "shipped", 5n), "one lease writes twice");
+    assert(orders[kind]("42", "shipped", 5n), "one lease may write twice");
     assert(!orders[kind]("42", "late", 4n));
     assertEquals(orders.read("42"), ["shipped", 5n]);
-    assert(orders[kind]("42", "almost", LAST - 1n)); // as numbers the two are the same
+    assert(orders[kind]("42", "almost", LAST - 1n)); // LAST - 1 and LAST are equal as floating-point numbers
     assert(orders[kind]("42", "last", LAST));
     assert(!orders[kind]("42", "late", LAST - 1n));
     assertEquals(orders.read("42"), ["last", LAST]);
   }
 });
 
-Deno.test("the documentation's SQL raises the fence before it reads", () => {
+Deno.test("docs/fencing.md: the read raises the fence, so that the earlier holder cannot write", () => {
   using orders = open(":memory:");
   orders.exec(SCHEMA);
   orders.upsert("42", "paid", 5n);
   assertEquals(orders.raise("42", 6n), "paid");
-  assert(!orders.update("42", "late", 5n), "the earlier holder is shut out");
+  assert(!orders.update("42", "late", 5n), "the earlier holder cannot write");
   assertEquals(orders.raise("42", 5n), undefined);
   assertEquals(orders.raise("42", 6n), "paid");
 });
 
-Deno.test("two connections that write by the documentation's SQL never go back", async () => {
+Deno.test("docs/fencing.md: the upsert never goes back to a smaller token over two connections", async () => {
   const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
   try {
     using first = open(`${dir}/orders.db`);
@@ -81,7 +81,7 @@ Deno.test("two connections that write by the documentation's SQL never go back",
     using second = open(`${dir}/orders.db`);
     let greatest = -1n;
     for (let i = 0n; i < 400n; i++) {
-      const token = (i * 7919n) % 400n; // each once, in no order
+      const token = (i * 7919n) % 400n; // each number once, in mixed order
       const isTaken = (i % 2n === 0n ? first : second).upsert("k", `of ${token}`, token);
       assertEquals(isTaken, token > greatest);
       if (isTaken) greatest = token;

@@ -11,7 +11,7 @@ async function temporary() {
   return { dir, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
 }
 
-Deno.test("FileLock touches nothing before the first lock, then makes a private directory", async () => {
+Deno.test("FileLock creates a private directory, and only when the first lock is acquired", async () => {
   await using temp = await temporary();
   const dir = `${temp.dir}/a/b`;
   await using locks = new FileLock({ dir });
@@ -21,7 +21,7 @@ Deno.test("FileLock touches nothing before the first lock, then makes a private 
   assertEquals((await Deno.stat(lockPath(dir, "n"))).mode! & 0o777, 0o600);
 });
 
-Deno.test("FileLock keeps the file and the name in it after release", async () => {
+Deno.test("FileLock keeps the lock file, with the lock's name in it, after a release", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });
   await (await locks.acquire("orders:42")).release();
@@ -31,7 +31,7 @@ Deno.test("FileLock keeps the file and the name in it after release", async () =
   assertEquals(text.split("\n").length, 3);
 });
 
-Deno.test("FileLock lets a replaced file end the lease as stolen", async () => {
+Deno.test("FileLock loses the lease as stolen when the lock file is replaced", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });
   const lease = await locks.acquire("n");
@@ -41,7 +41,7 @@ Deno.test("FileLock lets a replaced file end the lease as stolen", async () => {
   assertEquals(lease.signal.reason.reason, "stolen");
 });
 
-Deno.test("FileLock.renew() and release() look at the file at once", async () => {
+Deno.test("FileLock leases notice in renew() and release() that the lock file was removed", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });
   const lease = await locks.acquire("n");
@@ -53,7 +53,7 @@ Deno.test("FileLock.renew() and release() look at the file at once", async () =>
   assertEquals(error?.reason, "stolen");
 });
 
-Deno.test("FileLock.query() sees through a mark that a dead holder left", async () => {
+Deno.test("FileLock.query() reports the lock as free when its holder was killed", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });
   const spec = { strategy: "file", dir: temp.dir, label: "victim" } as const;
@@ -65,7 +65,7 @@ Deno.test("FileLock.query() sees through a mark that a dead holder left", async 
   assert((await Deno.readTextFile(lockPath(temp.dir, "n"))).slice(21, 22) === "-");
 });
 
-Deno.test("FileLock lets another process in between a greedy one's grants", async () => {
+Deno.test("FileLock.acquire() succeeds while another instance acquires the lock again and again", async () => {
   await using temp = await temporary();
   await using greedy = new FileLock({ dir: temp.dir });
   await using other = new FileLock({ dir: temp.dir });
@@ -78,25 +78,26 @@ Deno.test("FileLock lets another process in between a greedy one's grants", asyn
       await new Promise((resolve) => setTimeout(resolve, 1));
     }
   })();
-  await waitUntil("the greedy one is at it", () => grants > 20);
+  await waitUntil("the first instance acquires again and again", () => grants > 20);
   for (let i = 0; i < 5; i++) {
-    await using _lease = await within("the other one is let in", other.acquire("n"));
+    await using _lease = await within("the other instance acquires the lock", other.acquire("n"));
   }
   stop = true;
   await loop;
 });
 
-Deno.test("FileLock reports what the file system refuses", async () => {
+Deno.test("FileLock rejects with a LockUnavailableError when the file system refuses", async () => {
   await using temp = await temporary();
   await Deno.writeTextFile(`${temp.dir}/file`, "");
   await using locks = new FileLock({ dir: `${temp.dir}/file` });
   for (const call of [() => locks.acquire("n"), () => locks.tryAcquire("n")]) {
-    const error = await assertRejects(call, LockUnavailableError);
+    const error = await assertRejects(call, LockUnavailableError, 'the file of lock "n"');
+    assertEquals(error.lockName, "n");
     assert(error.cause instanceof Error);
   }
 });
 
-Deno.test("FileLock makes its directory again when that was removed", async () => {
+Deno.test("FileLock creates its directory again when it was removed", async () => {
   await using temp = await temporary();
   const dir = `${temp.dir}/locks`;
   await using locks = new FileLock({ dir });
@@ -106,7 +107,7 @@ Deno.test("FileLock makes its directory again when that was removed", async () =
   lease.throwIfLost();
 });
 
-Deno.test("FileLock refuses a default directory that others may write to", async () => {
+Deno.test("FileLock rejects a default directory when other users may write to it", async () => {
   await using temp = await temporary();
   await Deno.mkdir(`${temp.dir}/holdfast`);
   await Deno.chmod(`${temp.dir}/holdfast`, 0o777);
@@ -116,14 +117,14 @@ Deno.test("FileLock refuses a default directory that others may write to", async
     await locks.acquire("n").then(() => console.log("taken"), (error) => console.log(error.message));`;
   const run = (env: Record<string, string>) =>
     new Deno.Command(Deno.execPath(), { args: ["eval", code], env }).output();
-  const refused = new TextDecoder().decode((await run({ XDG_RUNTIME_DIR: temp.dir })).stdout);
-  assert(refused.includes("written to by other users"), refused);
+  const rejected = new TextDecoder().decode((await run({ XDG_RUNTIME_DIR: temp.dir })).stdout);
+  assert(rejected.includes("written to by other users"), rejected);
   await Deno.chmod(`${temp.dir}/holdfast`, 0o700);
   const taken = new TextDecoder().decode((await run({ XDG_RUNTIME_DIR: temp.dir })).stdout);
   assertEquals(taken.trim(), "taken");
 });
 
-Deno.test("FileLock needs read and write permission for its directory, and no other", async () => {
+Deno.test("FileLock needs no permission except read and write for its directory", async () => {
   await using temp = await temporary();
   const code = `
     import { FileLock } from ${JSON.stringify(new URL("../../file/mod.ts", import.meta.url).href)};
@@ -137,7 +138,7 @@ Deno.test("FileLock needs read and write permission for its directory, and no ot
   assertEquals(new TextDecoder().decode(stdout).trim(), "done", new TextDecoder().decode(stderr));
 });
 
-Deno.test("FileLock refuses bad options at once", () => {
+Deno.test("new FileLock() throws when an option is bad", () => {
   const bad: [unknown, typeof TypeError | typeof RangeError][] = [
     [{ dir: 7 }, TypeError],
     [{ dir: "\ud800" }, TypeError],

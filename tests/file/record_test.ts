@@ -19,7 +19,7 @@ const RECORD = {
   label: "billing-1",
 };
 
-Deno.test("a record survives encoding, at a fixed width", () => {
+Deno.test("decodeRecord() returns the record that encodeRecord() wrote, at a fixed width", () => {
   const labels = ["", "billing-1", '"\\', "日本語", "é".repeat(100), "😀".repeat(50), "\u2028"];
   for (const label of labels) {
     const bytes = encodeRecord({ ...RECORD, label });
@@ -29,20 +29,20 @@ Deno.test("a record survives encoding, at a fixed width", () => {
   }
 });
 
-Deno.test("the marks of a record can be changed one byte at a time", () => {
+Deno.test("decodeRecord() reads the marks after each was overwritten with one byte", () => {
   const bytes = encodeRecord(RECORD);
   bytes.set(markBytes("not"), HELD_OFFSET);
   bytes.set(markBytes("wanted"), WANTED_OFFSET);
   assertEquals(decodeRecord(bytes), { ...RECORD, held: false, wanted: true });
 });
 
-Deno.test("a damaged record counts as empty", () => {
+Deno.test("decodeRecord() returns an empty record when the bytes are damaged", () => {
   assertEquals(decodeRecord(new Uint8Array()), EMPTY_RECORD);
   assertEquals(decodeRecord(new TextEncoder().encode("not a record")), EMPTY_RECORD);
   assertEquals(decodeRecord(encodeRecord(RECORD).subarray(0, 30)), EMPTY_RECORD);
 });
 
-Deno.test("nextToken() grows, whatever the wall clock does", () => {
+Deno.test("nextToken() is greater than the last token, even when the wall clock is behind it", () => {
   assertEquals(nextToken(0n, 5n), 5n);
   assertEquals(nextToken(9n, 5n), 10n);
   assert(nextToken(5n, 5n) > 5n);

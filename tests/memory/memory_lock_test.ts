@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { type LeaseLostError, MemoryLock, type MemoryLockOptions } from "../../mod.ts";
 
-Deno.test("MemoryLock counts its tokens from 1, over all names", async () => {
+Deno.test("MemoryLock numbers the fencing tokens of all names from 1", async () => {
   await using locks = new MemoryLock();
   await using a = await locks.acquire("a");
   await using b = await locks.acquire("b");
@@ -9,7 +9,7 @@ Deno.test("MemoryLock counts its tokens from 1, over all names", async () => {
   assertEquals(a.remainingMs, Infinity);
 });
 
-Deno.test("MemoryLock lets a thief in ahead of those who wait, and keeps their order", async () => {
+Deno.test("MemoryLock.request() with steal goes ahead of the waiters, who keep their order", async () => {
   await using locks = new MemoryLock();
   const victim = await locks.acquire("n");
   const order: string[] = [];
@@ -28,7 +28,7 @@ Deno.test("MemoryLock lets a thief in ahead of those who wait, and keeps their o
   assertEquals(order, ["thief", "first", "second"]);
 });
 
-Deno.test("MemoryLock tells a waiter its place", async () => {
+Deno.test("MemoryLock.acquire() reports the position of each waiter", async () => {
   await using locks = new MemoryLock();
   const first = await locks.acquire("n");
   const places: unknown[] = [];
@@ -38,7 +38,7 @@ Deno.test("MemoryLock tells a waiter its place", async () => {
   assertEquals(places, [1, 2, 3].map((position) => ({ position, waiters: position })));
 });
 
-Deno.test("MemoryLock instances know nothing of each other", async () => {
+Deno.test("MemoryLock does not exclude holders of another instance", async () => {
   await using one = new MemoryLock();
   await using other = new MemoryLock();
   await using _lease = await one.acquire("n");
@@ -46,7 +46,7 @@ Deno.test("MemoryLock instances know nothing of each other", async () => {
   assert(lease !== null);
 });
 
-Deno.test("MemoryLock refuses bad options at once", () => {
+Deno.test("new MemoryLock() throws when an option is bad", () => {
   const bad: [unknown, typeof TypeError | typeof RangeError][] = [
     [{ label: 7 }, TypeError],
     [{ label: "x".repeat(101) }, RangeError],

@@ -1,0 +1,79 @@
+import { assertEquals, assertRejects } from "@std/assert";
+import { LeaseLostError, LockError, MemoryLock } from "../../mod.ts";
+import { checkDuration, checkLabel, checkName, checkTtl } from "../../core/validate.ts";
+
+/** The error that a check throws, as `Name: message`. */
+function messageOf(check: () => void): string {
+  try {
+    check();
+  } catch (error) {
+    return String(error);
+  }
+  return "no error";
+}
+
+Deno.test("validate: messages say which argument is bad, what it must be, and what it is", () => {
+  const cases: [check: () => void, message: string][] = [
+    [
+      () => checkTtl(5),
+      "RangeError: Cannot use 'ttlMs': it must be a whole number of ms from 10 to 2147483647, but it is 5",
+    ],
+    [
+      () => checkDuration("waitMs", "5"),
+      "TypeError: Cannot use 'waitMs': it must be a number of ms, but it is a string",
+    ],
+    [
+      () => checkName(null),
+      "TypeError: Cannot use the lock name: it must be a string, but it is null",
+    ],
+    [
+      () => checkName(""),
+      "RangeError: Cannot use the lock name: it must have 1 to 1000 characters, but it has 0",
+    ],
+    [
+      () => checkName("\ud800"),
+      "TypeError: Cannot use the lock name: it must be well-formed Unicode, but it contains a lone surrogate",
+    ],
+    [
+      () => checkLabel("a\nb"),
+      "RangeError: Cannot use 'label': it must not contain control characters such as line breaks",
+    ],
+  ];
+  for (const [check, message] of cases) assertEquals(messageOf(check), message);
+});
+
+Deno.test("LeaseLostError says which lock was lost, why, and what to do", () => {
+  assertEquals(
+    new LeaseLostError("orders:42", "unreachable").message,
+    'Lost the lease on lock "orders:42" (the service does not answer, so the lease cannot be proven): ' +
+      "stop the work that the lock protects",
+  );
+});
+
+Deno.test("Lease.renew() says which lock was released and what to do", async () => {
+  await using locks = new MemoryLock();
+  const lease = await locks.acquire("orders:42");
+  await lease.release();
+  await assertRejects(
+    () => lease.renew(),
+    LockError,
+    'Cannot renew the lease on lock "orders:42": it was released; acquire the lock again',
+  );
+});
+
+Deno.test("MemoryLock.request() says which option it cannot use and what to do", async () => {
+  await using locks = new MemoryLock();
+  const callback = () => {};
+  const errors = [
+    locks.request("n", { mode: "shared" }, callback),
+    locks.request("n", { steal: true, ifAvailable: true }, callback),
+    locks.request("n", { waitMs: 5 }, callback),
+    locks.request("n", null as unknown as () => void),
+  ].map((call) => call.then(() => "no error", (error) => error.message));
+  assertEquals(await Promise.all(errors), [
+    'Cannot request lock "n" in mode "shared": this strategy offers mode "exclusive" only',
+    "Cannot use 'steal' with 'ifAvailable' or 'signal': a steal never waits, so leave them out",
+    "Cannot use 'waitMs': no strategy offers it yet; pass signal: AbortSignal.timeout(ms) instead",
+    'Cannot request lock "n": the callback must be a function, but it is null',
+  ]);
+});
