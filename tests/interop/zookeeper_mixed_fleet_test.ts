@@ -64,7 +64,7 @@ function fleet(name: string, kinds: readonly Kind[], test: (place: Place) => Pro
 }
 
 function excludesEachOther(name: string, kinds: readonly Kind[]): void {
-  fleet(`${name} exclude each other, first in, first out`, kinds, async (place) => {
+  fleet(`${name} exclude each other, and serve waiters first in, first out`, kinds, async (place) => {
     const { sections, overlaps, inversions, handoffs } = await contend(
       kinds,
       place,
@@ -94,16 +94,16 @@ function doNotExcludeEachOther(name: string, kinds: readonly Kind[]): void {
   });
 }
 
-excludesEachOther("ours and Curator's InterProcessMutex", ["ours", "curator"]);
-excludesEachOther("ours and kazoo's Lock with our pattern", ["ours", "kazoo-patterns"]);
-excludesEachOther("ours, Curator and kazoo under Curator's names", [
+excludesEachOther("ZooKeeperLock and Curator's InterProcessMutex", ["ours", "curator"]);
+excludesEachOther("ZooKeeperLock and kazoo's Lock with our pattern", ["ours", "kazoo-patterns"]);
+excludesEachOther("ZooKeeperLock, Curator and kazoo under Curator's names", [
   ...["ours", "curator", "kazoo-curator-names"] as const,
 ]);
 doNotExcludeEachOther("stock Curator and stock kazoo", ["curator", "kazoo"]);
 doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-patterns"]);
-doNotExcludeEachOther("ours and stock kazoo", ["ours", "kazoo"]);
+doNotExcludeEachOther("ZooKeeperLock and stock kazoo", ["ours", "kazoo"]);
 
-Deno.test("a child that stays keeps the znode of a lock that nobody uses", async () => {
+Deno.test("ZooKeeperLock does not delete the znode of an unused lock that has a permanent child", async () => {
   await using server = await startZooKeeper();
   const rootPath = newRoot();
   await observing(server.connectString, async (observer) => {

@@ -17,7 +17,7 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-Deno.test("an uncontended acquire is one round trip, and a release another", async () => {
+Deno.test("ZooKeeperLock.acquire() takes one round trip when the lock is free, and Lease.release() another", async () => {
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot() });
   await (await locks.acquire("n")).release();
@@ -36,7 +36,7 @@ Deno.test("an uncontended acquire is one round trip, and a release another", asy
   assertEquals(seen, ["delete", "reply"]);
 });
 
-Deno.test("a handoff wakes one waiter, which asks for nothing but its heartbeat", async () => {
+Deno.test("ZooKeeperLock.acquire() wakes only the next waiter at a handoff, which sends at most a heartbeat", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await using holder = new ZooKeeperLock(server.connectString, { rootPath });
@@ -58,7 +58,7 @@ Deno.test("a handoff wakes one waiter, which asks for nothing but its heartbeat"
   assert(seen.size <= 1, "the last waiter woke as well");
 });
 
-Deno.test("the root path, the chroot and the lock's znode are made if they are missing", async () => {
+Deno.test("ZooKeeperLock.acquire() creates the chroot, the root path and the lock's znode when they are missing", async () => {
   const chroot = newRoot();
   await using locks = new ZooKeeperLock(`${server.connectString}${chroot}/app`, {
     rootPath: "/x/y",
@@ -69,7 +69,7 @@ Deno.test("the root path, the chroot and the lock's znode are made if they are m
   });
 });
 
-Deno.test("20 waiters of 4 sessions are served in the order of their arrival", async () => {
+Deno.test("ZooKeeperLock.acquire() serves 20 waiters of 4 sessions in the order of their arrival", async () => {
   const rootPath = newRoot();
   const random = randomFrom("arrival");
   const locks = Array.from(
@@ -92,7 +92,7 @@ Deno.test("20 waiters of 4 sessions are served in the order of their arrival", a
   for (const lock of locks) await lock[Symbol.asyncDispose]();
 });
 
-Deno.test("onWait tells the place in the queue, and each new one", async () => {
+Deno.test("ZooKeeperLock.acquire() reports its position in the queue, and each new one, to onWait", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await locks.acquire("n");
@@ -107,7 +107,7 @@ Deno.test("onWait tells the place in the queue, and each new one", async () => {
   await (await third).release();
 });
 
-Deno.test("aborted waiters leave no znode, whenever they are aborted", async () => {
+Deno.test("ZooKeeperLock.acquire() leaves no znode when it is aborted at any moment", async () => {
   const rootPath = newRoot();
   const random = randomFrom("aborts");
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
@@ -126,7 +126,7 @@ Deno.test("aborted waiters leave no znode, whenever they are aborted", async () 
   });
 });
 
-Deno.test("tokens grow with every grant, also when the lock's znode is made anew", async () => {
+Deno.test("Lease.fencingToken grows with every grant, even when the lock's znode is deleted and created again", async () => {
   const rootPath = newRoot();
   const options = { rootPath };
   const locks = [1, 2].map(() => new ZooKeeperLock(server.connectString, options));
@@ -148,7 +148,7 @@ Deno.test("tokens grow with every grant, also when the lock's znode is made anew
   for (const lock of locks) await lock[Symbol.asyncDispose]();
 });
 
-Deno.test("query() tells holder and waiters in order, and touches nothing", async () => {
+Deno.test("ZooKeeperLock.query() returns the holder and the waiters in order, and creates nothing", async () => {
   const rootPath = newRoot();
   const open = (label: string) => new ZooKeeperLock(server.connectString, { rootPath, label });
   await using a = open("Älter");
@@ -178,7 +178,7 @@ Deno.test("query() tells holder and waiters in order, and touches nothing", asyn
   await (await waits[1]!.lease).release();
 });
 
-Deno.test("znodes of kazoo and of Curator are contenders as well", async () => {
+Deno.test("ZooKeeperLock waits behind the znodes of kazoo and Curator", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   await observing(server.connectString, async (observer) => {
@@ -198,7 +198,7 @@ Deno.test("znodes of kazoo and of Curator are contenders as well", async () => {
   });
 });
 
-Deno.test("idle locks' znodes are deleted at disposal, unless somebody uses them", async () => {
+Deno.test("ZooKeeperLock deletes the znodes of its unused locks at disposal, unless another client uses them", async () => {
   const rootPath = newRoot();
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
   await using _lease = await others.acquire("used");
@@ -213,7 +213,7 @@ Deno.test("idle locks' znodes are deleted at disposal, unless somebody uses them
   });
 });
 
-Deno.test("heartbeats are shared by all leases, and not sent where other writes prove enough", async () => {
+Deno.test("ZooKeeperLock sends one heartbeat for all leases, and none while other writes prove the session", async () => {
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),

@@ -89,7 +89,7 @@ async function meddling(work: Promise<unknown>, meddle: (observer: Observer) => 
   return deleted;
 }
 
-Deno.test("waiters' znodes are deleted at random: all are served, never two at a time", async () => {
+Deno.test("ZooKeeperLock.acquire() serves all callers, one at a time, when waiters' znodes are deleted at random", async () => {
   const rootPath = newRoot();
   const random = randomFrom("deleted waiters");
   const work = workers(rootPath, { sessions: 3, each: 4 });
@@ -103,7 +103,7 @@ Deno.test("waiters' znodes are deleted at random: all are served, never two at a
   assertEquals((await work).stolen, 0);
 });
 
-Deno.test("holders' znodes are deleted: each is told, and the next one is granted", async () => {
+Deno.test("ZooKeeperLock loses each lease whose znode is deleted, and the next waiter gets the lock", async () => {
   const rootPath = newRoot();
   const work = workers(rootPath, { sessions: 3, each: 2 });
   const deleted = await meddling(work, async (observer) => {
@@ -114,7 +114,7 @@ Deno.test("holders' znodes are deleted: each is told, and the next one is grante
   assert((await work).stolen > 5);
 });
 
-Deno.test("the lock's znode and the root path vanish whenever they are empty", async () => {
+Deno.test("ZooKeeperLock.acquire() serves all callers when the lock's znode and the root path are deleted while empty", async () => {
   const rootPath = newRoot();
   const work = workers(rootPath, { sessions: 3, each: 1, holdMs: 0, restMs: 20 });
   let roots = 0;
@@ -126,7 +126,7 @@ Deno.test("the lock's znode and the root path vanish whenever they are empty", a
   assertEquals((await work).stolen, 0);
 });
 
-Deno.test("the next in line is deleted together with the holder: nobody is granted by mistake", async () => {
+Deno.test("ZooKeeperLock grants the lock to the third in line when the first two znodes are deleted together", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   await using others = new ZooKeeperLock(server.connectString, { rootPath });

@@ -85,7 +85,7 @@ async function cutOffRun(scene: Scene): Promise<number> {
 
 Deno.test({
   name:
-    `a holder whose server is cut off from the leader gives up before anybody is granted${note}`,
+    `ZooKeeperLock loses its lease before the next grant when its server is cut off from the leader${note}`,
   ignore,
   async fn() {
     const random = randomFrom("cut off followers");
@@ -124,7 +124,8 @@ async function openAt(
 }
 
 Deno.test({
-  name: `a holder whose server is cut off keeps its lease if it knows another server${note}`,
+  name:
+    `ZooKeeperLock keeps its lease when its server is cut off from the leader and it knows another server${note}`,
   ignore,
   async fn() {
     const options = { rootPath: newRoot(), sessionTimeoutMs: 3_000 };

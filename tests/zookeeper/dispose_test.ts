@@ -23,7 +23,7 @@ function through(proxy: FaultProxy, disposeTimeoutMs = 2_000): ZooKeeperLock {
   });
 }
 
-Deno.test("disposal leaves no session, znode, connection or watch", async () => {
+Deno.test("ZooKeeperLock leaves no session, znode, connection or watch after disposal", async () => {
   const locks = new ZooKeeperLock(server.connectString, { sessionTimeoutMs: 4_000 });
   const leases = await Promise.all(["a", "b", "c"].map((name) => locks.acquire(name)));
   const waits = await Promise.all(["a", "a", "b"].map((name) => waiter(locks, name)));
@@ -42,7 +42,7 @@ Deno.test("disposal leaves no session, znode, connection or watch", async () => 
   }
 });
 
-Deno.test("many acquisitions leave no watches behind", async () => {
+Deno.test("ZooKeeperLock leaves no watches behind after many acquisitions", async () => {
   const rootPath = newRoot();
   await using a = new ZooKeeperLock(server.connectString, { rootPath });
   await using b = new ZooKeeperLock(server.connectString, { rootPath });
@@ -64,7 +64,7 @@ Deno.test("many acquisitions leave no watches behind", async () => {
   });
 });
 
-Deno.test("disposal while connecting, in an outage and in a black hole ends in time", async () => {
+Deno.test("ZooKeeperLock is disposed of in time while it connects, in an outage and in a black hole", async () => {
   for (const fault of ["connecting", "outage", "black hole"] as const) {
     await using proxy = startProxy(server);
     const locks = through(proxy, 800);
@@ -92,7 +92,7 @@ Deno.test("disposal while connecting, in an outage and in a black hole ends in t
   }
 });
 
-Deno.test("disposal during requests leaves nothing", async () => {
+Deno.test("ZooKeeperLock leaves nothing on the server when it is disposed of during requests", async () => {
   for (let i = 0; i < 20; i++) {
     const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
     const calls = Array.from({ length: 10 }, (_, n) => locks.acquire(`n${n % 3}`));
@@ -107,7 +107,7 @@ Deno.test("disposal during requests leaves nothing", async () => {
   }
 });
 
-Deno.test("await using does not reject, and keeps the block's error", async () => {
+Deno.test("ZooKeeperLock in await using keeps the block's error when disposal gets no answer", async () => {
   const error = new Error("the block's own");
   const thrown = await assertRejects(async () => {
     await using proxy = startProxy(server);

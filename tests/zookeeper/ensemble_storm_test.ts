@@ -105,7 +105,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
 };
 
 Deno.test({
-  name: "ZooKeeperLock: nobody overlaps and everybody is served in a storm of faults" +
+  name: "ZooKeeperLock never has two holders, and serves every process, in a storm of faults" +
     (skip ? ` [${skip}]` : ""),
   ignore: skip !== undefined,
   async fn() {

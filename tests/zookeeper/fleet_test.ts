@@ -91,14 +91,14 @@ async function check({ server, rootPath, grants }: Fleet): Promise<void> {
   await nothingLeft([server], rootPath);
 }
 
-Deno.test("ZooKeeperLock serves the waiters of several processes in order", async () => {
+Deno.test("ZooKeeperLock serves the waiters of several processes in the order of their arrival", async () => {
   await using fleet = await startFleet(false, seedOf());
   await reach(fleet, GRANTS);
   await fleet.finish();
   await check(fleet);
 });
 
-Deno.test("ZooKeeperLock keeps the order when waiters time out and processes are killed", async () => {
+Deno.test("ZooKeeperLock keeps the order of waiters when some time out and processes are killed", async () => {
   const seed = seedOf();
   say(`HOLDFAST_SEED=${seed}`);
   const random = randomOf(seed);

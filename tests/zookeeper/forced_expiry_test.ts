@@ -121,7 +121,8 @@ function checkOrder(puppets: readonly Puppet[]): PuppetEvent[] {
 }
 
 Deno.test({
-  name: `when the holder's session expires the next in line holds at once, and never both${note}`,
+  name:
+    `ZooKeeperLock loses its lease before the next waiter gets it at once when the holder's session expires${note}`,
   ignore,
   async fn() {
     await using ensemble = await startZooKeeperEnsemble();
@@ -146,7 +147,7 @@ Deno.test({
 
 Deno.test({
   name:
-    `when the holder's session is closed by somebody else it is told, and the order is kept${note}`,
+    `ZooKeeperLock loses its lease, and waiters keep their order, when another client closes the session${note}`,
   ignore,
   async fn() {
     await using ensemble = await startZooKeeperEnsemble();

@@ -66,7 +66,7 @@ async function killLeader(ensemble: ZooKeeperEnsemble, workers: readonly Worker[
 }
 
 Deno.test({
-  name: "ZooKeeperLock: leaders that are killed cost no order and no exclusion" +
+  name: "ZooKeeperLock never has two holders, and keeps the order, when leaders are killed" +
     (skip ? ` [${skip}]` : ""),
   ignore: skip !== undefined,
   async fn() {

@@ -36,7 +36,7 @@ async function expire(proxy: FaultProxy, key: SessionKey): Promise<void> {
   await proxy.refuse(false);
 }
 
-Deno.test("a holder whose znode is deleted is told that it was stolen", async () => {
+Deno.test("ZooKeeperLock loses a lease as stolen when its znode is deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -73,7 +73,7 @@ Deno.test("a holder whose znode is deleted is told that it was stolen", async ()
   });
 });
 
-Deno.test("a holder watches its znode after a tenth of the session timeout", async () => {
+Deno.test("ZooKeeperLock watches a holder's znode after a tenth of the session timeout", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -89,7 +89,7 @@ Deno.test("a holder watches its znode after a tenth of the session timeout", asy
   assert(performance.now() - startMs < 3_000, "no heartbeat was needed for that");
 });
 
-Deno.test("a holder whose znode is deleted while it is cut off is told when it is back", async () => {
+Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode was deleted in an outage", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await using locks = through(proxy, rootPath, 60_000);
@@ -106,7 +106,7 @@ Deno.test("a holder whose znode is deleted while it is cut off is told when it i
   });
 });
 
-Deno.test("a waiter whose znode is deleted queues again, behind the others", async () => {
+Deno.test("ZooKeeperLock.acquire() enters the queue again, behind the others, when its znode is deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await locks.acquire("n");
@@ -130,7 +130,7 @@ Deno.test("a waiter whose znode is deleted queues again, behind the others", asy
   assertEquals(served, ["c", "b"]);
 });
 
-Deno.test("when all is deleted there is one holder again, and never two", async () => {
+Deno.test("ZooKeeperLock has one holder again, and never two, when all znodes of a lock are deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -156,7 +156,7 @@ Deno.test("when all is deleted there is one holder again, and never two", async 
   await Promise.all(done);
 });
 
-Deno.test("a session that expires takes its leases along, and the next one works", async () => {
+Deno.test("ZooKeeperLock loses all leases when its session expires, and opens the next session", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   const keys: SessionKey[] = [];
@@ -183,7 +183,7 @@ Deno.test("a session that expires takes its leases along, and the next one works
   assert(keys.at(-1)!.id !== keys[0]!.id);
 });
 
-Deno.test("a server that restarts within the session timeout costs no lease and no place", async () => {
+Deno.test("ZooKeeperLock keeps its leases and places when the server restarts within the session timeout", async () => {
   const rootPath = newRoot();
   await using server = await startZooKeeper();
   await using locks = new ZooKeeperLock(server.connectString, {
@@ -200,7 +200,7 @@ Deno.test("a server that restarts within the session timeout costs no lease and 
   assertEquals(await (await next.lease).release(), true);
 });
 
-Deno.test("a process that stood still loses its leases, and others need not wait for its session", async () => {
+Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the process was blocked for too long", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,

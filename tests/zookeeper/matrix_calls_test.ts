@@ -28,7 +28,7 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeep
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
 }
 
-Deno.test("row: a callback that throws harms its own call only", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects, and harms no other call, when onWait throws", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const lease = await locks.acquire("n");
@@ -45,7 +45,7 @@ Deno.test("row: a callback that throws harms its own call only", async () => {
   await (await other.lease).release();
 });
 
-Deno.test("row: disposal in the tick of the first call, and while it connects", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects with an AbortError when its instance is disposed of while connecting", async () => {
   for (let turns = 0; turns < 4; turns++) {
     const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
     const call = locks.acquire("n");
@@ -56,7 +56,7 @@ Deno.test("row: disposal in the tick of the first call, and while it connects", 
   }
 });
 
-Deno.test("row: disposal in a short outage ends the session when the server is back", async () => {
+Deno.test("ZooKeeperLock closes its session when it is disposed of in a short outage and the server is back", async () => {
   await using proxy = startProxy(server);
   const locks = through(proxy, { sessionTimeoutMs: 60_000, disposeTimeoutMs: 10_000 });
   await (await locks.acquire("n")).release();
@@ -71,7 +71,7 @@ Deno.test("row: disposal in a short outage ends the session when the server is b
   await nothingLeft(server, 10_000);
 });
 
-Deno.test("row: a server that stands still does not hold up disposal", async () => {
+Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, {
     sessionTimeoutMs: 4_000,
@@ -88,7 +88,7 @@ Deno.test("row: a server that stands still does not hold up disposal", async () 
   await nothingLeft(server);
 });
 
-Deno.test("row: more requests than the socket takes are answered, or fail in time", async () => {
+Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket cannot take all requests", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, { unavailableAfterMs: 5_000 });
   const names = Array.from({ length: 400 }, (_, i) => `${i}-${"x".repeat(900)}`);
@@ -103,7 +103,7 @@ Deno.test("row: more requests than the socket takes are answered, or fail in tim
   await nothingLeft(server);
 });
 
-Deno.test("row: many who watch one znode are no leak, and cause no warning", async () => {
+Deno.test("ZooKeeperLock.acquire() causes no warning about a leak when many waiters watch one znode", async () => {
   const rootPath = newRoot();
   const warnings: unknown[] = [];
   const note = (warning: unknown) => void warnings.push(warning);
@@ -122,7 +122,7 @@ Deno.test("row: many who watch one znode are no leak, and cause no warning", asy
   assertEquals(warnings, []);
 });
 
-Deno.test("row: however many watches there are, a reconnect keeps session and places", async () => {
+Deno.test("ZooKeeperLock keeps session and places when it reconnects with more watches than fit in a request", async () => {
   const rootPath = newRoot();
   await using server = await startZooKeeper();
   await using proxy = startProxy(server);

@@ -54,7 +54,7 @@ async function use(locks: ZooKeeperLock): Promise<bigint> {
   return second.fencingToken;
 }
 
-Deno.test("row: request numbers begin again before they overflow, on the same connection", async () => {
+Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connection, before they overflow", async () => {
   const clients: { connectionManager: { xid: number } }[] = [];
   const { createClient } = zooKeeper;
   const spied = (...args: Parameters<typeof createClient>) => {
@@ -86,7 +86,7 @@ Deno.test("row: request numbers begin again before they overflow, on the same co
   assertEquals(turns, Array(6).fill(MAX_XID));
 });
 
-Deno.test("row: what is asked in an outage is answered, also if the session expires meanwhile", async () => {
+Deno.test("ZooKeeperLock completes the calls of an outage, even when the session expires in it", async () => {
   await using proxy = startProxy(server);
   const keys: SessionKey[] = [];
   proxy.onReply = sessionKeys((key) => void keys.push(key));
@@ -108,7 +108,7 @@ Deno.test("row: what is asked in an outage is answered, also if the session expi
   assert(keys.at(-1)!.id !== keys[0]!.id);
 });
 
-Deno.test("row: a cut within any frame costs neither session nor lease", async () => {
+Deno.test("ZooKeeperLock keeps its session and its lease when the connection is cut within any reply", async () => {
   const random = randomFrom("cuts");
   await using proxy = startProxy(server);
   await using locks = through(proxy, { sessionTimeoutMs: 30_000 });
@@ -136,7 +136,7 @@ Deno.test("row: a cut within any frame costs neither session nor lease", async (
   assertEquals(await lease.release(), true);
 });
 
-Deno.test("row: a refusal that the package does not know, from a real server", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects with a LockUnavailableError when a quota is exceeded", async () => {
   const rootPath = newRoot();
   const quota = `/zookeeper/quota${rootPath}`;
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
@@ -166,7 +166,7 @@ Deno.test("row: a refusal that the package does not know, from a real server", a
   await (await locks.acquire("n")).release();
 });
 
-Deno.test("row: servers that have lost their data get a new session", async () => {
+Deno.test("ZooKeeperLock opens a new session when the servers have lost their data", async () => {
   await using empty = await startZooKeeper();
   const target = { hostname: "127.0.0.1", port: server.port };
   await using proxy = startProxy(target);
@@ -184,7 +184,7 @@ Deno.test("row: servers that have lost their data get a new session", async () =
   await nothingLeft(empty);
 });
 
-Deno.test("row: credentials go out first on every connection", async () => {
+Deno.test("ZooKeeperLock sends its credentials first on every connection", async () => {
   const seen = new Map<number, string[]>();
   await using proxy = startProxy(server);
   proxy.onRequest = operations((operation, connection) => {
@@ -206,7 +206,7 @@ Deno.test("row: credentials go out first on every connection", async () => {
   for (const operations of seen.values()) assertEquals(operations.slice(0, 2), ["connect", "auth"]);
 });
 
-Deno.test("row: below a chroot an unanswered create leaves no orphan either", async () => {
+Deno.test("ZooKeeperLock.acquire() leaves no orphaned znode below a chroot when an answer is lost", async () => {
   const chroot = newRoot();
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}${chroot}`, { rootPath: "/x" });

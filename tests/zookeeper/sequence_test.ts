@@ -12,7 +12,7 @@ import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 const { kind } = await ownSource("zookeeper");
 
 Deno.test({
-  name: "at the end of the sequence numbers nobody is granted a lock that another one may have" +
+  name: "ZooKeeperLock grants no lock at the end of the sequence numbers, where two could hold it" +
     (kind === "local" ? "" : " [skipped: the files of a container are out of reach]"),
   ignore: kind !== "local",
   async fn() {

@@ -55,7 +55,7 @@ async function blackHole(server: ZooKeeperServer, sessionTimeoutMs: number, befo
 }
 
 for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
-  Deno.test(`in a black hole the holder gives up before the server does (${sessionTimeoutMs} ms)`, async () => {
+  Deno.test(`ZooKeeperLock loses its lease before the server drops the session in a black hole (${sessionTimeoutMs} ms)`, async () => {
     const random = randomFrom("black holes");
     await using server = await startZooKeeper();
     for (let i = 0; i < HOLES; i += AT_A_TIME) {
@@ -68,7 +68,7 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
     await nothingLeft(server);
   });
 
-  Deno.test(`when the server stands still the holder gives up before it does (${sessionTimeoutMs} ms)`, async () => {
+  Deno.test(`ZooKeeperLock loses its lease before a suspended server drops the session (${sessionTimeoutMs} ms)`, async () => {
     const random = randomFrom("stops");
     await using server = await startZooKeeper();
     const rootPath = newRoot();

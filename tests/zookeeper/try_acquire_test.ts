@@ -15,7 +15,7 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-Deno.test("a refused tryAcquire leaves no znode", async () => {
+Deno.test("ZooKeeperLock.tryAcquire() leaves no znode when the lock is held", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   await using _lease = await locks.acquire("n");
@@ -25,7 +25,7 @@ Deno.test("a refused tryAcquire leaves no znode", async () => {
   });
 });
 
-Deno.test("tryAcquire is not refused by another tryAcquire that came behind a holder who left", async () => {
+Deno.test("ZooKeeperLock.tryAcquire() gets the lock when only a tryAcquire() that failed is ahead of it", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await using slow = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });

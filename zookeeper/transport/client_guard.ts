@@ -57,7 +57,7 @@ const MAX_XID = 2 ** 31 - 1;
 
 /** Protects one client of the package from its known failures. */
 export class ClientGuard {
-  /** The error of the last attempt to connect, which the package ignores. */
+  /** The error of the last attempt to connect, if it failed. The package ignores it. */
   connectError: unknown = undefined;
   readonly #manager: ConnectionManager;
   readonly #options: GuardOptions;
@@ -96,7 +96,10 @@ export class ClientGuard {
   }
 
   #onState(state: number): void {
-    if (state === CONNECTED) clearTimeout(this.#attemptTimer);
+    if (state === CONNECTED) {
+      clearTimeout(this.#attemptTimer);
+      this.connectError = undefined;
+    }
     if (state === DISCONNECTED) this.#clear();
   }
 
