@@ -25,7 +25,7 @@ Deno.test("ZooKeeperLock.acquire() takes one round trip when the lock is free, a
   proxy.onRequest = operations((operation) => void seen.push(operation));
   proxy.onReply = () => {
     seen.push("reply");
-    // A second request that waited for the first answer would come after this.
+    // A request that was sent only after the first answer would come after this.
     return { delayMs: 100 };
   };
   const lease = await locks.acquire("n");
@@ -44,8 +44,8 @@ Deno.test("ZooKeeperLock.acquire() wakes only the next waiter at a handoff, whic
   await using last = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });
   const lease = await holder.acquire("n");
   const waits = [await waiter(next, "n"), await waiter(last, "n")];
-  // Each watches its own znode and the one before; the holder its own, after a while.
-  await waitUntil("all watch", async () => {
+  // Each waiter watches its own znode and the one before; the holder watches its own after a while.
+  await waitUntil("all watches are set", async () => {
     return (await server.fourLetterWord("wchs")).includes("Total watches:5");
   });
   const seen = new Map<number, string[]>();
@@ -55,7 +55,7 @@ Deno.test("ZooKeeperLock.acquire() wakes only the next waiter at a handoff, whic
   await lease.release();
   await using _granted = await waits[0]!.lease;
   assertEquals([...seen.values()].flat().filter((operation) => operation !== "setData"), []);
-  assert(seen.size <= 1, "the last waiter woke as well");
+  assert(seen.size <= 1, "the last waiter should not wake");
 });
 
 Deno.test("ZooKeeperLock.acquire() creates the chroot, the root path and the lock's znode when they are missing", async () => {
@@ -97,12 +97,12 @@ Deno.test("ZooKeeperLock.acquire() reports its position in the queue, and each n
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await locks.acquire("n");
   const second = await waiter(locks, "n");
-  const told: unknown[] = [];
-  const third = locks.acquire("n", { onWait: (info) => void told.push(info) });
-  await waitUntil("it waits", () => told.length > 0);
+  const reported: unknown[] = [];
+  const third = locks.acquire("n", { onWait: (info) => void reported.push(info) });
+  await waitUntil("the third call waits", () => reported.length > 0);
   second.abort();
-  await waitUntil("it moves up", () => told.length > 1);
-  assertEquals(told, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
+  await waitUntil("the third call moves up", () => reported.length > 1);
+  assertEquals(reported, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
   await first.release();
   await (await third).release();
 });
@@ -233,9 +233,9 @@ Deno.test("ZooKeeperLock sends one heartbeat for all leases, and none while othe
   beats = 0;
   const endMs = performance.now() + 1_000;
   while (performance.now() < endMs) await (await locks.acquire("busy")).release();
-  assert(beats <= 1, `${beats} heartbeats besides the other writes`);
+  assert(beats <= 1, `${beats} heartbeats in addition to the other writes`);
   for (const lease of leases) {
     lease.throwIfLost();
-    assert(lease.remainingMs > 1_500, "the other writes did not prove it");
+    assert(lease.remainingMs > 1_500, "the other writes should prove the session");
   }
 });

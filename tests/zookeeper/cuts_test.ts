@@ -7,7 +7,7 @@ import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
-/** How often each worker goes into the critical section. */
+/** How often each worker enters the critical section. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 15;
 const SESSIONS = 4;
 const WORKERS = 3;

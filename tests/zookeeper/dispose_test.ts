@@ -38,7 +38,7 @@ Deno.test("ZooKeeperLock leaves no session, znode, connection or watch after dis
   }
   for (const lease of leases) {
     assertEquals(lease.remainingMs, 0);
-    assert(!lease.signal.aborted, "it was released, not lost");
+    assert(!lease.signal.aborted, "the lease should be released, not lost");
   }
 });
 
@@ -53,13 +53,13 @@ Deno.test("ZooKeeperLock leaves no watches behind after many acquisitions", asyn
   }
   const holder = await a.acquire("n");
   for (let round = 0; round < 30; round++) (await waiter(b, "n")).abort();
-  // One watch of a connection on one znode is one, however often it is set.
-  // The holder watches itself, too, after a while.
-  await waitUntil("the watches are gone but for the two on the holder", async () => {
+  // The server counts one watch per connection and znode. The holder's session and the waiter's each
+  // watch the holder's znode.
+  await waitUntil("only the two watches on the holder's znode are left", async () => {
     return (await clientsOf(server)).endsWith("Total watches:2");
   });
   await holder.release();
-  await waitUntil("they are gone, too", async () => {
+  await waitUntil("no watch is left", async () => {
     return (await clientsOf(server)).endsWith("Total watches:0");
   });
 });
@@ -86,7 +86,7 @@ Deno.test("ZooKeeperLock is disposed of in time while it connects, in an outage 
     await locks[Symbol.asyncDispose]();
     assert(performance.now() - startMs < 2_000, `${fault}: ${performance.now() - startMs} ms`);
     for (const wait of [...waits, another]) await assertRejects(() => wait, DOMException);
-    // The server learns of it by the end of the session at the latest.
+    // The server drops the session at its timeout at the latest.
     if (fault === "black hole") proxy.heal();
     await waitUntil(`nothing is left (${fault})`, async () => await clientsOf(server) === NOTHING);
   }

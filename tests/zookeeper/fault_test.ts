@@ -29,7 +29,7 @@ async function unavailable(promise: Promise<unknown>): Promise<ZooKeeperErrorCod
   return error.cause.code;
 }
 
-/** Loses the answer to the next create, and all that follows it on that connection. */
+/** Loses the answer to the next create, and all later answers on that connection. */
 function loseNextCreate(proxy: FaultProxy, verdict: "cut" | "drop"): void {
   let isLost = false;
   proxy.onRequest = operations((operation) => {
@@ -57,14 +57,14 @@ for (const verdict of ["cut", "drop"] as const) {
         assertEquals(await lease.release(), true);
         assertEquals(await queue(), []);
       }
-      // Who has given up meanwhile leaves none either.
+      // A call that is aborted before its create is resolved leaves no znode either.
       for (let i = 0; i < 5; i++) {
         loseNextCreate(proxy, verdict);
         const signal = AbortSignal.timeout(20 * i);
         await locks.acquire("n", { signal }).then((lease) => lease.release(), () => {});
         await waitUntil("nothing is left", async () => (await queue()).length === 0);
       }
-      // And who waits has one place.
+      // A waiter has one place in the queue.
       const first = await locks.acquire("n");
       loseNextCreate(proxy, verdict);
       const { lease } = await waiter(locks, "n");
@@ -104,7 +104,7 @@ Deno.test("ZooKeeperLock.acquire() reconnects when the connection is cut in the 
     let bytes = 0;
     proxy.onReply = (chunk) => {
       bytes += chunk.length;
-      // The listing has 320 kB, and comes in many chunks.
+      // The listing has 320 kB and arrives in many chunks.
       if (bytes < 100_000 + 20_000 * i) return "pass";
       proxy.onReply = undefined;
       return "cut";
@@ -138,7 +138,7 @@ Deno.test("ZooKeeperLock tries the next host when one is dead, or accepts connec
     for await (const connection of mute) muted.push(connection);
   })();
   const hosts = [`127.0.0.1:${mute.addr.port}`, "127.0.0.1:1", server.connectString];
-  // The order is of chance.
+  // Each instance tries the hosts in a random order.
   for (let i = 0; i < 5; i++) {
     await using locks = new ZooKeeperLock(hosts.join(), { sessionTimeoutMs: 1_000 });
     await (await locks.acquire("n")).release();
@@ -224,11 +224,11 @@ Deno.test("ZooKeeperLock.acquire() survives a short outage, and rejects in a lon
   assertEquals(await lease.release(), true);
 });
 
-/** Two ways to the server. The one that the locks have taken comes first. */
-function waysOf(a: FaultProxy, b: FaultProxy): [used: FaultProxy, spare: FaultProxy] {
-  const ways: [FaultProxy, FaultProxy] = a.connections > 0 ? [a, b] : [b, a];
-  assertEquals(ways.map(({ connections }) => connections), [1, 0]);
-  return ways;
+/** Returns the two proxies, the one that is connected first. */
+function proxiesOf(a: FaultProxy, b: FaultProxy): [used: FaultProxy, spare: FaultProxy] {
+  const proxies: [FaultProxy, FaultProxy] = a.connections > 0 ? [a, b] : [b, a];
+  assertEquals(proxies.map(({ connections }) => connections), [1, 0]);
+  return proxies;
 }
 
 Deno.test("ZooKeeperLock keeps its lease at another host when the server stops answering", async () => {
@@ -239,9 +239,9 @@ Deno.test("ZooKeeperLock keeps its lease at another host when the server stops a
     sessionTimeoutMs: 6_000,
   });
   const lease = await locks.acquire("n");
-  const [used, spare] = waysOf(a, b);
+  const [used, spare] = proxiesOf(a, b);
   used.blackHole("both");
-  await waitUntil("it has moved", () => spare.connections > 0);
+  await waitUntil("the session has moved to the other proxy", () => spare.connections > 0);
   await lease.renew();
   lease.throwIfLost();
   assertEquals(await locks.tryAcquire("n"), null);
@@ -260,9 +260,9 @@ Deno.test("ZooKeeperLock.acquire() keeps its place at another host when the serv
   const first = await others.acquire("n");
   const second = await waiter(locks, "n");
   const third = await waiter(others, "n");
-  const [used, spare] = waysOf(a, b);
+  const [used, spare] = proxiesOf(a, b);
   used.blackHole("both");
-  await waitUntil("it has moved", () => spare.connections > 0);
+  await waitUntil("the session has moved to the other proxy", () => spare.connections > 0);
   await first.release();
   const lease = await second.lease;
   assertEquals(await others.tryAcquire("n"), null);
@@ -279,7 +279,7 @@ Deno.test("ZooKeeperLock with credentials refuses clients that do not have them"
   const lease = await locks.acquire("n");
   assertEquals(await unavailable(others.acquire("n")), "NO_AUTH");
   assertEquals(await unavailable(others.query("n")), "NO_AUTH");
-  // They are given anew on each connection, before anything is asked.
+  // The credentials are sent first on each connection.
   for (let i = 0; i < 5; i++) {
     proxy.cutAll();
     assertEquals(await locks.tryAcquire("n"), null);

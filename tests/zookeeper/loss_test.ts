@@ -21,7 +21,7 @@ function through(proxy: FaultProxy, rootPath: string, sessionTimeoutMs = 10_000)
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath, sessionTimeoutMs });
 }
 
-/** Resolves when the lease is lost; returns how. */
+/** Waits until the lease is lost; returns the reason. */
 async function lossOf({ signal }: Lease): Promise<string> {
   await waitUntil("the lease is lost", () => signal.aborted);
   assertInstanceOf(signal.reason, LeaseLostError);
@@ -47,7 +47,7 @@ Deno.test("ZooKeeperLock loses a lease as stolen when its znode is deleted", asy
       const [holder] = await observer.children(`${rootPath}/n`);
       await observer.remove(`${rootPath}/n/${holder}`);
     };
-    // Before it watches its znode, while it does, and after somebody wrote to the znode.
+    // Before the holder watches its znode, while it does, and after another client wrote to the znode.
     for (const heldMs of [0, 500]) {
       const lease = await locks.acquire("n");
       await pause(heldMs);
@@ -63,7 +63,7 @@ Deno.test("ZooKeeperLock loses a lease as stolen when its znode is deleted", asy
     lease.throwIfLost();
     await deleteHolder();
     assertEquals(await lossOf(lease), "stolen");
-    // A waiter that became the holder has watched it from the start.
+    // A holder that had to wait has watched its znode from the start.
     const first = await locks.acquire("n");
     const { lease: next } = await waiter(locks, "n");
     await first.release();
@@ -86,7 +86,10 @@ Deno.test("ZooKeeperLock watches a holder's znode after a tenth of the session t
     await observer.remove(`${rootPath}/n/${holder}`);
   });
   assertEquals(await lossOf(lease), "stolen");
-  assert(performance.now() - startMs < 3_000, "no heartbeat was needed for that");
+  assert(
+    performance.now() - startMs < 3_000,
+    "the watch should notify the holder, not the next heartbeat",
+  );
 });
 
 Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode was deleted in an outage", async () => {
@@ -102,7 +105,10 @@ Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode
     await proxy.refuse(false);
     const startMs = performance.now();
     assertEquals(await lossOf(lease), "stolen");
-    assert(performance.now() - startMs < 9_000, "no heartbeat was needed for that");
+    assert(
+      performance.now() - startMs < 9_000,
+      "the watch should notify the holder, not the next heartbeat",
+    );
   });
 });
 
@@ -111,8 +117,8 @@ Deno.test("ZooKeeperLock.acquire() enters the queue again, behind the others, wh
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await locks.acquire("n");
   const served: string[] = [];
-  const note = (who: string) => (lease: Lease) => {
-    served.push(who);
+  const note = (name: string) => (lease: Lease) => {
+    served.push(name);
     return lease.release();
   };
   const b = (await waiter(locks, "n")).lease.then(note("b"));
@@ -120,7 +126,7 @@ Deno.test("ZooKeeperLock.acquire() enters the queue again, behind the others, wh
   await observing(server.connectString, async (observer) => {
     const before = await observer.children(`${rootPath}/n`);
     await observer.remove(`${rootPath}/n/${before[1]}`);
-    await waitUntil("it queues again", async () => {
+    await waitUntil("the call is in the queue again", async () => {
       const names = await observer.children(`${rootPath}/n`);
       return names.length === 3 && names[1] === before[2];
     });
@@ -150,7 +156,7 @@ Deno.test("ZooKeeperLock has one holder again, and never two, when all znodes of
     for (const name of (await observer.children(`${rootPath}/n`)).reverse()) {
       await observer.remove(`${rootPath}/n/${name}`);
     }
-    await observer.remove(`${rootPath}/n`).catch(() => {}); // if nobody was faster
+    await observer.remove(`${rootPath}/n`).catch(() => {}); // A waiter may already have a new znode.
   });
   assertEquals(await lossOf(first), "stolen");
   await Promise.all(done);
@@ -172,7 +178,7 @@ Deno.test("ZooKeeperLock loses all leases when its session expires, and opens th
     assertEquals(lease.remainingMs, 0);
     assertEquals(await lease.release(), false);
   }
-  // Ours lost its place with the session, and queues again.
+  // Our waiter lost its place with the session, and is behind the other one now.
   const next = await theirs.lease;
   assert(next.fencingToken > leases[0]!.fencingToken);
   await next.release();
@@ -217,7 +223,7 @@ Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the proces
   assertEquals(lease.remainingMs, 0);
   assertThrows(() => lease.throwIfLost(), LeaseLostError, "its session expired");
   await (await others.acquire("n")).release();
-  assert(performance.now() - startMs < 700, "the znode was there until the session's end");
+  assert(performance.now() - startMs < 700, "the znode should be deleted before the session ends");
   assertEquals(await lease.release(), false);
   await (await locks.acquire("n")).release();
 });

@@ -1,6 +1,6 @@
 /**
- * Rows of the failure matrix in `docs/zookeeper-protocol.md`: ways in which connections break.
- * After each of them the server keeps nothing of us.
+ * Rows of the failure matrix in `docs/zookeeper-protocol.md`: faults of connections and servers. After
+ * each of them the server keeps nothing of ours.
  *
  * @module
  */
@@ -25,7 +25,7 @@ import {
   sessionKeys,
 } from "../../testing/zookeeper/wire.ts";
 
-/** How many replies are cut in their middle. */
+/** How many replies are cut in the middle. */
 const CUTS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 6;
 const MAX_XID = 2 ** 31 - 1;
 
@@ -43,7 +43,7 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeep
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
 }
 
-/** Uses a lock: alone, then as a waiter; returns the last token. */
+/** Acquires a lock when it is free, then as a waiter; returns the last token. */
 async function use(locks: ZooKeeperLock): Promise<bigint> {
   const first = await locks.acquire("n");
   const { lease } = await waiter(locks, "n");
@@ -72,7 +72,11 @@ Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connecti
   });
   await using locks = through(proxy);
   let token = await use(locks);
-  assertEquals(xids[0], 1, "servers before 3.8 never forget a request with the number 0");
+  assertEquals(
+    xids[0],
+    1,
+    "number 0 should not be used: servers before 3.8 treat it as pending for ever",
+  );
   for (const left of [0, 1, 2, 3, 4, 5]) {
     clients[0]!.connectionManager.xid = MAX_XID - left;
     const next = await use(locks);
@@ -94,7 +98,7 @@ Deno.test("ZooKeeperLock completes the calls of an outage, even when the session
   const lease = await locks.acquire("n");
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("it is cut off", () => proxy.connections === 0);
+  await waitUntil("the client is cut off", () => proxy.connections === 0);
   const asked = [locks.acquire("n"), locks.acquire("m")];
   const query = locks.query("n");
   const released = lease.release();
@@ -103,7 +107,7 @@ Deno.test("ZooKeeperLock completes the calls of an outage, even when the session
   await proxy.refuse(false);
   for (const lease of await Promise.all(asked)) await lease.release();
   assertEquals((await query).name, "n");
-  // It was provable when it was asked for, and the session's end took the znode.
+  // Either answer is right: the lease was valid at the call, and the session's end deleted the znode.
   assert(typeof await released === "boolean");
   assert(keys.at(-1)!.id !== keys[0]!.id);
 });
@@ -126,13 +130,13 @@ Deno.test("ZooKeeperLock keeps its session and its lease when the connection is 
   for (let i = 0; i < CUTS; i++) {
     cutNext(1 + Math.floor(random() * 88));
     await lease.renew();
-    // The answer to the handshake as well: a piece of it was taken for the word that all is over.
+    // The answer to the handshake, too: the package alone would read a part of it as "expired".
     cutNext(1 + Math.floor(random() * 40));
     proxy.cutAll();
     await lease.renew();
     lease.throwIfLost();
   }
-  assertEquals(ids.size, 1, "it was never another session");
+  assertEquals(ids.size, 1, "the session should stay the same");
   assertEquals(await lease.release(), true);
 });
 
@@ -173,7 +177,7 @@ Deno.test("ZooKeeperLock opens a new session when the servers have lost their da
   await using locks = through(proxy, { sessionTimeoutMs: 1_500 });
   for (let i = 0; i < 20; i++) await (await locks.acquire("n")).release();
   const lease = await locks.acquire("n");
-  // The empty one refuses whoever has seen more writes than it has.
+  // The empty server refuses clients that have seen more writes than it has.
   target.port = empty.port;
   proxy.cutAll();
   await waitUntil("the lease is lost", () => lease.signal.aborted);

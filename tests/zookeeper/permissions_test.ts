@@ -25,7 +25,7 @@ Deno.test("ZooKeeperLock.acquire() rejects in time, and names the missing permis
   assertEquals(output, "LockUnavailableError NotCapable true");
 });
 
-/** Runs a script with some permissions; returns what it prints. */
+/** Runs a script with the given permissions; returns its output. */
 async function run(permissions: readonly string[], script: string): Promise<string> {
   const dir = await Deno.makeTempDir();
   const entry = JSON.stringify(new URL("../../zookeeper/mod.ts", import.meta.url).href);

@@ -18,7 +18,10 @@ import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { PredecessorWatch } from "./predecessor_watch.ts";
 
-/** Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one holds it. */
+/**
+ * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
+ * for the holder's.
+ */
 const MAX_TRY_AGE_MS = 100;
 
 /** The options of a run of the recipe. */
@@ -91,9 +94,9 @@ export class LockRecipe {
    * lock is held or other callers wait for it, and the result is `false` at once.
    *
    * If only `tryAcquire()` znodes are before ours, either the first of them holds the lock, or all of
-   * them have failed and are about to be deleted. Their age tells: a failed one is deleted within
-   * {@linkcode MAX_TRY_AGE_MS}. So we watch the first one until it is deleted (then we look again) or
-   * is older than that (then it holds the lock, and the result is `false`).
+   * them have failed and are about to be deleted. Their age decides: a failed one is deleted at once, so
+   * one that is older than 100 ms is taken for the holder's. We watch the first one until it is deleted
+   * (then we list the queue again) or reaches that age (then the result is `false`).
    *
    * @returns Whether the lock is ours. If not, the caller must delete our znode soon.
    */
@@ -203,8 +206,8 @@ export class LockRecipe {
    *
    * @param entry The znode.
    * @param enteredMs When our own znode was created at the latest, in monotonic ms.
-   * @returns `false` if the znode is so old now that it must hold the lock; `true` if it was deleted or
-   * something else has changed, so that the queue must be listed again.
+   * @returns `false` if the znode is so old now that it is taken for the holder's; `true` if it was
+   * deleted or something else has changed, so that the queue must be listed again.
    */
   async #waitForTry(entry: QueueEntry, enteredMs: number): Promise<boolean> {
     const { clock, znode: { session, watch }, budget } = this.#options;

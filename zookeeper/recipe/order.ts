@@ -29,7 +29,7 @@ export interface QueuePosition {
   readonly isOnlyChild: boolean;
 }
 
-/** Curator and this package write `-lock-`, kazoo writes `__lock__`. After an overflow, numbers are negative. */
+/** Curator and this package write `-lock-`, kazoo `__lock__`. An overflowed number is negative. */
 const ENTRY_NAME = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
 
 /** Matches the GUIDs that {@linkcode newGuid} makes for `tryAcquire()`. */

@@ -34,7 +34,7 @@ Deno.test("Session.validity lasts for three quarters of the timeout from when an
   assertEquals(session.validity.lastProvenAt, sent);
   assert(session.validity.isRecent);
   await clock.pass(1_000);
-  assert(!session.validity.isRecent, "more than half of its time is over");
+  assert(!session.validity.isRecent, "more than half of the validity is over");
 });
 
 Deno.test("Session.validity is not extended by reads and refusals", async () => {
@@ -137,7 +137,7 @@ Deno.test("Session is over when it expires, and loses its leases once", async ()
   session.removeListener(listener);
   late.resolve();
   await write;
-  assertEquals(extensions, [], "a late answer must not prolong what is lost");
+  assertEquals(extensions, [], "a late answer should not extend a lost session");
 });
 
 Deno.test("Session is over when a server grants another timeout", () => {
