@@ -6,6 +6,7 @@ import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zook
 import { LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
+import { openNodeZooKeeperClient } from "../../zookeeper/transport/node_zookeeper_client.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations, refuseAll } from "../../testing/zookeeper/wire.ts";
@@ -184,6 +185,19 @@ Deno.test("ZooKeeperLock.acquire() rejects in time, and names ECONNREFUSED, when
   assert(error.message.includes(`(ECONNREFUSED at 127.0.0.1:${port}). Is the server running?`));
   const { cause } = error.cause as ZooKeeperError;
   assertEquals((cause as { code?: string }).code, "ECONNREFUSED");
+});
+
+Deno.test("openNodeZooKeeperClient() forgets the error of a dead host when another one accepts the session", async () => {
+  const transport = openNodeZooKeeperClient({
+    servers: [{ host: "127.0.0.1", port: closedPort() }, { host: "127.0.0.1", port: server.port }],
+    sessionTimeoutMs: 10_000,
+    requestTimeoutMs: undefined,
+    unavailableAfterMs: 5_000,
+    auth: undefined,
+  });
+  await waitUntil("it is connected", () => transport.state === "connected");
+  assertEquals(transport.connectError, undefined);
+  await transport.close(5_000);
 });
 
 Deno.test("ZooKeeperLock rejects with a LockUnavailableError in time when the server never answers", async () => {

@@ -51,12 +51,14 @@ interface Listing {
  * 2. If our znode is the first one, the lock is ours.
  * 3. If not, watch the znode directly before ours (the predecessor), and our own.
  * 4. Sleep until one of the watches fires or the connection changes. Then list the children, and go to 2.
+ *    (The listing is skipped when our znode is certainly the first one now.)
  *
  * The recipe never deletes our znode: the caller does, to release the lock or to leave the queue.
  *
- * Both methods reject with a `ZooKeeperError` whose code is `OWN_ZNODE_GONE` or `SESSION_OVER` if the
- * caller must start over with a new znode, with a `LockUnavailableError` if an outage lasts too long,
- * ZooKeeper refuses or the sequence numbers are used up, and with the reason of the budget's signal.
+ * Both methods reject with a `ZooKeeperError` if the caller must start over with a new znode (our znode
+ * was deleted, the session is over, or the create could not be sent), or if ZooKeeper refuses a request;
+ * with a `LockUnavailableError` if an outage lasts too long or the sequence numbers are used up; and with
+ * the reason of the budget's signal when that aborts.
  */
 export class LockRecipe {
   readonly #options: LockRecipeOptions;
@@ -216,6 +218,7 @@ export class LockRecipe {
       const [found] = await Promise.all([predecessor.set(budget), budget.ask(() => watch.set())]);
       if (found === null) return true;
       const { changed } = predecessor;
+      // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
       const olderMs = Math.max(0, watch.znode!.createdAtMs - found.createdAtMs);
       const leftMs = MAX_TRY_AGE_MS - olderMs - (clock.now() - enteredMs);
       if (leftMs > 0) await pause(clock, leftMs, AbortSignal.any([changed, budget.signal]));

@@ -113,6 +113,13 @@ const REASONS: Readonly<Partial<Record<ZooKeeperErrorCode, string>>> = {
   AUTH_FAILED: "it refuses the credentials (AUTH_FAILED). Check 'auth'",
 };
 
+/** The question to ask for an error of a socket, if it is not whether the server runs. */
+const ADVICE: Readonly<Record<string, string>> = {
+  ENOTFOUND: "Is the host name right?",
+  // Deno reports a missing permission like this when it resolves a host name.
+  EPERM: "Does the process have --allow-net for this host?",
+};
+
 /**
  * Classifies the failure of a request for an `OutageBudget`. The reason names the cause that is known:
  * the socket's error if no connection could be made, otherwise the code of the failure.
@@ -133,8 +140,9 @@ function connectReason(cause: unknown): string | undefined {
   if (!(cause instanceof Error)) return undefined;
   // The message of this error names the missing permission.
   if (cause.name === "NotCapable") return `no connection is permitted. ${cause.message}`;
-  const { code, address, port } = cause as Error & Partial<Record<string, unknown>>;
+  const { code, address, port, hostname } = cause as Error & Partial<Record<string, unknown>>;
   if (typeof code !== "string") return undefined;
-  const place = typeof address === "string" ? ` at ${address}:${port}` : "";
-  return `the connection failed (${code}${place}). Is the server running?`;
+  const place = address === undefined ? hostname : `${address}:${port}`;
+  const where = place === undefined ? "" : ` at ${place}`;
+  return `the connection failed (${code}${where}). ${ADVICE[code] ?? "Is the server running?"}`;
 }

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { classifyFailure, ZooKeeperError } from "../../../zookeeper/transport/errors.ts";
 
 /** An error of a socket, as `node:net` makes it. */
@@ -15,17 +15,25 @@ Deno.test("classifyFailure() names the socket's error, and the address, when not
       reason: "the connection failed (ECONNREFUSED at 127.0.0.1:2181). Is the server running?",
     });
   }
-  const unknown = new ZooKeeperError("TIMEOUT", "", { cause: socketError("ENOTFOUND") });
+  const unreachable = new ZooKeeperError("TIMEOUT", "", { cause: socketError("EHOSTUNREACH") });
   assertEquals(
-    classifyFailure(unknown).reason,
-    "the connection failed (ENOTFOUND). Is the server running?",
+    classifyFailure(unreachable).reason,
+    "the connection failed (EHOSTUNREACH). Is the server running?",
   );
+});
+
+Deno.test("classifyFailure() asks for the host name when that is unknown", () => {
+  const cause = Object.assign(socketError("ENOTFOUND"), { hostname: "zk1" });
+  const { reason } = classifyFailure(new ZooKeeperError("TIMEOUT", "", { cause }));
+  assertEquals(reason, "the connection failed (ENOTFOUND at zk1). Is the host name right?");
 });
 
 Deno.test("classifyFailure() names the missing permission", () => {
   const cause = new Deno.errors.NotCapable('Requires net access to "a:1"');
   const { reason } = classifyFailure(new ZooKeeperError("TIMEOUT", "", { cause }));
   assertEquals(reason, 'no connection is permitted. Requires net access to "a:1"');
+  const resolving = new ZooKeeperError("TIMEOUT", "", { cause: socketError("EPERM") });
+  assert(classifyFailure(resolving).reason.includes("--allow-net"));
 });
 
 Deno.test("classifyFailure() names the code when the socket reported no error", () => {
