@@ -40,7 +40,7 @@ export interface SessionListener {
 export class Session implements TransportListener {
   /** The session timeout in ms that the server granted. */
   readonly timeoutMs: number;
-  /** Until when the session is surely alive. */
+  /** Until when the session is trusted to be alive. */
   readonly validity: SessionValidity;
   /** The requests of the session. */
   readonly requests: SessionRequests;

@@ -1,5 +1,5 @@
 /**
- * Until when a session is surely alive at the servers, computed from its answered writes. Sends nothing:
+ * Until when a session is trusted to be alive, computed from its answered writes. Sends nothing:
  * requests are in `session_requests.ts`.
  *
  * @module
