@@ -1,6 +1,6 @@
 /**
- * How a call gets a lock: it enters the queue in a session, and starts over in the next session if that
- * one ends. How a lock is held is in `held_lock.ts`.
+ * How a call acquires a lock: it runs the recipe in the current session, and again in the next session
+ * if that one ends. The wait itself is in `recipe/`, how a lock is held is in `held_lock.ts`.
  *
  * @module
  */
@@ -26,7 +26,7 @@ export interface AcquisitionsOptions {
   readonly sessions: SessionSuccession;
   readonly cleanup: ZnodeCleanup;
   readonly label: string;
-  /** How long in ms an outage of ZooKeeper may last. */
+  /** How long in ms an outage of ZooKeeper may last before a call rejects. */
   readonly unavailableAfterMs: number;
 }
 
@@ -52,7 +52,7 @@ export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs">
 export class Acquisitions {
   readonly #options: AcquisitionsOptions;
   readonly #clock: Clock;
-  /** The data of our znodes. */
+  /** The label in UTF-8: the data of our znodes. */
   readonly #labelBytes: Uint8Array;
 
   /** Sends nothing yet. */
@@ -66,8 +66,8 @@ export class Acquisitions {
    * Acquires a lock.
    *
    * @param call The call.
-   * @returns The lease. `null` only if `isTry` is set and the lock is held; then our znode is deleted,
-   * now or in the background.
+   * @returns The lease. `null` only if `isTry` is set and the lock is held. Our znode is deleted then,
+   * before the answer or, if that fails, in the background.
    * @throws {LockUnavailableError} If the outage lasts too long, or ZooKeeper refuses.
    */
   async acquire(call: AcquireCall): Promise<ManagedLease | null> {
@@ -75,7 +75,7 @@ export class Acquisitions {
       call,
       (session, budget) => this.#acquireIn(session, budget, call),
     );
-    // Disposal waits for the call: it may still delete a znode.
+    // Disposal waits for this call, which may still have to delete its znode.
     this.#options.engine.background.run(() => acquired);
     return await acquired;
   }
@@ -149,7 +149,7 @@ export class Acquisitions {
     const { engine, cleanup, label } = this.#options;
     const { session } = znode;
     const { validity } = session;
-    // During a long wait no write has proven the session.
+    // A waiter sends no writes, so after a long wait the session must be proven again.
     while (!validity.isRecent) await budget.ask(() => session.sendHeartbeat());
     signal.throwIfAborted();
     if (znode.watch.state === "deleted") throw ownZnodeGone();
@@ -164,7 +164,7 @@ export class Acquisitions {
       autoRenew: true,
       watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
-    }, held)!; // The validity is recent, so the grant is not too late.
+    }, held)!; // Not `null`: the session was proven recently, so the grant is not too late.
     held.guard(lease);
     return lease;
   }

@@ -1,5 +1,6 @@
 /**
- * A lock that we hold: how its lease is renewed, released and lost.
+ * A lock that we hold: how its lease is renewed, released and lost. How it is acquired is in
+ * `acquisitions.ts`.
  *
  * @module
  */
@@ -13,14 +14,14 @@ import type { SessionListener } from "./session/session.ts";
 import type { ZnodeCleanup } from "./znode_cleanup.ts";
 
 /**
- * The actions of one lease. While the lock is held for long, our znode is watched: if another client
- * deletes it, the lease is lost as `"stolen"`.
+ * The actions of one lease. Unless the lock is released soon, our znode is watched: if another client
+ * deletes it, the lease is lost with the reason `"stolen"`.
  */
 export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener {
   readonly #clock: Clock;
   readonly #znode: OwnZnode;
   readonly #cleanup: ZnodeCleanup;
-  /** The lease to end if our znode is deleted; `null` before and after it is guarded. */
+  /** The lease to end if our znode is deleted; `null` before `guard()` and after the release. */
   #guarded: Pick<ManagedLease, "lose"> | null = null;
   #cancelFirstWatch: (() => void) | null = null;
 
@@ -31,14 +32,17 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
     this.#cleanup = cleanup;
   }
 
-  /** Ends the lease if another client deletes our znode, until the lock is released. */
+  /**
+   * From now until the release, ends the lease if another client deletes our znode. Sets the watch after
+   * a tenth of the session timeout, unless it is already set.
+   */
   guard(lease: Pick<ManagedLease, "lose">): void {
     const { session, watch } = this.#znode;
     this.#guarded = lease;
     watch.listen(this);
     session.addListener(this);
     if (watch.state === "set") return;
-    // Most locks are released sooner, and so never cost this request.
+    // Most locks are released sooner than that, and so never need this request.
     const delayMs = session.timeoutMs / 10;
     this.#cancelFirstWatch = this.#clock.schedule(() => this.#keepWatch(), delayMs);
   }
@@ -49,7 +53,7 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
     void this.#keepWatch();
     try {
       await session.sendHeartbeat();
-      // The last answered write may have been sent before this call.
+      // The session may be proven by a write that was sent before this call.
       return { state: "held", validMs: session.validity.provenUntilMs - askedMs };
     } catch (cause) {
       return { state: "unknown", cause };
@@ -73,7 +77,7 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
     else void this.#keepWatch();
   }
 
-  /** A watch is lost with its connection. */
+  /** Sets the watch again: it was lost with its connection. */
   onSessionChange(): void {
     void this.#keepWatch();
   }

@@ -1,17 +1,18 @@
 /**
- * Remembers which locks are unused, so that their znodes can be deleted. Sends nothing.
+ * Records which locks are unused, so that their znodes can be deleted. Sends nothing: the deletes are in
+ * `znode_cleanup.ts`.
  *
  * @module
  */
 
-/** How long in ms a lock must be unused here before its znode is deleted. */
+/** How long in ms this instance must not have used a lock before it deletes the lock's znode. */
 export const IDLE_LOCK_MS = 60_000;
 
 /**
  * The locks that this instance has used and released. Deleting a lock's znode at each release would
- * cost a write, and the next acquire another one to create it again. So the znode is deleted at a later
- * release of any lock, when it was unused for a minute, or at disposal. ZooKeeper refuses to delete the
- * znode of a lock that is in use.
+ * cost a write, and the next acquire would need another write to create it again. So the znode is
+ * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock
+ * that another client uses is safe: ZooKeeper refuses to delete a znode that has children.
  */
 export class IdleLocks {
   /** When each lock was last released, in monotonic ms, by its path. The oldest release is first. */

@@ -1,5 +1,6 @@
 /**
- * The public class: it checks arguments, composes the parts of an instance and disposes of them.
+ * The public class: it checks arguments, composes the parts of an instance and disposes of them. How a
+ * lock is acquired is in `acquisitions.ts`.
  *
  * @module
  */
@@ -27,10 +28,12 @@ import { ZnodeCleanup } from "./znode_cleanup.ts";
 /**
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
- * The holder and each waiter have an ephemeral sequential znode. The lowest number holds the lock, and
- * each waiter watches the znode before its own. The layout is Curator's, so Curator's
- * `InterProcessMutex` on `<rootPath>/<name>` and this class exclude each other. kazoo's `Lock` with
- * `extra_lock_patterns=["-lock-"]` and this class do, too. An uncontended acquire is one round trip.
+ * The holder and each waiter have an ephemeral sequential znode. The znode with the lowest number holds
+ * the lock, and each waiter watches the znode directly before its own. An acquire of a free lock takes
+ * one round trip.
+ *
+ * The layout is Curator's, so this class and Curator's `InterProcessMutex` on `<rootPath>/<name>` exclude
+ * each other. So do this class and kazoo's `Lock` with `extra_lock_patterns=["-lock-"]`.
  *
  * All leases of an instance belong to one session, which is opened on first use. A lease is valid for ¾
  * of the session timeout after the last *answered write* of the session was sent. While leases are
@@ -38,9 +41,9 @@ import { ZnodeCleanup } from "./znode_cleanup.ts";
  * the reason `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect,
  * and `renew()` sends a heartbeat at once.
  *
- * `tryAcquire` enters the queue for a moment. If there are only other `tryAcquire` calls before it, one
- * of them holds the lock or all of them are about to leave. So it waits for up to 100 ms before it
- * returns `null`. The corresponding attempts of Curator and kazoo cannot be distinguished from waiters.
+ * `tryAcquire` enters the queue for a moment. If only other `tryAcquire` calls are before it, one of them
+ * holds the lock or all of them are about to leave. So it waits for up to 100 ms before it returns
+ * `null`. Attempts of Curator and kazoo without a wait look like waiters, so they make it return `null`.
  *
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
@@ -68,7 +71,7 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #acquisitions: Acquisitions;
 
   /**
-   * Creates a manager of locks. It connects on first use.
+   * Creates a manager of locks. Nothing is sent: the first call connects.
    *
    * @param connectString The servers, `host1:2181,host2:2181`, and optionally a path that all znodes
    * are below, `host1:2181/app`, which is created if it is missing.
@@ -94,25 +97,38 @@ export class ZooKeeperLock implements DistributedLock {
     this.#acquisitions = new Acquisitions({ engine, sessions, cleanup, label, unavailableAfterMs });
   }
 
-  /** Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}. */
+  /**
+   * Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}.
+   *
+   * @throws {LockUnavailableError} If ZooKeeper refuses, or is out of reach for `unavailableAfterMs`.
+   * @throws {TypeError} If an argument has a wrong type.
+   * @throws {RangeError} If an argument is out of range.
+   * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
+   */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const lease = await this.#acquisitions.acquire(this.#callOf(name, options, false));
-    return lease!; // `null` is for `tryAcquire` only.
+    return lease!; // Only `tryAcquire` gets `null`.
   }
 
-  /** Acquires the lock if it is free. See {@linkcode DistributedLock.tryAcquire}. */
+  /**
+   * Acquires the lock if it is free, otherwise returns `null`. See
+   * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
+   */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     return await this.#acquisitions.acquire(this.#callOf(name, options, true));
   }
 
-  /** Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. */
+  /**
+   * Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
+   * znode. Rejects as `acquire()` does.
+   */
   async query(name: string): Promise<LockSnapshot> {
     return await this.#acquisitions.query(this.#callOf(name, {}, false));
   }
 
   /**
-   * Disposes of the instance: waiters reject with an `AbortError`, held leases are released, the session
-   * is closed. Never rejects.
+   * Disposes of the instance: waiting calls reject with an `AbortError`, held leases are released and the
+   * session is closed, all within `disposeTimeoutMs`. Never rejects.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
@@ -120,7 +136,7 @@ export class ZooKeeperLock implements DistributedLock {
       const { disposeTimeoutMs } = this.#lifetime;
       const endMs = clock.now() + disposeTimeoutMs;
       const leftMs = () => Math.max(0, endMs - clock.now());
-      // The rest of the time is for the session: when it is closed, the server deletes our last znodes.
+      // Some time must be left to close the session, because the server then deletes our last znodes.
       await this.#engine.close(disposeTimeoutMs * 3 / 4);
       await this.#cleanup.deleteUnusedLocks(leftMs() / 2);
       await this.#sessions.close(leftMs());
@@ -139,7 +155,7 @@ export class ZooKeeperLock implements DistributedLock {
       lockPath: `${this.#settings.rootPath}/${znodeName(name)}`,
       signal: this.#lifetime.waitSignal(options.signal),
       isTry,
-      // A method of the options: it may use `this`.
+      // Called as a method of the options, because it may use `this`.
       onWait: (info) => options.onWait?.(info),
       ...maxHoldMs === undefined ? {} : { maxHoldMs },
     };

@@ -1,5 +1,6 @@
 /**
- * The options of the ZooKeeper strategy: their defaults and their checks.
+ * The options of the ZooKeeper strategy: their defaults and their checks. The connect string is parsed in
+ * `transport/connect_string.ts`.
  *
  * @module
  */
@@ -12,23 +13,23 @@ import { checkPath } from "./transport/znode_names.ts";
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {
   /**
-   * The znode that all locks are below; it is created if it is missing. The znode of the lock
-   * `orders:42` is `<rootPath>/orders:42`. The znodes of unused locks are deleted.
+   * The path of the znode that all locks are below. It is created if it is missing. The znode of the
+   * lock `orders:42` is `<rootPath>/orders:42`. The znodes of unused locks are deleted.
    *
    * @default {"/holdfast/locks"}
    */
   rootPath?: string;
   /**
    * How long in ms the servers keep the session, and so the locks, of a process that has stopped
-   * answering: how long a dead holder blocks the waiters. The servers limit it to between 2 and 20 of
-   * their ticks (4 to 40 seconds unless configured). At least 100.
+   * answering. So long does a dead holder block the waiters. The servers raise or lower the value to 2
+   * to 20 of their ticks: 4 to 40 seconds, unless they are configured otherwise. At least 100.
    *
    * @default {10000}
    */
   sessionTimeoutMs?: number;
   /**
-   * Credentials. With them, only their owner has access to the znodes that are created here, so all
-   * processes that share these locks need the same credentials.
+   * Credentials. If set, only clients with the same credentials have access to the znodes that are
+   * created here. So all processes that share these locks need the same credentials.
    */
   auth?: ZooKeeperAuth;
   /**
@@ -39,8 +40,8 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    */
   unavailableAfterMs?: number;
   /**
-   * How long in ms a request may stay without an answer. Then the connection is replaced by another
-   * one. By default a quarter of the session timeout, but at most half of `unavailableAfterMs`.
+   * How long in ms a request may stay without an answer before the client reconnects. By default a
+   * quarter of the session timeout, but at most half of `unavailableAfterMs`.
    */
   requestTimeoutMs?: number;
 }
@@ -94,7 +95,7 @@ export function readSettings(connectString: string, options: ZooKeeperLockOption
   };
 }
 
-/** The error messages do not show the values: they are secrets. */
+/** Checks credentials. The error messages do not show the values, which are secrets. */
 function checkAuth(auth: ZooKeeperAuth): void {
   const { scheme, credentials } = auth ?? {};
   if (typeof scheme !== "string" || typeof credentials !== "string") {

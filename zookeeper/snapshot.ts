@@ -1,5 +1,5 @@
 /**
- * A snapshot of a lock's queue, for `query()`.
+ * Reads a snapshot of a lock's queue, for `query()`. Changes nothing on the server.
  *
  * @module
  */
@@ -11,13 +11,14 @@ import { hasCode } from "./transport/errors.ts";
 import type { Znode } from "./transport/transport.ts";
 
 /**
- * Reads the queue of a lock, in two round trips. Changes nothing.
+ * Reads the queue of a lock, in two round trips. Creates no znode and sets no watch.
  *
  * @param requests The requests of the session to use.
  * @param name The name of the lock.
  * @param lockPath The path of its znode.
- * @returns The holder and the waiters. The label of an entry that another tool has made is the data of
- * its znode, if that is a short text.
+ * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool
+ * has made the znode and its data is not a short text, the entry has no label.
+ * @throws {ZooKeeperError} If a request fails. A missing znode is no failure.
  */
 export async function readSnapshot(
   requests: SessionRequests,

@@ -1,5 +1,6 @@
 /**
- * Deletes znodes: those of acquisitions that have ended, and those of unused locks.
+ * Deletes znodes: our own when an acquisition ends or a lock is released, and those of unused locks. How
+ * unused locks are found is in `idle_locks.ts`.
  *
  * @module
  */
@@ -24,8 +25,9 @@ export class ZnodeCleanup {
   }
 
   /**
-   * Deletes a znode of ours; one attempt. If its session is over, the next one is used: the server may
-   * keep the znode until its timeout, and other waiters need not wait for that.
+   * Makes one attempt to delete a znode of ours. If its session is over, the delete is sent in the next
+   * one: the server may keep the znode until the session timeout, and that would block the waiters.
+   * Never rejects.
    */
   delete(znode: OwnZnode): Promise<ReleaseAnswer> {
     const { background, clock } = this.#engine;
@@ -34,7 +36,7 @@ export class ZnodeCleanup {
     return znode.delete(this.#sessions);
   }
 
-  /** Deletes a znode of ours in the background, until it is deleted or the engine is closed. */
+  /** Tries in the background to delete a znode of ours, until it is gone or the engine is closed. */
   deleteInBackground(znode: OwnZnode): void {
     const { background, clock, stopped } = this.#engine;
     background.run(async () => {
@@ -44,13 +46,16 @@ export class ZnodeCleanup {
     });
   }
 
-  /** Deletes the znodes of all unused locks, within `timeoutMs`. */
+  /** Deletes the znodes of all locks that this instance does not use any more, within `timeoutMs`. */
   async deleteUnusedLocks(timeoutMs: number): Promise<void> {
     const deleted = this.#deleteLocks(this.#idleLocks.removeAll());
     await settledWithin(this.#engine.clock, deleted, timeoutMs);
   }
 
-  /** ZooKeeper refuses to delete the znode of a lock that is in use. */
+  /**
+   * Deletes the znodes of locks. ZooKeeper refuses where other clients use the lock, which is
+   * ignored.
+   */
   async #deleteLocks(paths: readonly string[]): Promise<void> {
     if (paths.length === 0) return;
     const { requests } = await this.#sessions.current();

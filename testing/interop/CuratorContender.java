@@ -15,7 +15,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * Contends for a lock with Apache Curator. The protocol is told in driver.ts; arguments: connect
+ * Contends for a lock with Apache Curator. driver.ts describes the protocol. Arguments: connect
  * string, path of the lock, label.
  */
 public final class CuratorContender {
@@ -25,7 +25,7 @@ public final class CuratorContender {
   private static final int END_BOUND_MS = 30_000;
   private static volatile boolean isStopped;
 
-  /** Tells the name of its znode. */
+  /** A mutex that reveals the sequence number of its znode. */
   private static final class Mutex extends InterProcessMutex {
     Mutex(CuratorFramework client, String path) {
       super(client, path);
@@ -37,7 +37,7 @@ public final class CuratorContender {
     }
   }
 
-  /** What a thread does. */
+  /** The work of one thread. */
   private interface Work {
     void run(Mutex mutex) throws Exception;
   }
@@ -107,7 +107,7 @@ public final class CuratorContender {
     return (System.nanoTime() - startNs) / 1e3 / steps;
   }
 
-  /** Runs the work in so many threads, each with a mutex of its own. An error ends the process. */
+  /** Runs the work in one thread per waiter, each with its own mutex. An error ends the process. */
   private static List<Thread> start(CuratorFramework client, String path, int waiters, Work work) {
     List<Thread> threads = new ArrayList<>();
     for (int i = 0; i < waiters; i++) {

@@ -1,6 +1,6 @@
 /**
- * Contends for a lock with ours. The protocol is told in `driver.ts`; arguments: connect string, path
- * of the lock, label.
+ * Contends for a lock with `ZooKeeperLock`. `driver.ts` describes the protocol. Arguments: connect
+ * string, path of the lock, label.
  *
  * @module
  */
@@ -18,7 +18,7 @@ const SECTION_MS = 1;
 
 type Done<T> = (error: unknown, result?: T) => void;
 
-/** What is needed of the package to look at znodes. */
+/** The parts of the package that read znodes. */
 interface Client {
   getChildren(path: string, done: Done<string[]>): void;
   getData(path: string, done: Done<Buffer | undefined>): void;
@@ -26,7 +26,7 @@ interface Client {
 
 interface Contender {
   readonly connectString: string;
-  /** Another session, to look at znodes. */
+  /** Another session, to read znodes. */
   readonly client: Client;
   readonly rootPath: string;
   readonly name: string;
@@ -34,7 +34,7 @@ interface Contender {
   isStopped: boolean;
 }
 
-/** The sequence number of the znode that holds a label: the znode's own name is told to nobody. */
+/** Returns the sequence number of the znode with a label: a lease does not reveal its znode's name. */
 async function sequenceOf({ client, rootPath, name }: Contender, label: string): Promise<string> {
   const path = `${rootPath}/${name}`;
   const names = await called<string[]>("The list", (done) => client.getChildren(path, done));
@@ -61,7 +61,7 @@ async function contend(contender: Contender, label: string, recordFile: string):
   }
 }
 
-/** µs per acquire and release, of so many waiters of one instance. */
+/** Returns the µs per acquire and release, with `waiters` concurrent calls of one instance. */
 async function time(locks: ZooKeeperLock, name: string, waiters: number, steps: number) {
   const startMs = performance.now();
   let left = steps;

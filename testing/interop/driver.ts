@@ -1,13 +1,13 @@
 /**
- * Processes that contend for one lock by ours, by Curator and by kazoo, under one small protocol.
+ * Starts processes that contend for one lock with `ZooKeeperLock`, Curator or kazoo.
  *
  * Such a process prints `ready` when it has its session. Then it reads lines:
- * - `contend WAITERS FILE`: so many waiters take and release the lock over and over; each appends
- *   `enter LABEL SEQUENCE` and then `leave LABEL SEQUENCE` to the file while it holds the lock;
- * - `time WAITERS STEPS`: so many waiters take and release the lock so many times in all; prints the µs
- *   per time.
+ * - `contend WAITERS FILE`: that number of waiters acquire and release the lock again and again. While a
+ *   waiter holds it, it appends `enter LABEL SEQUENCE` and then `leave LABEL SEQUENCE` to the file;
+ * - `time WAITERS STEPS`: that number of waiters acquire and release the lock `STEPS` times in all. Then
+ *   the process prints the µs per step.
  *
- * At the end of its input everybody who waits is served once more, and it exits with 0.
+ * When its input ends, each waiter is served once more, and the process exits with 0.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import { linesOf } from "../runtime/lines.ts";
 import { scriptCommand, spawnProcess } from "../runtime/processes.ts";
 import type { Programs } from "./programs.ts";
 
-/** Who contends: "kazoo" alone is a stock lock, which heeds only its own kind. */
+/** The library that contends. "kazoo" is its stock lock, which recognises only kazoo's znodes. */
 export type Kind = "ours" | "curator" | "kazoo" | "kazoo-patterns" | "kazoo-curator-names";
 
-/** Where to contend, and what for. */
+/** The servers, and the lock to contend for. */
 export interface Place {
   readonly connectString: string;
   /** The lock's znode. */

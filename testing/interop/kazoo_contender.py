@@ -1,7 +1,7 @@
-"""Contends for a lock with kazoo. The protocol is told in driver.ts.
+"""Contends for a lock with kazoo. driver.ts describes the protocol.
 
-Arguments: connect string, path of the lock, label, how znodes are named ("stock", "patterns" or
-"curator").
+Arguments: connect string, path of the lock, label, and how znodes are named: "stock", "patterns" or
+"curator".
 """
 
 import os
@@ -19,7 +19,7 @@ END_BOUND_S = 30
 
 
 class CuratorNamedLock(Lock):
-    """A kazoo lock whose znodes Curator takes for contenders."""
+    """A kazoo lock whose znodes Curator recognises as contenders."""
 
     _NODE_NAME = "-lock-"
     _EXCLUDE_NAMES = ["-lock-"]
@@ -42,7 +42,7 @@ def contend(lock, record, label, stopped):
 
 
 def cycle(lock, steps):
-    # Of a shared iterator each step is taken by one thread: see the global interpreter lock.
+    # Threads share the iterator. The global interpreter lock gives each step to one thread only.
     for _ in steps:
         lock.acquire()
         lock.release()
@@ -93,7 +93,7 @@ def serve(client, path, label, naming):
     for thread in contending:
         thread.join(END_BOUND_S)
         if thread.is_alive():
-            # The server is gone: kazoo would try for ever.
+            # The server is gone, and kazoo would retry for ever.
             os._exit(1)
 
 

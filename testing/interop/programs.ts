@@ -1,5 +1,5 @@
 /**
- * The other lock libraries that we are tested with: Curator for Java, kazoo for Python.
+ * Finds and installs the lock libraries that we are tested with: Curator for Java, kazoo for Python.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { programPaths } from "../servers/find_local.ts";
 
 const PROBE_BOUND_MS = 60_000;
 const PROGRAMS_VARIABLE = "HOLDFAST_INTEROP_PROGRAMS";
-/** Each of them names all that it needs. */
+/** The manifest of each jar file names the jar files that it needs. */
 const CURATOR_CLASS_PATH = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";
 
 /** Another library. */
@@ -19,13 +19,13 @@ export type Library = "curator" | "kazoo";
 
 /** The program that contends with a library's lock. */
 export interface Program {
-  /** Its command line, but for the arguments; none if the library is not there. */
+  /** Its command line without the arguments; left out if the library is missing. */
   readonly command?: readonly string[];
-  /** Says in one line what was found, or what is missing. */
+  /** One line that describes what was found, or what is missing. */
   readonly line: string;
 }
 
-/** What was found for each. */
+/** The program of each library. */
 export type Programs = Readonly<Record<Library, Program>>;
 
 const TITLES: Readonly<Record<Library, string>> = { curator: "Curator", kazoo: "kazoo" };
@@ -35,7 +35,10 @@ const NEEDS: Readonly<Record<Library, string>> = {
   kazoo: "kazoo for a python3 (Debian and Ubuntu: apt-get install python3-kazoo)",
 };
 
-/** Looks for both and installs them where that can be done; hands the result down to children. */
+/**
+ * Looks for both libraries, installs missing ones if possible, and passes the result to child
+ * processes.
+ */
 export async function preparePrograms(): Promise<Programs> {
   let found = await findPrograms();
   const missing = (Object.keys(found) as Library[]).filter((name) => !found[name].command);
@@ -47,7 +50,10 @@ export async function preparePrograms(): Promise<Programs> {
   return found;
 }
 
-/** What the test runner has handed down; looks, but installs nothing, where there is none. */
+/**
+ * Returns the programs that the test runner has found. Without a runner it looks, but installs
+ * nothing.
+ */
 export async function programs(): Promise<Programs> {
   const given = process.env[PROGRAMS_VARIABLE];
   return given ? JSON.parse(given) as Programs : await findPrograms();
@@ -58,7 +64,7 @@ async function findPrograms(): Promise<Programs> {
   const javaHome = process.env["JAVA_HOME"];
   const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
   const java = ["-XX:+UseSerialGC", "-cp", CURATOR_CLASS_PATH, file("CuratorContender.java")];
-  // Debian's packages are seen by the system's own Python only.
+  // Only the system's own Python finds Debian's packages.
   const pythons = new Set(["/usr/bin/python3", ...programPaths("python3")]);
   const [curator, kazoo] = await Promise.all([
     firstThatRuns("curator", javas.map((path) => [path, ...java])),
@@ -72,7 +78,7 @@ async function firstThatRuns(library: Library, commands: readonly string[][]): P
     const { success, output } = await runCommand([...command, "--version"], PROBE_BOUND_MS);
     if (success) return { command, line: `${output.trim()} with ${command[0]}` };
   }
-  return { line: `there is no ${TITLES[library]}: install ${NEEDS[library]}` };
+  return { line: `${TITLES[library]} is missing: install ${NEEDS[library]}` };
 }
 
 function packagesOf(library: Library): string[] {

@@ -1,19 +1,19 @@
 /**
- * What contenders have written into one file, in the order in which they did it: an append of a short
- * line is atomic.
+ * Reads the file to which all contenders append their events. Its lines are in the order of the events,
+ * because appending a short line is atomic.
  *
  * @module
  */
 
-/** What a record tells. */
+/** The facts that a record shows. */
 export interface Findings {
   /** How many critical sections each kind entered. */
   readonly sections: ReadonlyMap<string, number>;
-  /** How many were entered while another one was not left. */
+  /** How many critical sections were entered before the previous holder left. */
   readonly overlaps: number;
-  /** How many were entered after one with a higher sequence number. */
+  /** How many critical sections were entered after one with a higher sequence number. */
   readonly inversions: number;
-  /** How often the lock went from a kind to another one, by `from→to`. */
+  /** How often the lock passed from one kind to another, by `from→to`. */
   readonly handoffs: ReadonlyMap<string, number>;
 }
 
@@ -24,7 +24,7 @@ export function readRecord(text: string): Findings {
   const inside = new Set<string>();
   let [overlaps, inversions, highest] = [0, 0, -1];
   let last: string | undefined;
-  // A line that is just being written has no end.
+  // The last piece is empty, or a line that is being written.
   for (const line of text.split("\n").slice(0, -1)) {
     const [event, kind, digits] = line.split(" ") as [string, string, string];
     if (event === "leave") {

@@ -1,5 +1,6 @@
 /**
- * ZooKeeper in memory, for events that real servers cannot produce on demand.
+ * ZooKeeper in memory, for events that real servers cannot produce on demand. It has no connections and
+ * no time limits.
  *
  * @module
  */
@@ -23,7 +24,7 @@ interface FakeZnode {
   createdAtMs: number;
 }
 
-/** The tree that all sessions share. */
+/** The tree of znodes, which all sessions share. */
 export class FakeTree {
   readonly znodes = new Map<string, FakeZnode>([["", {
     czxid: 0n,
@@ -85,7 +86,7 @@ export class FakeTree {
   }
 }
 
-/** One session with the tree. Requests are executed at once, and answered when `answers` says. */
+/** One session with the tree. Requests are executed at once, and answered when `answers` resolves. */
 export class FakeTransport implements ZooKeeperTransport {
   state: TransportState = "connected";
   epoch = 1;
@@ -94,7 +95,7 @@ export class FakeTransport implements ZooKeeperTransport {
   /** All requests so far, in order. */
   readonly log: string[] = [];
   isDestroyed = false;
-  /** Called before an answer is given; a request fails with what it throws or rejects with. */
+  /** Called before each answer. If it throws or rejects, the request fails with that error. */
   answers: (request: string) => void | Promise<void> = () => {};
   readonly #tree: FakeTree;
   readonly #watchers = new Map<string, Set<Watcher>>();
@@ -173,7 +174,7 @@ export class FakeTransport implements ZooKeeperTransport {
   async #do<T>(request: string, execute: () => T): Promise<T> {
     this.log.push(request);
     if (this.isDestroyed) throw refusal("SESSION_OVER");
-    // Executed before it is answered, or fails to be.
+    // Executed in any case, even if `answers` makes it fail.
     const answer = Promise.try(execute);
     answer.catch(() => {});
     await Promise.try(() => this.answers(request));
@@ -181,7 +182,7 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 }
 
-/** A request that failed. */
+/** Makes the error of a request that failed. */
 export function refusal(code: ZooKeeperErrorCode): ZooKeeperError {
   return new ZooKeeperError(code, "made by a test");
 }

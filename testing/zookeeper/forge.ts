@@ -1,5 +1,5 @@
 /**
- * Changes a server's data behind its back: 2^31 creates would take weeks.
+ * Changes the sequence numbers in a server's snapshot: 2^31 creates would take weeks.
  *
  * @module
  * @see {@link https://github.com/apache/zookeeper/blob/master/zookeeper-server/src/main/java/org/apache/zookeeper/server/persistence/FileSnap.java}
@@ -11,7 +11,7 @@ const HEADER_BYTES = 16;
 const STAT_BYTES = 60;
 const CVERSION_AT = 8 + 8 + 8 + 8 + 4;
 
-/** Restarts a server so that it goes on numbering the children of a znode at `next`. */
+/** Restarts a server so that the next sequential child of a znode gets the number `next`. */
 export async function setNextSequence(
   server: ZooKeeperServer,
   path: string,
@@ -32,7 +32,7 @@ export async function setNextSequence(
   await server.restart();
 }
 
-/** A snapshot with another sequence number, and without what follows its first seal. */
+/** Returns a snapshot with another sequence number, cut off after its first checksum. */
 function forged(snapshot: Uint8Array<ArrayBuffer>, path: string, next: number): Uint8Array {
   const view = new DataView(snapshot.buffer);
   let at = HEADER_BYTES;

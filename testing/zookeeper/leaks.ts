@@ -1,15 +1,16 @@
 /**
- * What a server keeps of clients: a sanitizer does not see sockets, the server does.
+ * Asks a server which resources of clients it still has. (Deno's sanitizers do not see the sockets of the
+ * client package.) Also see `traces.ts`, for several servers.
  *
  * @module
  */
 import type { ZooKeeperServer } from "../servers/zookeeper.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-/** What {@linkcode clientsOf} tells of a server that nobody uses. */
+/** The answer of {@linkcode clientsOf} for a server without clients. */
 export const NOTHING = "0 sessions, 0 znodes, 0 connections, Total watches:0";
 
-/** What a server knows of clients: sessions, ephemeral znodes, connections and watches. */
+/** Counts the sessions, ephemeral znodes, connections and watches of all clients of a server. */
 export async function clientsOf(server: ZooKeeperServer): Promise<string> {
   const [dump, connections, watches] = [
     await server.fourLetterWord("dump"),
@@ -23,7 +24,7 @@ export async function clientsOf(server: ZooKeeperServer): Promise<string> {
     watches.trim().split("\n").at(-1);
 }
 
-/** Waits until the server keeps nothing of any client. */
+/** Waits until the server has no session, ephemeral znode, connection or watch of any client. */
 export async function nothingLeft(server: ZooKeeperServer, boundMs = 30_000): Promise<void> {
   let seen = "";
   const isNothing = async () => (seen = await clientsOf(server)) === NOTHING;

@@ -1,5 +1,5 @@
 /**
- * A session of the test's own, to look at znodes and to meddle with them.
+ * A session of the test itself, to read, create and delete znodes as another client would.
  *
  * @module
  */
@@ -18,20 +18,20 @@ interface Client {
   mkdirp(path: string, done: Done<string>): void;
 }
 
-/** What a test wants to know of znodes, and do to them. */
+/** The requests of a test. */
 export interface Observer {
-  /** The names of the children, by sequence number; none if there is no such znode. */
+  /** Returns the names of the children, by sequence number; none if the znode is missing. */
   children(path: string): Promise<string[]>;
   exists(path: string): Promise<boolean>;
-  /** Makes a path of persistent znodes. */
+  /** Creates all missing znodes of a path, persistent ones. */
   make(path: string): Promise<void>;
-  /** Makes a persistent znode whose name gets a sequence number; returns its path. */
+  /** Creates a persistent znode whose name gets a sequence number; returns its path. */
   makeSequential(path: string): Promise<string>;
   write(path: string): Promise<void>;
   remove(path: string): Promise<void>;
 }
 
-/** Opens a session for the time of the work. */
+/** Opens a session for the duration of the work. */
 export function observing<T>(
   connectString: string,
   work: (observer: Observer) => Promise<T>,

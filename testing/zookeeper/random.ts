@@ -1,10 +1,13 @@
 /**
- * Random numbers that can be had again.
+ * Repeatable random numbers.
  *
  * @module
  */
 
-/** Random numbers from 0 to 1, by a seed that is printed: set `HOLDFAST_SEED` to have them again. */
+/**
+ * Returns a generator of random numbers from 0 to 1. It prints its seed: set `HOLDFAST_SEED` to
+ * repeat them.
+ */
 export function randomFrom(what: string): () => number {
   const given = Deno.env.get("HOLDFAST_SEED");
   let state = given === undefined ? crypto.getRandomValues(new Uint32Array(1))[0]! : Number(given);

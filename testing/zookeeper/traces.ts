@@ -1,5 +1,6 @@
 /**
- * What locks have left on ZooKeeper servers when all are gone: sessions, connections, watches, znodes.
+ * Checks that ended processes leave nothing on the servers of an ensemble: no session, connection, watch
+ * or znode.
  *
  * @module
  */
@@ -7,10 +8,10 @@ import { waitUntil } from "../servers/wait.ts";
 import type { ZooKeeperServer } from "../servers/zookeeper.ts";
 import { observing } from "./observer.ts";
 
-/** How long in ms the sessions of killed processes, and what the servers do for them, may last. */
+/** How long in ms the servers may take to end the sessions of killed processes. */
 const GONE_BOUND_MS = 60_000;
 
-/** Waits until there is nothing left on any of the servers but the root path itself. */
+/** Waits until nothing is left on any of the servers except the root path itself. */
 export async function nothingLeft(
   servers: readonly ZooKeeperServer[],
   rootPath: string,
@@ -32,13 +33,13 @@ export async function nothingLeft(
   });
 }
 
-/** What is left, in the server's own words; nothing if nothing is. */
+/** Returns the server's own description of what is left; "" if nothing is. */
 async function tracesOf({ fourLetterWord }: ZooKeeperServer): Promise<string> {
   const [connections, dump, watches] = await Promise.all(["cons", "dump", "wchs"].map(
     (word) => fourLetterWord(word).catch(() => `no answer to ${word}`),
   ));
   const isNobodyConnected = !/sid=|no answer/.test(connections!);
-  // How many are to expire together, then how many there are in all; a follower knows all only.
+  // A leader prints the number of sessions after that of its expiry sets, a follower on its own line.
   const isNoSession = /^(Session Sets \(\d+\)\/|Global Sessions)\(0\)/m.test(dump!) &&
     /^Sessions with Ephemerals \(0\)/m.test(dump!);
   const isNoWatch = /^Total watches:0$/m.test(watches!);

@@ -1,22 +1,22 @@
 /**
- * Waiters for tests.
+ * Waiting calls for tests.
  *
  * @module
  */
 import type { Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 
-/** A call of `acquire` that waits, or has its lease already. */
+/** A call of `acquire()` that waits in the queue, or has its lease already. */
 export interface Waiter {
   readonly lease: Promise<Lease>;
   abort(): void;
 }
 
-/** A root path that no other test uses. */
+/** Makes a root path that no other test uses. */
 export function newRoot(): string {
   return `/test-${crypto.randomUUID()}`;
 }
 
-/** Starts to wait; resolves when the strategy says that it waits. */
+/** Calls `acquire()`; resolves when the call waits in the queue, or has its lease. */
 export async function waiter(locks: ZooKeeperLock, name: string): Promise<Waiter> {
   const controller = new AbortController();
   const waiting = Promise.withResolvers<void>();

@@ -1,5 +1,6 @@
 /**
- * As much of ZooKeeper's protocol as tests need to look into a connection, and to end a session.
+ * The parts of ZooKeeper's protocol that tests need to read the requests of a connection, to end a
+ * session and to refuse requests.
  *
  * @module
  */
@@ -19,7 +20,7 @@ const OPERATIONS: Readonly<Record<number, string>> = {
   [-11]: "closeSession",
 };
 
-/** What a client needs to come back to its session. */
+/** The key with which a client resumes its session on another connection. */
 export interface SessionKey {
   readonly id: bigint;
   readonly password: Uint8Array;
@@ -43,7 +44,9 @@ class Frames {
   }
 }
 
-/** A hook for a proxy's `onRequest`: tells the operation of each request, and its number. */
+/**
+ * Makes a hook for a proxy's `onRequest` that reports the operation of each request, and its number.
+ */
 export function operations(
   tell: (operation: string, connection: number, xid: number) => void,
 ): ChunkHook {
@@ -62,7 +65,7 @@ function operationOf(frame: DataView): string {
   return isConnect ? "connect" : OPERATIONS[frame.getInt32(4)] ?? "another";
 }
 
-/** A hook for a proxy's `onReply`: tells the session that a connection got. */
+/** Makes a hook for a proxy's `onReply` that reports the session of each connection. */
 export function sessionKeys(tell: (key: SessionKey) => void): ChunkHook {
   const seen = new Set<number>();
   return (chunk, { id }) => {
@@ -76,7 +79,10 @@ export function sessionKeys(tell: (key: SessionKey) => void): ChunkHook {
   };
 }
 
-/** Ends a session at the server behind its client's back. The client must not be connected. */
+/**
+ * Closes a session at the server on a new connection, as its own client would. The client must not be
+ * connected to that server.
+ */
 export async function endSession(port: number, { id, password }: SessionKey): Promise<void> {
   using socket = await Deno.connect({ hostname: "127.0.0.1", port });
   const request = view(new Uint8Array(4 + 28 + 16 + 4 + 8));
@@ -93,7 +99,7 @@ export async function endSession(port: number, { id, password }: SessionKey): Pr
   while (await socket.read(new Uint8Array(1024)) !== null);
 }
 
-/** A server that accepts every session, and refuses every request with one error code. */
+/** Serves a connection: accepts its session, and refuses every request with one error code. */
 export async function refuseAll(connection: Deno.Conn, code: number): Promise<void> {
   const frames = new Frames();
   const chunk = new Uint8Array(65_536);

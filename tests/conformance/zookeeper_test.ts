@@ -39,13 +39,13 @@ const zookeeper: Harness = {
         label,
       }),
       lose: (lease) =>
-        // As an administrator would: the holder's znode is the first one.
+        // Deletes the holder's znode, which is the first one, as an administrator could.
         observing(connectString, async (observer) => {
           const path = `${rootPath}/${znodeName(lease.name)}`;
           const [first] = await observer.children(path);
           await observer.remove(`${path}/${first}`);
         }),
-      // The parents of locks stay for a while; what is in them must not.
+      // The znodes of locks may stay for a while, but they must have no children.
       residue: () =>
         observing(connectString, async (observer) => {
           const parents = await observer.children(rootPath);

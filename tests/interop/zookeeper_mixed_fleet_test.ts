@@ -1,5 +1,5 @@
 /**
- * Other libraries on the same path: who excludes whom, and that nobody jumps the queue.
+ * Other libraries on the same path: which of them exclude each other, and keep the order of the queue.
  */
 import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
@@ -13,13 +13,13 @@ import { type Driver, type Kind, type Place, startDriver } from "../../testing/i
 import { type Program, programs } from "../../testing/interop/programs.ts";
 import { type Findings, readRecord } from "../../testing/interop/record.ts";
 
-/** What each kind does at least; the soak does the full figure. */
+/** How many critical sections each kind enters at least; the soak runs the full figure. */
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 500 : 60;
 const WAITERS = 3;
 const BOUND_MS = 180_000;
 const found = await programs();
 
-/** Contends by all kinds until the record says that it is enough; resolves with the whole record. */
+/** Lets all kinds contend until `isEnough` accepts the record; resolves with the whole record. */
 async function contend(
   kinds: readonly Kind[],
   place: Place,
@@ -33,8 +33,8 @@ async function contend(
       drivers.push(await within(`${kind} is ready`, startDriver(kind, place, found), 60_000));
     }
     for (const driver of drivers) await driver.send(`contend ${WAITERS} ${file}`);
-    await waitUntil("it is enough", async () => isEnough(await read()), BOUND_MS);
-    // Ours ends last: it deletes the lock's znode once nobody uses it, which kazoo does not expect.
+    await waitUntil("the record is long enough", async () => isEnough(await read()), BOUND_MS);
+    // Ours ends last: it deletes the lock's znode when that is unused, which kazoo does not expect.
     for (const driver of drivers.toReversed()) {
       assertEquals(await within(`${driver.kind} ends`, driver.end(), 60_000), 0, driver.kind);
     }
@@ -45,7 +45,7 @@ async function contend(
   }
 }
 
-/** Registers a test that needs the libraries of these kinds. */
+/** Registers a test; it is skipped if a library of these kinds is missing. */
 function fleet(name: string, kinds: readonly Kind[], test: (place: Place) => Promise<void>): void {
   const needed: Program[] = [
     ...kinds.includes("curator") ? [found.curator] : [],
@@ -64,29 +64,39 @@ function fleet(name: string, kinds: readonly Kind[], test: (place: Place) => Pro
 }
 
 function excludesEachOther(name: string, kinds: readonly Kind[]): void {
-  fleet(`${name} exclude each other, first in, first out`, kinds, async (place) => {
-    const { sections, overlaps, inversions, handoffs } = await contend(
-      kinds,
-      place,
-      ({ sections }) => kinds.every((kind) => (sections.get(kind) ?? 0) >= SECTIONS),
-    );
-    const list = (counts: ReadonlyMap<string, number>) =>
-      [...counts].map(([what, count]) => `${what} ${count}`).join(", ");
-    const total = `${overlaps} overlaps, ${inversions} inversions`;
-    say(`${name}: ${list(sections)}; ${total}; handoffs ${list(handoffs)}`);
-    assertEquals([overlaps, inversions], [0, 0]);
-    for (const kind of kinds) {
-      const given = [...handoffs.keys()].some((handoff) => handoff.startsWith(`${kind}→`));
-      const taken = [...handoffs.keys()].some((handoff) => handoff.endsWith(`→${kind}`));
-      assert(given && taken, `${kind} never met another one`);
-    }
-    await observing(place.connectString, async ({ children }) => {
-      assertEquals(await children(place.path), []);
-    });
-  });
+  fleet(
+    `${name} exclude each other, and serve waiters first in, first out`,
+    kinds,
+    async (place) => {
+      const { sections, overlaps, inversions, handoffs } = await contend(
+        kinds,
+        place,
+        ({ sections }) => kinds.every((kind) => (sections.get(kind) ?? 0) >= SECTIONS),
+      );
+      const list = (counts: ReadonlyMap<string, number>) =>
+        [...counts].map(([what, count]) => `${what} ${count}`).join(", ");
+      const total = `${overlaps} overlaps, ${inversions} inversions`;
+      say(`${name}: ${list(sections)}; ${total}; handoffs ${list(handoffs)}`);
+      assertEquals([overlaps, inversions], [0, 0]);
+      for (const kind of kinds) {
+        const given = [...handoffs.keys()].some((handoff) => handoff.startsWith(`${kind}→`));
+        const taken = [...handoffs.keys()].some((handoff) => handoff.endsWith(`→${kind}`));
+        assert(
+          given && taken,
+          `${kind} should take the lock from another kind, and give it to one`,
+        );
+      }
+      await observing(place.connectString, async ({ children }) => {
+        assertEquals(await children(place.path), []);
+      });
+    },
+  );
 }
 
-/** What the documentation warns of; it also shows that the record would tell. */
+/**
+ * Registers a test of a combination that the documentation warns of. It also proves that a record
+ * shows overlaps.
+ */
 function doNotExcludeEachOther(name: string, kinds: readonly Kind[]): void {
   fleet(`${name} do not exclude each other`, kinds, async (place) => {
     const { overlaps } = await contend(kinds, place, ({ overlaps }) => overlaps > 0);
@@ -94,16 +104,16 @@ function doNotExcludeEachOther(name: string, kinds: readonly Kind[]): void {
   });
 }
 
-excludesEachOther("ours and Curator's InterProcessMutex", ["ours", "curator"]);
-excludesEachOther("ours and kazoo's Lock with our pattern", ["ours", "kazoo-patterns"]);
-excludesEachOther("ours, Curator and kazoo under Curator's names", [
+excludesEachOther("ZooKeeperLock and Curator's InterProcessMutex", ["ours", "curator"]);
+excludesEachOther("ZooKeeperLock and kazoo's Lock with our pattern", ["ours", "kazoo-patterns"]);
+excludesEachOther("ZooKeeperLock, Curator and kazoo under Curator's names", [
   ...["ours", "curator", "kazoo-curator-names"] as const,
 ]);
 doNotExcludeEachOther("stock Curator and stock kazoo", ["curator", "kazoo"]);
 doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-patterns"]);
-doNotExcludeEachOther("ours and stock kazoo", ["ours", "kazoo"]);
+doNotExcludeEachOther("ZooKeeperLock and stock kazoo", ["ours", "kazoo"]);
 
-Deno.test("a child that stays keeps the znode of a lock that nobody uses", async () => {
+Deno.test("ZooKeeperLock does not delete the znode of an unused lock that has a permanent child", async () => {
   await using server = await startZooKeeper();
   const rootPath = newRoot();
   await observing(server.connectString, async (observer) => {

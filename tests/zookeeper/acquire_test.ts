@@ -17,7 +17,7 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-Deno.test("an uncontended acquire is one round trip, and a release another", async () => {
+Deno.test("ZooKeeperLock.acquire() takes one round trip when the lock is free, and Lease.release() another", async () => {
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot() });
   await (await locks.acquire("n")).release();
@@ -25,7 +25,7 @@ Deno.test("an uncontended acquire is one round trip, and a release another", asy
   proxy.onRequest = operations((operation) => void seen.push(operation));
   proxy.onReply = () => {
     seen.push("reply");
-    // A second request that waited for the first answer would come after this.
+    // A request that was sent only after the first answer would come after this.
     return { delayMs: 100 };
   };
   const lease = await locks.acquire("n");
@@ -36,7 +36,7 @@ Deno.test("an uncontended acquire is one round trip, and a release another", asy
   assertEquals(seen, ["delete", "reply"]);
 });
 
-Deno.test("a handoff wakes one waiter, which asks for nothing but its heartbeat", async () => {
+Deno.test("ZooKeeperLock.acquire() wakes only the next waiter at a handoff, which sends at most a heartbeat", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await using holder = new ZooKeeperLock(server.connectString, { rootPath });
@@ -44,8 +44,8 @@ Deno.test("a handoff wakes one waiter, which asks for nothing but its heartbeat"
   await using last = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });
   const lease = await holder.acquire("n");
   const waits = [await waiter(next, "n"), await waiter(last, "n")];
-  // Each watches its own znode and the one before; the holder its own, after a while.
-  await waitUntil("all watch", async () => {
+  // Each waiter watches its own znode and the one before; the holder watches its own after a while.
+  await waitUntil("all watches are set", async () => {
     return (await server.fourLetterWord("wchs")).includes("Total watches:5");
   });
   const seen = new Map<number, string[]>();
@@ -55,10 +55,10 @@ Deno.test("a handoff wakes one waiter, which asks for nothing but its heartbeat"
   await lease.release();
   await using _granted = await waits[0]!.lease;
   assertEquals([...seen.values()].flat().filter((operation) => operation !== "setData"), []);
-  assert(seen.size <= 1, "the last waiter woke as well");
+  assert(seen.size <= 1, "the last waiter should not wake");
 });
 
-Deno.test("the root path, the chroot and the lock's znode are made if they are missing", async () => {
+Deno.test("ZooKeeperLock.acquire() creates the chroot, the root path and the lock's znode when they are missing", async () => {
   const chroot = newRoot();
   await using locks = new ZooKeeperLock(`${server.connectString}${chroot}/app`, {
     rootPath: "/x/y",
@@ -69,7 +69,7 @@ Deno.test("the root path, the chroot and the lock's znode are made if they are m
   });
 });
 
-Deno.test("20 waiters of 4 sessions are served in the order of their arrival", async () => {
+Deno.test("ZooKeeperLock.acquire() serves 20 waiters of 4 sessions in the order of their arrival", async () => {
   const rootPath = newRoot();
   const random = randomFrom("arrival");
   const locks = Array.from(
@@ -92,22 +92,22 @@ Deno.test("20 waiters of 4 sessions are served in the order of their arrival", a
   for (const lock of locks) await lock[Symbol.asyncDispose]();
 });
 
-Deno.test("onWait tells the place in the queue, and each new one", async () => {
+Deno.test("ZooKeeperLock.acquire() reports its position in the queue, and each new one, to onWait", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await locks.acquire("n");
   const second = await waiter(locks, "n");
-  const told: unknown[] = [];
-  const third = locks.acquire("n", { onWait: (info) => void told.push(info) });
-  await waitUntil("it waits", () => told.length > 0);
+  const reported: unknown[] = [];
+  const third = locks.acquire("n", { onWait: (info) => void reported.push(info) });
+  await waitUntil("the third call waits", () => reported.length > 0);
   second.abort();
-  await waitUntil("it moves up", () => told.length > 1);
-  assertEquals(told, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
+  await waitUntil("the third call moves up", () => reported.length > 1);
+  assertEquals(reported, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
   await first.release();
   await (await third).release();
 });
 
-Deno.test("aborted waiters leave no znode, whenever they are aborted", async () => {
+Deno.test("ZooKeeperLock.acquire() leaves no znode when it is aborted at any moment", async () => {
   const rootPath = newRoot();
   const random = randomFrom("aborts");
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
@@ -126,7 +126,7 @@ Deno.test("aborted waiters leave no znode, whenever they are aborted", async () 
   });
 });
 
-Deno.test("tokens grow with every grant, also when the lock's znode is made anew", async () => {
+Deno.test("Lease.fencingToken grows with every grant, even when the lock's znode is deleted and created again", async () => {
   const rootPath = newRoot();
   const options = { rootPath };
   const locks = [1, 2].map(() => new ZooKeeperLock(server.connectString, options));
@@ -148,7 +148,7 @@ Deno.test("tokens grow with every grant, also when the lock's znode is made anew
   for (const lock of locks) await lock[Symbol.asyncDispose]();
 });
 
-Deno.test("query() tells holder and waiters in order, and touches nothing", async () => {
+Deno.test("ZooKeeperLock.query() returns the holder and the waiters in order, and creates nothing", async () => {
   const rootPath = newRoot();
   const open = (label: string) => new ZooKeeperLock(server.connectString, { rootPath, label });
   await using a = open("Älter");
@@ -178,7 +178,7 @@ Deno.test("query() tells holder and waiters in order, and touches nothing", asyn
   await (await waits[1]!.lease).release();
 });
 
-Deno.test("znodes of kazoo and of Curator are contenders as well", async () => {
+Deno.test("ZooKeeperLock waits behind the znodes of kazoo and Curator", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   await observing(server.connectString, async (observer) => {
@@ -198,7 +198,7 @@ Deno.test("znodes of kazoo and of Curator are contenders as well", async () => {
   });
 });
 
-Deno.test("idle locks' znodes are deleted at disposal, unless somebody uses them", async () => {
+Deno.test("ZooKeeperLock deletes the znodes of its unused locks at disposal, unless another client uses them", async () => {
   const rootPath = newRoot();
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
   await using _lease = await others.acquire("used");
@@ -213,7 +213,7 @@ Deno.test("idle locks' znodes are deleted at disposal, unless somebody uses them
   });
 });
 
-Deno.test("heartbeats are shared by all leases, and not sent where other writes prove enough", async () => {
+Deno.test("ZooKeeperLock sends one heartbeat for all leases, and none while other writes prove the session", async () => {
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
@@ -233,9 +233,9 @@ Deno.test("heartbeats are shared by all leases, and not sent where other writes 
   beats = 0;
   const endMs = performance.now() + 1_000;
   while (performance.now() < endMs) await (await locks.acquire("busy")).release();
-  assert(beats <= 1, `${beats} heartbeats besides the other writes`);
+  assert(beats <= 1, `${beats} heartbeats in addition to the other writes`);
   for (const lease of leases) {
     lease.throwIfLost();
-    assert(lease.remainingMs > 1_500, "the other writes did not prove it");
+    assert(lease.remainingMs > 1_500, "the other writes should prove the session");
   }
 });

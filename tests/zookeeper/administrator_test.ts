@@ -12,7 +12,7 @@ import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
-/** How often each worker goes into the critical section. */
+/** How often each worker enters the critical section. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 100 : 12;
 
 let server: ZooKeeperServer;
@@ -30,7 +30,10 @@ interface Visit {
   isStolen: boolean | null;
 }
 
-/** Workers of several sessions that go in and out, and what becomes of it. */
+/**
+ * Runs workers in several sessions, and checks that at most one at a time has a lease that was not
+ * stolen.
+ */
 async function workers(
   rootPath: string,
   { sessions, each, holdMs = 10, restMs = 0 }: {
@@ -48,10 +51,10 @@ async function workers(
     tokens.push(lease.fencingToken);
     const before = inside;
     const visit: Visit = inside = { lease, isStolen: null };
-    // Whoever is still inside must have lost its znode, and learns of it.
+    // A previous holder that is still inside must have lost its znode, and is notified of that.
     if (before !== null) {
-      const isTold = () => before.lease.signal.aborted || before.isStolen !== null;
-      await waitUntil("the one before is told", isTold);
+      const isNotified = () => before.lease.signal.aborted || before.isStolen !== null;
+      await waitUntil("the previous holder is notified", isNotified);
       assert(before.isStolen ?? before.lease.signal.reason.reason === "stolen", "two holders");
     }
     await pause(holdMs);
@@ -68,12 +71,16 @@ async function workers(
     await Promise.all(Array.from({ length: each }, worker));
   };
   await Promise.all(Array.from({ length: sessions }, work));
-  assertEquals(tokens.length, sessions * each * ROUNDS, "everybody was served each time");
-  assertEquals(new Set(tokens).size, tokens.length, "no token came twice");
+  assertEquals(
+    tokens.length,
+    sessions * each * ROUNDS,
+    "each worker should be served in each round",
+  );
+  assertEquals(new Set(tokens).size, tokens.length, "each token should be unique");
   return { stolen };
 }
 
-/** Deletes something again and again while the work lasts; returns how often it did. */
+/** Calls `meddle` again and again until the work is done; returns how often it succeeded. */
 async function meddling(work: Promise<unknown>, meddle: (observer: Observer) => Promise<void>) {
   let isOver = false;
   let deleted = 0;
@@ -81,7 +88,7 @@ async function meddling(work: Promise<unknown>, meddle: (observer: Observer) => 
   done.catch(() => {});
   await observing(server.connectString, async (observer) => {
     while (!isOver) {
-      await meddle(observer).then(() => void deleted++, () => {}); // Somebody was faster.
+      await meddle(observer).then(() => void deleted++, () => {}); // Another client was faster.
       await pause(2);
     }
   });
@@ -89,12 +96,12 @@ async function meddling(work: Promise<unknown>, meddle: (observer: Observer) => 
   return deleted;
 }
 
-Deno.test("waiters' znodes are deleted at random: all are served, never two at a time", async () => {
+Deno.test("ZooKeeperLock.acquire() serves all callers, one at a time, when waiters' znodes are deleted at random", async () => {
   const rootPath = newRoot();
   const random = randomFrom("deleted waiters");
   const work = workers(rootPath, { sessions: 3, each: 4 });
   const deleted = await meddling(work, async (observer) => {
-    // Far from the head, so that it is no holder's by the time it is deleted.
+    // Far from the head of the queue, so that its owner does not hold the lock before it is deleted.
     const waiting = (await observer.children(`${rootPath}/n`)).slice(4);
     const name = waiting[Math.floor(random() * waiting.length)];
     await observer.remove(`${rootPath}/n/${name}`);
@@ -103,7 +110,7 @@ Deno.test("waiters' znodes are deleted at random: all are served, never two at a
   assertEquals((await work).stolen, 0);
 });
 
-Deno.test("holders' znodes are deleted: each is told, and the next one is granted", async () => {
+Deno.test("ZooKeeperLock loses each lease whose znode is deleted, and the next waiter gets the lock", async () => {
   const rootPath = newRoot();
   const work = workers(rootPath, { sessions: 3, each: 2 });
   const deleted = await meddling(work, async (observer) => {
@@ -114,7 +121,7 @@ Deno.test("holders' znodes are deleted: each is told, and the next one is grante
   assert((await work).stolen > 5);
 });
 
-Deno.test("the lock's znode and the root path vanish whenever they are empty", async () => {
+Deno.test("ZooKeeperLock.acquire() serves all callers when the lock's znode and the root path are deleted while empty", async () => {
   const rootPath = newRoot();
   const work = workers(rootPath, { sessions: 3, each: 1, holdMs: 0, restMs: 20 });
   let roots = 0;
@@ -126,7 +133,7 @@ Deno.test("the lock's znode and the root path vanish whenever they are empty", a
   assertEquals((await work).stolen, 0);
 });
 
-Deno.test("the next in line is deleted together with the holder: nobody is granted by mistake", async () => {
+Deno.test("ZooKeeperLock grants the lock to the third in line when the first two znodes are deleted together", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
@@ -138,13 +145,14 @@ Deno.test("the next in line is deleted together with the holder: nobody is grant
       const names = await observer.children(`${rootPath}/n`);
       await Promise.all(order.map((i) => observer.remove(`${rootPath}/n/${names[i]}`)));
       const lease = await third.lease;
-      await waitUntil("the holder is told", () => holder.signal.aborted);
+      await waitUntil("the holder is notified", () => holder.signal.aborted);
       const snapshot = await locks.query("n");
       assertEquals(snapshot.holders[0]?.fencingToken, lease.fencingToken);
-      // It lost its place and came again behind the third; or it was the first for a moment, and was told.
+      // The second entered the queue again behind the third, or it held the lock for a moment and its
+      // lease was lost.
       const early: Lease[] = [];
       second.lease.then((lease) => early.push(lease));
-      await waitUntil("the second waits or is told", async () => {
+      await waitUntil("the second waits, or its lease is lost", async () => {
         return early[0]?.signal.aborted || (await locks.query("n")).waiters.length === 1;
       });
       const waits = early.length === 0;

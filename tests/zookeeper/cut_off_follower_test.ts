@@ -1,5 +1,5 @@
 /**
- * A holder whose server is cut off from its leader, and goes on answering reads.
+ * A holder whose server is cut off from its leader, and still answers reads.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../core/errors.ts";
@@ -20,7 +20,10 @@ import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 /** The soak runs the full figure. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 2;
 const SESSION_TIMEOUTS_MS = RUNS > 2 ? [1_000, 2_000, 4_000] : [1_000];
-/** For so many ticks of 100 ms a follower that is cut off does not give up: longer than any run. */
+/**
+ * After so many ticks of 100 ms, a follower that is cut off stops serving clients: longer than any
+ * run.
+ */
 const SYNC_LIMIT_TICKS = 600;
 
 const skip = await zooKeeperEnsembleSkip();
@@ -35,13 +38,16 @@ interface Scene {
   readonly ensemble: ZooKeeperEnsemble;
   /** The holder's server. */
   readonly follower: EnsembleMember;
-  /** Where somebody else waits. */
+  /** The server of the waiter. */
   readonly elsewhere: EnsembleMember;
   readonly sessionTimeoutMs: number;
   readonly holdMs: number;
 }
 
-/** Cuts the holder off, until another one is granted; how long after the holder's loss in ms. */
+/**
+ * Cuts the holder's server off until the waiter gets the lock. Returns the ms from the loss to that
+ * grant.
+ */
 async function cutOffRun(scene: Scene): Promise<number> {
   const { ensemble, follower, elsewhere, sessionTimeoutMs, holdMs } = scene;
   const rootPath = newRoot();
@@ -54,27 +60,31 @@ async function cutOffRun(scene: Scene): Promise<number> {
   const next = await waiter(others, "n");
   await pause(holdMs);
   return await observing(follower.connectString, async (observer) => {
-    await waitUntil("the follower has heard of the waiter", async () => {
+    await waitUntil("the follower knows the waiter's znode", async () => {
       return (await observer.children(`${rootPath}/n`)).length === 2;
     });
     lease.throwIfLost();
     ensemble.cutOff(follower);
     const stale = await observer.children(`${rootPath}/n`);
     try {
-      const granted = await within("the other one is granted", next.lease);
+      const granted = await within("the waiter gets the lock", next.lease);
       grantedMs = performance.now();
-      assertEquals(lease.remainingMs, 0, "two leases are provable at once");
-      assert(lease.signal.aborted, "the holder has not been told");
+      assertEquals(lease.remainingMs, 0, "the holder's lease should have ended");
+      assert(lease.signal.aborted, "the holder should be notified");
       assertEquals(lease.signal.reason.reason, "session-expired");
       assertThrows(() => lease.throwIfLost(), LeaseLostError);
       assert(granted.fencingToken > lease.fencingToken);
       const names = await observer.children(`${rootPath}/n`);
-      assertEquals(names, stale, "reads should still show the holder: they prove nothing");
+      assertEquals(
+        names,
+        stale,
+        "the stale follower should still show the holder: reads prove nothing",
+      );
       assertEquals(await granted.release(), true);
     } finally {
       ensemble.rejoin(follower);
-      // It hangs up on its clients before it does.
-      await waitUntil("the holder's server has heard of its end", async () => {
+      // The follower closes its clients' connections first.
+      await waitUntil("the holder's server has deleted its znode", async () => {
         const names = await observer.children(`${rootPath}/n`).catch(() => stale);
         return !names.includes(stale[0]!);
       }, 60_000);
@@ -85,7 +95,7 @@ async function cutOffRun(scene: Scene): Promise<number> {
 
 Deno.test({
   name:
-    `a holder whose server is cut off from the leader gives up before anybody is granted${note}`,
+    `ZooKeeperLock loses its lease before the next grant when its server is cut off from the leader${note}`,
   ignore,
   async fn() {
     const random = randomFrom("cut off followers");
@@ -104,12 +114,12 @@ Deno.test({
     }
     const shortest = Math.round(Math.min(...marginsMs));
     say(
-      `${RUNS} runs, 0 overlaps; loss to grant ${shortest} ms or more, ${median(marginsMs)} usual`,
+      `${RUNS} runs, 0 overlaps; loss to grant ${shortest} ms or more, ${median(marginsMs)} median`,
     );
   },
 });
 
-/** Opens instances until one has its session on a certain server. */
+/** Opens instances until one has its session on the first server. */
 async function openAt(
   { connectString, fourLetterWord }: EnsembleMember,
   other: EnsembleMember,
@@ -124,7 +134,8 @@ async function openAt(
 }
 
 Deno.test({
-  name: `a holder whose server is cut off keeps its lease if it knows another server${note}`,
+  name:
+    `ZooKeeperLock keeps its lease when its server is cut off from the leader and it knows another server${note}`,
   ignore,
   async fn() {
     const options = { rootPath: newRoot(), sessionTimeoutMs: 3_000 };
@@ -138,12 +149,12 @@ Deno.test({
     const granted = next.lease.then((lease) => (isGranted = true, lease));
     ensemble.cutOff(follower!);
     const endMs = performance.now() + options.sessionTimeoutMs * 1.25;
-    await waitUntil("the leader would have let the session expire", () => {
+    await waitUntil("the session would have expired without the other server", () => {
       lease.throwIfLost();
-      assert(!isGranted, "two leases at once");
+      assert(!isGranted, "there should be one lease at a time");
       return performance.now() > endMs;
     });
     assertEquals(await lease.release(), true);
-    await (await within("the next one is granted", granted)).release();
+    await (await within("the next waiter gets the lock", granted)).release();
   },
 });

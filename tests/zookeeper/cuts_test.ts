@@ -7,12 +7,12 @@ import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
-/** How often each worker goes into the critical section. */
+/** How often each worker enters the critical section. */
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 15;
 const SESSIONS = 4;
 const WORKERS = 3;
 
-Deno.test("connections that are cut again and again cost no lease, and nobody is left waiting", async () => {
+Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connections are cut again and again", async () => {
   const rootPath = newRoot();
   const random = randomFrom("cuts of all connections");
   await using server = await startZooKeeper();

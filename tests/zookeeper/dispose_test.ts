@@ -23,7 +23,7 @@ function through(proxy: FaultProxy, disposeTimeoutMs = 2_000): ZooKeeperLock {
   });
 }
 
-Deno.test("disposal leaves no session, znode, connection or watch", async () => {
+Deno.test("ZooKeeperLock leaves no session, znode, connection or watch after disposal", async () => {
   const locks = new ZooKeeperLock(server.connectString, { sessionTimeoutMs: 4_000 });
   const leases = await Promise.all(["a", "b", "c"].map((name) => locks.acquire(name)));
   const waits = await Promise.all(["a", "a", "b"].map((name) => waiter(locks, name)));
@@ -38,11 +38,11 @@ Deno.test("disposal leaves no session, znode, connection or watch", async () => 
   }
   for (const lease of leases) {
     assertEquals(lease.remainingMs, 0);
-    assert(!lease.signal.aborted, "it was released, not lost");
+    assert(!lease.signal.aborted, "the lease should be released, not lost");
   }
 });
 
-Deno.test("many acquisitions leave no watches behind", async () => {
+Deno.test("ZooKeeperLock leaves no watches behind after many acquisitions", async () => {
   const rootPath = newRoot();
   await using a = new ZooKeeperLock(server.connectString, { rootPath });
   await using b = new ZooKeeperLock(server.connectString, { rootPath });
@@ -53,18 +53,18 @@ Deno.test("many acquisitions leave no watches behind", async () => {
   }
   const holder = await a.acquire("n");
   for (let round = 0; round < 30; round++) (await waiter(b, "n")).abort();
-  // One watch of a connection on one znode is one, however often it is set.
-  // The holder watches itself, too, after a while.
-  await waitUntil("the watches are gone but for the two on the holder", async () => {
+  // The server counts one watch per connection and znode. The holder's session and the waiter's each
+  // watch the holder's znode.
+  await waitUntil("only the two watches on the holder's znode are left", async () => {
     return (await clientsOf(server)).endsWith("Total watches:2");
   });
   await holder.release();
-  await waitUntil("they are gone, too", async () => {
+  await waitUntil("no watch is left", async () => {
     return (await clientsOf(server)).endsWith("Total watches:0");
   });
 });
 
-Deno.test("disposal while connecting, in an outage and in a black hole ends in time", async () => {
+Deno.test("ZooKeeperLock is disposed of in time while it connects, in an outage and in a black hole", async () => {
   for (const fault of ["connecting", "outage", "black hole"] as const) {
     await using proxy = startProxy(server);
     const locks = through(proxy, 800);
@@ -86,13 +86,13 @@ Deno.test("disposal while connecting, in an outage and in a black hole ends in t
     await locks[Symbol.asyncDispose]();
     assert(performance.now() - startMs < 2_000, `${fault}: ${performance.now() - startMs} ms`);
     for (const wait of [...waits, another]) await assertRejects(() => wait, DOMException);
-    // The server learns of it by the end of the session at the latest.
+    // The server drops the session at its timeout at the latest.
     if (fault === "black hole") proxy.heal();
     await waitUntil(`nothing is left (${fault})`, async () => await clientsOf(server) === NOTHING);
   }
 });
 
-Deno.test("disposal during requests leaves nothing", async () => {
+Deno.test("ZooKeeperLock leaves nothing on the server when it is disposed of during requests", async () => {
   for (let i = 0; i < 20; i++) {
     const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
     const calls = Array.from({ length: 10 }, (_, n) => locks.acquire(`n${n % 3}`));
@@ -107,7 +107,7 @@ Deno.test("disposal during requests leaves nothing", async () => {
   }
 });
 
-Deno.test("await using does not reject, and keeps the block's error", async () => {
+Deno.test("ZooKeeperLock in await using keeps the block's error when disposal gets no answer", async () => {
   const error = new Error("the block's own");
   const thrown = await assertRejects(async () => {
     await using proxy = startProxy(server);

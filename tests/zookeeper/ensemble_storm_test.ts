@@ -1,6 +1,6 @@
 /**
- * Everything at once, on three servers: leaders that are killed or stand still, followers that are cut
- * off, processes that are killed or frozen, and waiters that time out.
+ * All faults together, on three servers: leaders are killed or suspended, followers are cut off, worker
+ * processes are killed or suspended, and waiters time out.
  */
 import { assertEquals } from "@std/assert";
 import { say } from "../../testing/processes/figures.ts";
@@ -24,13 +24,16 @@ import { newRoot } from "../../testing/zookeeper/waiter.ts";
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
 const PROCESSES = 4;
 const SESSION_TIMEOUT_MS = 1_000;
-/** For so many ticks of 100 ms a follower bears with silence: longer than its clients' sessions live. */
+/**
+ * After so many ticks of 100 ms, a follower that is cut off stops serving: longer than its clients'
+ * sessions.
+ */
 const SYNC_LIMIT_TICKS = 40;
 const BOUND_MS = 60_000;
 
 const skip = await zooKeeperEnsembleSkip();
 
-/** The processes at work, and all that there ever were. */
+/** The running worker processes, and those that were killed. */
 class Fleet implements AsyncDisposable {
   readonly all: Worker[] = [];
   readonly live: Worker[];
@@ -57,10 +60,10 @@ class Fleet implements AsyncDisposable {
     return worker;
   }
 
-  /** Waits until something is granted again. */
+  /** Waits until the lock is granted five more times. */
   async goesOn(): Promise<void> {
     const soFar = this.grants.length;
-    await waitUntil("the work goes on", () => this.grants.length >= soFar + 5, BOUND_MS);
+    await waitUntil("the lock is granted again", () => this.grants.length >= soFar + 5, BOUND_MS);
   }
 
   async [Symbol.asyncDispose]() {
@@ -77,7 +80,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await fleet.goesOn();
     await leader.restart();
   },
-  async "a leader that stands still"(_fleet, ensemble, random) {
+  async "a suspended leader"(_fleet, ensemble, random) {
     const leader = await ensemble.leader();
     await leader.pause();
     await pause(random() * SESSION_TIMEOUT_MS * 2);
@@ -90,7 +93,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await pause(random() * SESSION_TIMEOUT_MS * 3);
     ensemble.rejoin(follower);
   },
-  async "a frozen process"({ live }, _ensemble, random) {
+  async "a suspended process"({ live }, _ensemble, random) {
     const worker = live[Math.floor(random() * live.length)]!;
     worker.kill("SIGSTOP");
     await pause(random() * SESSION_TIMEOUT_MS * 2);
@@ -105,7 +108,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
 };
 
 Deno.test({
-  name: "ZooKeeperLock: nobody overlaps and everybody is served in a storm of faults" +
+  name: "ZooKeeperLock never has two holders, and serves every process, in a storm of faults" +
     (skip ? ` [${skip}]` : ""),
   ignore: skip !== undefined,
   async fn() {
@@ -125,7 +128,7 @@ Deno.test({
       await ensemble.ready();
       await fleet.goesOn();
     }
-    await waitUntil("everybody is served", () => {
+    await waitUntil("each process is served", () => {
       return fleet.live.every(({ grants }) => grants.length > 0);
     }, BOUND_MS);
     const codes = await Promise.all(fleet.live.map((worker) => worker.finish()));

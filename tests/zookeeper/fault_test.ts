@@ -6,6 +6,7 @@ import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zook
 import { LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
+import { openNodeZooKeeperClient } from "../../zookeeper/transport/node_zookeeper_client.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations, refuseAll } from "../../testing/zookeeper/wire.ts";
@@ -29,7 +30,7 @@ async function unavailable(promise: Promise<unknown>): Promise<ZooKeeperErrorCod
   return error.cause.code;
 }
 
-/** Loses the answer to the next create, and all that follows it on that connection. */
+/** Loses the answer to the next create, and all later answers on that connection. */
 function loseNextCreate(proxy: FaultProxy, verdict: "cut" | "drop"): void {
   let isLost = false;
   proxy.onRequest = operations((operation) => {
@@ -43,7 +44,7 @@ function loseNextCreate(proxy: FaultProxy, verdict: "cut" | "drop"): void {
 }
 
 for (const verdict of ["cut", "drop"] as const) {
-  Deno.test(`a create whose answer is lost (${verdict}) leaves no orphan`, async () => {
+  Deno.test(`ZooKeeperLock.acquire() leaves no orphaned znode when the answer to its create is lost (${verdict})`, async () => {
     const rootPath = newRoot();
     await using proxy = startProxy(server);
     await using locks = through(proxy, { rootPath, requestTimeoutMs: 300 });
@@ -57,14 +58,14 @@ for (const verdict of ["cut", "drop"] as const) {
         assertEquals(await lease.release(), true);
         assertEquals(await queue(), []);
       }
-      // Who has given up meanwhile leaves none either.
+      // A call that is aborted before its create is resolved leaves no znode either.
       for (let i = 0; i < 5; i++) {
         loseNextCreate(proxy, verdict);
         const signal = AbortSignal.timeout(20 * i);
         await locks.acquire("n", { signal }).then((lease) => lease.release(), () => {});
         await waitUntil("nothing is left", async () => (await queue()).length === 0);
       }
-      // And who waits has one place.
+      // A waiter has one place in the queue.
       const first = await locks.acquire("n");
       loseNextCreate(proxy, verdict);
       const { lease } = await waiter(locks, "n");
@@ -75,7 +76,7 @@ for (const verdict of ["cut", "drop"] as const) {
   });
 }
 
-Deno.test("a release whose answer is lost is one", async () => {
+Deno.test("Lease.release() returns true when the answer to its delete is lost", async () => {
   await using proxy = startProxy(server);
   await using locks = through(proxy, { rootPath: newRoot(), requestTimeoutMs: 300 });
   const lease = await locks.acquire("n");
@@ -87,7 +88,7 @@ Deno.test("a release whose answer is lost is one", async () => {
   await (await locks.acquire("n")).release();
 });
 
-Deno.test("a connection that is cut in the middle of a reply is replaced", async () => {
+Deno.test("ZooKeeperLock.acquire() reconnects when the connection is cut in the middle of a long reply", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await observing(server.connectString, async (observer) => {
@@ -104,7 +105,7 @@ Deno.test("a connection that is cut in the middle of a reply is replaced", async
     let bytes = 0;
     proxy.onReply = (chunk) => {
       bytes += chunk.length;
-      // The listing has 320 kB, and comes in many chunks.
+      // The listing has 320 kB and arrives in many chunks.
       if (bytes < 100_000 + 20_000 * i) return "pass";
       proxy.onReply = undefined;
       return "cut";
@@ -115,7 +116,7 @@ Deno.test("a connection that is cut in the middle of a reply is replaced", async
   }
 });
 
-Deno.test("an error code that the package does not know is a refusal, and no crash", async () => {
+Deno.test("ZooKeeperLock rejects with a LockUnavailableError when the server answers with an unknown error code", async () => {
   using listener = listenOnFreePort();
   const serving = (async () => {
     for await (const connection of listener) {
@@ -131,14 +132,14 @@ Deno.test("an error code that the package does not know is a refusal, and no cra
   await serving;
 });
 
-Deno.test("a host that is dead, or accepts and says nothing, is passed over", async () => {
+Deno.test("ZooKeeperLock tries the next host when one is dead, or accepts connections and never answers", async () => {
   using mute = listenOnFreePort();
   const muted: Deno.Conn[] = [];
   const accepting = (async () => {
     for await (const connection of mute) muted.push(connection);
   })();
   const hosts = [`127.0.0.1:${mute.addr.port}`, "127.0.0.1:1", server.connectString];
-  // The order is of chance.
+  // Each instance tries the hosts in a random order.
   for (let i = 0; i < 5; i++) {
     await using locks = new ZooKeeperLock(hosts.join(), { sessionTimeoutMs: 1_000 });
     await (await locks.acquire("n")).release();
@@ -148,7 +149,7 @@ Deno.test("a host that is dead, or accepts and says nothing, is passed over", as
   for (const connection of muted) connection.close();
 });
 
-Deno.test("an IPv6 address can be given", async () => {
+Deno.test("ZooKeeperLock connects to an IPv6 address", async () => {
   using listener = Deno.listen({ hostname: "::1", port: 0 });
   const forwarding = (async () => {
     for await (const client of listener) {
@@ -167,24 +168,50 @@ Deno.test("an IPv6 address can be given", async () => {
   await forwarding;
 });
 
-Deno.test("out of reach is an error in time, and says why", async () => {
-  const lock = (port: number) =>
-    new ZooKeeperLock(`127.0.0.1:${port}`, { unavailableAfterMs: 500 });
+/** A port on which nothing listens. */
+function closedPort(): number {
+  using listener = listenOnFreePort();
+  return listener.addr.port;
+}
+
+Deno.test("ZooKeeperLock.acquire() rejects in time, and names ECONNREFUSED, when no server listens", async () => {
+  const port = closedPort();
+  await using locks = new ZooKeeperLock(`127.0.0.1:${port}`, { unavailableAfterMs: 500 });
   const startMs = performance.now();
-  await using refused = lock(1);
-  const error = await assertRejects(() => refused.acquire("n"), LockUnavailableError);
+  const error = await assertRejects(() => locks.acquire("orders:42"), LockUnavailableError);
   assert(performance.now() - startMs < 5_000);
-  assertEquals(error.lockName, "n");
-  assert(String(((error.cause as Error).cause as Error).message).includes("ECONNREFUSED"));
+  assertEquals(error.lockName, "orders:42");
+  assert(error.message.includes('lock "orders:42"'), error.message);
+  assert(error.message.includes(`(ECONNREFUSED at 127.0.0.1:${port}). Is the server running?`));
+  const { cause } = error.cause as ZooKeeperError;
+  assertEquals((cause as { code?: string }).code, "ECONNREFUSED");
+});
+
+Deno.test("openNodeZooKeeperClient() forgets the error of a dead host when another one accepts the session", async () => {
+  const transport = openNodeZooKeeperClient({
+    servers: [{ host: "127.0.0.1", port: closedPort() }, { host: "127.0.0.1", port: server.port }],
+    sessionTimeoutMs: 10_000,
+    requestTimeoutMs: undefined,
+    unavailableAfterMs: 5_000,
+    auth: undefined,
+  });
+  await waitUntil("it is connected", () => transport.state === "connected");
+  assertEquals(transport.connectError, undefined);
+  await transport.close(5_000);
+});
+
+Deno.test("ZooKeeperLock rejects with a LockUnavailableError in time when the server never answers", async () => {
   await using proxy = startProxy(server);
   proxy.blackHole("both");
-  await using unanswered = lock(proxy.port);
+  await using locks = through(proxy, { unavailableAfterMs: 500 });
   for (const call of ["acquire", "tryAcquire", "query"] as const) {
-    assertEquals(await unavailable(unanswered[call]("n")), "TIMEOUT");
+    const startMs = performance.now();
+    assertEquals(await unavailable(locks[call]("n")), "TIMEOUT");
+    assert(performance.now() - startMs < 5_000);
   }
 });
 
-Deno.test("short outages are borne, long ones are an error; held is never confused with it", async () => {
+Deno.test("ZooKeeperLock.acquire() survives a short outage, and rejects in a long one without losing a held lease", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await using locks = through(proxy, { rootPath, unavailableAfterMs: 2_000 });
@@ -200,23 +227,25 @@ Deno.test("short outages are borne, long ones are an error; held is never confus
   const third = await waiter(locks, "n");
   await proxy.refuse(true);
   proxy.cutAll();
-  assertEquals(await unavailable(third.lease), "NOT_CONNECTED");
+  const error = await assertRejects(() => third.lease, LockUnavailableError);
+  assertEquals((error.cause as ZooKeeperError).code, "NOT_CONNECTED");
+  assert(error.message.includes("ECONNREFUSED"), error.message);
   await proxy.refuse(false);
-  lease.throwIfLost(); // Ten seconds have not passed.
-  await waitUntil("the znode of who gave up is deleted", async () => {
+  lease.throwIfLost(); // The outage was shorter than the validity of the session.
+  await waitUntil("the znode of the rejected call is deleted", async () => {
     return (await others.query("n")).waiters.length === 0;
   });
   assertEquals(await lease.release(), true);
 });
 
-/** Two ways to the server. The one that the locks have taken comes first. */
-function waysOf(a: FaultProxy, b: FaultProxy): [used: FaultProxy, spare: FaultProxy] {
-  const ways: [FaultProxy, FaultProxy] = a.connections > 0 ? [a, b] : [b, a];
-  assertEquals(ways.map(({ connections }) => connections), [1, 0]);
-  return ways;
+/** Returns the two proxies, the one that is connected first. */
+function proxiesOf(a: FaultProxy, b: FaultProxy): [used: FaultProxy, spare: FaultProxy] {
+  const proxies: [FaultProxy, FaultProxy] = a.connections > 0 ? [a, b] : [b, a];
+  assertEquals(proxies.map(({ connections }) => connections), [1, 0]);
+  return proxies;
 }
 
-Deno.test("where answers stop, a holder's session goes on at another host", async () => {
+Deno.test("ZooKeeperLock keeps its lease at another host when the server stops answering", async () => {
   await using a = startProxy(server);
   await using b = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${a.port},127.0.0.1:${b.port}`, {
@@ -224,16 +253,16 @@ Deno.test("where answers stop, a holder's session goes on at another host", asyn
     sessionTimeoutMs: 6_000,
   });
   const lease = await locks.acquire("n");
-  const [used, spare] = waysOf(a, b);
+  const [used, spare] = proxiesOf(a, b);
   used.blackHole("both");
-  await waitUntil("it has moved", () => spare.connections > 0);
+  await waitUntil("the session has moved to the other proxy", () => spare.connections > 0);
   await lease.renew();
   lease.throwIfLost();
   assertEquals(await locks.tryAcquire("n"), null);
   assertEquals(await lease.release(), true);
 });
 
-Deno.test("where answers stop, a waiter keeps its place at another host", async () => {
+Deno.test("ZooKeeperLock.acquire() keeps its place at another host when the server stops answering", async () => {
   const rootPath = newRoot();
   await using a = startProxy(server);
   await using b = startProxy(server);
@@ -245,9 +274,9 @@ Deno.test("where answers stop, a waiter keeps its place at another host", async 
   const first = await others.acquire("n");
   const second = await waiter(locks, "n");
   const third = await waiter(others, "n");
-  const [used, spare] = waysOf(a, b);
+  const [used, spare] = proxiesOf(a, b);
   used.blackHole("both");
-  await waitUntil("it has moved", () => spare.connections > 0);
+  await waitUntil("the session has moved to the other proxy", () => spare.connections > 0);
   await first.release();
   const lease = await second.lease;
   assertEquals(await others.tryAcquire("n"), null);
@@ -255,7 +284,7 @@ Deno.test("where answers stop, a waiter keeps its place at another host", async 
   await (await third.lease).release();
 });
 
-Deno.test("with credentials the locks belong to their owner", async () => {
+Deno.test("ZooKeeperLock with credentials refuses clients that do not have them", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   const auth = { scheme: "digest", credentials: "holdfast:secret" };
@@ -264,7 +293,7 @@ Deno.test("with credentials the locks belong to their owner", async () => {
   const lease = await locks.acquire("n");
   assertEquals(await unavailable(others.acquire("n")), "NO_AUTH");
   assertEquals(await unavailable(others.query("n")), "NO_AUTH");
-  // They are given anew on each connection, before anything is asked.
+  // The credentials are sent first on each connection.
   for (let i = 0; i < 5; i++) {
     proxy.cutAll();
     assertEquals(await locks.tryAcquire("n"), null);
@@ -272,7 +301,7 @@ Deno.test("with credentials the locks belong to their owner", async () => {
   assertEquals(await lease.release(), true);
 });
 
-Deno.test("refused credentials are an error at once, without the secret", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects at once, without showing the secret, when the credentials are refused", async () => {
   await using locks = new ZooKeeperLock(server.connectString, {
     auth: { scheme: "nosuch", credentials: "hunter2" },
   });

@@ -23,17 +23,17 @@ const KILLS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 2;
 const PROCESSES = 3;
 const WAITERS = 10;
 const BOUND_MS = 250_000;
-/** How long what a killed process held, or waited for, blocks the others. */
+/** How long in ms the znodes of a killed process block the others. */
 const SESSION_TIMEOUT_MS = 1_000;
 
 interface Fleet extends AsyncDisposable {
   readonly server: ZooKeeperServer;
   readonly rootPath: string;
-  /** The grants of all workers, also of those that were killed. */
+  /** The grants of all workers, including killed ones. */
   grants(): Grant[];
   /** Kills a worker, and starts another one. */
   replace(index: number): void;
-  /** Lets all finish. */
+  /** Waits until all live workers have finished. */
   finish(): Promise<void>;
 }
 
@@ -77,28 +77,31 @@ async function reach(fleet: Fleet, count: number): Promise<void> {
   await waitUntil(`${count} were granted`, () => fleet.grants().length >= count, BOUND_MS);
 }
 
-/** One at a time, in the order of the queue; nothing is left on the server. */
+/**
+ * Checks that holders had the lock one at a time, in the order of the queue, and left nothing on the
+ * server.
+ */
 async function check({ server, rootPath, grants }: Fleet): Promise<void> {
   const all = grants();
   assert(all.length >= GRANTS);
   assertEquals(new Set(all.map(({ token }) => token)).size, all.length);
   assertEquals(overlaps(all), 0, "overlaps");
-  assertEquals(tokenInversions(all), 0, "a later znode was granted earlier");
-  assertEquals(inversions(all), 0, "one who waited was overtaken by one who came later");
+  assertEquals(tokenInversions(all), 0, "tokens should grow in the order of the grants");
+  assertEquals(inversions(all), 0, "no waiter should be overtaken by a later one");
   const waited = all.filter(({ queuedUs }) => queuedUs !== null).length;
   say(`${all.length} grants, ${waited} of them after a wait: 0 overlaps, 0 inversions`);
   assert(waited > all.length / 2, "most should have had to wait");
   await nothingLeft([server], rootPath);
 }
 
-Deno.test("ZooKeeperLock serves the waiters of several processes in order", async () => {
+Deno.test("ZooKeeperLock serves the waiters of several processes in the order of their arrival", async () => {
   await using fleet = await startFleet(false, seedOf());
   await reach(fleet, GRANTS);
   await fleet.finish();
   await check(fleet);
 });
 
-Deno.test("ZooKeeperLock keeps the order when waiters time out and processes are killed", async () => {
+Deno.test("ZooKeeperLock keeps the order of waiters when some time out and processes are killed", async () => {
   const seed = seedOf();
   say(`HOLDFAST_SEED=${seed}`);
   const random = randomOf(seed);

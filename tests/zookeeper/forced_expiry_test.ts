@@ -1,5 +1,5 @@
 /**
- * The holder's session ends at the servers while many wait, in several processes.
+ * The holder's session ends at the servers while 20 calls wait in several processes.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { median, say } from "../../testing/processes/figures.ts";
@@ -21,19 +21,19 @@ import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeepe
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 1;
 const PROCESSES = 4;
 const WAITERS = 20;
-/** So that the servers soon let a session expire that they hear nothing of. */
+/** Short, so that the servers soon let a silent session expire. */
 const SHORT_TIMEOUT_MS = 2_000;
-/** So that the holder's own clock does not end its lease first. */
+/** Long, so that the holder's own clock does not end its lease first. */
 const LONG_TIMEOUT_MS = 40_000;
 const HOLDER = 0;
-/** "At once", on however busy a machine. */
+/** The bound in ms for "at once", even on a busy machine. */
 const AT_ONCE_MS = 5_000;
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;
 const note = skip ? ` [${skip}]` : "";
 
-/** What a test does to the holder's session. */
+/** The parts that a test needs to end the holder's session. */
 interface Victim {
   readonly proxy: FaultProxy;
   readonly key: SessionKey;
@@ -44,11 +44,14 @@ interface Victim {
 interface Outcome {
   readonly lost: PuppetEvent;
   readonly next: PuppetEvent;
-  /** When the holder's znode was seen to be gone, in µs. */
+  /** When the holder's znode was first seen missing, in µs. */
   readonly goneUs: number;
 }
 
-/** One holder, and 20 that queue one after the other; the first process holds, through the proxy. */
+/**
+ * Makes the first process, which is behind the proxy, the holder; then 20 calls enter the queue, one
+ * by one.
+ */
 async function lineUp(puppets: readonly Puppet[]): Promise<void> {
   await puppets[0]!.take({ id: HOLDER, name: "n", holdMs: 600_000 });
   await puppets[0]!.event(HOLDER, "granted");
@@ -59,7 +62,7 @@ async function lineUp(puppets: readonly Puppet[]): Promise<void> {
   }
 }
 
-/** When a znode was first seen to be gone. */
+/** Waits until a znode is missing; returns the time in µs. */
 async function goneAt(observer: Observer, path: string): Promise<number> {
   while (await observer.exists(path));
   return nowUs();
@@ -99,7 +102,10 @@ async function run(
   return { lost, next: served[0]!, goneUs };
 }
 
-/** Everybody was served once, survivors in their order, one at a time; their grants. */
+/**
+ * Checks that each call was served once, one at a time, and survivors in their order. Returns the
+ * grants.
+ */
 function checkOrder(puppets: readonly Puppet[]): PuppetEvent[] {
   const events = puppets.flatMap(({ events }) => events).sort((a, b) => a.atUs - b.atUs);
   const grants = events.filter(({ id, what }) => what === "granted" && id !== HOLDER);
@@ -107,21 +113,30 @@ function checkOrder(puppets: readonly Puppet[]): PuppetEvent[] {
   const ids = grants.map(({ id }) => id);
   const isSurvivor = (id: number) => id % PROCESSES !== 0;
   const survivors = [...ids].filter(isSurvivor);
-  assertEquals(ids.slice(0, survivors.length), survivors, "who lost its place queues again");
-  assertEquals(survivors, [...survivors].sort((a, b) => a - b), "the order of the survivors");
+  assertEquals(
+    ids.slice(0, survivors.length),
+    survivors,
+    "callers that lost their place should be served last",
+  );
+  assertEquals(
+    survivors,
+    [...survivors].sort((a, b) => a - b),
+    "survivors should keep their order",
+  );
   const tokens = events.flatMap(({ token }) => token === undefined ? [] : [BigInt(token)]);
-  assertEquals(tokens, [...tokens].sort((a, b) => a < b ? -1 : 1), "tokens grow");
-  // Grant, leave, grant, leave: nobody was granted while another one of them held.
+  assertEquals(tokens, [...tokens].sort((a, b) => a < b ? -1 : 1), "tokens should grow");
+  // Grant, leave, grant, leave: no grant came before the previous holder left.
   const turns = events.filter(({ id, what }) => id !== HOLDER && what !== "waits");
   for (const [i, { id, what }] of turns.entries()) {
     assertEquals(what, i % 2 === 0 ? "granted" : "leaves");
-    if (i % 2 === 1) assertEquals(id, turns[i - 1]!.id, "two at once");
+    if (i % 2 === 1) assertEquals(id, turns[i - 1]!.id, "there should be one holder at a time");
   }
   return grants;
 }
 
 Deno.test({
-  name: `when the holder's session expires the next in line holds at once, and never both${note}`,
+  name:
+    `ZooKeeperLock loses its lease before the next waiter gets it at once when the holder's session expires${note}`,
   ignore,
   async fn() {
     await using ensemble = await startZooKeeperEnsemble();
@@ -132,7 +147,7 @@ Deno.test({
         return Promise.resolve();
       });
       assertEquals(lost.reason, "session-expired");
-      assertLess(lost.atUs, next.atUs, "the holder should give up before the next one is granted");
+      assertLess(lost.atUs, next.atUs, "the holder should lose its lease before the next grant");
       marginsMs!.push((next.atUs - lost.atUs) / 1_000);
       delaysMs!.push((next.atUs - goneUs) / 1_000);
     }
@@ -146,7 +161,7 @@ Deno.test({
 
 Deno.test({
   name:
-    `when the holder's session is closed by somebody else it is told, and the order is kept${note}`,
+    `ZooKeeperLock loses its lease, and waiters keep their order, when another client closes the session${note}`,
   ignore,
   async fn() {
     await using ensemble = await startZooKeeperEnsemble();
@@ -157,20 +172,20 @@ Deno.test({
         startUs = nowUs();
         await endSession(elsewhere.port, key);
       });
-      // Nothing but its server can tell it, so this is a race with the next one's news.
+      // Only the holder's server can notify it, at about the same time as the next waiter.
       assert(["session-expired", "stolen"].includes(lost.reason!));
       assertLess(
         (lost.atUs - startUs) / 1_000,
         LONG_TIMEOUT_MS / 2,
-        "long before its own deadline",
+        "the loss should come long before the holder's own deadline",
       );
       overlapsMs!.push((lost.atUs - next.atUs) / 1_000);
       delaysMs!.push((next.atUs - startUs) / 1_000);
     }
     assertLess(Math.max(...delaysMs!), AT_ONCE_MS);
     say(
-      `${RUNS} sessions closed: order to next grant ${median(delaysMs!)} ms usual, ` +
-        `${Math.max(...delaysMs!)} most; the holder learns of it ${median(overlapsMs!)} ms ` +
+      `${RUNS} sessions closed: close to next grant ${median(delaysMs!)} ms usual, ` +
+        `${Math.max(...delaysMs!)} most; the holder is notified ${median(overlapsMs!)} ms ` +
         `after that grant, ${Math.max(...overlapsMs!)} at most`,
     );
   },

@@ -1,5 +1,5 @@
 /**
- * An ensemble whose leader is killed again and again while processes take turns.
+ * An ensemble whose leader is killed again and again while processes acquire and release one lock.
  */
 import { assertEquals } from "@std/assert";
 import { nowUs } from "../../testing/processes/clock.ts";
@@ -31,18 +31,18 @@ function startWorkers({ connectString }: ZooKeeperEnsemble, rootPath: string): W
   const spec = {
     ...{ strategy: "zookeeper", connectString, rootPath } as const,
     sessionTimeoutMs: 4_000,
-    // Nobody shall give up during an election, on however busy a machine.
+    // No call must reject during an election, even on a busy machine.
     unavailableAfterMs: PROGRESS_BOUND_MS,
   };
   const options = { spec, name: "n", waiters: 1, aborts: false };
-  // One of them holds the lock for long enough to be hit by most of the kills.
+  // One process holds the lock so long that most kills happen while it does.
   return Array.from(
     { length: PROCESSES },
     (_, seed) => startWorker({ ...options, seed, holdMs: seed === 0 ? 300 : 10 }),
   );
 }
 
-/** Waits until each process has been granted the lock after that time; when the first one was. */
+/** Waits until each process has got the lock after `timeUs`; returns when the first one got it. */
 async function allServedAfter(workers: readonly Worker[], timeUs: number): Promise<number> {
   const startsOf = ({ grants }: Worker) =>
     grants.flatMap(({ held }) => held === undefined || held[0] <= timeUs ? [] : [held[0]]);
@@ -54,7 +54,10 @@ async function allServedAfter(workers: readonly Worker[], timeUs: number): Promi
   return Math.min(...workers.flatMap(startsOf));
 }
 
-/** Kills the leader, and starts it again when all have been served without it. */
+/**
+ * Kills the leader, and restarts it after all processes were served without it. Returns the first gap
+ * in ms.
+ */
 async function killLeader(ensemble: ZooKeeperEnsemble, workers: readonly Worker[]) {
   const leader = await ensemble.leader();
   await leader.kill();
@@ -66,7 +69,7 @@ async function killLeader(ensemble: ZooKeeperEnsemble, workers: readonly Worker[
 }
 
 Deno.test({
-  name: "ZooKeeperLock: leaders that are killed cost no order and no exclusion" +
+  name: "ZooKeeperLock never has two holders, and keeps the order, when leaders are killed" +
     (skip ? ` [${skip}]` : ""),
   ignore: skip !== undefined,
   async fn() {

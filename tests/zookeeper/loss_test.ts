@@ -21,7 +21,7 @@ function through(proxy: FaultProxy, rootPath: string, sessionTimeoutMs = 10_000)
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath, sessionTimeoutMs });
 }
 
-/** Resolves when the lease is lost; returns how. */
+/** Waits until the lease is lost; returns the reason. */
 async function lossOf({ signal }: Lease): Promise<string> {
   await waitUntil("the lease is lost", () => signal.aborted);
   assertInstanceOf(signal.reason, LeaseLostError);
@@ -36,7 +36,7 @@ async function expire(proxy: FaultProxy, key: SessionKey): Promise<void> {
   await proxy.refuse(false);
 }
 
-Deno.test("a holder whose znode is deleted is told that it was stolen", async () => {
+Deno.test("ZooKeeperLock loses a lease as stolen when its znode is deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -47,7 +47,7 @@ Deno.test("a holder whose znode is deleted is told that it was stolen", async ()
       const [holder] = await observer.children(`${rootPath}/n`);
       await observer.remove(`${rootPath}/n/${holder}`);
     };
-    // Before it watches its znode, while it does, and after somebody wrote to the znode.
+    // Before the holder watches its znode, while it does, and after another client wrote to the znode.
     for (const heldMs of [0, 500]) {
       const lease = await locks.acquire("n");
       await pause(heldMs);
@@ -63,7 +63,7 @@ Deno.test("a holder whose znode is deleted is told that it was stolen", async ()
     lease.throwIfLost();
     await deleteHolder();
     assertEquals(await lossOf(lease), "stolen");
-    // A waiter that became the holder has watched it from the start.
+    // A holder that had to wait has watched its znode from the start.
     const first = await locks.acquire("n");
     const { lease: next } = await waiter(locks, "n");
     await first.release();
@@ -73,7 +73,7 @@ Deno.test("a holder whose znode is deleted is told that it was stolen", async ()
   });
 });
 
-Deno.test("a holder watches its znode after a tenth of the session timeout", async () => {
+Deno.test("ZooKeeperLock watches a holder's znode after a tenth of the session timeout", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -86,10 +86,13 @@ Deno.test("a holder watches its znode after a tenth of the session timeout", asy
     await observer.remove(`${rootPath}/n/${holder}`);
   });
   assertEquals(await lossOf(lease), "stolen");
-  assert(performance.now() - startMs < 3_000, "no heartbeat was needed for that");
+  assert(
+    performance.now() - startMs < 3_000,
+    "the watch should notify the holder, not the next heartbeat",
+  );
 });
 
-Deno.test("a holder whose znode is deleted while it is cut off is told when it is back", async () => {
+Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode was deleted in an outage", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   await using locks = through(proxy, rootPath, 60_000);
@@ -102,17 +105,20 @@ Deno.test("a holder whose znode is deleted while it is cut off is told when it i
     await proxy.refuse(false);
     const startMs = performance.now();
     assertEquals(await lossOf(lease), "stolen");
-    assert(performance.now() - startMs < 9_000, "no heartbeat was needed for that");
+    assert(
+      performance.now() - startMs < 9_000,
+      "the watch should notify the holder, not the next heartbeat",
+    );
   });
 });
 
-Deno.test("a waiter whose znode is deleted queues again, behind the others", async () => {
+Deno.test("ZooKeeperLock.acquire() enters the queue again, behind the others, when its znode is deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await locks.acquire("n");
   const served: string[] = [];
-  const note = (who: string) => (lease: Lease) => {
-    served.push(who);
+  const note = (name: string) => (lease: Lease) => {
+    served.push(name);
     return lease.release();
   };
   const b = (await waiter(locks, "n")).lease.then(note("b"));
@@ -120,7 +126,7 @@ Deno.test("a waiter whose znode is deleted queues again, behind the others", asy
   await observing(server.connectString, async (observer) => {
     const before = await observer.children(`${rootPath}/n`);
     await observer.remove(`${rootPath}/n/${before[1]}`);
-    await waitUntil("it queues again", async () => {
+    await waitUntil("the call is in the queue again", async () => {
       const names = await observer.children(`${rootPath}/n`);
       return names.length === 3 && names[1] === before[2];
     });
@@ -130,7 +136,7 @@ Deno.test("a waiter whose znode is deleted queues again, behind the others", asy
   assertEquals(served, ["c", "b"]);
 });
 
-Deno.test("when all is deleted there is one holder again, and never two", async () => {
+Deno.test("ZooKeeperLock has one holder again, and never two, when all znodes of a lock are deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -150,13 +156,13 @@ Deno.test("when all is deleted there is one holder again, and never two", async 
     for (const name of (await observer.children(`${rootPath}/n`)).reverse()) {
       await observer.remove(`${rootPath}/n/${name}`);
     }
-    await observer.remove(`${rootPath}/n`).catch(() => {}); // if nobody was faster
+    await observer.remove(`${rootPath}/n`).catch(() => {}); // A waiter may already have a new znode.
   });
   assertEquals(await lossOf(first), "stolen");
   await Promise.all(done);
 });
 
-Deno.test("a session that expires takes its leases along, and the next one works", async () => {
+Deno.test("ZooKeeperLock loses all leases when its session expires, and opens the next session", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   const keys: SessionKey[] = [];
@@ -172,7 +178,7 @@ Deno.test("a session that expires takes its leases along, and the next one works
     assertEquals(lease.remainingMs, 0);
     assertEquals(await lease.release(), false);
   }
-  // Ours lost its place with the session, and queues again.
+  // Our waiter lost its place with the session, and is behind the other one now.
   const next = await theirs.lease;
   assert(next.fencingToken > leases[0]!.fencingToken);
   await next.release();
@@ -183,7 +189,7 @@ Deno.test("a session that expires takes its leases along, and the next one works
   assert(keys.at(-1)!.id !== keys[0]!.id);
 });
 
-Deno.test("a server that restarts within the session timeout costs no lease and no place", async () => {
+Deno.test("ZooKeeperLock keeps its leases and places when the server restarts within the session timeout", async () => {
   const rootPath = newRoot();
   await using server = await startZooKeeper();
   await using locks = new ZooKeeperLock(server.connectString, {
@@ -200,7 +206,7 @@ Deno.test("a server that restarts within the session timeout costs no lease and 
   assertEquals(await (await next.lease).release(), true);
 });
 
-Deno.test("a process that stood still loses its leases, and others need not wait for its session", async () => {
+Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the process was blocked for too long", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
@@ -217,7 +223,7 @@ Deno.test("a process that stood still loses its leases, and others need not wait
   assertEquals(lease.remainingMs, 0);
   assertThrows(() => lease.throwIfLost(), LeaseLostError, "its session expired");
   await (await others.acquire("n")).release();
-  assert(performance.now() - startMs < 700, "the znode was there until the session's end");
+  assert(performance.now() - startMs < 700, "the znode should be deleted before the session ends");
   assertEquals(await lease.release(), false);
   await (await locks.acquire("n")).release();
 });

@@ -1,6 +1,6 @@
 /**
- * Rows of the failure matrix in `docs/zookeeper-protocol.md`: what callers do, and disposal. After each
- * of them the server keeps nothing of us.
+ * Rows of the failure matrix in `docs/zookeeper-protocol.md`: faults of callers, load and disposal. After
+ * each of them the server keeps nothing of ours.
  *
  * @module
  */
@@ -28,7 +28,7 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeep
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
 }
 
-Deno.test("row: a callback that throws harms its own call only", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects, and harms no other call, when onWait throws", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const lease = await locks.acquire("n");
@@ -38,14 +38,14 @@ Deno.test("row: a callback that throws harms its own call only", async () => {
   };
   const error = await assertRejects(() => locks.acquire("n", { onWait }));
   assertEquals((error as Error).message, "the user's own");
-  await waitUntil("its znode is deleted", async () => {
+  await waitUntil("the znode of the failed call is deleted", async () => {
     return (await locks.query("n")).waiters.length === 1;
   });
   await lease.release();
   await (await other.lease).release();
 });
 
-Deno.test("row: disposal in the tick of the first call, and while it connects", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects with an AbortError when its instance is disposed of while connecting", async () => {
   for (let turns = 0; turns < 4; turns++) {
     const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
     const call = locks.acquire("n");
@@ -56,22 +56,22 @@ Deno.test("row: disposal in the tick of the first call, and while it connects", 
   }
 });
 
-Deno.test("row: disposal in a short outage ends the session when the server is back", async () => {
+Deno.test("ZooKeeperLock closes its session when it is disposed of in a short outage and the server is back", async () => {
   await using proxy = startProxy(server);
   const locks = through(proxy, { sessionTimeoutMs: 60_000, disposeTimeoutMs: 10_000 });
   await (await locks.acquire("n")).release();
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("it is cut off", () => proxy.connections === 0);
+  await waitUntil("the client is cut off", () => proxy.connections === 0);
   const disposed = locks[Symbol.asyncDispose]();
   await pause(300);
   await proxy.refuse(false);
   await disposed;
-  // Not by its timeout.
+  // Sooner than by the session timeout.
   await nothingLeft(server, 10_000);
 });
 
-Deno.test("row: a server that stands still does not hold up disposal", async () => {
+Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, {
     sessionTimeoutMs: 4_000,
@@ -82,13 +82,16 @@ Deno.test("row: a server that stands still does not hold up disposal", async () 
   await server.pause();
   const startMs = performance.now();
   await locks[Symbol.asyncDispose]();
-  assert(performance.now() - startMs < 3_000, "800 ms, and the lag of a busy machine");
+  assert(
+    performance.now() - startMs < 3_000,
+    "disposal should take 800 ms, or somewhat longer on a busy machine",
+  );
   await assertRejects(() => lease, DOMException);
   await server.resume();
   await nothingLeft(server);
 });
 
-Deno.test("row: more requests than the socket takes are answered, or fail in time", async () => {
+Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket cannot take all requests", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, { unavailableAfterMs: 5_000 });
   const names = Array.from({ length: 400 }, (_, i) => `${i}-${"x".repeat(900)}`);
@@ -103,7 +106,7 @@ Deno.test("row: more requests than the socket takes are answered, or fail in tim
   await nothingLeft(server);
 });
 
-Deno.test("row: many who watch one znode are no leak, and cause no warning", async () => {
+Deno.test("ZooKeeperLock.acquire() causes no warning about a leak when many waiters watch one znode", async () => {
   const rootPath = newRoot();
   const warnings: unknown[] = [];
   const note = (warning: unknown) => void warnings.push(warning);
@@ -112,7 +115,7 @@ Deno.test("row: many who watch one znode are no leak, and cause no warning", asy
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
   const lease = await others.acquire("n");
   const waits = await Promise.all(Array.from({ length: 40 }, () => waiter(locks, "n")));
-  // Each in its turn finds the holder before it.
+  // Each of the others then finds the holder directly before it.
   for (const { abort, lease } of waits) {
     abort();
     await assertRejects(() => lease);
@@ -122,29 +125,32 @@ Deno.test("row: many who watch one znode are no leak, and cause no warning", asy
   assertEquals(warnings, []);
 });
 
-Deno.test("row: however many watches there are, a reconnect keeps session and places", async () => {
+Deno.test("ZooKeeperLock keeps session and places when it reconnects with more watches than fit in a request", async () => {
   const rootPath = newRoot();
   await using server = await startZooKeeper();
   await using proxy = startProxy(server);
-  // A machine with much to do is no outage.
+  // Long, so that a busy machine does not look like an outage.
   const patient = { rootPath, sessionTimeoutMs: 20_000, unavailableAfterMs: 20_000 };
   await using others = new ZooKeeperLock(server.connectString, patient);
   await using locks = through(proxy, patient);
-  // Two watches each, in all more than the server accepts in one request: 1 MiB.
+  // Two watches for each waiter, in all more than the server accepts in one request: 1 MiB.
   const names = Array.from({ length: 600 }, (_, i) => `${i}-${"x".repeat(900)}`);
   const held = await Promise.all(names.map((name) => others.acquire(name)));
   const waits = await Promise.all(names.map((name) => waiter(locks, name)));
-  // The holders watch their own znodes, too, a while after they were granted.
+  // The holders watch their own znodes, too, a while after their grants.
   const allWatch = async () => {
     return (await server.fourLetterWord("wchs")).includes("Total watches:1800");
   };
-  await waitUntil("all watch", allWatch);
+  await waitUntil("all watches are set", allWatch);
   const ids: bigint[] = [];
   proxy.onReply = sessionKeys(({ id }) => void ids.push(id));
   for (let i = 1; i <= 2; i++) {
     const soFar = ids.length;
     proxy.cutAll();
-    await waitUntil("all watch again", async () => ids.length > soFar && await allWatch());
+    await waitUntil(
+      "all watches are set again",
+      async () => ids.length > soFar && await allWatch(),
+    );
   }
   await Promise.all(held.map((lease) => lease.release()));
   await Promise.all(waits.map(async ({ lease }) => assert(await (await lease).release())));

@@ -1,6 +1,6 @@
 /**
- * Rows of the failure matrix in `docs/zookeeper-protocol.md`: ways in which connections break.
- * After each of them the server keeps nothing of us.
+ * Rows of the failure matrix in `docs/zookeeper-protocol.md`: faults of connections and servers. After
+ * each of them the server keeps nothing of ours.
  *
  * @module
  */
@@ -25,7 +25,7 @@ import {
   sessionKeys,
 } from "../../testing/zookeeper/wire.ts";
 
-/** How many replies are cut in their middle. */
+/** How many replies are cut in the middle. */
 const CUTS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 6;
 const MAX_XID = 2 ** 31 - 1;
 
@@ -43,7 +43,7 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeep
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
 }
 
-/** Uses a lock: alone, then as a waiter; returns the last token. */
+/** Acquires a lock when it is free, then as a waiter; returns the last token. */
 async function use(locks: ZooKeeperLock): Promise<bigint> {
   const first = await locks.acquire("n");
   const { lease } = await waiter(locks, "n");
@@ -54,7 +54,7 @@ async function use(locks: ZooKeeperLock): Promise<bigint> {
   return second.fencingToken;
 }
 
-Deno.test("row: request numbers begin again before they overflow, on the same connection", async () => {
+Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connection, before they overflow", async () => {
   const clients: { connectionManager: { xid: number } }[] = [];
   const { createClient } = zooKeeper;
   const spied = (...args: Parameters<typeof createClient>) => {
@@ -72,7 +72,11 @@ Deno.test("row: request numbers begin again before they overflow, on the same co
   });
   await using locks = through(proxy);
   let token = await use(locks);
-  assertEquals(xids[0], 1, "servers before 3.8 never forget a request with the number 0");
+  assertEquals(
+    xids[0],
+    1,
+    "number 0 should not be used: servers before 3.8 treat it as pending for ever",
+  );
   for (const left of [0, 1, 2, 3, 4, 5]) {
     clients[0]!.connectionManager.xid = MAX_XID - left;
     const next = await use(locks);
@@ -86,7 +90,7 @@ Deno.test("row: request numbers begin again before they overflow, on the same co
   assertEquals(turns, Array(6).fill(MAX_XID));
 });
 
-Deno.test("row: what is asked in an outage is answered, also if the session expires meanwhile", async () => {
+Deno.test("ZooKeeperLock completes the calls of an outage, even when the session expires in it", async () => {
   await using proxy = startProxy(server);
   const keys: SessionKey[] = [];
   proxy.onReply = sessionKeys((key) => void keys.push(key));
@@ -94,7 +98,7 @@ Deno.test("row: what is asked in an outage is answered, also if the session expi
   const lease = await locks.acquire("n");
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("it is cut off", () => proxy.connections === 0);
+  await waitUntil("the client is cut off", () => proxy.connections === 0);
   const asked = [locks.acquire("n"), locks.acquire("m")];
   const query = locks.query("n");
   const released = lease.release();
@@ -103,12 +107,12 @@ Deno.test("row: what is asked in an outage is answered, also if the session expi
   await proxy.refuse(false);
   for (const lease of await Promise.all(asked)) await lease.release();
   assertEquals((await query).name, "n");
-  // It was provable when it was asked for, and the session's end took the znode.
+  // Either answer is right: the lease was valid at the call, and the session's end deleted the znode.
   assert(typeof await released === "boolean");
   assert(keys.at(-1)!.id !== keys[0]!.id);
 });
 
-Deno.test("row: a cut within any frame costs neither session nor lease", async () => {
+Deno.test("ZooKeeperLock keeps its session and its lease when the connection is cut within any reply", async () => {
   const random = randomFrom("cuts");
   await using proxy = startProxy(server);
   await using locks = through(proxy, { sessionTimeoutMs: 30_000 });
@@ -126,17 +130,17 @@ Deno.test("row: a cut within any frame costs neither session nor lease", async (
   for (let i = 0; i < CUTS; i++) {
     cutNext(1 + Math.floor(random() * 88));
     await lease.renew();
-    // The answer to the handshake as well: a piece of it was taken for the word that all is over.
+    // The answer to the handshake, too: the package alone would read a part of it as "expired".
     cutNext(1 + Math.floor(random() * 40));
     proxy.cutAll();
     await lease.renew();
     lease.throwIfLost();
   }
-  assertEquals(ids.size, 1, "it was never another session");
+  assertEquals(ids.size, 1, "the session should stay the same");
   assertEquals(await lease.release(), true);
 });
 
-Deno.test("row: a refusal that the package does not know, from a real server", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects with a LockUnavailableError when a quota is exceeded", async () => {
   const rootPath = newRoot();
   const quota = `/zookeeper/quota${rootPath}`;
   await using locks = new ZooKeeperLock(server.connectString, { rootPath });
@@ -166,14 +170,14 @@ Deno.test("row: a refusal that the package does not know, from a real server", a
   await (await locks.acquire("n")).release();
 });
 
-Deno.test("row: servers that have lost their data get a new session", async () => {
+Deno.test("ZooKeeperLock opens a new session when the servers have lost their data", async () => {
   await using empty = await startZooKeeper();
   const target = { hostname: "127.0.0.1", port: server.port };
   await using proxy = startProxy(target);
   await using locks = through(proxy, { sessionTimeoutMs: 1_500 });
   for (let i = 0; i < 20; i++) await (await locks.acquire("n")).release();
   const lease = await locks.acquire("n");
-  // The empty one refuses whoever has seen more writes than it has.
+  // The empty server refuses clients that have seen more writes than it has.
   target.port = empty.port;
   proxy.cutAll();
   await waitUntil("the lease is lost", () => lease.signal.aborted);
@@ -184,7 +188,7 @@ Deno.test("row: servers that have lost their data get a new session", async () =
   await nothingLeft(empty);
 });
 
-Deno.test("row: credentials go out first on every connection", async () => {
+Deno.test("ZooKeeperLock sends its credentials first on every connection", async () => {
   const seen = new Map<number, string[]>();
   await using proxy = startProxy(server);
   proxy.onRequest = operations((operation, connection) => {
@@ -206,7 +210,7 @@ Deno.test("row: credentials go out first on every connection", async () => {
   for (const operations of seen.values()) assertEquals(operations.slice(0, 2), ["connect", "auth"]);
 });
 
-Deno.test("row: below a chroot an unanswered create leaves no orphan either", async () => {
+Deno.test("ZooKeeperLock.acquire() leaves no orphaned znode below a chroot when an answer is lost", async () => {
   const chroot = newRoot();
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}${chroot}`, { rootPath: "/x" });

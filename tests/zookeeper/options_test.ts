@@ -26,7 +26,7 @@ const BAD: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ auth: { scheme: "", credentials: "a:b" } }, RangeError],
 ];
 
-Deno.test("bad options are refused at construction", () => {
+Deno.test("ZooKeeperLock throws at construction when an argument is bad", () => {
   for (const [bad, type] of BAD) {
     assertThrows(() => new ZooKeeperLock("127.0.0.1", bad as ZooKeeperLockOptions), type);
   }
@@ -34,7 +34,7 @@ Deno.test("bad options are refused at construction", () => {
   assertThrows(() => new ZooKeeperLock(undefined as unknown as string), TypeError);
 });
 
-Deno.test("an error about credentials does not show them", () => {
+Deno.test("ZooKeeperLock does not show the credentials in an error about them", () => {
   const auth = { scheme: "digest", credentials: "" };
   for (const secret of ["hunter2"]) {
     const bad = { ...auth, scheme: 1 as unknown as string, credentials: secret };
@@ -43,7 +43,7 @@ Deno.test("an error about credentials does not show them", () => {
   }
 });
 
-Deno.test("the defaults are those documented", async () => {
+Deno.test("readSettings() uses the documented defaults", async () => {
   const settings = readSettings("a:1/app", {});
   assertEquals(settings.rootPath, `/app${DEFAULT_ROOT_PATH}`);
   assertEquals(settings.sessionTimeoutMs, DEFAULT_SESSION_TIMEOUT_MS);
@@ -61,7 +61,7 @@ Deno.test("the defaults are those documented", async () => {
   ) assert(source.includes(`@default {${value}}`));
 });
 
-Deno.test("nothing is connected before a lock is asked for, and disposal is at once", async () => {
+Deno.test("ZooKeeperLock does not connect before its first call, and rejects calls after disposal", async () => {
   const locks = new ZooKeeperLock("127.0.0.1:1");
   assertEquals(locks.capabilities.fifo, "global");
   await locks[Symbol.asyncDispose]();

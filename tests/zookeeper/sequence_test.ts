@@ -12,7 +12,7 @@ import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 const { kind } = await ownSource("zookeeper");
 
 Deno.test({
-  name: "at the end of the sequence numbers nobody is granted a lock that another one may have" +
+  name: "ZooKeeperLock grants no lock at the end of the sequence numbers, where two could hold it" +
     (kind === "local" ? "" : " [skipped: the files of a container are out of reach]"),
   ignore: kind !== "local",
   async fn() {
@@ -25,20 +25,20 @@ Deno.test({
       });
       await (await locks.acquire("n")).release();
       await observing(server.connectString, async (observer) => {
-        // Or it would be deleted at disposal.
+        // Without a child, the lock's znode would be deleted at disposal.
         await observer.make(`${rootPath}/n/keep`);
       });
     }
     await setNextSequence(server, `${rootPath}/n`, MAX_SEQUENCE - 2);
     await using a = new ZooKeeperLock(server.connectString, { rootPath });
     await using b = new ZooKeeperLock(server.connectString, { rootPath });
-    // The last numbers that are in order.
+    // These two get the last numbers that show the order.
     const last = await a.acquire("n");
     const { lease } = await waiter(b, "n");
     const waiting = await observing(server.connectString, (o) => o.children(`${rootPath}/n`));
     assert(waiting.some((name) => name.endsWith(String(MAX_SEQUENCE - 1))), waiting.join());
     const refusals = Array.from({ length: 6 }, (_, i) => (i % 2 ? a : b).acquire("n"));
-    for (const refused of refusals) refused.catch(() => {}); // they come in any order
+    for (const refused of refusals) refused.catch(() => {}); // They reject in any order.
     for (const refused of refusals) {
       await assertRejects(() => refused, LockUnavailableError, "are used up");
     }
@@ -48,7 +48,7 @@ Deno.test({
       await assertRejects(() => locks.acquire("n"), LockUnavailableError, "are used up");
       await assertRejects(() => locks.tryAcquire("n"), LockUnavailableError, "are used up");
     }
-    // As the message says.
+    // The error message advises to delete the znode.
     await observing(server.connectString, async (observer) => {
       assertEquals(await observer.children(`${rootPath}/n`), ["keep"]);
       await observer.remove(`${rootPath}/n/keep`);

@@ -1,6 +1,6 @@
 /**
- * Servers that fall silent while a lock is held: whoever looks at them never sees the holder's znode
- * gone while the holder still believes in its lease.
+ * Servers that stop answering while a lock is held. No other client may see that the holder's znode is
+ * deleted while the holder's lease is still valid.
  *
  * @module
  */
@@ -17,23 +17,26 @@ import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each kind of silence is tried with each session timeout. */
 const [HOLES, STOPS] = Deno.env.get("HOLDFAST_SOAK") ? [20, 20] : [2, 1];
-/** How many of them at a time. */
+/** How many black holes are tried at the same time. */
 const AT_A_TIME = 5;
 const SESSION_TIMEOUTS_MS = [1_000, 4_000];
 
-/** Waits until the znode of a holder is gone; then its lease must be over, and have said so. */
+/**
+ * Waits until the znode of a holder is deleted. By then its lease must be lost, with its signal
+ * aborted.
+ */
 async function outlived(server: ZooKeeperServer, path: string, lease: Lease): Promise<void> {
   const { signal } = lease;
   await observing(server.connectString, async (observer) => {
     while (await observer.exists(path)) await pause(1);
     assertEquals(lease.remainingMs, 0);
-    assert(signal.aborted, "the holder has not been told");
+    assert(signal.aborted, "the holder should be notified");
     assertEquals(signal.reason.reason, "session-expired");
     assertThrows(() => lease.throwIfLost(), LeaseLostError);
   });
 }
 
-/** The znode of the one who holds a lock. */
+/** Returns the path of the holder's znode. */
 async function znodeOf(server: ZooKeeperServer, parent: string): Promise<string> {
   const [name] = await observing(server.connectString, (observer) => observer.children(parent));
   return `${parent}/${name}`;
@@ -55,12 +58,12 @@ async function blackHole(server: ZooKeeperServer, sessionTimeoutMs: number, befo
 }
 
 for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
-  Deno.test(`in a black hole the holder gives up before the server does (${sessionTimeoutMs} ms)`, async () => {
+  Deno.test(`ZooKeeperLock loses its lease before the server drops the session in a black hole (${sessionTimeoutMs} ms)`, async () => {
     const random = randomFrom("black holes");
     await using server = await startZooKeeper();
     for (let i = 0; i < HOLES; i += AT_A_TIME) {
       const runs = Array.from({ length: Math.min(AT_A_TIME, HOLES - i) }, async (_, i) => {
-        // Each at another moment between two heartbeats.
+        // Each one begins at a different moment between two heartbeats.
         await blackHole(server, sessionTimeoutMs, 20 * i + random() * sessionTimeoutMs / 2);
       });
       await Promise.all(runs);
@@ -68,7 +71,7 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
     await nothingLeft(server);
   });
 
-  Deno.test(`when the server stands still the holder gives up before it does (${sessionTimeoutMs} ms)`, async () => {
+  Deno.test(`ZooKeeperLock loses its lease before a suspended server drops the session (${sessionTimeoutMs} ms)`, async () => {
     const random = randomFrom("stops");
     await using server = await startZooKeeper();
     const rootPath = newRoot();
@@ -80,7 +83,7 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
       await pause(random() * sessionTimeoutMs / 4);
       lease.throwIfLost();
       await server.pause();
-      // Sometimes shorter than the timeout, so that the server may keep the session; the first never.
+      // The first pause is longer than the timeout. Others may be shorter, and the session may survive.
       await pause(sessionTimeoutMs * (i === 0 ? 1.1 : 0.7 + random() * 0.8));
       const { aborted } = lease.signal;
       await server.resume();

@@ -1,5 +1,6 @@
 /**
- * The lock recipe: a znode enters the queue of a lock and waits until it is the first one.
+ * The lock recipe: how our znode enters the queue of a lock, and how we wait until it is the first one.
+ * Our znode itself is in `own_znode.ts`, the order of the queue in `order.ts`.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
@@ -17,7 +18,10 @@ import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { PredecessorWatch } from "./predecessor_watch.ts";
 
-/** Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. */
+/**
+ * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
+ * for the holder's.
+ */
 const MAX_TRY_AGE_MS = 100;
 
 /** The options of a run of the recipe. */
@@ -25,7 +29,7 @@ export interface LockRecipeOptions {
   readonly clock: Clock;
   /** The name of the lock, for error messages. */
   readonly name: string;
-  /** Our own znode, which was not created yet. */
+  /** Our own znode. It must not have been created yet: the recipe creates it. */
   readonly znode: OwnZnode;
   /** Repeats requests during an outage; its signal ends the wait. */
   readonly budget: OutageBudget;
@@ -41,15 +45,26 @@ interface Listing {
  * One run of the recipe, for one znode: call either {@linkcode LockRecipe.waitForTurn} or
  * {@linkcode LockRecipe.tryWin}, once.
  *
- * Both reject with a `ZooKeeperError` `OWN_ZNODE_GONE` or `SESSION_OVER` if the caller must start over
- * with a new znode, and with a `LockUnavailableError` if the outage lasts too long. Our znode is not
- * deleted then: the caller does that.
+ * The queue of a lock is the list of the children of its znode, ordered by sequence number. The steps:
+ *
+ * 1. Create our znode, an ephemeral sequential child, and list the children.
+ * 2. If our znode is the first one, the lock is ours.
+ * 3. If not, watch the znode directly before ours (the predecessor), and our own.
+ * 4. Sleep until one of the watches fires or the connection changes. Then list the children, and go to 2.
+ *    (The listing is skipped when our znode is certainly the first one now.)
+ *
+ * The recipe never deletes our znode: the caller does, to release the lock or to leave the queue.
+ *
+ * Both methods reject with a `ZooKeeperError` if the caller must start over with a new znode (our znode
+ * was deleted, the session is over, or the create could not be sent), or if ZooKeeper refuses a request;
+ * with a `LockUnavailableError` if an outage lasts too long or the sequence numbers are used up; and with
+ * the reason of the budget's signal when that aborts.
  */
 export class LockRecipe {
   readonly #options: LockRecipeOptions;
-  /** The connection on which the queue was last listed. */
+  /** The epoch of the connection on which the queue was last listed. */
   #listedEpoch = -1;
-  /** The fencing token, if the first listing revealed it. */
+  /** The fencing token, if a listing has shown it; see {@linkcode LockRecipe.fencingToken}. */
   #token: bigint | null = null;
 
   /** Sends nothing yet. */
@@ -60,7 +75,7 @@ export class LockRecipe {
   /**
    * Enters the queue and waits until our znode is the first one. Then the lock is ours.
    *
-   * @param onWait Called before the first wait, and for each new position.
+   * @param onWait Called with our position before the first wait, and whenever the position changes.
    * @returns `true`, when the lock is ours.
    */
   async waitForTurn(onWait?: (info: WaitInfo) => void): Promise<true> {
@@ -77,11 +92,15 @@ export class LockRecipe {
   }
 
   /**
-   * Enters the queue, but does not wait for a holder. If there are only other `tryAcquire()` znodes
-   * before ours, one of them holds the lock or all of them are about to be deleted. So the first one is
-   * watched until it is deleted or too old for that.
+   * Enters the queue, but does not wait for a holder. If a znode of an `acquire()` is before ours, the
+   * lock is held or other callers wait for it, and the result is `false` at once.
    *
-   * @returns Whether the lock is ours. If not, another znode holds the lock or waits for it.
+   * If only `tryAcquire()` znodes are before ours, either the first of them holds the lock, or all of
+   * them have failed and are about to be deleted. Their age decides: a failed one is deleted at once, so
+   * one that is older than 100 ms is taken for the holder's. We watch the first one until it is deleted
+   * (then we list the queue again) or reaches that age (then the result is `false`).
+   *
+   * @returns Whether the lock is ours. If not, the caller must delete our znode soon.
    */
   async tryWin(): Promise<boolean> {
     let queue = await this.#enter();
@@ -95,10 +114,11 @@ export class LockRecipe {
   }
 
   /**
-   * Returns the fencing token: the zxid of our znode's create. If our znode was an only child in the
-   * first listing, the token is the zxid of the last change to the children, without another request.
-   * (A sibling's delete may have followed our create. Its zxid is still greater than all earlier tokens
-   * and less than all later ones.)
+   * Returns the fencing token: the zxid of our znode's create, which was read together with the watch
+   * on our znode. Without a wait, that watch was not set. Then the token is taken from the listing in
+   * which our znode was the only child: the zxid of the last change to the children. That change was our
+   * create, or the delete of a sibling after it. Either zxid is greater than all earlier tokens and less
+   * than all later ones. If there is no such listing either, our znode is read now.
    */
   async fencingToken(): Promise<bigint> {
     const { znode: { watch }, budget } = this.#options;
@@ -107,15 +127,16 @@ export class LockRecipe {
   }
 
   /**
-   * Sends the create and the listing together. ZooKeeper executes the requests of a session in order,
-   * so the listing contains our znode and all znodes before it, after one round trip.
+   * Creates our znode and returns its position. Sends the create and the listing together: ZooKeeper
+   * executes the requests of a session in order, so after one round trip the listing contains our znode
+   * and all znodes before it.
    */
   async #enter(): Promise<QueuePosition> {
     const { znode, budget } = this.#options;
     for (;;) {
       const creating = znode.create();
       const listing = this.#list();
-      listing.catch(() => {}); // If the create fails, its error decides.
+      listing.catch(() => {}); // If the create fails, only its error counts.
       try {
         await abortable(creating, budget.signal);
         return await this.#readQueue(listing);
@@ -127,7 +148,11 @@ export class LockRecipe {
     }
   }
 
-  /** After a failed create: makes the parent, or searches for the znode. Then the caller goes on. */
+  /**
+   * Recovers from a failed create: creates the lock's znode if that was missing, or searches for our
+   * znode if the create may have been executed. Unless our znode is found, the caller sends the create
+   * again. Throws the error of the create if neither applies.
+   */
   async #recoverCreate(error: unknown): Promise<void> {
     const { znode, budget } = this.#options;
     const { session } = znode;
@@ -139,11 +164,11 @@ export class LockRecipe {
   }
 
   /**
-   * Waits for a change to the znode before ours. No other waiter watches that znode, so one waiter
-   * wakes for each handoff.
+   * Waits until the znode directly before ours, our own znode or the connection changes. Each waiter
+   * watches a different predecessor, so a release wakes one waiter only.
    *
-   * @returns Whether our znode is the first one now. If not, or if that is unknown, the queue must be
-   * read again.
+   * @returns `true` if our znode is certainly the first one now. With `false`, the queue must be listed
+   * again.
    */
   async #waitForPredecessor({ ahead }: QueuePosition): Promise<boolean> {
     const { znode, budget } = this.#options;
@@ -157,13 +182,17 @@ export class LockRecipe {
       predecessor.remove();
       watch.listen(null);
     }
-    // A znode that is created later gets a greater number. So if the only znode before ours was
-    // deleted, on the connection that listed it, and ours was not, there is nothing to ask.
+    // New znodes get greater numbers, so none can get ahead of ours. If exactly one was ahead and it was
+    // deleted, and our own watch is still set, on the connection that listed the queue, then our znode
+    // is the first one, and no listing is needed.
     return predecessor.isDeleted && ahead.length === 1 && watch.state === "set" &&
       session.requests.epoch === this.#listedEpoch;
   }
 
-  /** Sleeps until the signal aborts. Checks the server meanwhile: the client package does not. */
+  /**
+   * Sleeps until `changed` aborts. Meanwhile it checks at intervals that the server answers: the client
+   * package does not notice a dead connection.
+   */
   async #sleep(changed: AbortSignal): Promise<void> {
     const { clock, znode: { session }, budget } = this.#options;
     const signal = AbortSignal.any([changed, budget.signal]);
@@ -175,9 +204,12 @@ export class LockRecipe {
   }
 
   /**
-   * Waits for a change while a `tryAcquire()` znode is so young that it may not hold the lock.
+   * Waits for a change while a `tryAcquire()` znode before ours is so young that it may have failed.
    *
-   * @returns `false` if it is too old now and so holds the lock; `true` if the queue must be read again.
+   * @param entry The znode.
+   * @param enteredMs When our own znode was created at the latest, in monotonic ms.
+   * @returns `false` if the znode is so old now that it is taken for the holder's; `true` if it was
+   * deleted or something else has changed, so that the queue must be listed again.
    */
   async #waitForTry(entry: QueueEntry, enteredMs: number): Promise<boolean> {
     const { clock, znode: { session, watch }, budget } = this.#options;
@@ -186,6 +218,7 @@ export class LockRecipe {
       const [found] = await Promise.all([predecessor.set(budget), budget.ask(() => watch.set())]);
       if (found === null) return true;
       const { changed } = predecessor;
+      // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
       const olderMs = Math.max(0, watch.znode!.createdAtMs - found.createdAtMs);
       const leftMs = MAX_TRY_AGE_MS - olderMs - (clock.now() - enteredMs);
       if (leftMs > 0) await pause(clock, leftMs, AbortSignal.any([changed, budget.signal]));
@@ -202,7 +235,10 @@ export class LockRecipe {
     return { children: await requests.children(lockPath), epoch };
   }
 
-  /** Returns our position, from the given listing or, if that fails, from a new one. */
+  /**
+   * Returns our position, from the given listing or, without one or if it fails, from a new one. Rejects
+   * with `OWN_ZNODE_GONE` if our znode is not listed.
+   */
   async #readQueue(listing?: Promise<Listing>): Promise<QueuePosition> {
     const { znode, budget } = this.#options;
     let given = listing;

@@ -1,11 +1,12 @@
 /**
- * The order of the znodes in a lock's queue, and their names. Pure: nothing is sent.
+ * The order of the znodes in a lock's queue, and their names. Pure functions: requests are in
+ * `own_znode.ts` and `lock_recipe.ts`.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  */
 
-/** The greatest sequence number that ZooKeeper counts to. */
+/** The greatest sequence number that ZooKeeper gives before its counter overflows. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;
 
 /** One entry of a lock's queue: the znode of the holder or of a waiter. */
@@ -28,15 +29,16 @@ export interface QueuePosition {
   readonly isOnlyChild: boolean;
 }
 
-/** Curator and this package write `-lock-`, kazoo writes `__lock__`. Overflowed numbers are negative. */
+/** Curator and this package write `-lock-`, kazoo `__lock__`. An overflowed number is negative. */
 const ENTRY_NAME = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
 
 /** Matches the GUIDs that {@linkcode newGuid} makes for `tryAcquire()`. */
 const TRY_NAME = /^_c_[\da-f]{8}-[\da-f]{4}-8/;
 
 /**
- * Returns the beginning of an entry's name. It is Curator's protected form, so that Curator's mutex and
- * ours exclude each other. The GUID identifies an entry whose create was not answered.
+ * Returns the beginning of an entry's name. It has the form that Curator's "protection" gives a name, so
+ * that Curator's mutex and ours exclude each other. The GUID finds the entry if its create is not
+ * answered.
  *
  * @param guid A random UUID that is used for one entry only.
  * @returns The name without the sequence number.
@@ -50,7 +52,7 @@ export function entryPrefix(guid: string): string {
  * Makes a random UUID for an entry.
  *
  * @param isTry Whether the entry is made by `tryAcquire()`. Then the UUID has the version 8 instead of
- * 4, which tells other clients that this entry does not wait.
+ * 4, which shows other clients that this entry does not wait.
  * @returns The UUID.
  */
 export function newGuid(isTry: boolean): string {
@@ -59,9 +61,9 @@ export function newGuid(isTry: boolean): string {
 }
 
 /**
- * Tells whether an entry was made by `tryAcquire()`: it holds the lock or is deleted very soon.
+ * Tells whether an entry was made by `tryAcquire()`. Such an entry holds the lock, or is deleted soon.
  *
- * @param entry The entry. The attempts of Curator and kazoo look like waiters.
+ * @param entry The entry. Attempts of Curator and kazoo without a wait cannot be told from waiters.
  */
 export function isTry({ name }: QueueEntry): boolean {
   return TRY_NAME.test(name);
@@ -116,8 +118,8 @@ export function positionOf(children: readonly string[], ownName: string): QueueP
 }
 
 /**
- * Tells whether the sequence numbers still give the order of creation. They do not at the end of their
- * range: there ZooKeeper gives one number to several znodes, or continues with negative numbers.
+ * Tells whether the sequence numbers still show the order of creation. They do not after the last
+ * number, 2³¹ - 1: from there on, ZooKeeper gives one number to several znodes, or negative numbers.
  *
  * @param children The names of the children of the lock's znode.
  * @param own Our own entry.

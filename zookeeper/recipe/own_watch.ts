@@ -1,5 +1,6 @@
 /**
- * The watch on our own znode, which notices when another client changes or deletes it.
+ * The watch on our own znode, which notices when another client changes or deletes it. The watch on the
+ * znode before ours is in `predecessor_watch.ts`.
  *
  * @module
  */
@@ -9,7 +10,7 @@ import type { Watcher, WatchEvent, Znode } from "../transport/transport.ts";
 
 /** The states of the watch. */
 export type OwnWatchState =
-  /** Not set yet, or used up: by an event, or because its connection was lost. */
+  /** Not set yet, or not any more: its event has arrived, or its connection was lost. */
   | "unset"
   /** Set, or requested: the server reports the next change. */
   | "set"
@@ -54,12 +55,13 @@ export class OwnWatch implements Watcher {
   /**
    * Sets the watch, unless it is set, by reading the znode.
    *
+   * @throws {ZooKeeperError} If the request fails.
    * @throws {ZooKeeperError} `OWN_ZNODE_GONE` if another client has deleted the znode.
    */
   async set(): Promise<void> {
     if (this.#state === "deleted") throw ownZnodeGone();
     if (this.#state === "set") return;
-    // Before the answer: an event may arrive directly after it.
+    // Set before the answer arrives: an event may follow it directly.
     this.#state = "set";
     try {
       this.#znode = await this.#requests.get(this.#path, this);
@@ -70,20 +72,20 @@ export class OwnWatch implements Watcher {
     }
   }
 
-  /** Removes the watch and the listener. */
+  /** Removes the watch and the listener: no event arrives any more. */
   remove(): void {
     this.#listener = null;
     this.#requests.unwatch(this.#path, this);
   }
 
   onWatchEvent(event: WatchEvent): void {
-    // One event uses up a watch.
+    // ZooKeeper removes a watch when it fires.
     this.#state = event === "deleted" ? "deleted" : "unset";
     this.#listener?.onOwnZnodeChange();
   }
 }
 
-/** The error for our own znode being missing: we neither hold the lock nor wait for it. */
+/** Makes the error for a missing znode of ours. Without it, we neither hold the lock nor wait for it. */
 export function ownZnodeGone(): ZooKeeperError {
-  return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode is not there");
+  return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode in the queue was deleted");
 }

@@ -1,6 +1,6 @@
 /**
- * Our own znode in the queue of a lock, from its create to its delete. The wait behind other znodes is
- * in `lock_recipe.ts`.
+ * Our own znode in the queue of a lock: its create, the search for it when the create is not answered,
+ * and its delete. The wait behind other znodes is in `lock_recipe.ts`.
  *
  * @module
  * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
@@ -61,7 +61,12 @@ export class OwnZnode {
     return this.#isCreateAmbiguous;
   }
 
-  /** Sends the create, at once and once. */
+  /**
+   * Sends the create now, and does not repeat it. If it fails, {@linkcode OwnZnode.isCreateAmbiguous}
+   * tells whether it may have been executed.
+   *
+   * @throws {ZooKeeperError} If the create fails.
+   */
   create(): Promise<void> {
     const prefix = `${this.lockPath}/${entryPrefix(this.#guid)}`;
     const creating = this.session.requests.createSequential(prefix, this.#data).then(
@@ -75,7 +80,12 @@ export class OwnZnode {
     return creating;
   }
 
-  /** Searches for the znode of an unanswered create. Of several znodes the lowest one is kept. */
+  /**
+   * Searches for the znode of an unanswered create. If there are several, the one with the lowest number
+   * is kept and the others are deleted. If there is none, the create was not executed and never will be.
+   *
+   * @throws {ZooKeeperError} If a request fails. Then the create is still ambiguous.
+   */
   async resolveAmbiguousCreate(): Promise<void> {
     const [lowest, ...others] = await this.#find(this.session);
     await deleteAll(this.session, others);
@@ -84,10 +94,12 @@ export class OwnZnode {
   }
 
   /**
-   * Deletes the znode; one attempt. Its watch is removed in any case.
+   * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. Its
+   * watch is removed in any case. Never rejects.
    *
    * @param sessions Supplies the session to send the delete in if the znode's own session is over.
-   * @returns Whether the znode is deleted now, was missing, or may still exist.
+   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"unknown"` if it may still
+   * exist: then call this again.
    */
   async delete(sessions: Pick<SessionSuccession, "current">): Promise<ReleaseAnswer> {
     this.#created?.watch.remove();
@@ -113,8 +125,9 @@ export class OwnZnode {
 
   /** Returns the paths of all znodes with our GUID. */
   async #find(session: Session): Promise<string[]> {
-    // The server may lag behind the others; once it answers a write, it knows all earlier writes. And
-    // nothing that was sent on an earlier connection of the session can be executed any more.
+    // The write comes first: our server may lag behind the ensemble, and when it answers a write, it
+    // knows all earlier ones. Besides, the requests of this session's earlier connections cannot be
+    // executed any more. (If the session is over, the server deletes what this search misses.)
     if (session === this.session) await session.sendHeartbeat();
     try {
       const { names } = await session.requests.children(this.lockPath);

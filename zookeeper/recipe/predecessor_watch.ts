@@ -1,5 +1,6 @@
 /**
- * The watch on the znode before ours, which wakes a waiter when the queue may have moved.
+ * The watch on the znode directly before ours, the predecessor. It wakes a waiter when the queue may
+ * have changed. The watch on our own znode is in `own_watch.ts`.
  *
  * @module
  */
@@ -36,10 +37,11 @@ export class PredecessorWatch implements Watcher, SessionListener, OwnZnodeListe
   }
 
   /**
-   * Sets the watch by reading the predecessor. `exists` would leave a watch on a missing znode.
+   * Sets the watch by reading the predecessor. (The request `exists` would also set a watch on a missing
+   * znode, which nothing would ever remove.)
    *
    * @param budget Repeats the request during an outage.
-   * @returns The predecessor, or `null` if it is missing.
+   * @returns The predecessor, or `null` if it was deleted: then no watch is set.
    */
   async set(budget: OutageBudget): Promise<Znode | null> {
     this.#session.addListener(this);
@@ -51,7 +53,7 @@ export class PredecessorWatch implements Watcher, SessionListener, OwnZnodeListe
     }
   }
 
-  /** Removes the watch. */
+  /** Removes the watch: `changed` does not abort any more. */
   remove(): void {
     this.#session.removeListener(this);
     this.#session.requests.unwatch(this.#path, this);

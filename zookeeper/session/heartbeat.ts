@@ -1,5 +1,6 @@
 /**
- * The heartbeat: the write that proves a session, when no other write does.
+ * The heartbeat: the write that proves a session when no other write does. When it is sent is decided by
+ * its callers.
  *
  * @module
  */
@@ -17,7 +18,7 @@ export interface HeartbeatOptions {
   readonly timeoutMs: number;
 }
 
-/** Writes to a znode of the session's own. All callers share the heartbeat that is under way. */
+/** Writes to a znode that only its session uses. Callers share a heartbeat that is not answered yet. */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #pending: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
@@ -27,10 +28,14 @@ export class Heartbeat {
     this.#options = options;
   }
 
-  /** Sends a heartbeat, unless one is under way; resolves when it is answered. */
+  /**
+   * Sends a heartbeat, unless one is under way, and waits for its answer.
+   *
+   * @throws {ZooKeeperError} If the request fails.
+   */
   send(): Promise<void> {
     const { clock, timeoutMs } = this.#options;
-    // A heartbeat from before the process was suspended proves nothing about the time since then.
+    // A heartbeat that was sent before the process was suspended does not prove the session after that.
     if (this.#pending !== null && !wasSuspended(clock, this.#pending.sent, timeoutMs)) {
       return this.#pending.answered;
     }
@@ -42,7 +47,7 @@ export class Heartbeat {
     return answered;
   }
 
-  /** The first heartbeat creates the znode, so a session that never holds a lock for long has none. */
+  /** Creates the znode at the first heartbeat, so that sessions with only short holds have none. */
   async #write(): Promise<void> {
     const { requests, path } = this.#options;
     try {

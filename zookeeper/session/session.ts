@@ -26,21 +26,21 @@ export interface SessionOptions {
   readonly heartbeatPath: string;
 }
 
-/** Is notified of the connection of a session. */
+/** Is notified of changes to the connection of a session. */
 export interface SessionListener {
-  /** The connection was lost or made again, or the session is over. */
+  /** The connection was lost or made again, or the session is over. Must not throw. */
   onSessionChange(): void;
 }
 
 /**
- * A session that we believe in until its validity ends, the server says that it has expired, or it had
- * no connection for its whole timeout. Then it is over for good: the transport is destroyed and all
- * leases are lost.
+ * One session. It is over for good when its validity ends while leases are held, when the server says
+ * that it has expired, when it had no connection for its whole timeout, or when it is closed. Then the
+ * transport is destroyed and, unless it was closed, all leases are lost.
  */
 export class Session implements TransportListener {
   /** The session timeout in ms that the server granted. */
   readonly timeoutMs: number;
-  /** Until when the session can be believed. */
+  /** Until when the session is trusted to be alive. */
   readonly validity: SessionValidity;
   /** The requests of the session. */
   readonly requests: SessionRequests;
@@ -88,12 +88,20 @@ export class Session implements TransportListener {
     this.#listeners.delete(listener);
   }
 
-  /** Proves the session by a write, which also extends all leases. At most one is under way. */
+  /**
+   * Proves the session by a write, which also extends all leases. Callers share a pending heartbeat.
+   *
+   * @throws {ZooKeeperError} If the write fails.
+   */
   sendHeartbeat(): Promise<void> {
     return this.#heartbeat.send();
   }
 
-  /** Checks that the server answers, by a read, unless it has answered recently. */
+  /**
+   * Checks by a read that the server answers, unless it has answered recently. A refusal is an answer.
+   *
+   * @throws {ZooKeeperError} If there is no answer.
+   */
   async checkServer(): Promise<void> {
     const { clock, rootPath } = this.#options;
     if (clock.now() - this.requests.lastAnswerMs < this.checkEveryMs) return;
@@ -104,12 +112,12 @@ export class Session implements TransportListener {
     }
   }
 
-  /** Ends the session for us: its validity is over, although the client may still be connected. */
+  /** Ends the session and all leases at once, without a request to the server. */
   giveUp(): void {
     this.#lose(false);
   }
 
-  /** Closes the session at the server, within `timeoutMs`. */
+  /** Closes the session at the server, within `timeoutMs`. Its leases must have ended. */
   async close(timeoutMs: number): Promise<void> {
     if (this.isOver) return;
     this.#end(false);
@@ -123,7 +131,7 @@ export class Session implements TransportListener {
       const { clock } = this.#options;
       this.#cancelSuspension = clock.schedule(() => this.giveUp(), this.timeoutMs);
     } else if (state !== "connected") this.#lose(state === "expired");
-    // A server with other limits: every deadline was computed with the old timeout.
+    // This server has other limits, and every deadline was computed with the old timeout.
     else if (this.#transport.timeoutMs !== this.timeoutMs) this.giveUp();
     this.#notify();
   }
@@ -131,7 +139,7 @@ export class Session implements TransportListener {
   #lose(isExpired: boolean): void {
     if (this.isOver) return;
     this.#end(isExpired);
-    // The client must never reconnect: the server may have granted our locks to others.
+    // The client must never reconnect: other clients may have our locks by now.
     this.#transport.destroy();
     this.#options.leases.loseAll("session-expired");
     this.#notify();

@@ -1,5 +1,6 @@
 /**
- * The requests of one session. Answered writes extend its validity; missing parents are created.
+ * The requests of one session. Answered writes extend its validity, and missing parents are created.
+ * When the requests are repeated is decided by the callers.
  *
  * @module
  */
@@ -8,7 +9,7 @@ import { hasCode, ZooKeeperError } from "../transport/errors.ts";
 import type { Children, Watcher, Znode, ZooKeeperTransport } from "../transport/transport.ts";
 import type { SessionValidity } from "./session_validity.ts";
 
-/** How often a create is tried while somebody else deletes the parents. */
+/** How often a failed create is repeated while other clients keep deleting the parents. */
 const MAX_CREATE_ATTEMPTS = 10;
 
 /** Sends requests, in the order of the calls. A request that fails rejects with a `ZooKeeperError`. */
@@ -65,7 +66,7 @@ export class SessionRequests {
     return this.#write(() => this.#transport.delete(path));
   }
 
-  /** Lists children. */
+  /** Lists the children of a znode. */
   children(path: string): Promise<Children> {
     return this.#recordAnswer(this.#transport.children(path));
   }
@@ -75,12 +76,15 @@ export class SessionRequests {
     return this.#recordAnswer(this.#transport.get(path, watcher));
   }
 
-  /** Removes a watcher: it is not called any more. */
+  /** Removes a watcher, so that it is not called any more. Sends nothing. */
   unwatch(path: string, watcher: Watcher): void {
     this.#transport.unwatch(path, watcher);
   }
 
-  /** Other clients may delete empty parents at once: Curator's reaper does, or an administrator. */
+  /**
+   * Creates a znode, and its parents if they are missing. Another client, such as Curator's reaper or an
+   * administrator, may delete a parent as long as it is empty. Then the parents are created again.
+   */
   async #createWithParents(path: string, create: () => Promise<void>): Promise<void> {
     for (let attempt = 1;; attempt++) {
       try {
@@ -99,7 +103,7 @@ export class SessionRequests {
     return answer;
   }
 
-  /** A refusal is an answer, too. */
+  /** Records when the server answered. A refusal is an answer, too. */
   async #recordAnswer<T>(request: Promise<T>): Promise<T> {
     try {
       const answer = await request;

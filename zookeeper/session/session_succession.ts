@@ -47,7 +47,8 @@ export class SessionSuccession {
    * Returns the current session, or opens the next one.
    *
    * @returns A session. It may end at any time.
-   * @throws {ZooKeeperError} If no session can be opened in time.
+   * @throws {ZooKeeperError} If no session is opened within `connectTimeoutMs`, the credentials are
+   * refused, or this was closed.
    */
   current(): Promise<Session> {
     const live = this.#live;
@@ -56,11 +57,11 @@ export class SessionSuccession {
     return this.#opening;
   }
 
-  /** Closes the current session, or the one that is being opened, within `timeoutMs`. */
+  /** Closes the current session, or the one that is being opened, within `timeoutMs`. For good. */
   async close(timeoutMs: number): Promise<void> {
     const { clock } = this.#options;
     const endMs = clock.now() + timeoutMs;
-    // The server would keep a session that is dropped now until its timeout.
+    // If we dropped the new session now, the server would keep it until its timeout.
     if (this.#opening !== null) await settledWithin(clock, this.#opening, timeoutMs);
     this.#closed.abort(new ZooKeeperError("SESSION_OVER", "The session was closed"));
     await this.#live?.close(Math.max(0, endMs - clock.now()));

@@ -1,6 +1,6 @@
 /**
- * Until when a session can be believed, computed from its answered writes. Sends nothing: requests are
- * in `session_requests.ts`.
+ * Until when a session is trusted to be alive, computed from its answered writes. Sends nothing:
+ * requests are in `session_requests.ts`.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { LeaseEngine } from "../../core/lease_engine.ts";
 /** All leases of the instance: they are extended, and lost, together with the session. */
 export type SessionLeases = Pick<LeaseEngine, "extendAll" | "loseAll">;
 
-/** The validity of one session. */
+/** The options of the validity of a session. */
 export interface SessionValidityOptions {
   readonly clock: Clock;
   readonly leases: SessionLeases;
@@ -22,9 +22,10 @@ export interface SessionValidityOptions {
  * The validity of one session. Only an answered *write* extends it: a server that is cut off from its
  * leader still answers reads and pings while the leader lets the session expire.
  *
- * From the moment that the write was sent, the session is valid for ¾ of the timeout. The last quarter
- * is for the way to the leader: a follower reports twice per tick which sessions it has heard from, and
- * a timeout is at least two ticks.
+ * From the moment the write was sent, the session is valid for ¾ of the timeout. The last quarter is a
+ * margin, because the leader may count from an earlier moment: it learns from reports, which a follower
+ * sends twice per tick, which sessions are active. A timeout is at least two ticks, so a quarter of it is
+ * at least as long as the half tick between two reports. See `docs/zookeeper-protocol.md`.
  */
 export class SessionValidity {
   readonly #options: SessionValidityOptions;
@@ -36,7 +37,7 @@ export class SessionValidity {
     this.#options = options;
   }
 
-  /** How long in ms an answered write proves the session, from when it was sent. */
+  /** How long in ms the session is valid from the moment an answered write was sent. */
   get validMs(): number {
     return this.#options.timeoutMs * 3 / 4;
   }
@@ -51,7 +52,9 @@ export class SessionValidity {
     return this.#lastProvenAt.nowMs + this.validMs;
   }
 
-  /** Whether the last answered write is recent enough to grant a lease. */
+  /**
+   * Whether the last answered write is recent enough to grant a lease: half of the validity is left.
+   */
   get isRecent(): boolean {
     const { clock, timeoutMs } = this.#options;
     return this.#end === null && clock.now() - this.#lastProvenAt.nowMs < this.validMs / 2 &&
@@ -63,7 +66,7 @@ export class SessionValidity {
     return this.#end !== null;
   }
 
-  /** Whether the server has surely dropped the session and its ephemeral znodes. */
+  /** Whether the servers have surely dropped the session and its ephemeral znodes. */
   get isDroppedByServer(): boolean {
     if (this.#end === null) return false;
     const { clock, timeoutMs } = this.#options;

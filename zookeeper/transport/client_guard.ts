@@ -1,6 +1,6 @@
 /**
- * Workarounds for failures of node-zookeeper-client 1.1.3. This is the only module that touches private
- * parts of the package, so the package stays pinned to the version that was read.
+ * Workarounds for failures of node-zookeeper-client 1.1.3. No other module touches private parts of the
+ * package. Because this one does, the package is pinned to the version whose source was read.
  *
  * @module
  */
@@ -57,7 +57,7 @@ const MAX_XID = 2 ** 31 - 1;
 
 /** Protects one client of the package from its known failures. */
 export class ClientGuard {
-  /** The error of the last attempt to connect, which the package ignores. */
+  /** The error of the last attempt to connect, if it failed. The package ignores it. */
   connectError: unknown = undefined;
   readonly #manager: ConnectionManager;
   readonly #options: GuardOptions;
@@ -78,9 +78,9 @@ export class ClientGuard {
     this.#manager.onSocketData = (chunk) => this.#onSocketData(onSocketData, chunk);
   }
 
-  /** Drops the connection. The package then connects to the next server, for the same session. */
+  /** Drops the connection. The package then connects to the next server and resumes the session. */
   reconnect(): void {
-    // The package does not notice that answers have stopped.
+    // The package itself does not notice that answers have stopped.
     this.#manager.socket?.destroy();
   }
 
@@ -89,28 +89,31 @@ export class ClientGuard {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
     clearTimeout(this.#pauseTimer);
-    // `close()` would wait for a connection, perhaps for ever. In this state the package makes none.
+    // `close()` could wait for a connection for ever. In this state the package makes no connection.
     this.#manager.setState(CLOSING);
     this.#clear();
     this.#manager.socket?.destroy();
   }
 
   #onState(state: number): void {
-    if (state === CONNECTED) clearTimeout(this.#attemptTimer);
+    if (state === CONNECTED) {
+      clearTimeout(this.#attemptTimer);
+      this.connectError = undefined;
+    }
     if (state === DISCONNECTED) this.#clear();
   }
 
-  /** Clears the state of the lost connection, which the package would use on the next one. */
+  /** Clears the state of the lost connection, because the package would use it on the next one. */
   #clear(): void {
     clearTimeout(this.#attemptTimer);
     // This timer would destroy the next socket.
     clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
     // The package would read half a reply as the start of the next connection's first reply.
     this.#manager.pendingBuffer = null;
-    // The package would set all watches again in one request. If that is too long, the server closes
-    // each new connection. All watches are lost with the connection, and each watcher is notified.
+    // The package would set all watches again in one request, and if that is too long, the server closes
+    // each new connection. Here all watches are lost with the connection, and each watcher is notified.
     this.#manager.watcherManager.dataWatchers = {};
-    // The package would send queued requests later, after their deadlines, or forget them.
+    // The package would send queued requests after their deadlines, or never answer them.
     for (const packet of this.#manager.packetQueue.queue.splice(0)) {
       packet.callback({ code: CONNECTION_LOSS });
     }
@@ -133,7 +136,10 @@ export class ClientGuard {
     }, isRoundOver ? RETRY_PAUSE_MS * (0.5 + Math.random() / 2) : 0);
   }
 
-  /** The package throws in the socket's event handler, which would end the process. */
+  /**
+   * Handles data from the server. The package may throw here, in the socket's event handler, and that
+   * would end the process.
+   */
   #onSocketData(onSocketData: (chunk: Buffer) => void, chunk: Buffer): void {
     const manager = this.#manager;
     const [packet] = manager.pendingQueue;
@@ -146,7 +152,7 @@ export class ClientGuard {
         manager.socket?.destroy();
         return;
       }
-      // The package lost the request whose error code is unknown, and the rest of the chunk.
+      // On an unknown error code, the package has forgotten the request and the rest of the chunk.
       packet.callback({ code });
       if (manager.pendingBuffer !== null) manager.onSocketData(Buffer.alloc(0));
     }
@@ -154,10 +160,10 @@ export class ClientGuard {
 }
 
 /**
- * Restarts the numbers of requests at 1 before they exceed 32 bits: the package counts on and then
- * throws at each request. Reused numbers are safe: the server returns them unread, in the order of the
- * requests, and the package compares each with the oldest pending request only. The package itself
- * starts at 0, but a server before 3.8 treats request 0 as pending for ever.
+ * Restarts the numbers of requests at 1 before they exceed 32 bits. The package would count on, and
+ * throw at each request from then on. Reusing numbers is safe: the server only returns them, in the order
+ * of the requests, and the package compares each with the oldest pending request only. The package
+ * starts at 0, but a server before 3.8 treats request 0 as pending for ever, so we start at 1.
  */
 function wrapXids(manager: ConnectionManager): void {
   let next = 1;

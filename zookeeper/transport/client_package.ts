@@ -1,5 +1,6 @@
 /**
- * Types and constants of node-zookeeper-client 1.1.3, which has no types, and its error codes.
+ * Types and constants of node-zookeeper-client 1.1.3, which has no types, and its error codes. Nothing is
+ * sent here.
  *
  * @module
  */
@@ -7,7 +8,7 @@ import type { Buffer } from "node:buffer";
 import type { GuardedClient } from "./client_guard.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "./errors.ts";
 
-/** The parts of the package that are used. */
+/** The parts of the package that we use. */
 export interface Package {
   createClient(connectString: string, options: { sessionTimeout: number; retries: number }): Client;
   readonly ACL: { readonly OPEN_ACL_UNSAFE: Acl[]; readonly CREATOR_ALL_ACL: Acl[] };
@@ -55,7 +56,10 @@ export const EPHEMERAL_SEQUENTIAL = 3;
 /** Type of an event: the watched znode was deleted. */
 export const NODE_DELETED = 2;
 
-/** https://zookeeper.apache.org/doc/current/apidocs/zookeeper-server/org/apache/zookeeper/KeeperException.Code.html */
+/**
+ * The codes of
+ * https://zookeeper.apache.org/doc/current/apidocs/zookeeper-server/org/apache/zookeeper/KeeperException.Code.html
+ */
 const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
   [-4]: "CONNECTION_LOSS",
   [-101]: "NO_NODE",
@@ -64,7 +68,7 @@ const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
   [-111]: "NOT_EMPTY",
   [-112]: "SESSION_OVER",
   [-115]: "AUTH_FAILED",
-  // The session has moved to another connection: this one is useless.
+  // "Session moved": another connection has taken over the session, so this one is useless.
   [-118]: "CONNECTION_LOSS",
 };
 

@@ -1,5 +1,5 @@
 /**
- * The connect string: which servers form the ensemble, and which chroot a client uses. Pure.
+ * The connect string: which servers form the ensemble, and which chroot a client uses. A pure function.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface ServerAddress {
 /** The parts of a connect string. */
 export interface ConnectString {
   readonly servers: readonly ServerAddress[];
-  /** The path that every other path is below; `""` for the root. */
+  /** The path that is put before every other path; `""` if there is none. */
   readonly chroot: string;
 }
 

@@ -5,7 +5,7 @@
  */
 import type { Failure } from "../../core/outage_budget.ts";
 
-/** The causes for which a request fails. */
+/** Why a request failed. */
 export type ZooKeeperErrorCode =
   /** The znode, or the parent of a znode to be created, does not exist. */
   | "NO_NODE"
@@ -61,15 +61,15 @@ const RESTART: ReadonlySet<ZooKeeperErrorCode> = new Set(["SESSION_OVER", "OWN_Z
 export class ZooKeeperError extends Error {
   /** The name of the class. */
   override readonly name = "ZooKeeperError";
-  /** The cause of the failure. */
+  /** Why the request failed. */
   readonly code: ZooKeeperErrorCode;
 
   /**
    * Creates an error.
    *
-   * @param code The cause of the failure.
-   * @param message The cause of the failure, for people.
-   * @param options As for `Error`.
+   * @param code Why the request failed.
+   * @param message The same in words. Never holds credentials.
+   * @param options The options of `Error`; `cause` is the socket's error if no connection could be made.
    */
   constructor(code: ZooKeeperErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
@@ -102,11 +102,47 @@ export function hasCode(error: unknown, code: ZooKeeperErrorCode): boolean {
   return error instanceof ZooKeeperError && error.code === code;
 }
 
-/** Classifies the failure of a request for an `OutageBudget`. */
+/** The reasons in error messages: what is wrong, and what to check. Other codes show their message. */
+const REASONS: Readonly<Partial<Record<ZooKeeperErrorCode, string>>> = {
+  NOT_CONNECTED: "there is no connection (NOT_CONNECTED). Is the server running?",
+  CONNECTION_LOSS: "the connection was lost (CONNECTION_LOSS). Is the server running?",
+  TIMEOUT: "it does not answer in time (TIMEOUT). Is the server running, and in a quorum?",
+  SESSION_OVER: "the session has ended (SESSION_OVER)",
+  OWN_ZNODE_GONE: "another client has deleted our znode (OWN_ZNODE_GONE)",
+  NO_AUTH: "it denies access (NO_AUTH). Do all clients of these locks have the same 'auth'?",
+  AUTH_FAILED: "it refuses the credentials (AUTH_FAILED). Check 'auth'",
+};
+
+/** The question to ask for an error of a socket, if it is not whether the server runs. */
+const ADVICE: Readonly<Record<string, string>> = {
+  ENOTFOUND: "Is the host name right?",
+  // Deno reports a missing permission like this when it resolves a host name.
+  EPERM: "Does the process have --allow-net for this host?",
+};
+
+/**
+ * Classifies the failure of a request for an `OutageBudget`. The reason names the cause that is known:
+ * the socket's error if no connection could be made, otherwise the code of the failure.
+ *
+ * @param error Any error; all but a {@linkcode ZooKeeperError} are `"foreign"`.
+ */
 export function classifyFailure(error: unknown): Failure {
   if (!(error instanceof ZooKeeperError)) return { kind: "foreign", endsOutage: false, reason: "" };
-  const { code, isAnswer: endsOutage, isTransient } = error;
-  if (!isTransient) return { kind: "refused", endsOutage, reason: `it refuses (${code})` };
+  const { code, isAnswer: endsOutage, isTransient, message } = error;
+  const known = REASONS[code] ?? `it refuses (${code}): ${message}`;
+  if (!isTransient) return { kind: "refused", endsOutage, reason: known };
   const kind = RESTART.has(code) ? "restart" : "retry";
-  return { kind, endsOutage, reason: `it does not answer in time (${code})` };
+  return { kind, endsOutage, reason: connectReason(error.cause) ?? known };
+}
+
+/** The reason for an error of a socket; `undefined` for any other error. */
+function connectReason(cause: unknown): string | undefined {
+  if (!(cause instanceof Error)) return undefined;
+  // The message of this error names the missing permission.
+  if (cause.name === "NotCapable") return `no connection is permitted. ${cause.message}`;
+  const { code, address, port, hostname } = cause as Error & Partial<Record<string, unknown>>;
+  if (typeof code !== "string") return undefined;
+  const place = address === undefined ? hostname : `${address}:${port}`;
+  const where = place === undefined ? "" : ` at ${place}`;
+  return `the connection failed (${code}${where}). ${ADVICE[code] ?? "Is the server running?"}`;
 }

@@ -1,7 +1,7 @@
 // deno-lint-ignore-file no-import-prefix -- a bare name would fail when this is imported by URL
 /**
- * The transport over `npm:node-zookeeper-client`. The package has no time limits: here each request
- * gets one. The workarounds for its other failures are in `client_guard.ts`.
+ * The transport over `npm:node-zookeeper-client`. The package has no time limits, so each request gets
+ * one here. The workarounds for its other failures are in `client_guard.ts`.
  *
  * @module
  */
@@ -44,7 +44,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   readonly #watches = new Watches<NodeEvent>(({ type }) =>
     type === NODE_DELETED ? "deleted" : "changed"
   );
-  /** Reject the pending requests. */
+  /** For each pending request, the function that rejects it. */
   readonly #pending = new Set<(error: ZooKeeperError) => void>();
   #listener: TransportListener | null = null;
   #onConnected: (() => void) | undefined;
@@ -54,7 +54,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     this.#options = options;
     const { servers, sessionTimeoutMs, auth } = options;
     const { ACL, createClient } = zookeeper as unknown as Package;
-    // `retries` must stay 0: the package would also repeat a create that was executed.
+    // `retries` must stay 0: the package would repeat even a create that was executed.
     this.#client = createClient(servers.map(({ host, port }) => `${host}:${port}`).join(","), {
       sessionTimeout: sessionTimeoutMs,
       retries: 0,
@@ -157,7 +157,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, timeoutMs);
       this.#onClosed = resolve;
-      // The server only learns of the end of the session over a connection.
+      // Without a connection, the request to close the session cannot be sent.
       this.#onConnected = () => {
         this.state = "closed";
         this.#client.close();
@@ -194,7 +194,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     );
   }
 
-  /** Sends a request now or not at all, and settles it within its time limit. */
+  /** Sends a request now or, without a connection, not at all. Settles it within its time limit. */
   #request<V extends unknown[], T>(send: (done: Done<V>) => void, read: (...values: V) => T) {
     return new Promise<T>((resolve, reject) => {
       if (this.state !== "connected") throw this.#notConnected();
@@ -207,14 +207,14 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
       const fail = (error: ZooKeeperError) => (end(), reject(error));
       const giveUp = () => {
         fail(new ZooKeeperError("TIMEOUT", `ZooKeeper did not answer in ${limitMs} ms`));
-        // Answers arrive in order, so no later answer can arrive on this connection either.
+        // Answers arrive in order, so while this one is missing, no later one can arrive.
         if (this.epoch === epoch && this.state === "connected") this.#guard.reconnect();
       };
-      // One more turn of the event loop: if it was blocked, the answer may be waiting in the socket.
+      // Waits one more turn of the event loop: if that was blocked, the socket may hold the answer.
       let timer = setTimeout(() => timer = setTimeout(giveUp), limitMs);
       this.#pending.add(fail);
       try {
-        // An answer after the deadline is ignored: the caller searches for a znode it may have created.
+        // An answer after the deadline is ignored: after a create, the caller searches for its znode.
         send((error, ...values) =>
           error ? fail(toError(error)) : (end(), resolve(read(...values)))
         );
@@ -234,7 +234,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   }
 }
 
-/** Opens a session by `npm:node-zookeeper-client`. */
+/** Opens a transport over `npm:node-zookeeper-client`. It starts to connect at once. */
 export function openNodeZooKeeperClient(options: TransportOptions): ZooKeeperTransport {
   return new NodeZooKeeperTransport(options);
 }

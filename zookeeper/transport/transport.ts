@@ -1,6 +1,6 @@
 /**
- * The port: the few requests and events of a ZooKeeper client that the strategy needs. A different
- * client can be used by implementing this interface. Errors are in `errors.ts`.
+ * The port: the few requests and events of a ZooKeeper client that the strategy needs. To use another
+ * client, implement this interface. Errors are in `errors.ts`.
  *
  * @module
  */
@@ -66,7 +66,7 @@ export interface ZooKeeperTransport {
   readonly epoch: number;
   /** The session timeout in ms that the server granted; 0 before the first connection. */
   readonly timeoutMs: number;
-  /** Why the last attempt to connect failed, if that is known. */
+  /** The error of the last attempt to connect; `undefined` if it succeeded or the error is unknown. */
   readonly connectError: unknown;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
   listen(listener: TransportListener): void;
@@ -80,7 +80,7 @@ export interface ZooKeeperTransport {
   children(path: string): Promise<Children>;
   /** Reads a znode. If it exists, the watcher is set on it; setting it again has no effect. */
   get(path: string, watcher?: Watcher): Promise<Znode>;
-  /** Removes a watcher: it is not called any more. */
+  /** Removes a watcher, so that it is not called any more. Sends nothing. */
   unwatch(path: string, watcher: Watcher): void;
   /** Writes empty data. */
   set(path: string): Promise<void>;

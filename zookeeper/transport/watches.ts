@@ -1,6 +1,6 @@
 /**
- * The watchers of each znode, for a client that cannot remove a watch and warns about many watchers of
- * one znode.
+ * The watchers of each znode, for a client that cannot remove a watch, and that warns about a leak when
+ * one znode has many watchers. Sends nothing.
  *
  * @module
  */
@@ -10,7 +10,7 @@ interface Watch<E> {
   /** The callback that the client gets for all watchers of the znode. */
   readonly relay: (event: E) => void;
   readonly watchers: Set<Watcher>;
-  /** Whether the server has set the watch: then an event follows, or the connection is lost. */
+  /** Whether the server has set the watch. If so, it ends with an event or with the connection. */
   isSet: boolean;
 }
 
@@ -55,12 +55,12 @@ export class Watches<E> {
     return this.#watches.size;
   }
 
-  /** Removes a watcher. The server's watch stays until it fires, and then has no effect. */
+  /** Removes a watcher. The server keeps its watch until that fires, which then has no effect. */
   remove(path: string, watcher: Watcher): void {
     this.#watches.get(path)?.watchers.delete(watcher);
   }
 
-  /** The connection is lost, and all watches with it: each watcher is notified of a change. */
+  /** Removes all watches, because their connection is lost, and notifies each watcher of a change. */
   drop(): void {
     const notified = [...this.#watches.values()].flatMap(({ watchers }) => [...watchers]);
     this.clear();

@@ -18,7 +18,7 @@ const ENCODED = /[%/\p{Cc}\u{E000}-\u{F8FF}\u{FFF0}-\u{10FFFF}]/gu;
 
 /**
  * Returns the name of a lock's znode. Most lock names stay as they are, so that other tools find the
- * lock `orders:42` at `<rootPath>/orders:42`. Each character that ZooKeeper refuses, "/" and "%"
+ * lock `orders:42` at `<rootPath>/orders:42`. "/", "%" and each character that ZooKeeper refuses
  * become the "%XX" of their UTF-8 bytes; "." and ".." become "%2E" and "%2E%2E". A result longer than
  * {@linkcode MAX_ZNODE_NAME_LENGTH} becomes "%sha256-" and the hash of the name. Two lock names never
  * share a znode name, unless SHA-256 collides: no other znode name contains "%s".

@@ -14,7 +14,7 @@ const digits = (sequence: number) =>
 const ours = (sequence: number, guid = "a") => `${entryPrefix(guid)}${digits(sequence)}`;
 const kazoos = (sequence: number) => `0123456789abcdef__lock__${digits(sequence)}`;
 
-Deno.test("entryPrefix() is Curator's", () => {
+Deno.test("entryPrefix() returns the prefix that Curator uses", () => {
   const guid = "8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11";
   assertEquals(entryPrefix(guid), "_c_8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11-lock-");
 });
@@ -30,7 +30,7 @@ Deno.test("sortedEntries() sorts by sequence number, whichever tool made the zno
   ]);
 });
 
-Deno.test("sortedEntries() sorts any shuffle", () => {
+Deno.test("sortedEntries() sorts 200 shuffled entries", () => {
   const random = randomFrom("order");
   const sequences = Array.from({ length: 200 }, () => Math.floor(random() * 2 ** 31));
   const sorted = [...new Set(sequences)].sort((a, b) => a - b);

@@ -72,7 +72,7 @@ Deno.test("SessionSuccession.current() rejects at once when the credentials are 
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.close() waits for a session that is being opened, but not for ever", async () => {
+Deno.test("SessionSuccession.close() waits for a session that is being opened, for at most timeoutMs", async () => {
   for (const isAccepted of [true, false]) {
     const { clock, transports, sessions } = newSuccession();
     const opening = sessions.current();

@@ -25,7 +25,7 @@ function openSession() {
   return { clock, tree, transport, session, extensions, losses };
 }
 
-Deno.test("Session is valid for three quarters of its timeout after an answered write was sent", async () => {
+Deno.test("Session.validity lasts for three quarters of the timeout from when an answered write was sent", async () => {
   const { clock, transport, session, extensions } = openSession();
   const sent = instant(clock);
   transport.answers = () => clock.pass(3_000);
@@ -34,10 +34,10 @@ Deno.test("Session is valid for three quarters of its timeout after an answered 
   assertEquals(session.validity.lastProvenAt, sent);
   assert(session.validity.isRecent);
   await clock.pass(1_000);
-  assert(!session.validity.isRecent, "more than half of its time is over");
+  assert(!session.validity.isRecent, "more than half of the validity is over");
 });
 
-Deno.test("Session is not extended by reads and refusals", async () => {
+Deno.test("Session.validity is not extended by reads and refusals", async () => {
   const { tree, session, extensions } = openSession();
   tree.create("/locks");
   await session.requests.children("/locks");
@@ -137,7 +137,7 @@ Deno.test("Session is over when it expires, and loses its leases once", async ()
   session.removeListener(listener);
   late.resolve();
   await write;
-  assertEquals(extensions, [], "a late answer must not prolong what is lost");
+  assertEquals(extensions, [], "a late answer should not extend a lost session");
 });
 
 Deno.test("Session is over when a server grants another timeout", () => {
@@ -149,7 +149,7 @@ Deno.test("Session is over when a server grants another timeout", () => {
   assertEquals(losses, ["session-expired"]);
 });
 
-Deno.test("Session.checkServer() sends a request only if no answer arrived recently; any answer will do", async () => {
+Deno.test("Session.checkServer() sends a request only when no answer arrived recently, and accepts any answer", async () => {
   const { clock, transport, session } = openSession();
   await session.checkServer();
   assertEquals(transport.log, []);

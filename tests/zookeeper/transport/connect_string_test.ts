@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { parseConnectString } from "../../../zookeeper/transport/connect_string.ts";
 
-Deno.test("a connect string names servers and perhaps a chroot", () => {
+Deno.test("parseConnectString() returns the servers and the chroot", () => {
   assertEquals(parseConnectString("a"), { servers: [{ host: "a", port: 2181 }], chroot: "" });
   assertEquals(parseConnectString("a:1, b:2/x/y"), {
     servers: [{ host: "a", port: 1 }, { host: "b", port: 2 }],
@@ -13,7 +13,7 @@ Deno.test("a connect string names servers and perhaps a chroot", () => {
   });
 });
 
-Deno.test("bad connect strings are refused", () => {
+Deno.test("parseConnectString() throws when the connect string is bad", () => {
   for (const bad of [undefined, null, 42, {}]) {
     assertThrows(() => parseConnectString(bad), TypeError);
   }

@@ -7,7 +7,7 @@ import {
 } from "../../../zookeeper/transport/znode_names.ts";
 import { randomFrom } from "../../../testing/zookeeper/random.ts";
 
-Deno.test("a name that needs no encoding is its own znode name", () => {
+Deno.test("znodeName() keeps a name that needs no encoding", () => {
   for (
     const name of ["orders:42", "a b", "日本語", "é", "zookeeper", "_c_x-lock-0000000001", "..."]
   ) {
@@ -15,7 +15,7 @@ Deno.test("a name that needs no encoding is its own znode name", () => {
   }
 });
 
-Deno.test("what ZooKeeper refuses is encoded", () => {
+Deno.test("znodeName() encodes the characters that ZooKeeper refuses", () => {
   assertEquals(znodeName("a/b"), "a%2Fb");
   assertEquals(znodeName("100%"), "100%25");
   assertEquals(znodeName("."), "%2E");
@@ -25,7 +25,7 @@ Deno.test("what ZooKeeper refuses is encoded", () => {
   assertEquals(znodeName("\ue000\uf8ff\ufff0\uffff"), "%EE%80%80%EF%A3%BF%EF%BF%B0%EF%BF%BF");
 });
 
-Deno.test("what gets too long is hashed", () => {
+Deno.test("znodeName() hashes a name that is too long when encoded", () => {
   const long = "/".repeat(1_000);
   assertMatch(znodeName(long), /^%sha256-[0-9a-f]{64}$/);
   assert(znodeName(long) !== znodeName("/".repeat(999)));
@@ -43,7 +43,7 @@ function isAccepted(name: string): boolean {
   });
 }
 
-Deno.test("every code point gives a znode name that ZooKeeper accepts, and none is given twice", () => {
+Deno.test("znodeName() returns an accepted, distinct name for every code point", () => {
   const seen = new Set<string>();
   for (let code = 0; code <= 0x10ffff; code++) {
     if (code >= 0xd800 && code <= 0xdfff) continue;
@@ -54,7 +54,7 @@ Deno.test("every code point gives a znode name that ZooKeeper accepts, and none 
   }
 });
 
-Deno.test("no two names share a znode name", () => {
+Deno.test("znodeName() returns different znode names for different locks", () => {
   const random = randomFrom("names");
   const parts = [".", "/", "%", "2", "F", "E", "5", "%2E", "%2F", "a", "\0", "😀", "%sha256-", "s"];
   const names = new Set<string>();
@@ -69,14 +69,14 @@ Deno.test("no two names share a znode name", () => {
   for (const name of encoded) assert(isAccepted(name));
 });
 
-Deno.test("no lock has the znode name of a session", () => {
+Deno.test("znodeName() never returns the znode name of a session", () => {
   const guid = crypto.randomUUID();
   const name = sessionZnodeName(guid);
   assert(isAccepted(name));
   assertEquals(znodeName(name), `%25session-${guid}`);
 });
 
-Deno.test("bad paths are refused", () => {
+Deno.test("checkPath() throws when the path is bad", () => {
   for (const good of ["/a", "/a/b.c", "/holdfast/locks", "/50%"]) checkPath("it", good);
   assertThrows(() => checkPath("it", 1), TypeError);
   for (const bad of ["", "/", "a", "/a/", "//a", "/a/./b", "/..", "/\0", "/\ud800", "/😀"]) {
