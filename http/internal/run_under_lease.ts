@@ -1,6 +1,6 @@
 /**
- * Runs a handler under a lease until it ends or the lease is lost. How the lease was acquired is in
- * `acquire.ts`; how it ends is in `lease_end.ts`.
+ * Runs a handler under a lease, and reports which came first: the handler's end or the loss of the
+ * lease. The callers acquire the lease (`acquire.ts`) and release it (`lease_end.ts`), not this file.
  *
  * @module
  */
@@ -12,15 +12,19 @@ import { lossOf } from "./lease_end.ts";
 export type RunResult<T> =
   | { readonly state: "done"; readonly value: T }
   | { readonly state: "failed"; readonly error: unknown }
-  /** The lease was lost before the handler ended; the handler may still run, in vain. */
+  /** The lease was lost before the handler's result was safe. The handler may still be running. */
   | { readonly state: "lost"; readonly error: unknown };
 
 /**
- * Runs the handler. A loss of the lease is the result at once, even if the handler ignores it. The
- * handler is not run if the lease is lost before.
+ * Runs the handler until it ends or the lease is lost, whichever comes first. A loss is returned at
+ * once: a handler that ignores `lease.signal` keeps running, but nobody waits for it. If the lease is
+ * already lost, the handler is not run.
  *
- * @param onLate Called with the result of a handler that ends after the loss, unless it fails because
- * of the loss.
+ * When the handler ends first, the lease is checked once more, since a timer may be late: `"done"` and
+ * `"failed"` mean that the lease was still valid then. The lease is never released here.
+ *
+ * @param onLate Called with the handler's result after a loss, which would otherwise be dropped; not
+ * called if the handler fails because of the loss.
  */
 export async function runUnderLease<T>(
   lease: Lease,
@@ -47,7 +51,7 @@ export async function runUnderLease<T>(
   return result.state === "lost" ? result : { state: "lost", error: loss };
 }
 
-/** Whether an error is `reason` itself, or was caused by it: a call that `reason` aborted. */
+/** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */
 function stemsFrom(error: unknown, reason: unknown): boolean {
   return error === reason || error instanceof Error && error.cause === reason;
 }
