@@ -138,7 +138,7 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   };
 }
 
-/** Keeps the headers that other middleware has set on the response that a problem replaces, as CORS. */
+/** Keeps the headers that other middleware has set on the response that a problem replaces (CORS). */
 function keepHeaders(from: Response, { headers }: Response): void {
   const ours = new Set<string>([...headers.keys(), ...BODY_HEADERS]);
   for (const [name, value] of from.headers) if (!ours.has(name)) headers.append(name, value);

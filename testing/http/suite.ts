@@ -17,7 +17,7 @@ export function integrationSuite(
   strategy: string,
   openPlace: () => Promise<Place>,
 ): void {
-  Deno.test(`http: ${framework} × ${strategy}`, async (t) => {
+  Deno.test(`${framework}Lock() with ${strategy}`, async (t) => {
     await using place = await openPlace();
     await using stage = await openStage(framework, place);
     const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];

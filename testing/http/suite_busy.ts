@@ -12,13 +12,13 @@ const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 1;
 /** The behaviours of this group. */
 export function busySteps(): Step[] {
   return [
-    [`of ${REQUESTS} requests one is handled, the others get 409`, oneOfMany],
-    [`${REQUESTS} requests race, and never do two meet in the handler`, race],
-    [`${REQUESTS} requests wait, and all are handled one by one`, allWait],
-    ["the status can be 423", locked],
-    ["a wait that runs out ends with 409", shortWait],
-    ["without a key there is no lock", noKey],
-    ["a key that no lock can have gets 400", badKeys],
+    [`handles one of ${REQUESTS} requests and answers 409 to the others while it runs`, oneOfMany],
+    [`never runs the handler twice at once when ${REQUESTS} requests race`, race],
+    [`handles ${REQUESTS} waiting requests one by one`, allWait],
+    ["answers 423 when busyStatus is 423", locked],
+    ["answers 409 when waitMs is over", shortWait],
+    ["runs the handler without a lock when there is no key", noKey],
+    ["answers 400 to a key that no lock can have", badKeys],
   ];
 }
 

@@ -9,16 +9,16 @@ import type { Stage, Step } from "./stage.ts";
 
 /** The behaviours of this group; Lambda's clients are API Gateway's, and it does not stream. */
 export function clientSteps({ framework }: Stage): Step[] {
-  const always: Step[] = [["a handler throws: 500, and the lock is free", throws]];
+  const always: Step[] = [["answers 500 and frees the lock when the handler throws", throws]];
   if (framework === "lambda") return always;
   return [
     ...always,
-    ["a client that goes away while it waits leaves the queue", leavesQueue],
-    ["a client goes away while the handler works: the lock stays until it has ended", goesAway],
-    ["a stream holds the lock until its end", streams],
-    ["a client cancels a stream: the lock is free", cancels],
-    ["a stream that nobody reads ends by maxHoldMs", unread],
-    ["HEAD holds the lock, and gives it back", head],
+    ["leaves the queue when a waiting client disconnects", leavesQueue],
+    ["holds the lock until the handler ends when the client disconnects", goesAway],
+    ["holds the lock until a stream has ended", streams],
+    ["frees the lock when the client cancels a stream", cancels],
+    ["breaks off a stream that nobody reads after maxHoldMs", unread],
+    ["holds and frees the lock for a HEAD request", head],
   ];
 }
 

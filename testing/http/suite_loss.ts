@@ -10,12 +10,12 @@ import { assertProblem } from "./suite_busy.ts";
 /** The behaviours of this group. */
 export function lossSteps({ framework, place }: Stage): Step[] {
   return [
-    ["a lease that is lost while the handler works: 503", lostInHandler],
-    ["a handler outlasts maxHoldMs: 503", outlasts],
+    ["answers 503 when the lease is lost while the handler runs", lostInHandler],
+    ["answers 503 when the handler runs longer than maxHoldMs", outlasts],
     ...framework === "lambda"
       ? []
-      : [["a lease lost in a response breaks it off", breaksOff] as Step],
-    ...place.redis ? [["a process that is stopped beyond the TTL: 503", stopped] as Step] : [],
+      : [["breaks off a response when its lease is lost", breaksOff] as Step],
+    ...place.redis ? [["answers 503 when the process was stopped for longer than the TTL", stopped] as Step] : [],
   ];
 }
 

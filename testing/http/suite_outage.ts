@@ -13,12 +13,12 @@ const END_BOUND_MS = 20_000;
 
 /** What happens when the service is down. */
 export function outageSteps({ place }: Stage): Step[] {
-  return place.redis ? [["Redis is down: 503, unless told to proceed", outage]] : [];
+  return place.redis ? [['answers 503 when Redis is down, unless onUnavailable is "proceed"', outage]] : [];
 }
 
 /** What is left: it ends the servers. */
 export function leftSteps(): Step[] {
-  return [["nothing is left behind", nothingIsLeft]];
+  return [["leaves no lock, connection or timer behind", nothingIsLeft]];
 }
 
 async function outage(stage: Stage): Promise<void> {

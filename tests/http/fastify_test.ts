@@ -31,7 +31,7 @@ async function ask(url: string, init?: RequestInit): Promise<[status: number, te
 const isHeld = async (locks: MemoryLock) => (await locks.query("key")).holders.length > 0;
 const CONFIG = { config: { lock: "key" } };
 
-Deno.test("fastify: a reply that is sent later holds the lock until then", () =>
+Deno.test("fastifyLock() holds the lock until a later reply.send()", () =>
   withApp(async (app, locks) => {
     const held: boolean[] = [];
     app.get("/later", CONFIG, (_request, reply) => {
@@ -53,7 +53,7 @@ Deno.test("fastify: a reply that is sent later holds the lock until then", () =>
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a hijacked reply holds the lock until the handler ends it", () =>
+Deno.test("fastifyLock() holds the lock until the handler ends a hijacked reply", () =>
   withApp(async (app, locks) => {
     const held: boolean[] = [];
     app.get("/at-once", CONFIG, (_request, reply) => {
@@ -79,7 +79,7 @@ Deno.test("fastify: a hijacked reply holds the lock until the handler ends it", 
     assertEquals(held, [true, true, true]);
   }));
 
-Deno.test("fastify: a loss while hooks prepare the answer gives one answer", () =>
+Deno.test("fastifyLock() answers 503 once when the lease is lost while onSend hooks run", () =>
   withApp(async (app, locks) => {
     // An instance's hooks run before ours.
     app.addHook("onSend", async (_request, _reply, payload) => {
@@ -94,7 +94,7 @@ Deno.test("fastify: a loss while hooks prepare the answer gives one answer", () 
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a loss gives one answer, however the handler takes it", async () => {
+Deno.test("fastifyLock() answers 503 once when a handler throws, returns or sends after the lease is lost", async () => {
   const errors: unknown[] = [];
   await withApp(async (app, locks) => {
     const untilLost = async (request: FastifyRequest) => {
@@ -123,7 +123,7 @@ Deno.test("fastify: a loss gives one answer, however the handler takes it", asyn
   }, { maxHoldMs: 50, onError: (error) => errors.push(error) });
 });
 
-Deno.test("fastify: a handler that fails, or returns more, when its reply is under way", () =>
+Deno.test("fastifyLock() sends the first answer when a handler throws or returns another one", () =>
   withApp(async (app, locks) => {
     app.get("/throws", CONFIG, (_request, reply) => {
       reply.send("sent");
@@ -147,7 +147,7 @@ Deno.test("fastify: a handler that fails, or returns more, when its reply is und
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a hijacked reply breaks off if its lease is lost", () =>
+Deno.test("fastifyLock() breaks off a hijacked reply when the lease is lost", () =>
   withApp(async (app, locks) => {
     app.get("/", CONFIG, (request, reply) => {
       reply.hijack();
@@ -160,7 +160,7 @@ Deno.test("fastify: a hijacked reply breaks off if its lease is lost", () =>
     assertEquals(await isHeld(locks), false);
   }, { maxHoldMs: 50 }));
 
-Deno.test("fastify: what hooks said of the body is not said of a problem", () =>
+Deno.test("fastifyLock() drops the hooks' body headers from an error response", () =>
   withApp(async (app) => {
     app.addHook("onSend", async (_request, reply, payload) => {
       reply.headers({ "content-encoding": "gzip", etag: '"of the body"', "x-kept": "yes" });
@@ -175,7 +175,7 @@ Deno.test("fastify: what hooks said of the body is not said of a problem", () =>
     assertEquals([headers.get("etag"), headers.get("x-kept")], [null, "yes"]);
   }, { maxHoldMs: 50 }));
 
-Deno.test("fastify: a client that goes away while it waits is a 499", () =>
+Deno.test("fastifyLock() sets status 499 when a waiting client disconnects", () =>
   withApp(async (app, locks) => {
     const statuses: number[] = [];
     // deno-lint-ignore require-await -- Fastify takes hooks that are async, or call back
@@ -195,7 +195,7 @@ Deno.test("fastify: a client that goes away while it waits is a 499", () =>
     assertEquals(statuses, [499]);
   }, { waitMs: 60_000 }));
 
-Deno.test("fastify: the automatic HEAD route takes the lock once", () =>
+Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route", () =>
   withApp(async (app, locks) => {
     const leases: (Lease | null)[] = [];
     app.get("/", CONFIG, (request) => {
@@ -209,7 +209,7 @@ Deno.test("fastify: the automatic HEAD route takes the lock once", () =>
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a plugin in a scope concerns that scope", async () => {
+Deno.test("fastifyLock() locks only the routes of the scope it is registered in", async () => {
   await using locks = new MemoryLock();
   await using lease = await locks.acquire("key");
   const app = Fastify({ forceCloseConnections: true });
@@ -229,7 +229,7 @@ Deno.test("fastify: a plugin in a scope concerns that scope", async () => {
   }
 });
 
-Deno.test("fastify: what comes before the lock ends without it", () =>
+Deno.test("fastifyLock() acquires no lock when an earlier preHandler has answered", () =>
   withApp(async (app, locks) => {
     app.get("/", {
       ...CONFIG,

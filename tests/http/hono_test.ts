@@ -31,7 +31,7 @@ async function withApp(
 
 const isHeld = async (locks: MemoryLock) => (await locks.query("key")).holders.length > 0;
 
-Deno.test("hono: a handler that is late leaves the answer as it is", () =>
+Deno.test("honoLock() keeps its 503 when the handler answers after the lease was lost", () =>
   withApp(async (app, locks, listen) => {
     const handled = Promise.withResolvers<void>();
     app.use(async (_c, next) => {
@@ -48,7 +48,7 @@ Deno.test("hono: a handler that is late leaves the answer as it is", () =>
     assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
   }));
 
-Deno.test("hono: a refusal keeps the headers that outer middleware has set", () =>
+Deno.test("honoLock() keeps the headers of outer middleware in an error response", () =>
   withApp(async (app, locks, listen) => {
     app.use(cors());
     app.use(async (c, next) => {
@@ -75,7 +75,7 @@ Deno.test("hono: a refusal keeps the headers that outer middleware has set", () 
     assertEquals(statuses, [503, 409]);
   }));
 
-Deno.test("hono: the streaming helpers hold the lock until their end", () =>
+Deno.test("honoLock() holds the lock until stream() and streamSSE() have ended", () =>
   withApp(async (app, locks, listen) => {
     const held: boolean[] = [];
     app.use(honoLock(locks, "key"));
@@ -100,7 +100,7 @@ Deno.test("hono: the streaming helpers hold the lock until their end", () =>
     assertEquals(held, [true, true]);
   }));
 
-Deno.test("hono: errors, redirects and what is not found give the lock back", () =>
+Deno.test("honoLock() frees the lock after an error, a redirect, an empty response and a 404", () =>
   withApp(async (app, locks, listen) => {
     app.onError((error, c) => c.text(error.message, 418));
     app.use(honoLock(locks, { key: "key", fencingHeader: "Fencing-Token" }));
@@ -120,7 +120,7 @@ Deno.test("hono: errors, redirects and what is not found give the lock back", ()
     }
   }));
 
-Deno.test("hono: a WebSocket opens behind the lock, which is free then", () =>
+Deno.test("honoLock() frees the lock when a WebSocket has opened", () =>
   withApp(async (app, locks, listen) => {
     const held: boolean[] = [];
     app.get("/", honoLock(locks, { key: "key", fencingHeader: "Fencing-Token" }), async (c) => {

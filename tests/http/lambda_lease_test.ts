@@ -47,7 +47,7 @@ async function serve(bench: Bench, durationMs: number, delayMs = 0): Promise<voi
   }
 }
 
-Deno.test("a lease is renewed until its invocation has no time left, and no longer", async () => {
+Deno.test("InvocationLease renews until its invocation has no time left, then is lost and released", async () => {
   for (const timeoutMs of [4_000, 10_000, 60_000]) {
     const bench = open(timeoutMs);
     await serve(bench, timeoutMs - MARGIN_MS - 10);
@@ -65,14 +65,14 @@ Deno.test("a lease is renewed until its invocation has no time left, and no long
   }
 });
 
-Deno.test("a renewal that is executed late does not reach beyond the invocation", async () => {
+Deno.test("InvocationLease never lasts beyond the invocation when the service executes a renewal late", async () => {
   for (const delayMs of [50, 100, 200, 450]) {
     const bench = open(9_000);
     await serve(bench, 8_500, delayMs); // checks it at each answer
   }
 });
 
-Deno.test("a renewal that is tried again and again does not either", async () => {
+Deno.test("InvocationLease never asks for a TTL beyond the invocation when renewals are retried", async () => {
   const bench = open(5_000);
   const { clock, renewals, remainingMs } = bench;
   await clock.pass(2_900); // no attempt is answered
@@ -81,7 +81,7 @@ Deno.test("a renewal that is tried again and again does not either", async () =>
   assert(ttlMs! <= remainingMs() + 1, `${ttlMs} ms asked for, ${remainingMs()} ms left`);
 });
 
-Deno.test("a caller cannot renew beyond the invocation", async () => {
+Deno.test("InvocationLease.renew() limits the TTL to the invocation's time, and never shortens it", async () => {
   const bench = open(20_000);
   const renewing = bench.bound.renew(60_000);
   const { ttlMs, answer } = bench.renewals[0]!;
@@ -93,7 +93,7 @@ Deno.test("a caller cannot renew beyond the invocation", async () => {
   assertEquals(bench.renewals.length, 1);
 });
 
-Deno.test("the loss of the lease itself is told at once, by the clock and by the signal", async () => {
+Deno.test("InvocationLease is lost at once when the inner lease is lost, by the clock or by its signal", async () => {
   const byClock = open(10_000);
   const { signal } = byClock.bound;
   assert(!signal.aborted);
@@ -110,7 +110,7 @@ Deno.test("the loss of the lease itself is told at once, by the clock and by the
   await assertRejects(() => told.bound.renew(), LeaseLostError);
 });
 
-Deno.test("a lease that was lost before it is bound is lost, and asks for nothing", async () => {
+Deno.test("InvocationLease is lost and sends no renewal when the inner lease was lost before", async () => {
   const { clock, lease, renewals } = openLease({ autoRenew: false });
   clock.block(3_000);
   assert(lease.signal.aborted);
@@ -125,7 +125,7 @@ Deno.test("a lease that was lost before it is bound is lost, and asks for nothin
   assertThrows(() => bound.throwIfLost(), LeaseLostError);
 });
 
-Deno.test("a frozen instance that wakes after its invocation trusts nothing", async () => {
+Deno.test("InvocationLease is lost when its instance wakes after the end of the invocation", async () => {
   const bench = open(60_000);
   const { signal } = bench.bound;
   bench.clock.stepWall(60_000); // the monotonic clock stood still
@@ -136,7 +136,7 @@ Deno.test("a frozen instance that wakes after its invocation trusts nothing", as
   assertEquals(bench.renewals.length, 0, "it does not renew what is over");
 });
 
-Deno.test("a frozen instance that wakes within its invocation asks once", async () => {
+Deno.test("InvocationLease asks the service once when its instance wakes within the invocation", async () => {
   const bench = open(60_000);
   bench.clock.stepWall(1_000);
   assertThrows(() => bench.bound.throwIfLost(), LeaseLostError, "cannot be proven");
@@ -148,7 +148,7 @@ Deno.test("a frozen instance that wakes within its invocation asks once", async 
   assert(bench.bound.remainingMs > 1_900);
 });
 
-Deno.test("a question without an answer ends with the invocation's time, as a loss", async () => {
+Deno.test("InvocationLease.renew() rejects as lost when no answer comes within the invocation's time", async () => {
   const bench = open(2_000);
   bench.clock.stepWall(500); // frozen: by its own clock the lease lasts longer than the invocation
   const asking = bench.bound.renew();
@@ -163,7 +163,7 @@ Deno.test("a question without an answer ends with the invocation's time, as a lo
   assertEquals(error.reason, "max-hold");
 });
 
-Deno.test("a lease that is given back leaves no timer and is no loss", async () => {
+Deno.test("InvocationLease.release() leaves no timer and does not count as a loss", async () => {
   const bench = open(10_000);
   const { signal } = bench.bound;
   const released = bench.bound.release();

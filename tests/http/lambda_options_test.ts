@@ -10,7 +10,7 @@ import { type DistributedLock, LeaseLostError, MemoryLock } from "../../mod.ts";
 
 const context = { getRemainingTimeInMillis: () => 60_000 };
 
-Deno.test("lambdaLock() refuses bad options when the function starts", async () => {
+Deno.test("lambdaLock() throws on bad options when the function starts", async () => {
   await using lock = new MemoryLock();
   const make = (options: object) => () => lambdaLock(lock, { key: "k", ...options });
   assertThrows(make({ key: 1 }), TypeError, "'key'");
@@ -31,7 +31,7 @@ Deno.test("lambdaLock() refuses bad options when the function starts", async () 
   assertStringIncludes((error.cause as Error).message, "1 to 1000");
 });
 
-Deno.test("an invocation ends when its lock was given back, not before", async () => {
+Deno.test("lambdaLock() answers only after the lock is released", async () => {
   await using inner = new MemoryLock();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   let hasAsked = false;
@@ -61,7 +61,7 @@ Deno.test("an invocation ends when its lock was given back, not before", async (
   assertEquals((await inner.query("k")).holders, []);
 });
 
-Deno.test("whatever the runtime says of the remaining time, an invocation ends in order", async () => {
+Deno.test("lambdaLock() accepts any remaining time, and refuses a context that tells none", async () => {
   await using lock = new MemoryLock();
   const own = () => new MemoryLock();
   const gateway = { version: "2.0", requestContext: { http: { method: "PUT" } } };
@@ -88,7 +88,7 @@ Deno.test("whatever the runtime says of the remaining time, an invocation ends i
   }
 });
 
-Deno.test("a retryable error tells what is behind it", async () => {
+Deno.test("RetryableLockError carries the reason, the lock's name and the cause", async () => {
   await using lock = new MemoryLock();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   const make = (maxHoldMs: number) => lambdaLock(lock, { key: "k", maxHoldMs })(() => gate);

@@ -86,7 +86,7 @@ async function withServer(
 
 for (const [name, serve] of Object.entries(SERVERS)) {
   for (const source of [lateStart, lateEnd]) {
-    Deno.test(`a stream whose lease is lost is no whole one: ${name}, ${source.name}`, async () => {
+    Deno.test(`${name} never completes a stream when its lease is lost, ${source.name}`, async () => {
       await using locks = new MemoryLock();
       const lost = Promise.withResolvers<void>();
       const watched = withLeases(locks, (lease) => {
@@ -110,7 +110,7 @@ const HANDLED: Record<string, (handle: () => void) => Serve> = {
 };
 
 for (const [name, serve] of Object.entries(HANDLED)) {
-  Deno.test(`a lease that is lost before the handler begins: 503, ${name}`, async () => {
+  Deno.test(`${name} answers 503 without the handler when the lease is lost before`, async () => {
     await using locks = new MemoryLock();
     const lostAtOnce = withLeases(locks, (lease) => (block(150), lease));
     let isHandled = false;
@@ -132,7 +132,7 @@ const FAILING: Record<string, (handle: () => Promise<never>, options: HoldOption
 };
 
 for (const [name, serve] of Object.entries(FAILING)) {
-  Deno.test(`what a handler throws after its loss is not hidden: ${name}`, async () => {
+  Deno.test(`${name} reports an error that a handler throws after its lease was lost`, async () => {
     const bug = new Error("A bug");
     const failures = {
       "the loss": (loss: Error) => loss,

@@ -33,7 +33,7 @@ async function work(instance: Instance, key: string, id: string, timeoutMs = 60_
   return { reply, token: BigInt(token!), killedAtMs: killedAtMs! };
 }
 
-Deno.test("an instance that was frozen in an invocation knows, and cannot write", async () => {
+Deno.test("lambdaLock() loses the lease, and fenced writes fail, when its instance was frozen in an invocation", async () => {
   await using redis = await startRedis();
   for (const form of FORMS) {
     await using frozen = await startInstance(placeOn(redis), form);
@@ -64,7 +64,7 @@ Deno.test("an instance that was frozen in an invocation knows, and cannot write"
   }
 });
 
-Deno.test("an instance that was frozen between invocations works, with its connections cut", async () => {
+Deno.test("lambdaLock() works again when its instance was frozen between invocations and lost its connections", async () => {
   await using redis = await startRedis();
   for (const client of ["node-redis", "ioredis"] as const) {
     for (const form of FORMS) {
@@ -102,7 +102,7 @@ Deno.test("an instance that was frozen between invocations works, with its conne
   }
 });
 
-Deno.test("the lock of a killed instance is free before its invocation would have ended", async () => {
+Deno.test("lambdaLock() lets the lock of a killed instance expire before its invocation would have timed out", async () => {
   await using redis = await startRedis();
   for (const form of FORMS) {
     await using killed = await startInstance(placeOn(redis), form);

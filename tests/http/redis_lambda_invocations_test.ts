@@ -48,7 +48,7 @@ async function isFree({ command }: RedisServer, key: string): Promise<boolean> {
   return await command("EXISTS", PREFIX + key) === 0;
 }
 
-Deno.test("one invocation at a time is in the handler, over three instances on Redis", async () => {
+Deno.test("lambdaLock() runs one invocation at a time over three instances on Redis", async () => {
   await using stage = await open(3);
   const invoke = async (instance: Instance, form: LockForm) => {
     const replies: Reply[] = [];
@@ -72,7 +72,7 @@ Deno.test("one invocation at a time is in the handler, over three instances on R
   assertEquals(await keysLeft(stage.redis.command), []);
 });
 
-Deno.test("what an invocation is told that finds the lock busy", async () => {
+Deno.test("lambdaLock() answers 409 or 423 to an HTTP event, and rejects others as retryable, when the lock is busy", async () => {
   await using stage = await open(2);
   const [first, second] = stage.instances as [Instance, Instance];
   const holder = await hold(first, "k", "factory");
@@ -100,7 +100,7 @@ Deno.test("what an invocation is told that finds the lock busy", async () => {
   assert((await holder.end()).ok);
 });
 
-Deno.test("a wait ends with the invocation's time, and a lock that is granted in it fits", async () => {
+Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the invocation", async () => {
   await using stage = await open(2);
   const [first, second] = stage.instances as [Instance, Instance];
   const { command } = stage.redis;
@@ -155,7 +155,7 @@ async function followTtl({ command }: RedisServer, key: string, killedAtMs: numb
   }
 }
 
-Deno.test("a lock is renewed until the invocation's time runs out, and never beyond", async () => {
+Deno.test("lambdaLock() renews the lock until the invocation's time is over, and never beyond", async () => {
   await using stage = await open(2);
   await Promise.all(FORMS.map(async (form, i) => {
     const instance = stage.instances[i]!;
@@ -177,7 +177,7 @@ Deno.test("a lock is renewed until the invocation's time runs out, and never bey
   }));
 });
 
-Deno.test("an invocation that has too little time for the lock is refused", async () => {
+Deno.test("lambdaLock() refuses an invocation that has too little time left for the lock", async () => {
   await using stage = await open(1, { ttlMs: 5_000 });
   const [instance] = stage.instances as [Instance];
   const isRefused = async (event: Partial<InstanceEvent>, timeoutMs: number) => {
@@ -195,7 +195,7 @@ Deno.test("an invocation that has too little time for the lock is refused", asyn
   assert((await instance.invoke({ key: "k", form: "factory" }, 4_000)).ok);
 });
 
-Deno.test("the lock is free when the response is out, and nothing is left open", async () => {
+Deno.test("lambdaLock() frees the lock before it answers, and leaves no subscription or key behind", async () => {
   await using stage = await open(1);
   const [instance] = stage.instances as [Instance];
   const { redis } = stage;
@@ -226,7 +226,7 @@ Deno.test("the lock is free when the response is out, and nothing is left open",
   assertEquals(await keysLeft(redis.command), []);
 });
 
-Deno.test("an invocation is told in time that Redis does not answer", async () => {
+Deno.test("lambdaLock() answers 503 in time when Redis does not answer", async () => {
   for (const isPaused of [true, false]) {
     await using stage = await open(1, { unavailableAfterMs: 300 });
     const [instance] = stage.instances as [Instance];

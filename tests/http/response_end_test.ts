@@ -60,7 +60,7 @@ const CASES: Record<string, Serve> = {
 };
 
 for (const [name, serve] of Object.entries(CASES)) {
-  Deno.test(`the end of a response waits until the lock is free: ${name}`, async () => {
+  Deno.test(`${name}: the response ends only after the lock is released`, async () => {
     await using inner = new MemoryLock();
     const { lock, open, asked } = slowReleases(inner);
     const server = await serve(lock);
@@ -82,7 +82,7 @@ for (const [name, serve] of Object.entries(CASES)) {
   });
 }
 
-Deno.test("fastify: a handler that goes on when its reply was sent holds the lock", async () => {
+Deno.test("fastifyLock() holds the lock while a handler runs on after its reply was sent", async () => {
   await using locks = new MemoryLock();
   const held: boolean[] = [];
   const server = await fastify(async (reply) => {

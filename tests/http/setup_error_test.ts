@@ -60,7 +60,7 @@ for (const [name, serve] of Object.entries(SERVERS)) {
     }
   });
 
-  Deno.test(`${name}() proceeds on a LockUnavailableError of another copy`, async () => {
+  Deno.test(`${name}() proceeds on a LockUnavailableError of another copy of the package`, async () => {
     for (const waitMs of [0, 1_000]) {
       for (const { LockUnavailableError } of [ours, copy]) {
         const error = new LockUnavailableError("Cannot reach Redis");

@@ -3,7 +3,7 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { call, openService } from "../../testing/lock_service/lock_service.ts";
 
-Deno.test("a client that has gone before its request could be looked at gets no lock", async () => {
+Deno.test("lockRoutes() PUT acquires nothing when the client disconnects before authorize() has answered", async () => {
   await using redis = await startRedis();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   let asking = 0;
@@ -41,7 +41,7 @@ Deno.test("a client that has gone before its request could be looked at gets no 
   assertEquals(service.errors, []);
 });
 
-Deno.test("the log of the lock service tells of each answer that Redis owes", async () => {
+Deno.test("lockRoutes() calls onError once for each request that Redis does not answer", async () => {
   await using redis = await startRedis();
   await using service = await openService({
     redisUrl: redis.url,

@@ -38,7 +38,7 @@ async function register(options: Partial<LockRoutesOptions>): Promise<void> {
   }
 }
 
-Deno.test("the lock service refuses to register without a hook that says who may", async () => {
+Deno.test("lockRoutes() throws without an authorize function, and on bad options", async () => {
   await using redis = await startRedis();
   const { client, close } = await openRedisClient("node-redis", redis.url);
   await using lock = new RedisLock(client);
@@ -56,7 +56,7 @@ Deno.test("the lock service refuses to register without a hook that says who may
   await close();
 });
 
-Deno.test("the lock service refuses locks that end with their process", async () => {
+Deno.test("lockRoutes() throws when the lock's strategy has no attach()", async () => {
   const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
   const locks: DistributedLock[] = [
     new MemoryLock(),
@@ -71,7 +71,7 @@ Deno.test("the lock service refuses locks that end with their process", async ()
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("principals of the lock service cannot pass for each other", async () => {
+Deno.test("lockRoutes() keeps principals apart when their ids are equal or look alike", async () => {
   await using place = await open();
   const { url, redis } = place;
   const put = (as: string, id: string) => call(url, "PUT", `/lock/k/${id}`, { as });
@@ -93,7 +93,7 @@ Deno.test("principals of the lock service cannot pass for each other", async () 
   assert(String(await redis.command("GET", "lock:k")).startsWith("a%3Ab:c#"));
 });
 
-Deno.test("the hook of the lock service decides by principal, action and key", async () => {
+Deno.test("lockRoutes() asks authorize() with action and key, and answers 401, 403, 429 or 500 as it decides", async () => {
   const asked: unknown[] = [];
   const hook: LockRoutesOptions["authorize"] = (_request, authorization) => {
     asked.push(authorization);
@@ -149,7 +149,7 @@ Deno.test("the hook of the lock service decides by principal, action and key", a
   assertEquals(asked, actions.map((action) => ({ action, key: "a/b" })));
 });
 
-Deno.test("a waiting PUT gets the lock when it is released, in order", async () => {
+Deno.test("lockRoutes() PUT serves waiting requests in order when the lock is released", async () => {
   await using place = await open();
   const { url, waiters } = place;
   await call(url, "PUT", "/lock/k/holder");
@@ -172,7 +172,7 @@ Deno.test("a waiting PUT gets the lock when it is released, in order", async () 
   assertEquals(await keysLeft(place.redis.command), []);
 });
 
-Deno.test("a client that goes away while it waits leaves the queue", async () => {
+Deno.test("lockRoutes() PUT leaves the queue when its client disconnects", async () => {
   await using place = await open();
   const { url, waiters } = place;
   await call(url, "PUT", "/lock/k/holder");
@@ -192,7 +192,7 @@ Deno.test("a client that goes away while it waits leaves the queue", async () =>
   assertEquals(place.errors, []);
 });
 
-Deno.test("a repeated PUT that is cut off gives nothing back", async () => {
+Deno.test("lockRoutes() PUT keeps the lease of the first request when a repeated one is cut off", async () => {
   await using place = await open();
   const { url, redis } = place;
   // As another server would see it: the lease is not one that this process remembers.
@@ -209,7 +209,7 @@ Deno.test("a repeated PUT that is cut off gives nothing back", async () => {
   }
 });
 
-Deno.test("a server that closes ends the waits, and keeps the leases", async () => {
+Deno.test("lockRoutes() ends waits with 503 and keeps leases when the server closes", async () => {
   await using redis = await startRedis();
   await redis.command("PING");
   const before = await connections(redis.command);
@@ -234,7 +234,7 @@ async function connections(command: RedisCommand): Promise<number> {
   return String(await command("CLIENT", "LIST")).trim().split("\n").length;
 }
 
-Deno.test("requests of one id at the same time are one lease", async () => {
+Deno.test("lockRoutes() grants one lease when requests with the same id run at once", async () => {
   await using place = await open();
   const { url } = place;
   for (let round = 0; round < 5; round++) {
@@ -261,7 +261,7 @@ Deno.test("requests of one id at the same time are one lease", async () => {
   assertEquals(deletes.map(({ status }) => status).sort(), [200, 404, 404]);
 });
 
-Deno.test("the lock service lives below a prefix, beside other routes", async () => {
+Deno.test("lockRoutes() works below a prefix and leaves other routes alone", async () => {
   await using place = await open({
     routes: { prefix: "/api/:tenant/" },
     fastify: {
@@ -307,7 +307,7 @@ Deno.test("the lock service lives below a prefix, beside other routes", async ()
   assertEquals([failed.statusCode, failed.json().message], [500, "own"]);
 });
 
-Deno.test("a lock's own limits for keys are told as such, and logs that fail change nothing", async () => {
+Deno.test("lockRoutes() answers 400 to a key that only RedisLock rejects, even when onError throws", async () => {
   const onError = () => {
     throw new Error("The log is full");
   };

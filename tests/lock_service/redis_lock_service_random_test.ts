@@ -33,7 +33,7 @@ async function disturb(
   }
 }
 
-Deno.test("clients of two lock servers never hold a lock at once, whatever they do", async () => {
+Deno.test("lockRoutes() on two servers never lets two clients hold a lock when servers are killed at random", async () => {
   const seed = seedOf();
   // deno-lint-ignore no-console -- to replay it
   console.log(`HOLDFAST_SEED=${seed}`);
@@ -73,7 +73,7 @@ Deno.test("clients of two lock servers never hold a lock at once, whatever they 
   console.log(`${told.length} tokens told, ${seen.holds.length} holds, statuses`, statuses);
 });
 
-Deno.test("the checker of the lock service's clients finds what it is for", () => {
+Deno.test("faultsOf() finds overlapping holds and tokens that go back or serve two owners", () => {
   const statuses = new Map<number, number>();
   const a = { id: "a", fromMs: 0, untilMs: 100 };
   const b = { id: "b", fromMs: 99, untilMs: 200 };

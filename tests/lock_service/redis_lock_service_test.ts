@@ -18,7 +18,7 @@ const curl = await runCommand(["curl", "--version"], 10_000).then(
 );
 
 Deno.test({
-  name: "the lock service keeps its word to curl" + (curl ? "" : " [skipped: there is no curl]"),
+  name: "lockRoutes() answers curl as documented" + (curl ? "" : " [skipped: curl is not installed]"),
   ignore: !curl,
   async fn() {
     await using redis = await startRedis();
@@ -48,7 +48,7 @@ function take(url: string, key: string, id: string, body?: unknown): Promise<Ans
 const tokenOf = ({ body }: Answer) => BigInt(body.fencingToken);
 
 for (const [name, end] of [["killed", "kill"], ["closed in order", "finish"]] as const) {
-  Deno.test(`leases of the lock service outlive a server that is ${name}`, async () => {
+  Deno.test(`lockRoutes() keeps its leases when the server is ${name}`, async () => {
     await using place = await open(1);
     const service = place.services[0]!;
     const { url } = service;
@@ -78,7 +78,7 @@ for (const [name, end] of [["killed", "kill"], ["closed in order", "finish"]] as
   });
 }
 
-Deno.test("a lease that nobody renews ends after a restart of the server, too", async () => {
+Deno.test("lockRoutes() lets a lease expire that nobody renews after a restart of the server", async () => {
   await using place = await open(1);
   const service = place.services[0]!;
   assertEquals((await take(service.url, "k", "one", { ttlMs: 1_500 })).status, 200);
@@ -90,7 +90,7 @@ Deno.test("a lease that nobody renews ends after a restart of the server, too", 
   assertEquals((await call(url, "PATCH", "/lock/k/one")).status, 404);
 });
 
-Deno.test("two servers never tell what only one of them remembers", async () => {
+Deno.test("lockRoutes() on two servers answers from Redis, not from what one server remembers", async () => {
   await using place = await open(2);
   const [a, b] = place.services.map(({ url }) => url) as [string, string];
   const ttl = { body: { ttlMs: 60_000 } };
@@ -130,7 +130,7 @@ Deno.test("two servers never tell what only one of them remembers", async () => 
   assertEquals(await keysLeft(place.redis.command), []);
 });
 
-Deno.test("who has waited at two servers waits at neither when it has the lock", async () => {
+Deno.test("lockRoutes() PUT leaves both queues when an id that waits at two servers gets the lock", async () => {
   await using place = await open(2);
   const [a, b] = place.services.map(({ url }) => url) as [string, string];
   const state = async () => (await call(a, "GET", "/lock/k")).body;
@@ -150,7 +150,7 @@ Deno.test("who has waited at two servers waits at neither when it has the lock",
   assertEquals((await take(b, "k", "two")).status, 200);
 });
 
-Deno.test("the same lease renewed at two servers at once is renewed each time", async () => {
+Deno.test("lockRoutes() renews a lease each time when two servers renew it at once", async () => {
   await using place = await open(2);
   const urls = place.services.map(({ url }) => url);
   assertEquals((await take(urls[0]!, "k", "one")).status, 200);
@@ -164,7 +164,7 @@ Deno.test("the same lease renewed at two servers at once is renewed each time", 
   assertEquals((await call(urls[1]!, "DELETE", "/lock/k/one")).status, 200);
 });
 
-Deno.test("without Redis the lock service says in time that nothing is known", async () => {
+Deno.test("lockRoutes() answers 503 in time when Redis does not answer", async () => {
   await using place = await open(1);
   const { url } = place.services[0]!;
   assertEquals((await take(url, "remembered", "one", { ttlMs: 300_000 })).status, 200);
