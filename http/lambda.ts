@@ -1,6 +1,6 @@
 /**
- * Runs AWS Lambda handlers under a lock, on Lambda's runtimes from Node 22 on and on Deno. What happens
- * in one invocation is in `internal/invocation.ts`.
+ * Runs AWS Lambda handlers under a lock, on Lambda's runtimes from Node 22 on and on Deno. The steps of
+ * one invocation are in `internal/invocation.ts`.
  *
  * @example Usage
  * ```ts

@@ -133,7 +133,7 @@ async function waitFor(
   throw remainingMs === null ? unknownOutcome(SILENT) : busy(remainingMs);
 }
 
-/** Renews the lease on Redis; false if it is not held any more, or no longer by this process's copy. */
+/** Renews the lease on Redis; false if it is lost, or another request has released it meanwhile. */
 async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
   try {
     await answered(lease.renew(ttlMs));
@@ -170,7 +170,7 @@ function busy(holderMs: number | undefined | null): RequestError {
   const remainingMs = typeof holderMs === "number" ? Math.floor(holderMs) : undefined;
   return new RequestError("busy", {
     status: 409,
-    title: "Lock busy",
+    title: "Busy",
     detail: "Somebody else holds the lock: try again later, or ask with a longer 'waitMs'",
     retryAfterMs: remainingMs ?? UNKNOWN_TTL_MS,
   }, { members: { remainingMs } });
@@ -180,7 +180,7 @@ function busy(holderMs: number | undefined | null): RequestError {
 function notHeld(): RequestError {
   return new RequestError("not-held", {
     status: 404,
-    title: "Lock not held",
+    title: "Not held",
     detail: "The lock is not held under this id: the lease has ended, or there never was one",
   });
 }

@@ -1,6 +1,5 @@
 /**
- * Reads and checks the path, the owner and the body of a request. What the request does is in
- * `lock_actions.ts`.
+ * Reads and checks the path, the owner and the body of a request. The actions are in `lock_actions.ts`.
  *
  * @module
  */

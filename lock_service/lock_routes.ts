@@ -1,6 +1,6 @@
 /**
- * The Fastify plugin of the lock service: registers the routes, and sends answers and problems. What
- * the requests do is in `lock_actions.ts`.
+ * The Fastify plugin of the lock service: registers the routes, and sends answers and problems. The
+ * actions are in `lock_actions.ts`.
  *
  * @module
  */

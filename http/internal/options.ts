@@ -22,7 +22,7 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423;
   /**
-   * What to do when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
+   * The reaction when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
    * handler *without* a lease: for work that is better done twice than not at all. A `LockSetupError` is
    * no outage: it fails the request like an error of the handler.
    *

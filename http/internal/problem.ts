@@ -94,7 +94,7 @@ const UNKNOWN_TTL_MS = 1_000;
 export function busy(status: number, remainingMs: number | undefined): Problem {
   return problem("busy", {
     status,
-    title: "Lock busy",
+    title: "Busy",
     detail: "Another request holds the lock: try again later",
     retryAfterMs: remainingMs ?? UNKNOWN_TTL_MS,
   });

@@ -1,11 +1,11 @@
-/** When the lock is given back, and what of the body arrives, for bodies of all kinds. */
+/** For each kind of body: when the lock is released, and whether the body arrives unchanged. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { fetchLock } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
 const encoder = new TextEncoder();
 
-/** Sends a body through a lock; tells whether the lock is still held before anybody reads it. */
+/** Sends a body through `fetchLock()`. Returns whether the lock is held before the body is read. */
 async function send(make: () => BodyInit | null): Promise<[isHeld: boolean, Response]> {
   const locks = new MemoryLock();
   const init = { status: 201, headers: { "content-type": "text/x-test" } };
@@ -16,7 +16,7 @@ async function send(make: () => BodyInit | null): Promise<[isHeld: boolean, Resp
   return [holders.length > 0, response];
 }
 
-/** A stream of these chunks; each comes after so many turns of the event loop. */
+/** A stream of these chunks. Each comes after that many turns of the event loop. */
 function stream(chunks: readonly (string | Error)[], turns: number): ReadableStream {
   let next = 0;
   return new ReadableStream({

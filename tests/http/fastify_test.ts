@@ -1,5 +1,6 @@
 /**
- * What only Fastify has: replies that come later or by hand, scopes, HEAD routes, hooks.
+ * Behaviour that only Fastify has: late and hijacked replies, scopes, HEAD routes, hooks. The behaviour
+ * that all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import Fastify, { type FastifyInstance, type FastifyRequest } from "fastify";
@@ -81,7 +82,7 @@ Deno.test("fastifyLock() holds the lock until the handler ends a hijacked reply"
 
 Deno.test("fastifyLock() answers 503 once when the lease is lost while onSend hooks run", () =>
   withApp(async (app, locks) => {
-    // An instance's hooks run before ours.
+    // Hooks of the instance run before the hooks of the plugin.
     app.addHook("onSend", async (_request, _reply, payload) => {
       await pause(100);
       return payload;
@@ -152,7 +153,7 @@ Deno.test("fastifyLock() breaks off a hijacked reply when the lease is lost", ()
     app.get("/", CONFIG, (request, reply) => {
       reply.hijack();
       const { signal } = request.getDecorator<Lease>("lease");
-      // A handler that takes notice too late.
+      // A handler that reacts to the loss too late.
       signal.addEventListener("abort", () => queueMicrotask(() => reply.raw.end("by hand")));
     });
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
@@ -178,7 +179,7 @@ Deno.test("fastifyLock() drops the hooks' body headers from an error response", 
 Deno.test("fastifyLock() sets status 499 when a waiting client disconnects", () =>
   withApp(async (app, locks) => {
     const statuses: number[] = [];
-    // deno-lint-ignore require-await -- Fastify takes hooks that are async, or call back
+    // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
     app.addHook("onSend", async (_request, reply, payload) => {
       statuses.push(reply.statusCode);
       return payload;
@@ -233,7 +234,7 @@ Deno.test("fastifyLock() acquires no lock when an earlier preHandler has answere
   withApp(async (app, locks) => {
     app.get("/", {
       ...CONFIG,
-      // deno-lint-ignore require-await -- Fastify takes hooks that are async, or call back
+      // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
       preHandler: async (_request, reply) => reply.code(401).send("who are you?"),
     }, () => "never");
     const url = await app.listen({ port: 0, host: "127.0.0.1" });

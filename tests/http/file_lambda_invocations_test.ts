@@ -34,7 +34,7 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances with 
     }));
     held.sort((a, b) => a.held[0] - b.held[0]);
     for (let i = 1; i < held.length; i++) {
-      assert(held[i - 1]!.held[1] <= held[i]!.held[0], "the one before was over");
+      assert(held[i - 1]!.held[1] <= held[i]!.held[0], "the invocation before it was over");
       assert(held[i - 1]!.token < held[i]!.token, "tokens grow");
     }
     assertEquals(held.length, 45);

@@ -1,6 +1,6 @@
 /**
- * What only Hono has: responses that are set later, streaming helpers, its own errors, and what
- * outer middleware prepares.
+ * Behaviour that only Hono has: late responses, streaming helpers, its error handler, headers of outer
+ * middleware. The behaviour that all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
@@ -63,7 +63,7 @@ Deno.test("honoLock() keeps the headers of outer middleware in an error response
     const url = listen();
     const lost = fetch(url);
     await waitUntil("the lock is taken", () => isHeld(locks));
-    await using _lease = await locks.acquire("key"); // when it was lost
+    await using _lease = await locks.acquire("key"); // acquired once the request has lost it
     for (const { status, headers, body } of [await lost, await fetch(url)]) {
       await body?.cancel();
       statuses.push(status);
@@ -134,7 +134,7 @@ Deno.test("honoLock() frees the lock when a WebSocket has opened", () =>
     const said = new Promise<string>((resolve, reject) => {
       socket.onopen = () => socket.send("hello");
       socket.onmessage = ({ data }) => resolve(data);
-      socket.onerror = () => reject(new Error("It does not open"));
+      socket.onerror = () => reject(new Error("The WebSocket does not open"));
     });
     assertEquals(await said, "hello yourself");
     assertEquals([...held, await isHeld(locks)], [true, false]);

@@ -1,5 +1,6 @@
 /**
- * What only Koa has: responses that go past it, middleware around and behind.
+ * Behaviour that only Koa has: responses that bypass it, outer and inner middleware. The behaviour that
+ * all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";
@@ -93,7 +94,7 @@ Deno.test("koaLock() breaks off a response with ctx.respond = false when the lea
     const { signal } = ctx.state.lease;
     const lost = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
     if (ctx.path === "/awaits") await lost;
-    // A handler that takes notice too late.
+    // A handler that reacts to the loss too late.
     lost.then(() => ctx.res.writeHead(200).end("by hand"));
   });
   await using server = await serve(app);

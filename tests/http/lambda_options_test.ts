@@ -35,7 +35,7 @@ Deno.test("lambdaLock() answers only after the lock is released", async () => {
   await using inner = new MemoryLock();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   let hasAsked = false;
-  // The service takes its time to answer a release.
+  // A lock whose releases get no answer until the gate opens.
   const slow = (): DistributedLock => ({
     capabilities: inner.capabilities,
     acquire: (...args) => inner.acquire(...args),
@@ -70,7 +70,7 @@ Deno.test("lambdaLock() accepts any remaining time, and refuses a context that t
       lease.throwIfLost();
       return "done";
     });
-    // As some make a context for a test, or a runtime without a limit.
+    // As in a context that is made for a test, or on a runtime without a limit.
     for (const remainingMs of [Infinity, Number.MAX_SAFE_INTEGER, 2 ** 31 + 600]) {
       const context = { getRemainingTimeInMillis: () => remainingMs };
       assertEquals(await handler({}, context), "done");
@@ -99,8 +99,11 @@ Deno.test("RetryableLockError carries the reason, the lock's name and the cause"
   const holder = make(60_000)({}, context);
   const busy = await assertRejects(() => make(60_000)({}, context), RetryableLockError);
   assertEquals(busy.reason, "busy");
-  assert(Number.isInteger(busy.retryAfterMs), "it can be the 'waitMs' of another try");
-  assert(!("cause" in busy), "somebody else holds it: there is nothing behind that");
+  assert(
+    Number.isInteger(busy.retryAfterMs),
+    "a whole number, so that it can be passed as 'waitMs'",
+  );
+  assert(!("cause" in busy), "no error is the cause: somebody else holds the lock");
   open();
   await holder;
 });

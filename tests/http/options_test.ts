@@ -1,5 +1,5 @@
 /**
- * Bad options are found when a server starts; bad keys are the client's, or the programmer's.
+ * Bad options throw when a server starts. A bad key is the client's fault, or a bug of the program.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
@@ -37,7 +37,7 @@ Deno.test("the http entries throw on bad options when the server starts", async 
     lambda: (options) => lambdaLock(locks, options),
   };
   for (const [name, wrap] of Object.entries(wraps)) {
-    await t.step(name, () => {
+    await t.step(`${name}Lock()`, () => {
       wrap({ key: "key", onUnavailable: "proceed" });
       for (const [options, errorClass] of BAD) {
         const given = { key: "key", onUnavailable: "reject", ...options } as Options;

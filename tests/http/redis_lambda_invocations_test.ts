@@ -21,7 +21,7 @@ const ELB = { targetGroupArn: "arn:aws:elasticloadbalancing:…" };
 const BALANCER = { httpMethod: "PUT", requestContext: { elb: ELB }, headers: {} };
 const BALANCER_LISTS = { httpMethod: "PUT", requestContext: { elb: ELB }, multiValueHeaders: {} };
 
-/** A server and instances of a function that is locked on it. */
+/** Starts a Redis server, and instances of a function that is locked on it. */
 async function open(count: number, more: Partial<LockPlace & { strategy: "redis" }> = {}) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -35,7 +35,7 @@ async function open(count: number, more: Partial<LockPlace & { strategy: "redis"
   return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** An instance whose handler is at work under the lock until its gate is opened. */
+/** Starts an invocation whose handler holds the lock until its gate is opened. */
 async function hold(instance: Instance, key: string, form: LockForm, timeoutMs = 60_000) {
   const id = `holder of ${key}`;
   const options = { ttlMs: 1_000 };
@@ -64,7 +64,7 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances on Re
     assertEquals(held.length, 45);
     for (const [i, { token, held: [startUs] }] of held.entries()) {
       if (i === 0) continue;
-      assert(held[i - 1]!.held[1] <= startUs, "the one before was over");
+      assert(held[i - 1]!.held[1] <= startUs, "the invocation before it was over");
       assert(held[i - 1]!.token < token, "tokens grow");
     }
   }
@@ -114,7 +114,7 @@ Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the
       2_000,
     );
     assertEquals(refused.value.statusCode, 409);
-    assert(Date.now() - startMs < 2_000, "it is told in time");
+    assert(Date.now() - startMs < 2_000, "it is answered in time");
     const id = `waiter ${form}`;
     const options = { ...waiting, marginMs: 200 };
     const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
@@ -125,7 +125,7 @@ Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the
       );
       return waiters === 1;
     });
-    await pause(500); // more than the margin: a TTL that fitted before no longer does
+    await pause(500); // longer than the margin: a TTL that fitted when the wait began does not fit now
     await holder.end();
     const { value } = await Promise.race([
       granted,
@@ -141,7 +141,7 @@ Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the
   }
 });
 
-/** Follows the TTL of a lock until it is free. */
+/** Watches the TTL of a lock until the lock is free. Returns the number of renewals. */
 async function followTtl({ command }: RedisServer, key: string, killedAtMs: number) {
   let renewals = 0;
   for (let beforeMs = 0;;) {
@@ -160,13 +160,13 @@ Deno.test("lambdaLock() renews the lock until the invocation's time is over, and
   await Promise.all(FORMS.map(async (form, i) => {
     const instance = stage.instances[i]!;
     const options = { ttlMs: 900, marginMs: 600 };
-    const id = `deaf ${form}`; // it takes no notice of the loss
+    const id = `deaf ${form}`; // its handler ignores the loss
     const reply = instance.invoke({ ...SQS, id, key: form, form, mode: "gate", options }, 3_000);
     const { killedAtMs } = await instance.report(id, "entered");
     const renewals = await followTtl(stage.redis, form, killedAtMs!);
     assert(renewals > 3, `${renewals} renewals`);
     const { ok, value } = await reply;
-    assert(Date.now() < killedAtMs!, "it is told in time");
+    assert(Date.now() < killedAtMs!, "it is answered in time");
     assertEquals([ok, value.errorType, value.reason], [false, "RetryableLockError", "lease-lost"]);
     assertEquals(value.cause, "LeaseLostError");
     assertEquals((await instance.report(id, "aborted")).reason, "max-hold");

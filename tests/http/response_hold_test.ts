@@ -3,7 +3,7 @@ import { type LossListener, ResponseHold } from "../../http/internal/response_ho
 import { type NodeResponse, ResponseWatch } from "../../http/internal/response_watch.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 
-/** A response of `node:http` that records what it does. */
+/** A `node:http` response that records the calls. */
 class FakeResponse implements NodeResponse {
   readonly log: string[] = [];
   readonly #listeners: Partial<Record<"close" | "pipe", () => void>> = {};
@@ -19,7 +19,7 @@ class FakeResponse implements NodeResponse {
     this.log.push("destroy");
   }
 
-  /** The connection closes. */
+  /** Closes the connection, as a client would. */
   close(): void {
     this.#listeners.close?.();
   }

@@ -17,7 +17,7 @@ import {
   type ServiceOptions,
 } from "../../testing/lock_service/lock_service.ts";
 
-/** A service with a Redis of its own. */
+/** Starts a lock service with its own Redis. */
 async function open(options: Omit<ServiceOptions, "redisUrl"> = {}) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -82,7 +82,7 @@ Deno.test("lockRoutes() keeps principals apart when their ids are equal or look 
     for (const method of ["PATCH", "DELETE"]) {
       assertEquals((await call(url, method, "/lock/k/c", { as: other })).status, 404);
     }
-    // The ":" that ends the principal cannot be moved into the id.
+    // A ":" in the id cannot shift the boundary between principal and id.
     for (const id of ["b:c", "b%3Ac", "b%253Ac"]) {
       assertEquals((await call(url, "DELETE", `/lock/k/${id}`, { as: "a" })).status, 400);
     }
@@ -163,7 +163,7 @@ Deno.test("lockRoutes() PUT serves waiting requests in order when the lock is re
     })());
     await waitUntil(`${id} waits`, async () => await waiters("k") === waits.length);
   }
-  // The same id without a wait does not disturb the one that waits.
+  // A request with the same id that does not wait leaves the waiting one in place.
   assertEquals((await call(url, "PUT", "/lock/k/a")).status, 409);
   assertEquals((await call(url, "PATCH", "/lock/k/a")).status, 404);
   assertEquals((await call(url, "DELETE", "/lock/k/holder")).status, 200);
@@ -195,7 +195,7 @@ Deno.test("lockRoutes() PUT leaves the queue when its client disconnects", async
 Deno.test("lockRoutes() PUT keeps the lease of the first request when a repeated one is cut off", async () => {
   await using place = await open();
   const { url, redis } = place;
-  // As another server would see it: the lease is not one that this process remembers.
+  // The lease is made by another server, so that this one does not remember it.
   await using other = await openService({ redisUrl: redis.url });
   for (let round = 0; round < 20; round++) {
     assertEquals((await call(other.url, "PUT", "/lock/k/one")).status, 200);
@@ -229,7 +229,7 @@ Deno.test("lockRoutes() ends waits with 503 and keeps leases when the server clo
   assertEquals(await keysLeft(redis.command), ["lock:k"]);
 });
 
-/** How many clients Redis has. */
+/** Counts the clients of Redis. */
 async function connections(command: RedisCommand): Promise<number> {
   return String(await command("CLIENT", "LIST")).trim().split("\n").length;
 }
@@ -244,7 +244,7 @@ Deno.test("lockRoutes() grants one lease when requests with the same id run at o
       return body.fencingToken;
     }));
     assertEquals(tokens.size, 1);
-    // A DELETE comes before or after a PUT: then the lock is held, or it is free.
+    // The DELETE runs before or after the PUT: the lock is held or free then.
     const [put, del] = await Promise.all([
       call(url, "PUT", "/lock/k/one"),
       call(url, "DELETE", "/lock/k/one"),
@@ -291,7 +291,7 @@ Deno.test("lockRoutes() works below a prefix and leaves other routes alone", asy
   assertEquals((await call(url, "PUT", "//api/acme/lock/k")).status, 405);
   assertEquals((await call(url, "PUT", "/api/acme/lock/k//i")).status, 404);
   assertEquals((await call(url, "DELETE", `/api/acme/lock/${key}/One?a=/b/c`)).status, 200);
-  // Parsers and error handlers of the parent are what they were.
+  // The parsers and error handlers of the parent instance are unchanged.
   const post = (type: string, text: string) =>
     place.app.inject({
       method: "POST",
@@ -316,7 +316,7 @@ Deno.test("lockRoutes() answers 400 to a key that only RedisLock rejects, even w
   const { status, body } = await call(url, "PUT", "/lock/holdfast:x/i");
   assertEquals([status, body.type], [400, "urn:holdfast:problem:bad-request"]);
   assert(body.detail.includes("holdfast:"), body.detail);
-  // A lock without a TTL, of another library.
+  // A key without a TTL, as another library may set it.
   await place.redis.command("SET", "foreign", "x");
   const busy = await call(url, "PUT", "/lock/foreign/i");
   assertEquals([busy.status, busy.headers.get("retry-after")], [409, "1"]);
