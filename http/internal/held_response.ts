@@ -11,18 +11,19 @@ import { lossOf, releaseInTime } from "./lease_end.ts";
 import { runUnderLease } from "./run_under_lease.ts";
 
 /**
- * Runs the handler (`respond`) and returns its response. The lock is released once:
+ * Runs the handler (`respond`) under a lease and returns its response. The lock is released once:
  *
- * - before this function returns, if the handler throws, the response has no body, or the whole body is
+ * - before this function returns, if the handler throws, the response has no body, or its whole body is
  *   already available, as with text;
- * - otherwise, with a stream: when the stream has been read to its end, is cancelled, or fails;
- * - earlier, if the lease is lost: while the handler runs, the response is then a 503; later, the
- *   stream fails, so that the client does not take a part for the whole.
+ * - otherwise, with a stream: when the stream has been read to its end, is cancelled, or fails.
+ *
+ * Whatever comes next waits for the release, 1 s at most: a client that has the whole response finds
+ * the lock free. If the lease is lost while the handler runs, the response is a 503; if it is lost
+ * later, the stream fails, so that the client does not take a part for the whole.
  *
  * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
  * cancelled, and the lock released before this function returns.
- * @throws Whatever the handler throws; a `TypeError` if it returns no response, or one whose body was
- * read or is being read.
+ * @throws Whatever the handler throws; a `TypeError` if it returns something other than a response.
  */
 export async function respondUnderLease(
   lease: Lease,
@@ -59,14 +60,14 @@ function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSett
   return marked;
 }
 
-/** Releases the lock now if the body is complete or unread; otherwise when the stream is over. */
+/** Releases the lock now if the body is complete or nobody will read it, else when the stream is over. */
 async function holdUntilRead(
   lease: Lease,
   response: Response,
   hasReader: boolean,
 ): Promise<Response> {
   const { body } = response;
-  if (body === null || body.locked) {
+  if (body === null || body.locked) { // no body, or one that somebody else reads: nothing to follow
     await releaseInTime(lease);
     return response;
   }
@@ -108,10 +109,7 @@ function discard(response: unknown): void {
   response.body.cancel().catch(() => {});
 }
 
-/**
- * Passes a stream on while the lock is held. The end of the stream waits for the release (for a limited
- * time), so that a client that has the whole body finds the lock free.
- */
+/** Passes a stream on while the lock is held. Its end waits for the release, 1 s at most. */
 function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream<Uint8Array> {
   const { signal } = lease;
   let lose = () => {};
@@ -138,7 +136,7 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
         await end();
         throw error;
       }
-      await lossOf(lease); // checks the clock: aborts the signal if the lease is lost, even before a timer
+      await lossOf(lease); // aborts the signal if the lease has expired, even if no timer has fired
       await end();
       if (signal.aborted) controller.error(signal.reason);
       else controller.close();

@@ -28,7 +28,7 @@ type HoldPhase =
   | { readonly neededBy: "handler and response" }
   /** The response is over, but the handler still runs. */
   | { readonly neededBy: "handler" }
-  /** Both are over. `released` resolves once the lock is released, or after a time limit. */
+  /** Both are over. `released` resolves once the lock is released, after 1 s at the latest. */
   | { readonly neededBy: "nothing"; readonly released: Promise<void> };
 
 /**
@@ -39,12 +39,15 @@ const END_TURNS = 10;
 
 /**
  * Holds the lock of one request and releases it once, when the response is over *and* no handler runs.
+ * The response is over when `end()` is called on it, or when the client disconnects.
  *
- * - If the handler ends first, the lock is released when the response ends, right before its last
- *   bytes are sent: a client that has the whole response finds the lock free.
- * - If the response ends first, or the client disconnects, the lock is held until the handler ends.
- * - If the lease is lost before that, a response that has begun is broken off, so that the client does
- *   not take a part for the whole. Otherwise the listener is notified and sends an error.
+ * - If the handler ends first, the lock is released in `end()`, and the last bytes wait for that (1 s
+ *   at most): a client that has the whole response finds the lock free.
+ * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait,
+ *   except for a handler that waits for the end of its own response (`onEnd()`).
+ * - If the lease is lost before that (after `maxHoldMs`, for instance), a response that has begun is
+ *   broken off, so that the client does not take a part for the whole. If nothing was sent yet, the
+ *   listener is notified and sends an error instead. The handler is notified by `lease.signal`.
  */
 export class ResponseHold implements ResponseListener {
   readonly lease: Lease;
@@ -94,8 +97,8 @@ export class ResponseHold implements ResponseListener {
    */
   responseOver(): Promise<void> | undefined {
     const { hasBegun } = this.#watch;
-    // The getter checks the clock: a lease that has expired breaks the response off now, even if no
-    // timer has fired yet.
+    // The getter checks the clock: if the lease has expired, it calls `#onLost` now, even if no timer has
+    // fired yet, and the response is broken off.
     if (hasBegun) void this.lease.signal;
     if (this.#phase.neededBy === "response") return this.#release();
     if (this.#phase.neededBy !== "handler and response") return undefined;
@@ -118,6 +121,7 @@ export class ResponseHold implements ResponseListener {
     if (this.#phase.neededBy === "nothing") await this.#phase.released;
   }
 
+  /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
   readonly #onLost = (): void => {
     const { neededBy } = this.#phase;
     if (neededBy === "nothing") return;

@@ -75,7 +75,7 @@ export class ResponseWatch {
 
   /**
    * Closes the connection in the middle of a response: the client must not take a part for the whole.
-   * Does nothing once the last bytes are sent or wait for the release: the lock was held for long enough.
+   * Does nothing once the last bytes were sent or wait for the release: the lock was held up to the end.
    */
   breakOff(): void {
     if (this.#phase === "delayed" || this.#phase === "complete") return;
@@ -110,6 +110,7 @@ export class ResponseWatch {
     return delay;
   }
 
+  /** The connection closes: after a complete response, this changes nothing. */
   #close(): void {
     const isEarly = this.#phase === "open" || this.#phase === "ending";
     const isFirst = this.#phase === "open";

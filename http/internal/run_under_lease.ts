@@ -8,23 +8,25 @@ import type { Lease } from "../../core/distributed_lock.ts";
 import { promiseTry } from "../../core/promise_try.ts";
 import { lossOf } from "./lease_end.ts";
 
-/** How a handler ended. */
+/** The outcome of a run. */
 export type RunResult<T> =
+  /** The handler has returned this value. */
   | { readonly state: "done"; readonly value: T }
+  /** The handler has thrown this error. */
   | { readonly state: "failed"; readonly error: unknown }
-  /** The lease was lost before the handler's result was safe. The handler may still be running. */
+  /** The lease is lost. The handler may still run: it cannot be stopped. */
   | { readonly state: "lost"; readonly error: unknown };
 
 /**
- * Runs the handler until it ends or the lease is lost, whichever comes first. A loss is returned at
- * once: a handler that ignores `lease.signal` keeps running, but nobody waits for it. If the lease is
- * already lost, the handler is not run.
+ * Runs the handler until it ends or the lease is lost, whichever comes first. If the lease is lost
+ * first, this returns at once: a handler that ignores `lease.signal` runs on, but nothing waits for it.
+ * If the lease is already lost at the start, the handler is not run.
  *
- * When the handler ends first, the lease is checked once more, since a timer may be late: `"done"` and
- * `"failed"` mean that the lease was still valid then. The lease is never released here.
+ * When the handler ends first, the lease is checked once more, since timers may be late: `"done"` and
+ * `"failed"` mean that the lease was not lost by then. Nothing here releases the lock: the caller does.
  *
- * @param onLate Called with the handler's result after a loss, which would otherwise be dropped; not
- * called if the handler fails because of the loss.
+ * @param onLate Called after a loss, with the result of the handler when it ends; not called if the
+ * handler fails because of the loss.
  */
 export async function runUnderLease<T>(
   lease: Lease,

@@ -109,7 +109,7 @@ Deno.test("ResponseHold releases once, even when a handler starts and ends after
   assertEquals([response.log, losses], [["end"], []]);
 });
 
-Deno.test("ResponseWatch sends the end once, and aborts `gone` only when the client disconnects before", () => {
+Deno.test("ResponseWatch sends the end once, and aborts gone only when the client disconnects before", () => {
   const response = new FakeResponse();
   const watch = new ResponseWatch(response);
   const freed = Promise.withResolvers<void>();
