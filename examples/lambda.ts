@@ -26,8 +26,8 @@ const NAME = "transfers";
 
 const log = (error: unknown) => console.error(String(error));
 
-// One connection per instance. It is not awaited here: otherwise an instance could not start while Redis is
-// down, and no invocation could report that.
+// One connection per instance. It is not awaited here: otherwise an instance could not start while Redis
+// is down, and no invocation could report that.
 const client = createClient({ url: env.REDIS_URL ?? "redis://127.0.0.1:6379" }).on("error", log);
 client.connect().catch(log);
 const redis = nodeRedis(client);

@@ -1,5 +1,5 @@
 /**
- * Serves locks over HTTP, for programs in any language: `examples/lock_service.sh` uses them from a shell.
+ * Serves locks over HTTP, for programs in any language. `examples/lock_service.sh` is a client for shells.
  *
  * Start it with `LOCK_TOKENS='{"backup": "a long secret"}' deno run -A examples/lock_service.ts`, any
  * number of times. Leases are kept in Redis: a client can renew a lease at any server, and leases survive

@@ -133,7 +133,8 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     });
     isAnswered = true;
     if (lease.signal.aborted) keepHeaders(c.res, response);
-    (c as { res: Response | undefined }).res = undefined; // otherwise Hono merges the old headers into the new response
+    // Without this, Hono would merge the old headers into the new response.
+    (c as { res: Response | undefined }).res = undefined;
     c.res = response;
   };
 }

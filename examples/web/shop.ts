@@ -20,7 +20,7 @@ The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT
   --db FILE     the file that records shipments (in the temporary directory by default)
   --work-ms N   how long a shipment takes, in ms (200 by default)`;
 
-/** The answer: 201 if this request shipped the order, 200 if an earlier one did, 409 if its token is stale. */
+/** The answer: 201 if this request shipped the order, 200 if an earlier one did, 409 if its lease is over. */
 export interface Shipment {
   readonly status: 200 | 201 | 409;
   readonly body: { readonly order: string; readonly state: string };

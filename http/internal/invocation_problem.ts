@@ -68,7 +68,7 @@ export class RetryableLockError extends LockError {
    * @param reason Why the invocation should be retried.
    * @param lockName The name of the lock.
    * @param retryAfterMs How long in ms to wait before the retry, if that is known.
-   * @param options As for `Error`.
+   * @param options As for `Error`. The message of `cause` becomes part of the message.
    */
   constructor(
     reason: RetryReason,
@@ -76,8 +76,9 @@ export class RetryableLockError extends LockError {
     retryAfterMs?: number,
     options?: ErrorOptions,
   ) {
+    const cause = options?.cause instanceof Error ? ` (${options.cause.message})` : "";
     const name = JSON.stringify(lockName);
-    super(`Cannot run under the lock ${name}: ${REASONS[reason]}`, lockName, options);
+    super(`Cannot run under the lock ${name}: ${REASONS[reason]}${cause}`, lockName, options);
     this.reason = reason;
     this.retryAfterMs = retryAfterMs;
   }
@@ -88,7 +89,7 @@ export class RetryableLockError extends LockError {
  *
  * @returns The response, if the event is an HTTP request.
  * @throws {RetryableLockError} If the event is no HTTP request.
- * @throws {RangeError} If the event is no HTTP request and no lock can have its key: a retry does not help.
+ * @throws {RangeError} If the event is no HTTP request and no lock can have its key: retries do not help.
  */
 export function endWithProblem(
   event: unknown,

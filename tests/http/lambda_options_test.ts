@@ -28,7 +28,8 @@ Deno.test("lambdaLock() throws on bad options when the function starts", async (
     RangeError,
     "the key of this event",
   );
-  assertStringIncludes((error.cause as Error).message, "1 to 1000");
+  assertStringIncludes(error.message, "1 to 1000");
+  assert(error.cause instanceof RangeError);
 });
 
 Deno.test("lambdaLock() answers only after the lock is released", async () => {
@@ -95,10 +96,13 @@ Deno.test("RetryableLockError carries the reason, the lock's name and the cause"
   const lost = await assertRejects(() => make(20)({}, context), RetryableLockError);
   assertEquals([lost.reason, lost.lockName, lost.retryable], ["lease-lost", "k", true]);
   assert(lost.cause instanceof LeaseLostError);
+  assertStringIncludes(lost.message, 'under the lock "k": the lease was lost');
+  assertStringIncludes(lost.message, lost.cause.message);
   assertEquals(lost.cause.reason, "max-hold");
   const holder = make(60_000)({}, context);
   const busy = await assertRejects(() => make(60_000)({}, context), RetryableLockError);
   assertEquals(busy.reason, "busy");
+  assertStringIncludes(busy.message, 'under the lock "k": somebody else holds it');
   assert(
     Number.isInteger(busy.retryAfterMs),
     "a whole number, so that it can be passed as 'waitMs'",

@@ -45,7 +45,10 @@ Deno.test("the http entries throw on bad options when the server starts", async 
       }
       for (const fencingHeader of name === "lambda" ? [] : BAD_HEADERS) {
         const given = { key: "key", onUnavailable: "reject", fencingHeader } as Options;
-        assertThrows(() => wrap(given), TypeError);
+        const text = `'fencingHeader' as it must be the name of a header: it is ${
+          JSON.stringify(fencingHeader)
+        }`;
+        assertThrows(() => wrap(given), TypeError, text);
       }
     });
   }
