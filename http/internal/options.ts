@@ -1,6 +1,6 @@
 /**
- * Options that all integrations share, and the key: the name of the lock for a request. Options of one
- * framework stand in its entry.
+ * Options that all integrations share, and the key (the name of the lock for a request). Options of one
+ * framework are in its entry.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
  * Error responses as problem details of RFC 9457 (`application/problem+json`): their kinds and texts.
- * How each framework sends them stands elsewhere.
+ * Sending them is the task of each entry.
  *
  * @module
  * @see {@link https://www.rfc-editor.org/rfc/rfc9457}
