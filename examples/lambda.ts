@@ -2,15 +2,16 @@
  * An AWS Lambda function that must not run twice at once: it makes the transfers of a list, one by one. A
  * schedule, a queue and an HTTP API may invoke it at the same time, in any number of instances.
  *
- * - Another invocation runs: 409 over HTTP; queue and schedule get an error and retry.
- * - The instance is killed: the lock expires before the invocation would have ended.
- * - It is frozen, and thawed while another invocation runs: `throwIfLost()` throws, and Redis rejects
- *   writes under the old token. (A request to the bank right before cannot be undone: send the transfer's
- *   number with it, so that the bank rejects the second request.)
+ * - If another invocation is running, an HTTP request gets a 409; queue and schedule get an error and
+ *   retry.
+ * - If the instance is killed, the lock expires before the invocation would have timed out.
+ * - If the instance is frozen, and wakes while another invocation runs, `throwIfLost()` throws, and Redis
+ *   rejects writes under the old token. (A request that has already gone to the bank cannot be undone:
+ *   send the transfer's number with it, so that the bank rejects the second request.)
  *
  * @module
  */
-// deno-lint-ignore-file no-console -- Lambda keeps it as the log
+// deno-lint-ignore-file no-console -- Lambda logs the console's output
 import { env } from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Lease } from "@holdfast/lock";
@@ -20,19 +21,19 @@ import { RedisLock } from "@holdfast/lock/redis";
 import { nodeRedis } from "@holdfast/lock/redis/node-redis";
 import { createClient } from "redis";
 
-/** The name of the lock, and of the resource that its tokens guard. */
+/** The name of the lock, and of the resource that its fencing tokens protect. */
 const NAME = "transfers";
 
 const log = (error: unknown) => console.error(String(error));
 
-// Once per instance: the connection lives as long as the instance. Nothing waits for it here: otherwise an
-// instance could not start without Redis, and no invocation would show why.
+// One connection per instance. It is not awaited here: otherwise an instance could not start while Redis
+// is down, and no invocation could report that.
 const client = createClient({ url: env.REDIS_URL ?? "redis://127.0.0.1:6379" }).on("error", log);
 client.connect().catch(log);
 const redis = nodeRedis(client);
 const fenced = fencedRedis(redis);
 
-/** A lock for each invocation, with a TTL that fits into what remains of its time. */
+/** Runs a handler under a lock, made for each invocation with a TTL that fits into its remaining time. */
 const exclusively = lambdaLock(
   (ttlMs) => new RedisLock(redis, { ttlMs, unavailableAfterMs: 1_000 }),
   { key: NAME, onError: log },
@@ -45,10 +46,10 @@ export const handler = exclusively(async (_event, _context, lease) => {
   return { statusCode: 200, headers: {}, body: JSON.stringify({ count }) };
 });
 
-/** Makes the first transfer that is not made yet; false if there is none. */
+/** Makes the next transfer of the list; returns false if all are made. */
 async function makeNext(lease: Lease): Promise<boolean> {
   const run = (...command: string[]) => fenced.run(NAME, lease.fencingToken, command);
-  const made = Number(await run("GET", "transfers:made")); // shuts out earlier leases, too
+  const made = Number(await run("GET", "transfers:made")); // from now on Redis rejects earlier tokens
   const transfer = await run("LINDEX", "transfers:list", String(made));
   if (transfer === null) return false;
   lease.throwIfLost();
@@ -57,7 +58,7 @@ async function makeNext(lease: Lease): Promise<boolean> {
   return true;
 }
 
-/** Stands for a slow request, which stops when the lease is lost. */
+/** Stands for a slow request to the bank, which is aborted when the lease is lost. */
 async function tellBank(transfer: string, signal: AbortSignal): Promise<void> {
   await pause(20, undefined, { signal });
   await redis.send("RPUSH", ["bank", transfer], "bank");

@@ -4,20 +4,21 @@
 #   LOCK_URL=http://127.0.0.1:8000 LOCK_TOKEN='a long secret' \
 #     examples/lock_service.sh nightly-backup ./backup.sh
 #
-# The command gets the fencing token in FENCING_TOKEN: whatever it writes to should refuse a smaller
-# one. It is stopped when its lease is lost. Ends with 75 if somebody else has the lock for too long.
-# LOCK_TTL_MS is 15000 unless set: with less, a server that falls silent may be noticed too late.
+# The command finds the fencing token in FENCING_TOKEN: the systems it writes to should refuse smaller
+# tokens. The command is stopped when the lease is lost. The script exits with 75 if somebody else still
+# holds the lock after LOCK_WAIT_MS (5000 ms by default). LOCK_TTL_MS is 15000 by default: with less, a
+# server that stops answering may be noticed only after the lease has expired.
 set -eu
 : "${LOCK_URL:?}" "${LOCK_TOKEN:?}"
 ttl_ms=${LOCK_TTL_MS:-15000} wait_ms=${LOCK_WAIT_MS:-5000}
-key=$1 # percent-encode what is not A-Z a-z 0-9 . _ ~ -
+key=$1 # percent-encode all characters except A-Z a-z 0-9 . _ ~ -
 shift
-id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # a new one for each run
+id=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # a new id for each run
 lock=$LOCK_URL/lock/$key/$id
 command=''
 exec 3<&0
 
-# ask METHOD [BODY] [SECONDS]: prints the body, and the status in a line of its own
+# ask METHOD [BODY] [SECONDS]: prints the body, then the status on a line of its own (000: no answer)
 ask() {
   curl -sS -m "${3:-3}" -X "$1" "$lock" -d "${2:-}" -w '\n%{http_code}\n' \
     -H "Authorization: Bearer $LOCK_TOKEN" -H 'Content-Type: application/json' || echo 000
@@ -25,10 +26,10 @@ ask() {
 status() { printf '%s\n' "$1" | tail -n 1; }
 now_s() { date +%s; }
 
-# A release that is not answered costs the others a TTL, nothing else.
+# If the release gets no answer, the lock becomes free when its TTL is over.
 finish() {
   trap - EXIT
-  if [ -n "$command" ]; then # not before it has ended
+  if [ -n "$command" ]; then # never release while the command runs
     kill "$command" 2>/dev/null || true
     wait "$command" || true
   fi
@@ -42,20 +43,21 @@ trap 'exit 143' TERM
 answer=$(ask PUT "{\"ttlMs\":$ttl_ms,\"waitMs\":$wait_ms}" $((wait_ms / 1000 + 10)))
 case $(status "$answer") in
   200) ;;
-  409) echo "somebody else has the lock: $answer" >&2; exit 75 ;;
-  *) echo "no lock: $answer" >&2; exit 69 ;;
+  409) echo "cannot acquire the lock '$key': somebody else holds it: $answer" >&2; exit 75 ;;
+  *) echo "cannot acquire the lock '$key' from $LOCK_URL: $answer" >&2; exit 69 ;;
 esac
 
-# The wait took its time: renew once, and count the TTL from before that request.
+# After the wait, the lease may be nearly over: renew it, and count the TTL from before this request.
 asked_s=$(now_s)
 answer=$(ask PATCH "{\"ttlMs\":$ttl_ms}")
-[ "$(status "$answer")" = 200 ] || { echo "lost the lock: $answer" >&2; exit 70; }
+[ "$(status "$answer")" = 200 ] || { echo "lost the lock '$key': $answer" >&2; exit 70; }
 FENCING_TOKEN=$(printf '%s\n' "$answer" | sed -n 's/.*"fencingToken":"\([0-9]*\)".*/\1/p')
 export FENCING_TOKEN
-"$@" <&3 & # as a job in the background it would read nothing else
+"$@" <&3 & # a background job would otherwise read nothing from the standard input
 command=$!
 
-# Renews at a third of the TTL; 404 is the end, and so is silence of two thirds.
+# Renews after a third of the TTL. The lease counts as lost after a 404, or two thirds of the TTL without an
+# answer.
 last_s=$asked_s
 while kill -0 "$command" 2>/dev/null; do
   sleep "${LOCK_RENEW_S:-1}"
@@ -67,7 +69,7 @@ while kill -0 "$command" 2>/dev/null; do
     404) ;;
     *) [ $((3 * 1000 * ($(now_s) - last_s))) -ge $((2 * ttl_ms)) ] || continue ;;
   esac
-  echo "lost the lock: the command is stopped" >&2
+  echo "lost the lock '$key': the command is stopped: $answer" >&2
   exit 70
 done
 code=0

@@ -1,9 +1,9 @@
 /**
- * Locks over HTTP, for programs in any language: `examples/lock_service.sh` uses them from a shell.
+ * Serves locks over HTTP, for programs in any language. `examples/lock_service.sh` is a client for shells.
  *
  * Start it with `LOCK_TOKENS='{"backup": "a long secret"}' deno run -A examples/lock_service.ts`, any
- * number of times: leases live in Redis, so a client can renew a lease at any server, and leases survive
- * restarts.
+ * number of times. Leases are kept in Redis: a client can renew a lease at any server, and leases survive
+ * restarts of the servers.
  *
  * @module
  */
@@ -18,26 +18,28 @@ import { createClient } from "redis";
 
 const USAGE = `Serves PUT, PATCH and DELETE /lock/:key/:id, and GET /lock/:key.
 
-  --port N      where to listen (8000 by default, 0 for any free port)
-  LOCK_TOKENS   the principals: {"name": "its bearer token", …}
-  REDIS_URL     where the locks live (redis://127.0.0.1:6379 by default)`;
+  --port N      the port to listen on (8000 by default, 0 for any free port)
+  LOCK_TOKENS   the principals and their secrets: {"name": "bearer token", …}; required
+  REDIS_URL     the Redis server that keeps the locks (redis://127.0.0.1:6379 by default)`;
 
 const digest = (text: string) => createHash("sha256").update(text).digest();
 
-/** Makes the hook that finds the principal of a request by its bearer token. */
+/** Makes a hook for `authorize` that finds the principal of a request by its bearer token. */
 export function bearerTokens(tokens: Readonly<Record<string, string>>) {
   const known = Object.entries(tokens).map(([name, token]) => ({ name, hash: digest(token) }));
   return ({ headers }: { headers: { authorization?: string | undefined } }): string | null => {
     const token = /^Bearer (\S+)$/i.exec(headers.authorization ?? "")?.[1];
-    if (token === undefined) throw new NeedsToken("Send a bearer token");
-    // Hashes have one length, and all are compared: the time of the comparison leaks nothing.
+    if (token === undefined) {
+      throw new NeedsToken("Send a bearer token in the header Authorization");
+    }
+    // All hashes have the same length and all are compared, so the time that it takes reveals nothing.
     const hash = digest(token);
     const found = known.filter((one) => timingSafeEqual(one.hash, hash));
     return found[0]?.name ?? null;
   };
 }
 
-/** Becomes a response 401. */
+/** Is answered with 401. */
 class NeedsToken extends Error {
   readonly statusCode = 401;
   readonly headers = { "www-authenticate": "Bearer" };
@@ -63,12 +65,12 @@ async function main(): Promise<void> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, stop);
   console.log(`locks at ${await app.listen({ port: Number(port), host: "127.0.0.1" })}`);
   await stopping;
-  await app.close(); // ends the waits; leases outlive this process
+  await app.close(); // ends waiting requests; leases outlive this process
   await lock[Symbol.asyncDispose]();
   client.destroy();
 }
 
 if (import.meta.main) {
   await main();
-  Deno.exit(0); // listeners for signals would keep it alive
+  Deno.exit(0); // the signal listeners would keep the process alive
 }

@@ -1,17 +1,25 @@
 /**
- * A Fastify plugin: `fastifyLock` holds a lock while a route is handled.
+ * A Fastify plugin that holds a lock while a route is handled. How a reply keeps the lock is in
+ * `internal/fastify_hold.ts`.
  *
  * @example Usage
- * ```ts ignore
+ * ```ts
+ * import { type Lease, MemoryLock } from "@holdfast/lock";
  * import { fastifyLock } from "@holdfast/lock/http/fastify";
+ * import { assertEquals } from "@std/assert";
  * import Fastify from "fastify";
  *
+ * await using locks = new MemoryLock(); // or any other strategy
  * const app = Fastify();
  * await app.register(fastifyLock, { lock: locks, waitMs: 2_000 });
  * app.post("/orders", { config: { lock: "orders" } }, (request) => {
  *   const lease = request.getDecorator<Lease>("lease");
  *   return `done under token ${lease.fencingToken}`;
  * });
+ *
+ * const { body } = await app.inject({ method: "POST", url: "/orders" });
+ * assertEquals(body, "done under token 1");
+ * await app.close();
  * ```
  *
  * @module
@@ -42,9 +50,9 @@ export interface FastifyLockRequest {
   readonly params: unknown;
   /** The parameters of the query. */
   readonly query: unknown;
-  /** The body, parsed and validated: the lock is acquired after that. */
+  /** The body, already parsed and validated when the key is determined. */
   readonly body?: unknown;
-  /** The path and query. */
+  /** The path and the query. */
   readonly url: string;
   /** The headers. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -52,13 +60,13 @@ export interface FastifyLockRequest {
 
 /** The parts of a Fastify route that are used. */
 export interface FastifyLockRoute {
-  /** The route's own options: `lock` is ours. */
+  /** Custom options of the route; `lock` belongs to this plugin. */
   config?: { readonly lock?: unknown };
-  /** Its handler; replaced. */
+  /** The handler. The plugin wraps it. */
   handler: unknown;
-  /** Hooks that run before it; we add one. */
+  /** Hooks that run before the handler. The plugin adds one that acquires the lock. */
   preHandler?: unknown;
-  /** Hooks that run before its response is sent; we add one. */
+  /** Hooks that run before the response is sent. The plugin adds one that checks the lease. */
   onSend?: unknown;
 }
 
@@ -68,11 +76,11 @@ export interface FastifyLockApp {
   decorate(name: string, value: unknown): unknown;
   /** Adds a property to each request. */
   decorateRequest(name: string, value: null): unknown;
-  /** Listens for routes. */
+  /** Adds a hook that is called for each new route. */
   addHook(name: "onRoute", hook: (route: FastifyLockRoute) => void): unknown;
 }
 
-/** Options of {@linkcode fastifyLock}; all but `lock` are defaults of the routes. */
+/** Options of {@linkcode fastifyLock}. All except `lock` are defaults for its routes. */
 export interface FastifyLockOptions extends HoldOptions {
   /** Any strategy. */
   lock: DistributedLock;
@@ -108,23 +116,43 @@ type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
  * the request, or options with `key`.
  *
  * The lock is acquired right before the handler (after authentication, parsing and validation) and
- * held until the response is complete (streams too) or was aborted, and in any case until the handler
- * has ended. A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock
- * service is out of reach. A client that goes away while it waits leaves the queue. If the lease is
- * lost, `request.lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ * held until the response is complete (streams too) or the client has disconnected, and in any case
+ * until the handler has ended. A request that does not get the lock within `waitMs` gets 409 with
+ * `Retry-After`, and 503 if the lock service is out of reach. A client that disconnects while it waits
+ * leaves the queue. If the lease is lost, `request.lease.signal` aborts and the response is a 503, or
+ * is broken off if it has begun.
  *
- * @param app The instance.
- * @param options The lock, and defaults of the routes.
+ * @param app The Fastify instance.
+ * @param options The lock, and defaults for the routes.
  * @throws {TypeError|RangeError} If an option of the plugin or of a route is bad.
+ *
+ * @example A key from the request, and options of one route
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { fastifyLock, type FastifyLockRequest } from "@holdfast/lock/http/fastify";
+ * import { assertEquals } from "@std/assert";
+ * import Fastify from "fastify";
+ *
+ * await using locks = new MemoryLock();
+ * const app = Fastify();
+ * await app.register(fastifyLock, { lock: locks });
+ * const key = ({ params }: FastifyLockRequest) => `orders:${(params as { id: string }).id}`;
+ * app.post("/orders/:id", { config: { lock: { key, busyStatus: 423 } } }, () => "done");
+ *
+ * await using _lease = await locks.acquire("orders:42"); // another request, say
+ * assertEquals((await app.inject({ method: "POST", url: "/orders/42" })).statusCode, 423);
+ * assertEquals((await app.inject({ method: "POST", url: "/orders/43" })).body, "done");
+ * await app.close();
+ * ```
  */
-// deno-lint-ignore require-await -- Fastify takes plugins that are async, or call back
+// deno-lint-ignore require-await -- Fastify expects an async plugin, or one with a callback
 export async function fastifyLock(
   app: FastifyLockApp,
   options: FastifyLockOptions,
 ): Promise<void> {
   const { lock, ...defaults } = options;
   if (typeof lock?.acquire !== "function") {
-    throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock");
+    throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
   }
   readSettings(defaults);
   app.decorate("locks", lock);
@@ -138,7 +166,7 @@ export async function fastifyLock(
   });
 }
 
-// As the package fastify-plugin does: decorators and hooks belong to the parent.
+// As the package fastify-plugin does: the decorators and hooks apply to the parent instance.
 Object.assign(fastifyLock, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "@holdfast/lock",
@@ -146,7 +174,8 @@ Object.assign(fastifyLock, {
 });
 
 /**
- * Handlers that are wrapped: Fastify makes HEAD routes of GET routes, perhaps with our own handler.
+ * Handlers that are already wrapped. Fastify makes a HEAD route of each GET route and may reuse our
+ * wrapped handler for it: a second wrap would acquire the lock twice.
  */
 const wrapped = new WeakSet<Handler>();
 

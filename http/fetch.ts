@@ -1,5 +1,6 @@
 /**
- * Handlers of the Fetch API under a lock: `Deno.serve`, `export default { fetch }`.
+ * Runs Fetch API handlers under a lock, for `Deno.serve` and `export default { fetch }`. How a response
+ * keeps the lock until it is complete is in `internal/held_response.ts`.
  *
  * @module
  */
@@ -19,7 +20,7 @@ import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 export interface FetchLockOptions extends HoldOptions {
   /** The name of the lock for a request. */
   key: LockKey<[request: Request], string>;
-  /** As in {@linkcode HoldOptions}; `"proceed"` takes {@linkcode OptionalFetchLockOptions}. */
+  /** As in {@linkcode HoldOptions}. For `"proceed"` use {@linkcode OptionalFetchLockOptions}. */
   onUnavailable?: "reject";
 }
 
@@ -29,14 +30,14 @@ export interface OptionalFetchLockOptions extends HoldOptions {
   key: LockKey<[request: Request]>;
 }
 
-/** A handler that runs under a lease, then what the server passes besides the request. */
+/** A handler that gets the request, the lease, and the server's other arguments. */
 export type LeaseHandler<L, Rest extends unknown[]> = (
   request: Request,
   lease: L,
   ...rest: Rest
 ) => Response | Promise<Response>;
 
-/** A handler that servers accept. */
+/** A handler that a server accepts. */
 export type FetchHandler<Rest extends unknown[]> = (
   request: Request,
   ...rest: Rest
@@ -45,15 +46,16 @@ export type FetchHandler<Rest extends unknown[]> = (
 /**
  * Wraps a handler so that at most one request per key runs in it, across all processes.
  *
- * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response is complete: a stream until it was read to its
- * end, was cancelled, or broke off. A client that goes away while it waits leaves the queue; once the
- * handler runs, it runs to its end under the lock (`request.signal` shows that nobody listens). If
- * the lease is lost, `lease.signal` aborts and the response is 503, or breaks off if it has begun.
+ * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
+ * service is out of reach. The lock is held until the response is complete; with a stream, until it has
+ * been read to its end, is cancelled, or fails. A client that disconnects while it waits leaves the
+ * queue. Once the handler runs, it keeps the lock to its end even if the client disconnects
+ * (`request.signal` aborts then). If the lease is lost, `lease.signal` aborts and the response is a 503,
+ * or is broken off if it has begun.
  *
  * @param lock Any strategy.
- * @param options The key, and what to do if it is busy.
- * @returns A function that wraps a handler; the handler gets the lease after the request.
+ * @param options The key, how long to wait, and what to do without the lock.
+ * @returns A function that wraps a handler: the handler gets the lease after the request.
  * @throws {TypeError|RangeError} If an option is bad.
  *
  * @example Usage
@@ -76,7 +78,10 @@ export function fetchLock(
   lock: DistributedLock,
   options: FetchLockOptions,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest>;
-/** The same for handlers that may run without a lease: no key, or `onUnavailable: "proceed"`. */
+/**
+ * The same for handlers that may run without a lease, because a request has no key or because of
+ * `onUnavailable: "proceed"`: they get `undefined` then.
+ */
 export function fetchLock(
   lock: DistributedLock,
   options: OptionalFetchLockOptions,
@@ -91,12 +96,12 @@ export function fetchLock(
   return (handler) =>
     async function fetchLock(request, ...rest) {
       const name = await nameOf(key, request);
-      // The signal costs as much as all the rest, so it is used only if the request may wait.
+      // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
       const acquired = await acquireForRequest(lock, name, settings, gone);
       if (acquired.state === "failed") return problemResponse(acquired.problem);
       if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
-      // The options allow this only to handlers that accept `undefined`.
+      // The types allow these options only with a handler that accepts `undefined`.
       if (acquired.state === "unlocked") return await handler(request, undefined!, ...rest);
       const { lease } = acquired;
       const hasReader = request.method !== "HEAD";

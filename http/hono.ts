@@ -1,17 +1,24 @@
 /**
- * Hono middleware that holds a lock while a request is handled: on Deno, Node, Workers.
+ * Hono middleware that holds a lock while a request is handled: on Deno, Node and Workers. How a
+ * response keeps the lock until it is complete is in `internal/held_response.ts`.
  *
  * @example Usage
- * ```ts ignore
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
  * import { honoLock, type HonoLockEnv } from "@holdfast/lock/http/hono";
+ * import { assertEquals } from "@std/assert";
  * import { Hono } from "hono";
  *
+ * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Hono<HonoLockEnv>();
  * app.post(
  *   "/orders/:id",
  *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
  *   (c) => c.text(`done under token ${c.get("lease").fencingToken}`),
  * );
+ *
+ * const response = await app.request("/orders/42", { method: "POST" });
+ * assertEquals(await response.text(), "done under token 1");
  * ```
  *
  * @module
@@ -41,15 +48,15 @@ export interface HonoLockEnv {
 export interface HonoContext {
   /** The request. */
   readonly req: {
-    /** As the runtime made it. */
+    /** The request as the runtime made it. */
     readonly raw: Request;
-    /** Its path. */
+    /** The path of the URL. */
     readonly path: string;
-    /** A parameter of the route. */
+    /** Returns a parameter of the route. */
     param(name: string): string | undefined;
-    /** A header. */
+    /** Returns a header. */
     header(name: string): string | undefined;
-    /** A parameter of the query. */
+    /** Returns a parameter of the query. */
     query(name: string): string | undefined;
   };
   /** The response, once a handler has made it. */
@@ -71,18 +78,34 @@ export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
 ) => Promise<Response | void>;
 
 /**
- * Makes middleware that lets at most one request per key pass, across all processes. What comes after
- * it finds the lease at `c.get("lease")`.
+ * Makes middleware that lets at most one request per key pass, across all processes. Later middleware
+ * and the handler find the lease at `c.get("lease")`.
  *
- * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response is complete: a stream until it was read to its
- * end, was cancelled or broke off. A client that goes away while it waits leaves the queue. If the
- * lease is lost, `c.get("lease").signal` aborts and the response is 503, or breaks off if it has
- * begun.
+ * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
+ * service is out of reach. The lock is held until the response is complete; with a stream, until it has
+ * been read to its end, is cancelled, or fails. A client that disconnects while it waits leaves the
+ * queue. If the lease is lost, `c.get("lease").signal` aborts and the response is a 503, or is broken
+ * off if it has begun.
  *
  * @param lock Any strategy.
- * @param options The key, and what to do if it is busy; or the key alone.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example One lock for a whole app, without waiting
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { honoLock } from "@holdfast/lock/http/hono";
+ * import { assertEquals } from "@std/assert";
+ * import { Hono } from "hono";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Hono();
+ * app.use(honoLock(locks, "nightly-report"));
+ * app.post("/", (c) => c.text("done"));
+ *
+ * await using _lease = await locks.acquire("nightly-report"); // another request, say
+ * assertEquals((await app.request("/", { method: "POST" })).status, 409);
+ * ```
  */
 export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
@@ -94,7 +117,7 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   return async function honoLock(c, next) {
     const { raw } = c.req;
     const name = await nameOf(given.key, c);
-    // The signal costs as much as all the rest, so it is used only if the request may wait.
+    // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
     const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
     const acquired = await acquireForRequest(lock, name, settings, gone);
     if (acquired.state === "failed") return problemResponse(acquired.problem);
@@ -105,17 +128,18 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     let isAnswered = false;
     const response = await respondUnderLease(lease, settings, raw.method !== "HEAD", async () => {
       await next();
-      // After a loss `c.res` is our own answer, which must not be discarded.
+      // If the lease was lost, `c.res` is our own 503 by now, which must not be discarded.
       return isAnswered ? new Response() : c.res;
     });
     isAnswered = true;
     if (lease.signal.aborted) keepHeaders(c.res, response);
-    (c as { res: Response | undefined }).res = undefined; // else Hono copies all headers
+    // Without this, Hono would merge the old headers into the new response.
+    (c as { res: Response | undefined }).res = undefined;
     c.res = response;
   };
 }
 
-/** A problem keeps the headers that other middleware sets on every response, CORS for instance. */
+/** Keeps the headers that other middleware has set on the response that a problem replaces (CORS). */
 function keepHeaders(from: Response, { headers }: Response): void {
   const ours = new Set<string>([...headers.keys(), ...BODY_HEADERS]);
   for (const [name, value] of from.headers) if (!ours.has(name)) headers.append(name, value);

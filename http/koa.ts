@@ -1,11 +1,15 @@
 /**
- * Koa middleware that holds a lock while a request is handled.
+ * Koa middleware that holds a lock while a request is handled. When the lock is released is in
+ * `internal/response_hold.ts`.
  *
  * @example Usage
- * ```ts ignore
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
  * import { koaLock } from "@holdfast/lock/http/koa";
+ * // @ts-types="@types/koa"
  * import Koa from "koa";
  *
+ * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Koa();
  * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, waitMs: 2_000 }));
  * app.use((ctx) => {
@@ -35,13 +39,13 @@ export type { NodeResponse } from "./internal/response_watch.ts";
 
 /** The parts of Koa's context that are used. */
 export interface KoaContext {
-  /** Where the lease is put, as `lease`. */
+  /** Koa's state: the lease is put here, as `lease`. */
   state: { lease?: Lease };
   /** The path of the request. */
   readonly path: string;
   /** The method of the request. */
   readonly method: string;
-  /** The response of `node:http`. */
+  /** The `node:http` response. */
   readonly res: NodeResponse;
   /** False if the handler writes the response itself. */
   respond?: boolean | undefined;
@@ -49,7 +53,7 @@ export interface KoaContext {
   status: number;
   /** The body of the response. */
   body: unknown;
-  /** A header of the request. */
+  /** Returns a header of the request. */
   get(field: string): string;
   /** Sets a header of the response. */
   set(field: string, value: string): void;
@@ -70,18 +74,30 @@ export type KoaMiddleware<Context extends KoaContext> = (
 ) => Promise<void>;
 
 /**
- * Makes middleware that lets at most one request per key pass, across all processes. What comes after
- * it finds the lease at `ctx.state.lease`.
+ * Makes middleware that lets at most one request per key pass, across all processes. Later middleware
+ * finds the lease at `ctx.state.lease`.
  *
- * A request that cannot have the lock in time gets 409 with `Retry-After`; 503 if the lock service is
- * out of reach. The lock is held until the response is complete (streams too) or the client is gone,
- * and in any case until the middleware that comes after this has ended. A client that goes away
+ * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
+ * service is out of reach. The lock is held until the response is complete (streams too) or the client
+ * has disconnected, and in any case until the later middleware has ended. A client that disconnects
  * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
- * response is 503, or breaks off if it has begun.
+ * response is a 503, or is broken off if it has begun.
  *
  * @param lock Any strategy.
- * @param options The key, and what to do if it is busy; or the key alone.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example Only some requests need the lock
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { koaLock } from "@holdfast/lock/http/koa";
+ * // @ts-types="@types/koa"
+ * import Koa from "koa";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Koa();
+ * app.use(koaLock(locks, { key: (ctx) => ctx.method === "POST" ? "orders" : undefined }));
+ * ```
  */
 export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,
@@ -118,7 +134,7 @@ async function runHeld(
   };
   const hold = new ResponseHold(lease, watch, true, {
     leaseLost(isHandlerRunning) {
-      if (ctx.respond === false) watch.breakOff(); // Koa would not send our answer
+      if (ctx.respond === false) watch.breakOff(); // Koa would not send our 503
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
   });

@@ -1,5 +1,6 @@
 /**
- * AWS Lambda handlers under a lock: on its runtimes from Node 22 on, and on Deno.
+ * Runs AWS Lambda handlers under a lock, on Lambda's runtimes from Node 22 on and on Deno. The steps of
+ * one invocation are in `internal/invocation.ts`.
  *
  * @example Usage
  * ```ts
@@ -41,7 +42,7 @@ export {
 
 /** The part of Lambda's context that is used. */
 export interface LambdaContext {
-  /** How long in ms the invocation may still take. */
+  /** Returns how long in ms the invocation may still take. */
   getRemainingTimeInMillis(): number;
 }
 
@@ -50,18 +51,18 @@ export interface LambdaLockOptions<Event, Context extends LambdaContext>
   extends Omit<HoldOptions, "fencingHeader" | "maxHoldMs"> {
   /** The name of the lock for an event. */
   key: LockKey<[event: Event, context: Context], string>;
-  /** As in {@linkcode HoldOptions}; `"proceed"` takes {@linkcode OptionalLambdaLockOptions}. */
+  /** As in {@linkcode HoldOptions}. For `"proceed"` use {@linkcode OptionalLambdaLockOptions}. */
   onUnavailable?: "reject";
-  /** The longest time in ms that an invocation may hold the lock; its remaining time unless given. */
+  /** The longest time in ms that an invocation may hold the lock. Without it, its remaining time. */
   maxHoldMs?: number;
   /**
-   * The part of the invocation's time, in ms, that is reserved for the release and the answer.
+   * How much of the invocation's time, in ms, is reserved for the release and the answer.
    *
    * @default {500}
    */
   marginMs?: number;
   /**
-   * The TTL of the locks that a factory makes, in ms; less if less time remains.
+   * The TTL in ms that a factory gets for each lock; less if the invocation has less time left.
    *
    * @default {10000}
    */
@@ -77,7 +78,7 @@ export interface OptionalLambdaLockOptions<Event, Context extends LambdaContext>
   onUnavailable?: "reject" | "proceed";
 }
 
-/** Makes a lock for one invocation, with a TTL in ms that ends with it. */
+/** Makes a lock for one invocation, with a TTL in ms that fits into the invocation's time. */
 export type LockFactory = (ttlMs: number) => DistributedLock;
 
 /** A handler that runs under a lease. */
@@ -101,28 +102,43 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
 /**
  * Wraps a Lambda handler so that at most one invocation per key runs in it, across all instances.
  *
- * The wait and the lease end `marginMs` before the invocation does, by the wall clock, so that an
- * instance that was frozen and thawed knows that its lease is over. The lock is released before the
- * invocation ends. A TTL never exceeds the remaining time: the lock of an invocation that is killed
- * expires by then.
+ * The wait and the lease end `marginMs` before the invocation times out. This is measured by the wall
+ * clock, so an instance that was frozen and thawed notices that its lease is over. The lock is released
+ * before the invocation ends. A TTL never exceeds the remaining time, so if Lambda kills the
+ * invocation, its lock expires by the time it would have timed out.
  *
  * With a *factory*, `(ttlMs) => new RedisLock(client, { ttlMs })`, each invocation has a lock of its
- * own with a TTL that fits, even at the end of its wait, which takes at most half of its time. The
- * lock is disposed at the end of the invocation, so that no subscription stays open in a frozen
- * instance. A lock that is passed without a factory must have a TTL below the function's timeout;
- * otherwise invocations end with `"too-little-time"`. (A ZooKeeper session cannot be shortened: a
- * killed invocation blocks the lock for the session's timeout.)
+ * own. Its TTL fits even if the lock is granted at the end of the wait, which takes at most half of the
+ * invocation's time. The lock is disposed at the end of the invocation, so that no subscription stays
+ * open in a frozen instance. A lock that is passed without a factory must have a TTL below the
+ * function's timeout; otherwise invocations end with `"too-little-time"`. (A ZooKeeper session cannot be
+ * shortened: a killed invocation blocks the lock for the session's timeout.)
  *
- * An HTTP event (API Gateway, function URL, load balancer) that cannot have the lock gets a 409, 423
- * or 503 response with a problem in JSON; any other event (SQS, EventBridge, …) ends with a
- * {@linkcode RetryableLockError}, also when the lease is lost while the handler runs. A handler that
- * ignores `lease.signal` may then still run when its instance serves the next invocation. A key that
- * no lock can have is answered with 400, or throws a `RangeError`: a retry does not help.
+ * An HTTP event (API Gateway, function URL, load balancer) that does not get the lock, or loses it, gets
+ * a 409, 423 or 503 response with problem details in JSON. Any other event (SQS, EventBridge, …) ends
+ * with a {@linkcode RetryableLockError}. If the lease is lost, a handler that ignores `lease.signal` may
+ * still run when its instance serves the next invocation. A key that no lock can have gets a 400, or
+ * throws a `RangeError`: a retry does not help.
  *
  * @param lock Any strategy, or a factory.
- * @param options The key, and what to do if it is busy.
- * @returns A function that wraps a handler; the handler gets the lease after event and context.
+ * @param options The key, how long to wait, and what to do without the lock.
+ * @returns A function that wraps a handler: the handler gets the lease after the event and the context.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example A lock for each invocation, and no wait
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { lambdaLock, RetryableLockError } from "@holdfast/lock/http/lambda";
+ * import { assertRejects } from "@std/assert";
+ *
+ * // In a real function: (ttlMs) => new RedisLock(client, { ttlMs })
+ * await using busy = new MemoryLock();
+ * await using _lease = await busy.acquire("nightly-report");
+ * const handler = lambdaLock(() => busy, { key: "nightly-report" })(() => "done");
+ *
+ * const context = { getRemainingTimeInMillis: () => 3_000 };
+ * await assertRejects(() => handler({}, context), RetryableLockError, "nightly-report");
+ * ```
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
@@ -130,7 +146,10 @@ export function lambdaLock<Event, Context extends LambdaContext>(
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result>;
-/** The same for handlers that may run without a lease: no key, or `onUnavailable: "proceed"`. */
+/**
+ * The same for handlers that may run without a lease, because an event has no key or because of
+ * `onUnavailable: "proceed"`: they get `undefined` then.
+ */
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
   options: OptionalLambdaLockOptions<Event, Context>,
@@ -147,12 +166,13 @@ export function lambdaLock<Event, Context extends LambdaContext>(
   checkKey(key);
   checkDuration("marginMs", marginMs, 0);
   checkTtl(ttlMs);
-  // The invocation's end bounds the lease: a function may run for 15 minutes.
+  // The invocation's time limits the lease anyway; the default of 60 s would be too short for a function
+  // that runs for 15 minutes.
   const maxHoldMs = options.maxHoldMs ?? MAX_DURATION_MS;
   const settings = { ...readSettings({ ...options, maxHoldMs }), marginMs, ttlMs };
   return (handler) => async (event, context) => {
     const name = await nameOf(key, event, context);
-    // The options allow this only to handlers that accept `undefined`.
+    // The types allow these options only with a handler that accepts `undefined`.
     if (name === undefined) return await handler(event, context, undefined!);
     const run = (lease: Lease | undefined) => handler(event, context, lease!);
     const invocation = new Invocation({ name, event, context }, settings);

@@ -1,6 +1,6 @@
 /**
- * Locks around handlers of the Fetch API, for `Deno.serve` and `export default { fetch }`. For other
- * frameworks see `./http/koa`, `./http/fastify`, `./http/hono` and `./http/lambda`.
+ * Locks around Fetch API handlers, for `Deno.serve` and `export default { fetch }`. Other frameworks
+ * have entries of their own: `./http/koa`, `./http/fastify`, `./http/hono` and `./http/lambda`.
  *
  * @example Usage
  * ```ts

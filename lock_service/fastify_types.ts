@@ -1,5 +1,5 @@
 /**
- * The parts of Fastify that the lock service uses.
+ * The parts of Fastify that the lock service uses, as types: this module does not import Fastify.
  *
  * @module
  */
@@ -7,19 +7,19 @@ import type { NodeResponse } from "../http/internal/response_watch.ts";
 
 /** The parts of a Fastify request that are used. */
 export interface LockRoutesRequest {
-  /** The request of `node:http`, with the URL as it came. */
+  /** The `node:http` request, with the URL as the client sent it. */
   readonly raw: { readonly url?: string | undefined };
-  /** The route's own path. */
+  /** The path of the route. */
   readonly routeOptions: { readonly url?: string | undefined };
   /** The headers. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** The body, as text. */
+  /** The body as text, not parsed. */
   readonly body?: unknown;
 }
 
 /** The parts of a Fastify reply that are used. */
 export interface LockRoutesReply {
-  /** The response of `node:http`. */
+  /** The `node:http` response. */
   readonly raw: NodeResponse;
   /** Sets the status. */
   code(status: number): unknown;
@@ -31,9 +31,9 @@ export interface LockRoutesReply {
 
 /** The parts of a Fastify instance that are used. */
 export interface LockRoutesApp {
-  /** Removes the parsers of bodies. */
+  /** Removes all body parsers. */
   removeAllContentTypeParsers(): unknown;
-  /** Adds a parser of bodies. */
+  /** Adds a body parser. */
   addContentTypeParser(
     type: string,
     options: { parseAs: "string" },
@@ -43,9 +43,9 @@ export interface LockRoutesApp {
       done: (error: Error | null, body?: unknown) => void,
     ) => void,
   ): unknown;
-  /** Listens for the end of the server. */
+  /** Adds a hook that runs before the server closes. */
   addHook(name: "preClose", hook: () => Promise<void>): unknown;
-  /** Sets what answers errors. */
+  /** Sets the handler that turns errors into responses. */
   setErrorHandler(
     handler: (error: unknown, request: LockRoutesRequest, reply: LockRoutesReply) => unknown,
   ): unknown;

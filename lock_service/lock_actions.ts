@@ -1,5 +1,6 @@
 /**
- * The actions of the lock service: each acquires, renews, releases or queries one lock.
+ * The actions of the lock service: each acquires, renews, releases or queries one lock. Requests are
+ * read and checked in `lock_request.ts`.
  *
  * @module
  */
@@ -16,31 +17,33 @@ import { RequestError, unknownOutcome } from "./request_error.ts";
 export interface ActionParts extends LockRequest {
   readonly lock: AttachableLock;
   readonly response: NodeResponse;
-  /** Aborts when the server is about to close. */
+  /** Aborts when the server starts to close. */
   readonly closing: AbortSignal;
 }
 
-/** The body of an answer with status 200. All other answers are errors. */
+/** The body of an answer with status 200. Every other answer is thrown as an error. */
 type Answer = Readonly<Record<string, unknown>>;
 
-/** Leases of the service: only their clients renew them, and they outlive this process. */
+/** Leases of the service are renewed only by their clients, and outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
-/** How often an action is tried while other servers take over the same lease at the same time. */
+/** How often an action is tried while other servers keep taking over the same lease. */
 const MAX_TRIES = 10;
 /**
- * The pause between two tries, in ms: it grows, and is random so that the servers get out of step.
+ * The pause between two tries in ms is this value times the number of tries, times a random number from
+ * 0 to 1, so that the servers do not keep colliding.
  */
 const BACK_OFF_MS = 5;
-/** How long in ms Redis may take to answer; a request that is still under way ends with the lease. */
+/** How long in ms an answer waits for Redis. The request to Redis goes on, at most for the lease. */
 const ANSWER_TIMEOUT_MS = 5_000;
-/** Why an action gives up after all tries. */
-const CONTESTED = "The lease was taken over by other servers again and again";
-/** Why an action gives up without an answer. */
-const SILENT = "Redis does not answer in time";
-/** After how many ms to retry if the holder's TTL is not known. */
+/** The reason, for the logs, when all tries have failed. */
+const CONTESTED =
+  `Gave up after ${MAX_TRIES} tries: each time, another server had taken over the lease`;
+/** The reason, for the logs, when Redis has not answered. */
+const SILENT = "Gave up without an answer from Redis: is it running and reachable?";
+/** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
 const UNKNOWN_TTL_MS = 1_000;
 
-/** The action of each method. */
+/** The action of each HTTP method. */
 export const actions = {
   PUT: acquire,
   PATCH: renew,
@@ -57,13 +60,13 @@ async function acquire(parts: ActionParts): Promise<Answer> {
   using limit = new WaitLimit(waitMs, [gone, closing]);
   const options = { ...LEASE, ownerId, ttlMs };
   return await untilAnswered(async () => {
-    if (gone.aborted) throw unknownOutcome(); // nobody would learn of a lease
-    // Without the client's signal: a repeated request that is cut off must not release the lease that the
-    // first request got.
+    if (gone.aborted) throw unknownOutcome(); // nobody would receive the lease
+    // The client's signal is not passed: if a repeated PUT is cut off, that must not release the lease
+    // that the first PUT has acquired.
     const lease = await lock.tryAcquire(key, options) ??
       (waitMs === 0 ? null : await waitFor(lock, key, options, limit));
     if (lease === null) throw busy(await holderRemainingMs(lock, key));
-    // This process may remember the lease: only the service knows whether it is held.
+    // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
 }
@@ -98,12 +101,12 @@ async function query(parts: ActionParts): Promise<Answer> {
   return { key, held: holder !== undefined, fencingToken, remainingMs, waiterCount };
 }
 
-// deno-lint-ignore require-await -- as the other actions
+// deno-lint-ignore require-await -- async like the other actions
 async function rejectMethod({ request }: ActionParts): Promise<Answer> {
   throw notAllowed(request);
 }
 
-/** Tries until there is an answer; `null` means that another server took the lease over. */
+/** Tries until there is an answer. A try returns `null` if another server has taken over the lease. */
 async function untilAnswered(tryOnce: () => Promise<Answer | null>): Promise<Answer> {
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     const answer = await tryOnce();
@@ -125,11 +128,12 @@ async function waitFor(
   } catch (error) {
     if (!limit.hasCaused(error)) throw error;
   }
-  if (!limit.hasTimedOut) throw unknownOutcome(); // the server closes, or the client is gone
+  if (!limit.hasTimedOut) throw unknownOutcome(); // the server closes, or the client has disconnected
   const remainingMs = await holderRemainingMs(lock, key);
   throw remainingMs === null ? unknownOutcome(SILENT) : busy(remainingMs);
 }
 
+/** Renews the lease on Redis; false if it is lost, or another request has released it meanwhile. */
 async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
   try {
     await answered(lease.renew(ttlMs));
@@ -141,14 +145,14 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
   }
 }
 
-/** Waits for an answer of the service, but not as long as a lease may last. */
+/** Waits for an answer from Redis, but not for as long as a lease may last. */
 async function answered<T>(answer: Promise<T>): Promise<T> {
   const result = await within(SYSTEM_CLOCK, answer, ANSWER_TIMEOUT_MS);
   if (result === TIMED_OUT) throw unknownOutcome(SILENT);
   return result;
 }
 
-/** The token is text: numbers of other languages may be too small for it. */
+/** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
 function described({ name, fencingToken, remainingMs }: Lease): Answer {
   return {
     key: name,
@@ -157,22 +161,26 @@ function described({ name, fencingToken, remainingMs }: Lease): Answer {
   };
 }
 
-/** Another owner holds the lock: for how long, if that is known. */
+/**
+ * Another owner holds the lock.
+ *
+ * @param holderMs How long in ms its lease still lasts, if that is known.
+ */
 function busy(holderMs: number | undefined | null): RequestError {
   const remainingMs = typeof holderMs === "number" ? Math.floor(holderMs) : undefined;
   return new RequestError("busy", {
     status: 409,
     title: "Busy",
-    detail: "Somebody else holds the lock",
+    detail: "Somebody else holds the lock: try again later, or ask with a longer 'waitMs'",
     retryAfterMs: remainingMs ?? UNKNOWN_TTL_MS,
   }, { members: { remainingMs } });
 }
 
-/** Another owner may hold the lock, or nobody. */
+/** The lock is not held by this owner: it is free, or another owner holds it. */
 function notHeld(): RequestError {
   return new RequestError("not-held", {
     status: 404,
     title: "Not held",
-    detail: "The lock is not held under this id",
+    detail: "The lock is not held under this id: the lease has ended, or there never was one",
   });
 }

@@ -1,5 +1,5 @@
 /**
- * Reads and checks the path, the owner and the body of a request to the lock service.
+ * Reads and checks the path, the owner and the body of a request. The actions are in `lock_actions.ts`.
  *
  * @module
  */
@@ -8,18 +8,18 @@ import type { LockRoutesRequest } from "./fastify_types.ts";
 import type { Authorization, Limits } from "./options.ts";
 import { badRequest, isHttpError, RequestError } from "./request_error.ts";
 
-/** One request, and what it is checked with. */
+/** One request, with the limits and the hook that check it. */
 export interface LockRequest {
   readonly request: LockRoutesRequest;
   readonly limits: Limits;
-  /** The principal, or `null`. */
+  /** Returns the principal of the request, or `null` to reject it. */
   readonly authorize: (authorization: Authorization) => string | null | Promise<string | null>;
 }
 
-/** Excludes "." and "..", which clients remove when they normalise a URL. */
+/** The form of an id. Not "." or "..", which clients remove from a URL when they normalise it. */
 const ID = /^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/;
 
-/** The name of the lock, after authorization. */
+/** Returns the name of the lock, after the request was authorized. */
 export async function keyOf(lockRequest: LockRequest): Promise<string> {
   const [key, ...rest] = segmentsOf(lockRequest.request);
   if (rest.join("") !== "") throw notAllowed(lockRequest.request);
@@ -29,7 +29,8 @@ export async function keyOf(lockRequest: LockRequest): Promise<string> {
 }
 
 /**
- * The lock and the owner id of a request. An encoded principal has no ":", so the first one ends it.
+ * Returns the name of the lock and the owner id, after the request was authorized. The owner id is the
+ * encoded principal, a ":" and the id. An encoded principal has no ":", so principals cannot collide.
  */
 export async function ownerOf(
   lockRequest: LockRequest,
@@ -43,7 +44,12 @@ export async function ownerOf(
   }
   const principal = await principalOf(lockRequest, { action, key: name });
   const ownerId = `${encodeURIComponent(principal)}:${id}`;
-  if (ownerId.length > MAX_OWNER_ID_LENGTH) throw new Error("The principal is too long");
+  if (ownerId.length > MAX_OWNER_ID_LENGTH) {
+    throw new Error(
+      `Cannot use the principal of 'authorize' as it is too long: with the id, an owner id of ` +
+        `${ownerId.length} characters, where ${MAX_OWNER_ID_LENGTH} are allowed`,
+    );
+  }
   return { key: name, ownerId };
 }
 
@@ -56,14 +62,18 @@ async function principalOf(
     principal = await authorize(authorization);
   } catch (error) {
     if (isHttpError(error)) throw error;
-    throw new Error("The hook 'authorize' has failed", { cause: error }); // even if it looks like an HTTP error
+    // Wrapped, so that it is not taken for an error of the lock, such as a RangeError for a bad key.
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`Cannot authorize a request as the hook 'authorize' threw: ${why}`, {
+      cause: error,
+    });
   }
   if (typeof principal === "string" && principal !== "") return principal;
-  const detail = "The request is not authorized";
+  const detail = `This request may not ${authorization.action} the lock`;
   throw new RequestError("forbidden", { status: 403, title: "Forbidden", detail });
 }
 
-/** The parts of the URL after `/lock/`, decoded one by one, as a key may contain a "/". */
+/** Returns the segments of the URL after `/lock/`. Each is decoded alone: a key may contain a "/". */
 function segmentsOf({ raw, routeOptions }: LockRoutesRequest): string[] {
   const path = (raw.url ?? "").replace(/[?#].*$/s, "").replace(/^https?:\/\/[^/]*/i, "");
   const before = (routeOptions.url ?? "/lock/*").split("/").length - 2;
@@ -72,10 +82,10 @@ function segmentsOf({ raw, routeOptions }: LockRoutesRequest): string[] {
     try {
       return decodeURIComponent(part);
     } catch {
-      throw badRequest("The path is not percent-encoded UTF-8");
+      throw badRequest("The path of the URL must be percent-encoded UTF-8");
     }
   });
-  // Some clients and routers end every path with a "/".
+  // Some clients and routers add a "/" to every path.
   return parts.length === 3 && parts[2] === "" ? parts.slice(0, 2) : parts;
 }
 
@@ -88,23 +98,23 @@ function checkedKey(key: string | undefined): string {
   }
 }
 
-/** The error for a method that the path does not have. */
+/** The error for a path that does not exist, or does not allow the method. */
 export function notAllowed(request: LockRoutesRequest): RequestError {
   const count = segmentsOf(request).length;
   if (count > 2) {
-    const detail = 'A "/" in a key must stand as %2F';
+    const detail = 'No such path: if the key contains a "/", write it as %2F';
     return new RequestError("not-found", { status: 404, title: "Not found", detail });
   }
   const allow = count === 1 ? "GET, HEAD" : "PUT, PATCH, DELETE";
   const path = count === 1 ? "/lock/:key" : "/lock/:key/:id";
-  const detail = `For ${path} there are ${allow}`;
+  const detail = `${path} allows only ${allow}`;
   const details = { status: 405, title: "Method not allowed", detail };
   return new RequestError("method-not-allowed", details, { headers: { allow } });
 }
 
 type Field = "ttlMs" | "waitMs";
 
-/** The fields of the body, all of them numbers of ms; an empty body has none. */
+/** Returns the fields of the body in ms, with their defaults. The body may be empty. */
 export function readBody(
   { request: { body }, limits }: LockRequest,
   allowed: readonly Field[],
@@ -112,7 +122,8 @@ export function readBody(
   const fields = body === undefined || body === null || body === "" ? {} : parse(String(body));
   for (const [name, value] of Object.entries(fields)) {
     if (!(allowed as readonly string[]).includes(name)) {
-      throw badRequest(`The field ${JSON.stringify(name)} is not known here`);
+      const known = allowed.map((field) => `'${field}'`).join(" and ") || "none";
+      throw badRequest(`The field ${JSON.stringify(name)} is not known here (known: ${known})`);
     }
     checkField(name as Field, value, limits);
   }
@@ -124,7 +135,7 @@ function parse(text: string): Partial<Record<Field, number>> {
   try {
     value = JSON.parse(text);
   } catch {
-    throw badRequest("The body is not JSON");
+    throw badRequest("The body is not valid JSON");
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
   throw badRequest("The body must be a JSON object");

@@ -1,5 +1,6 @@
 /**
- * The Fastify plugin of the lock service: registers the routes, sends answers and problems.
+ * The Fastify plugin of the lock service: registers the routes, and sends answers and problems. The
+ * actions are in `lock_actions.ts`.
  *
  * @module
  */
@@ -13,34 +14,56 @@ import { problemOf } from "./request_error.ts";
 const BODY_LIMIT = 4_096;
 
 /**
- * A plugin: a lock service. `PUT /lock/:key/:id` acquires a lock (200 with `fencingToken`, a string,
- * and `remainingMs`; or 409 with the holder's `remainingMs` and `Retry-After`), `PATCH` renews it,
- * `DELETE` releases it, both only under the same `:id` (else 404), and `GET /lock/:key` returns
- * whether it is held and the number of waiters (`waiterCount`). Bodies are JSON: `ttlMs` for `PUT`
- * and `PATCH`, `waitMs` for `PUT`, both whole numbers of ms. All problems are
- * `application/problem+json`: 400 for a request that a client must not repeat, 503 if it is not known
- * whether anything was done.
+ * A Fastify plugin that serves locks over HTTP:
  *
- * Leases belong to the caller, not to this process: they end by their TTL unless they are renewed,
- * and outlive the server; another server on the same Redis continues them, under a greater token. The
- * owner of a lease is the principal that `authorize` returns together with `:id`. All requests can be
- * repeated: a `PUT` whose answer was lost is answered again, and a `DELETE` that is answered 404 has
- * nothing left to release. A key may have all the 1,000 characters of a lock's name, percent-encoded;
- * an id is 1 to 128 of `A-Z a-z 0-9 . _ ~ -`.
+ * - `PUT /lock/:key/:id` acquires a lock: 200 with `fencingToken` (a string) and `remainingMs`, or 409
+ *   with `Retry-After` and the holder's `remainingMs`;
+ * - `PATCH` on the same URL renews it, and `DELETE` releases it: 404 if it is not held under this `:id`;
+ * - `GET /lock/:key` returns whether the lock is held, and the number of waiters (`waiterCount`).
  *
- * @param app The instance; routes are below its prefix.
- * @param options The lock, its authorization, and limits.
- * @throws {TypeError} If there is no `authorize`, or if the lock cannot attach.
+ * Bodies are JSON: `ttlMs` for `PUT` and `PATCH`, `waitMs` for `PUT`, both whole numbers of ms. A key is
+ * any lock name of up to 1,000 characters, percent-encoded; an id is 1 to 128 of `A-Z a-z 0-9 . _ ~ -`.
+ * All errors are `application/problem+json`: 400 for a request that the client must not repeat, 503 if
+ * it is not known whether anything was done.
+ *
+ * Leases belong to the caller, not to this process. They expire after their TTL unless they are renewed,
+ * and outlive the server: another server on the same Redis continues them, under a greater token. The
+ * owner of a lease is the principal that `authorize` returns, together with `:id`. Every request can be
+ * repeated: a `PUT` whose answer was lost gets the same lease again, and after a `DELETE` with 404
+ * nothing is left to release.
+ *
+ * @param app The Fastify instance. The routes are below its prefix.
+ * @param options The lock, the authorization, and limits.
+ * @throws {TypeError} If there is no `authorize`, or if the lock's strategy has no `attach`.
  * @throws {RangeError} If a limit is bad.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { lockRoutes } from "@holdfast/lock/lock-service";
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import Fastify from "fastify";
+ * import { createClient } from "redis";
+ *
+ * const client = createClient();
+ * await client.on("error", console.error).connect();
+ * const app = Fastify();
+ * await app.register(lockRoutes, {
+ *   lock: new RedisLock(nodeRedis(client)),
+ *   authorize: ({ headers }) => tenants.get(headers.authorization) ?? null,
+ *   maxTtlMs: 60_000,
+ * });
+ * await app.listen({ port: 8080 }); // curl -X PUT localhost:8080/lock/orders%2F42/9f3c …
+ * ```
  */
-// deno-lint-ignore require-await -- Fastify takes plugins that are async, or call back
+// deno-lint-ignore require-await -- Fastify expects an async plugin, or one with a callback
 export async function lockRoutes(
   app: LockRoutesApp,
   options: LockRoutesOptions,
 ): Promise<void> {
   const { lock, authorize, limits, report } = readOptions(options);
   const closing = new AbortController();
-  // deno-lint-ignore require-await -- hooks are async, or call back
+  // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => closing.abort());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
@@ -48,7 +71,7 @@ export async function lockRoutes(
   for (const [method, action] of Object.entries(actions)) {
     app.route({
       method: method as keyof typeof actions,
-      // Not ":key", which Fastify limits to 100 characters and decodes before we can split.
+      // Not ":key": Fastify limits that to 100 characters, and decodes it before we can split the path.
       url: "/lock/*",
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {

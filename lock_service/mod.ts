@@ -1,6 +1,6 @@
 /**
- * Locks over HTTP for clients in other languages: a Fastify plugin. Locks around handlers are in
- * `./http` and its siblings.
+ * Locks over HTTP for clients in other languages: a Fastify plugin. To run your own handlers under a
+ * lock, use `./http` and the entries below it.
  *
  * @example Usage
  * ```ts ignore

@@ -1,5 +1,6 @@
 /**
- * The options of the lock service, checked.
+ * The options of the lock service, their defaults and their checks. The limits are applied in
+ * `lock_request.ts`.
  *
  * @module
  */
@@ -7,9 +8,9 @@ import type { AttachableLock, DistributedLock } from "../core/distributed_lock.t
 import { checkDuration, checkTtl } from "../core/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 
-/** The action and the lock of a request, passed to `authorize`. */
+/** The action and the lock of a request: `authorize` decides about them. */
 export interface Authorization {
-  /** The action. */
+  /** The action that the request asks for. */
   readonly action: "acquire" | "renew" | "release" | "query";
   /** The name of the lock. */
   readonly key: string;
@@ -17,22 +18,22 @@ export interface Authorization {
 
 /** Options of {@linkcode lockRoutes}. */
 export interface LockRoutesOptions {
-  /** A strategy that can attach: Redis. */
+  /** A strategy with `attach`, so that leases outlive this process: only `RedisLock` has it. */
   lock: DistributedLock;
   /**
-   * Returns the *principal* of a request: a tenant, a user, a service. It is part of the owner id of
-   * its locks, so that a lock's `id`, which appears in access logs, is useless to other principals.
-   * `null` rejects the request (403). An error with a `statusCode` below 500 is shown to the client,
-   * with its `message` and `headers`; any other becomes a 500. All principals share the same locks:
-   * check `authorization.key` if not every principal may use every lock. Without this hook the plugin
-   * does not register.
+   * Returns the *principal* of a request: a tenant, a user, a service. The principal is part of the
+   * owner id, so an `id` that somebody reads in an access log is useless under another principal.
+   * Return `null` to reject the request (403). An error with a `statusCode` below 500 is sent to the
+   * client, with its `message` and `headers`; any other error becomes a 500. All principals share the
+   * same locks: check `authorization.key` if a principal may use only some of them. The plugin does not
+   * register without this hook.
    */
   authorize(
     request: LockRoutesRequest,
     authorization: Authorization,
   ): string | null | Promise<string | null>;
   /**
-   * The TTL in ms of a lease if the client asks for none; never more than `maxTtlMs`.
+   * The TTL in ms of a lease if the client does not ask for one; at most `maxTtlMs`.
    *
    * @default {30000}
    */
@@ -50,8 +51,8 @@ export interface LockRoutesOptions {
    */
   maxWaitMs?: number;
   /**
-   * Called with the error behind each 500 and 503, for your logs, unless the server closes. Responses
-   * never show it.
+   * Called with the error behind each 500 and 503, for your logs: responses never show it. Not called
+   * for the 503 that waiting requests get when the server closes.
    */
   onError?: (error: unknown) => void;
 }
@@ -63,7 +64,7 @@ export const DEFAULT_MAX_TTL_MS = 300_000;
 /** Default of {@linkcode LockRoutesOptions.maxWaitMs}. */
 export const DEFAULT_MAX_WAIT_MS = 30_000;
 
-/** The longest and the default times that clients get, in ms. */
+/** The default and the longest times, in ms, that clients get. */
 export interface Limits {
   readonly defaultTtlMs: number;
   readonly maxTtlMs: number;
@@ -93,10 +94,12 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   } = options;
   checkLock(lock);
   if (typeof options.authorize !== "function") {
-    throw new TypeError("Cannot register lockRoutes without 'authorize': anybody could use it");
+    throw new TypeError(
+      "Cannot register lockRoutes without the function 'authorize': anybody could use the locks",
+    );
   }
   if (typeof onError !== "function") {
-    throw new TypeError("Cannot use 'onError' as it is not a function");
+    throw new TypeError(`Cannot use 'onError' as it must be a function: it is a ${typeof onError}`);
   }
   checkTtl(defaultTtlMs);
   checkDuration("maxTtlMs", maxTtlMs, defaultTtlMs);
@@ -106,13 +109,13 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   return { lock, authorize, limits, report: quiet(onError) };
 }
 
-/** A listener that throws changes nothing. */
+/** Wraps a listener so that its own errors are ignored. */
 function quiet(listener: (error: unknown) => void): (error: unknown) => void {
   return (error) => {
     try {
       listener(error);
     } catch {
-      // The response does not depend on logs.
+      // A failure to log must not fail the request.
     }
   };
 }
@@ -120,7 +123,7 @@ function quiet(listener: (error: unknown) => void): (error: unknown) => void {
 function checkLock(lock: DistributedLock): asserts lock is AttachableLock {
   if (lock?.capabilities?.attach === true) return;
   throw new TypeError(
-    "Cannot register lockRoutes as leases must outlive this process: " +
-      "the lock's strategy has no 'attach'",
+    "Cannot register lockRoutes as the lock's strategy has no 'attach', so its leases would end with " +
+      "this process: use RedisLock",
   );
 }

@@ -1,5 +1,6 @@
 /**
- * Errors of the lock service's requests, and the problem that a client gets for each error.
+ * The errors that end a request to the lock service, and the problem that the client gets for each.
+ * Their form is in `http/internal/problem.ts`.
  *
  * @module
  */
@@ -11,17 +12,17 @@ import {
   type ProblemKind,
 } from "../http/internal/problem.ts";
 
-/** Additions to the headers and the body of a problem. */
+/** More headers and members of a problem. */
 export interface Additions {
-  /** More headers of the response. */
+  /** Additional headers of the response. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** More members of its body; what is undefined is left out. */
+  /** Additional members of the body; `undefined` members are left out. */
   readonly members?: Readonly<Record<string, unknown>>;
 }
 
-/** Ends a request with a problem. */
+/** Throw it to end a request with a problem. */
 export class RequestError extends Error {
-  /** The response. */
+  /** The problem that the client gets. */
   readonly problem: Problem;
 
   constructor(kind: ProblemKind, details: ProblemDetails, additions?: Additions, cause?: unknown) {
@@ -37,27 +38,32 @@ function extend(base: Problem, { headers, members }: Additions = {}): Problem {
   return { ...base, headers: { ...headers, ...base.headers }, body };
 }
 
-/** A request that is wrong. */
+/**
+ * The request is wrong, and the client must not repeat it.
+ *
+ * @param detail The mistake, for the client.
+ */
 export function badRequest(detail: string): RequestError {
   return new RequestError("bad-request", { status: 400, title: "Bad request", detail });
 }
 
 /**
- * It is not known whether the request was executed. (A request in front of a handler was not.)
+ * It is not known whether the request was executed. (In the middleware, `unavailable()` is certain that
+ * the handler did not run.)
  *
- * @param cause Why, for the logs.
+ * @param cause The reason, for the logs.
  */
 export function unknownOutcome(cause?: string): RequestError {
   const details = {
     status: 503,
     title: "Lock service unavailable",
-    detail: "It is not known whether anything was done: repeat the request",
+    detail: "It is not known whether the request was executed: repeat it",
     retryAfterMs: 1_000,
   };
   return new RequestError("unavailable", details, {}, cause && new Error(cause));
 }
 
-/** An error that carries the status of its response, below 500: meant for the client. */
+/** An error with a status from 400 to 499: it is meant for the client. */
 interface HttpError extends Error {
   readonly statusCode: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -70,21 +76,21 @@ export function isHttpError(error: unknown): error is HttpError {
   return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
 }
 
-/** The problem for an error: shows what the client did wrong, hides what failed in the server. */
+/** Returns the problem for an error: it shows the client's mistakes and hides the server's failures. */
 export function problemOf(error: unknown, report: (error: unknown) => void): Problem {
   if (error instanceof RequestError) {
     if (error.cause) report(error.cause);
     return error.problem;
   }
   if (isHttpError(error)) return httpProblem(error);
-  // The lock's own limits for keys, which may be narrower than those of a name.
+  // The strategy may allow fewer names than the core, and rejects the others.
   if (error instanceof RangeError) return badRequest(error.message).problem;
   report(error);
   if (isUnavailable(error)) return unknownOutcome().problem;
   return problem("internal", { status: 500, title: "Internal error" });
 }
 
-/** The problem for an error of `authorize`, of Fastify, or of other plugins' hooks. */
+/** Returns the problem for an error of `authorize`, of Fastify, or of another plugin's hook. */
 function httpProblem({ statusCode: status, message: detail, headers = {} }: HttpError): Problem {
   const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
   return extend(problem(kind, { status, title: "Request refused", detail }), { headers });

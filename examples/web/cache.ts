@@ -1,9 +1,9 @@
 /**
- * A cache that is refilled once, even if many requests in many processes find it out of date:
+ * A cache that only one request refills, even if many requests in many processes find it out of date:
  * `deno run -A examples/web/cache.ts`, then `curl localhost:8000`.
  *
- * The lock saves work here and guards nothing, so if the lock service is out of reach each process
- * refills for itself.
+ * The lock only saves work here. So if the lock service is out of reach, each process refills the cache
+ * without a lock.
  *
  * @module
  */
@@ -16,13 +16,13 @@ import { FencedStore } from "../fenced_store.ts";
 import { chooseBackend, openLock } from "../open_lock.ts";
 
 const USAGE = `Serves a report that takes long to make, from a cache that all processes share.
-The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
 
-  --port N     where to listen (8000 by default, 0 for any free port)
-  --db FILE    the cache (in the temporary directory by default)
-  --fresh-ms N how long a report is good for (10000 by default)`;
+  --port N     the port to listen on (8000 by default, 0 for any free port)
+  --db FILE    the file of the cache (in the temporary directory by default)
+  --fresh-ms N how long a report stays fresh, in ms (10000 by default)`;
 
-/** The cached value; calls `make` if it is missing or out of date. */
+/** Returns the cached value. If it is missing or out of date, calls `make` under the lock first. */
 export async function cached(
   { store, locks, freshMs }: { store: FencedStore; locks: DistributedLock; freshMs: number },
   key: string,
@@ -33,7 +33,7 @@ export async function cached(
     return Date.now() - madeMs < freshMs ? body as string : null;
   };
   const fresh = read();
-  if (fresh !== null) return fresh; // the usual case takes no lock
+  if (fresh !== null) return fresh; // the usual case: no lock needed
   try {
     return await locks.request(`cache:${key}`, async ({ signal, fencingToken }) => {
       const refilled = read(); // another process refilled it while we waited

@@ -15,7 +15,7 @@ const idOf = ({ url }: Request) => route.exec(url)!.pathname.groups.id!;
 
 const ship = fetchLock(shop.locks, {
   key: (request) => `orders:${idOf(request)}`,
-  waitMs: 2_000, // after that 409 and Retry-After
+  waitMs: 2_000, // then the answer is 409, with Retry-After
 })(async (request, lease) => {
   const { status, body } = await shop.ship(idOf(request), lease);
   return Response.json(body, { status });
@@ -30,4 +30,4 @@ const server = Deno.serve({
 });
 
 await shop.closing;
-await server.shutdown(); // requests under way are answered, and give their locks back
+await server.shutdown(); // waits until all requests are answered and their locks released

@@ -14,14 +14,14 @@ import { openShop } from "./shop.ts";
 await using shop = await openShop();
 const app = new Koa();
 
-/** Koa has no router of its own. */
+/** Returns the order in the path: Koa has no router of its own. */
 const orderOf = ({ method, path }: { method: string; path: string }) =>
   method === "POST" ? /^\/orders\/([^/]+)$/.exec(path)?.[1] : undefined;
 
 app.use(koaLock(shop.locks, {
   key(ctx) {
     const order = orderOf(ctx);
-    return order && `orders:${order}`; // no key, no lock
+    return order && `orders:${order}`; // undefined: this request needs no lock
   },
   waitMs: 2_000,
 }));

@@ -1,6 +1,6 @@
 /**
- * The parts that the order endpoints of all frameworks share: the command line, the lock, and an order
- * that is shipped once.
+ * The parts that the order endpoints of all frameworks share: the command line, the lock, and the
+ * shipment of an order, which must happen once.
  *
  * @module
  */
@@ -13,20 +13,20 @@ import { FencedStore } from "../fenced_store.ts";
 import { chooseBackend, openLock } from "../open_lock.ts";
 
 const USAGE =
-  `POST /orders/42 ships an order: once, however many ask, and whichever process they ask.
-The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+  `POST /orders/42 ships an order, and only once, however many requests any process gets.
+The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
 
-  --port N      where to listen (8000 by default, 0 for any free port)
-  --db FILE     what has been shipped (in the temporary directory by default)
-  --work-ms N   how long a shipment takes (200 by default)`;
+  --port N      the port to listen on (8000 by default, 0 for any free port)
+  --db FILE     the file that records shipments (in the temporary directory by default)
+  --work-ms N   how long a shipment takes, in ms (200 by default)`;
 
-/** The answer to a request: 201 if it shipped the order, 200 if an earlier request did. */
+/** The answer: 201 if this request shipped the order, 200 if an earlier one did, 409 if its lease is over. */
 export interface Shipment {
   readonly status: 200 | 201 | 409;
   readonly body: { readonly order: string; readonly state: string };
 }
 
-/** The parts of an endpoint. */
+/** The parts that an endpoint needs. */
 export interface Shop extends AsyncDisposable {
   readonly locks: DistributedLock;
   readonly port: number;
@@ -35,7 +35,7 @@ export interface Shop extends AsyncDisposable {
   ship(order: string, lease: Lease): Promise<Shipment>;
 }
 
-/** Opens the shop as the command line says. */
+/** Opens the shop with the options of the command line. */
 export async function openShop(): Promise<Shop> {
   const { values } = parseArgs({
     options: {
@@ -63,8 +63,8 @@ export async function openShop(): Promise<Shop> {
       if (store.read(key)?.value === "shipped") {
         return { status: 200, body: { order, state: "shipped before" } };
       }
-      await pause(Number(values["work-ms"]), undefined, { signal }); // a lost lease ends it
-      // The process may have been frozen: then the token is stale and nothing is written.
+      await pause(Number(values["work-ms"]), undefined, { signal }); // throws if the lease is lost
+      // If the process was frozen and a later holder has written, the token is stale: nothing is written.
       if (!store.write(key, "shipped", fencingToken)) {
         return { status: 409, body: { order, state: "somebody else was later" } };
       }

@@ -1,6 +1,6 @@
 /**
- * Acquires the lock for a request, with a bounded wait, and decides what each failure means.
- * How the handler then runs is in `run_under_lease.ts`.
+ * Acquires the lock for a request within its wait limit, and decides which response each failure gets.
+ * Running the handler is in `run_under_lease.ts`.
  *
  * @module
  */
@@ -12,29 +12,29 @@ import { type HoldSettings, report } from "./options.ts";
 import { badKey, busy, type Problem, unavailable } from "./problem.ts";
 import { WaitLimit } from "./wait_limit.ts";
 
-/** How the call for a request ended. */
+/** The outcome of acquiring the lock for a request. */
 export type AcquireResult =
   | { readonly state: "held"; readonly lease: Lease }
-  /** There is no lock for this request, or it continues without a lease. */
+  /** The request runs without a lease: it has no key, or the service is down and it may proceed. */
   | { readonly state: "unlocked" }
   | { readonly state: "failed"; readonly problem: Problem; readonly cause?: unknown }
-  /** The client is gone: nobody waits for a response. */
+  /** The client has disconnected: nobody reads a response. */
   | { readonly state: "gone" };
 
 const UNLOCKED: AcquireResult = { state: "unlocked" };
 const GONE: AcquireResult = { state: "gone" };
 
-/** How long in ms a response to a busy lock may wait for the holder's TTL. */
+/** How long in ms the response to a busy lock waits to learn how long the holder's lease lasts. */
 const QUERY_TIMEOUT_MS = 500;
 
 /**
- * Acquires the lock, waiting for it as long as the settings allow. A client that goes away ends the
- * wait and leaves the queue; a lease that is granted at that very moment is released.
+ * Acquires the lock, and waits for it as long as the settings allow. If the client disconnects, the
+ * wait ends and leaves the queue; a lease that is granted at that very moment is released.
  *
- * @param gone Aborts when the client goes away.
+ * @param gone Aborts when the client disconnects.
  * @throws {TypeError} If the name is not a string.
- * @throws {LockSetupError} If the lock cannot work as it is set up: no outage, so the request never
- * proceeds without a lease.
+ * @throws {LockSetupError} If the lock cannot work as it is set up. This is no outage: the request
+ * never proceeds without a lease.
  */
 export async function acquireForRequest(
   lock: DistributedLock,
@@ -64,17 +64,18 @@ export async function acquireForRequest(
   } catch (error) {
     if (gone?.aborted) return GONE;
     const isOver = limit !== null && limit.hasCaused(error);
-    // A service that has not even answered that the lock is held is out of reach.
+    // Not queued by the end of the wait: the service has not answered at all, so it is out of reach.
     if (isOver && isQueued) return await busyResult(lock, name, settings);
     if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
-    // All other arguments were checked when the server started: the strategy rejects the name.
+    // All other arguments were checked at the start: the strategy allows fewer names than the core.
     if (error instanceof RangeError) return badKeyResult(error);
     throw error;
   }
 }
 
 /**
- * Why no lock can have this name. It may stem from the request, so a bad one is the client's fault.
+ * The error that says why no lock can have this name, or `null`. A bad name is the client's fault: it
+ * may come from the request.
  */
 function flawOf(name: string): unknown {
   try {
@@ -105,8 +106,8 @@ function unavailableResult(settings: HoldSettings, error: unknown): AcquireResul
 }
 
 /**
- * The holder's TTL in ms; `undefined` if it has none or nobody holds the lock, `null` if the service
- * does not answer in time.
+ * How long in ms the holder's lease still lasts; `undefined` if it has no TTL or nobody holds the lock,
+ * `null` if the service does not answer in time.
  */
 export async function holderRemainingMs(
   lock: DistributedLock,
@@ -119,8 +120,8 @@ export async function holderRemainingMs(
 }
 
 /**
- * Whether an error means that nothing is known of the lock. A disposed lock counts, since its server
- * is about to end; a `LockSetupError` does not.
+ * Whether an error means that the state of the lock is unknown. That includes a disposed lock, whose
+ * server is about to stop, but no `LockSetupError`.
  */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof DOMException) {

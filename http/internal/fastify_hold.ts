@@ -1,5 +1,6 @@
 /**
- * Holds a lease for a Fastify reply: follows the handler's answer, and answers a loss in its place.
+ * Holds the lock for a Fastify reply: notices when the handler has answered, and sends an error if the
+ * lease is lost before. When the lock is released is in `response_hold.ts`.
  *
  * @module
  */
@@ -11,14 +12,17 @@ import { type LossListener, ResponseHold } from "./response_hold.ts";
 import type { ResponseWatch } from "./response_watch.ts";
 
 /**
+ * How far the handler's answer has come:
  * - `"none"`: the handler has not answered;
- * - `"expected"`: the handler has returned and will answer later: it runs until then;
- * - `"given"`: the handler has answered; hooks may run for long before anything is sent;
- * - `"made"`: the response is made, or the handler writes it: a loss can only break it off.
+ * - `"expected"`: the handler has returned without an answer and will send one later: until then it
+ *   counts as running;
+ * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
+ * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
+ *   response can only be broken off.
  */
 type AnswerPhase = "none" | "expected" | "given" | "made";
 
-/** The hold of one reply. */
+/** Holds the lock for one reply. */
 export class FastifyHold implements LossListener {
   readonly lease: Lease;
   readonly #reply: FastifyLockReply;
@@ -36,8 +40,9 @@ export class FastifyHold implements LossListener {
   }
 
   /**
-   * Runs the handler, which may answer while it runs, by its result, or later. Without an answer
-   * Fastify makes one of the result; two answers would meet in the hooks.
+   * Runs the handler. It may answer with `reply.send()` while it runs, with its result, or with
+   * `reply.send()` later. Fastify sends the result only if there is no other answer: see
+   * `#endAfterAnswer()`.
    */
   run(handler: () => unknown): unknown {
     const hold = this.#hold;
@@ -59,13 +64,13 @@ export class FastifyHold implements LossListener {
     return result;
   }
 
-  /** The response is made. */
+  /** The hooks have run and the response is ready to be sent. */
   responseMade(): void {
     this.#answerGiven();
     this.#answer = "made";
   }
 
-  /** Called by the hold. Only one answer may be on its way. */
+  /** Sends the error, unless the handler has answered: two answers must never be under way. */
   leaseLost(): void {
     if (this.#answer === "made") this.#watch.breakOff();
     if (this.#answer === "made" || this.#answer === "given" || this.#reply.sent) return;
@@ -73,7 +78,7 @@ export class FastifyHold implements LossListener {
     sendNow(this.#reply, leaseLost());
   }
 
-  /** The handler will call `reply.send()` later, if it has not done so. */
+  /** The handler has returned nothing: it will call `reply.send()` later, unless it has done so. */
   #handlerReturned(): void {
     if (this.#answer === "none") this.#answer = "expected";
     else this.#hold.handlerEnded();
@@ -85,7 +90,10 @@ export class FastifyHold implements LossListener {
     if (isExpected) this.#hold.handlerEnded();
   }
 
-  /** An answer is not visible to Fastify while hooks run: its own answer to the result must wait. */
+  /**
+   * While hooks run, Fastify does not see that the handler has answered, and would send the result as a
+   * second answer. So the result waits until the first answer was sent.
+   */
   async #endAfterAnswer(
     result: PromiseLike<unknown>,
     untilSent: () => Promise<void>,
@@ -98,9 +106,9 @@ export class FastifyHold implements LossListener {
   }
 
   /**
-   * Replaces what the handler answers with.
+   * Wraps the methods of the reply by which a handler answers, or waits for the end of its response.
    *
-   * @returns Waits until the answer was sent.
+   * @returns A function that waits until the answer was sent.
    */
   #watchAnswer(): () => Promise<void> {
     const reply = this.#reply;
@@ -114,7 +122,8 @@ export class FastifyHold implements LossListener {
       this.responseMade();
       return hijack.call(reply);
     };
-    // A handler that returns its reply waits for the end of the response, which waits for the handler.
+    // A handler that returns its reply waits for the end of the response. The lock is released before
+    // that end, so the handler must be notified earlier, or each would wait for the other.
     reply.then = (onSent, onError) => {
       let isNotified = false;
       const once = <A extends unknown[]>(notify: (...args: A) => void) => (...args: A) => {
@@ -129,7 +138,7 @@ export class FastifyHold implements LossListener {
   }
 }
 
-/** Whether it can be awaited; replies can. */
+/** Whether a value can be awaited. Replies can. */
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as PromiseLike<unknown> | undefined)?.then === "function";
 }

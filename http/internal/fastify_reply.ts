@@ -1,5 +1,6 @@
 /**
- * Replies of Fastify, and how a problem is answered with one.
+ * The parts of a Fastify reply that are used, and how a problem is sent with it. Leases and locks are
+ * in `fastify_hold.ts`.
  *
  * @module
  */
@@ -8,14 +9,14 @@ import type { NodeResponse } from "./response_watch.ts";
 
 /** The parts of a Fastify reply that are used. */
 export interface FastifyLockReply {
-  /** The response of `node:http`. */
+  /** The `node:http` response. */
   readonly raw: NodeResponse & {
-    /** Writes status and headers. */
+    /** Writes the status and the headers. */
     writeHead(status: number, headers: Record<string, string>): unknown;
-    /** Ends it. */
+    /** Sends the body and ends the response. */
     end(body: string): unknown;
   };
-  /** Whether a response is under way. */
+  /** Whether a response has been sent or is being sent. */
   readonly sent: boolean;
   /** Sets the status. */
   code(status: number): unknown;
@@ -27,15 +28,15 @@ export interface FastifyLockReply {
   removeHeader(name: string): unknown;
   /** The headers so far. */
   getHeaders(): Record<string, unknown>;
-  /** Sends a response; replaced to notice it. */
+  /** Sends a response. Replaced in order to notice the handler's answer. */
   send: (payload?: unknown) => unknown;
-  /** Leaves the response to the handler; replaced to notice it. */
+  /** Leaves the response to the handler. Replaced in order to notice it. */
   hijack: () => unknown;
-  /** Waits until the response was sent; replaced, as handlers return their reply. */
+  /** Waits until the response was sent. Replaced, since handlers may return or await their reply. */
   then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
-/** Turns the reply into a problem; returns its payload. */
+/** Sets the status and the headers of a problem on the reply, and returns the payload to send. */
 export function toProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
   reply.code(status);
   for (const name of BODY_HEADERS) reply.removeHeader(name);
@@ -43,16 +44,16 @@ export function toProblem(reply: FastifyLockReply, { status, headers, body }: Pr
   return body;
 }
 
-/** Sends a problem without the hooks, whatever the handler answers at the same time. */
+/** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */
 export function sendNow(reply: FastifyLockReply, problem: Problem): void {
   const body = toProblem(reply, problem);
-  reply.header("content-length", String(body.length)); // it is ASCII
+  reply.header("content-length", String(body.length)); // all characters are ASCII
   reply.hijack();
   reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);
   reply.raw.end(body);
 }
 
-/** Stops a stream that will not be sent. */
+/** Cancels a stream that is not sent. */
 export function discard(payload: unknown): void {
   const source = payload instanceof Response ? payload.body : payload;
   if (source instanceof ReadableStream && !source.locked) source.cancel().catch(() => {});

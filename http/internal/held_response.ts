@@ -1,5 +1,6 @@
 /**
- * Holds a lease until a response of the Fetch API is complete.
+ * Makes a Fetch API `Response` under a lease, and releases the lock when the response is complete.
+ * Responses of `node:http` are in `response_hold.ts`.
  *
  * @module
  */
@@ -10,10 +11,19 @@ import { lossOf, releaseInTime } from "./lease_end.ts";
 import { runUnderLease } from "./run_under_lease.ts";
 
 /**
- * Makes a response under a lease, which is released once: when the response was read to its end, was
- * cancelled or broke off, when the handler threw, or when the lease is lost.
+ * Runs the handler (`respond`) under a lease and returns its response. The lock is released once:
  *
- * @param hasReader Whether the server will read the body: it does not after a HEAD request.
+ * - before this function returns, if the handler throws, the response has no body, or its whole body is
+ *   already available, as with text;
+ * - otherwise, with a stream: when the stream has been read to its end, is cancelled, or fails.
+ *
+ * Whatever comes next waits for the release, 1 s at most: a client that has the whole response finds
+ * the lock free. If the lease is lost while the handler runs, the response is a 503; if it is lost
+ * later, the stream fails, so that the client does not take a part for the whole.
+ *
+ * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
+ * cancelled, and the lock released before this function returns.
+ * @throws Whatever the handler throws; a `TypeError` if it returns something other than a response.
  */
 export async function respondUnderLease(
   lease: Lease,
@@ -36,13 +46,13 @@ export async function respondUnderLease(
   }
   try {
     return await holdUntilRead(lease, withToken(result.value, lease, settings), hasReader);
-  } catch (error) { // it is no response, or its body has a reader already
+  } catch (error) { // not a response, or its body has another reader
     await releaseInTime(lease);
     throw error;
   }
 }
 
-/** The response with the fencing token among its headers, if the settings want it there. */
+/** Adds the fencing token to the response's headers if the settings ask for it. */
 function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSettings): Response {
   if (fencingHeader === undefined || response.status < 200) return response;
   const marked = new Response(response.body, response); // the headers may be immutable
@@ -50,13 +60,14 @@ function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSett
   return marked;
 }
 
+/** Releases the lock now if the body is complete or nobody will read it, else when the stream is over. */
 async function holdUntilRead(
   lease: Lease,
   response: Response,
   hasReader: boolean,
 ): Promise<Response> {
   const { body } = response;
-  if (body === null || body.locked) {
+  if (body === null || body.locked) { // no body, or one that somebody else reads: nothing to follow
     await releaseInTime(lease);
     return response;
   }
@@ -66,41 +77,39 @@ async function holdUntilRead(
   if (!isWhole && hasReader) return new Response(heldStream(lease, reader, start), response);
   if (!isWhole) reader.cancel().catch(() => {});
   await releaseInTime(lease);
-  // A server may stumble over a body that was cancelled. A whole one has a length, after HEAD too.
+  // No cancelled body is passed on: a server may fail to read it. A whole body stays even for HEAD: the
+  // server takes `content-length` from it.
   return new Response(isWhole ? start : null, response);
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
 type Read = ReturnType<Reader["read"]>;
 
-/** Microtask turns after which a body counts as a stream. */
+/** A body that has not ended after this many microtask turns is treated as a stream. */
 const PROMPT_TURNS = 5;
 
 /**
- * The whole body, if it is available when the handler returns, as most are: such a response is
- * complete. Else the reads that have been started: one or two chunks of a stream are read ahead.
+ * Starts two reads. If the body ends within a few microtask turns, as most do, returns the whole body.
+ * Otherwise it is a stream: returns the two reads, whose chunks come first when it is passed on.
  */
 async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read[]> {
   const reads = [reader.read(), reader.read()];
   let isOver = false;
   reads[1]!.then(({ done }) => isOver = done, () => {});
-  reads[0]!.catch(() => {}); // its failure shows when it is awaited later
+  reads[0]!.catch(() => {}); // no unhandled rejection: a failure is thrown when the read is awaited
   for (let turn = 0; turn < PROMPT_TURNS && !isOver; turn++) await null;
   if (!isOver) return reads;
   const { value } = await reads[0]!;
   return value ?? new Uint8Array();
 }
 
-/** Stops the source of a response that nobody will read. */
+/** Cancels the body of a response that is not sent. */
 function discard(response: unknown): void {
   if (!(response instanceof Response) || response.body?.locked !== false) return;
   response.body.cancel().catch(() => {});
 }
 
-/**
- * Passes a stream on. Its end waits until the lock is free, so that a client that has all of it finds
- * it free.
- */
+/** Passes a stream on while the lock is held. Its end waits for the release, 1 s at most. */
 function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream<Uint8Array> {
   const { signal } = lease;
   let lose = () => {};
@@ -111,7 +120,7 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
   return new ReadableStream<Uint8Array>({
     start(controller) {
       lose = () => {
-        controller.error(signal.reason); // half of a response must not look like all of it
+        controller.error(signal.reason); // the client must not take a part for the whole
         reader.cancel(signal.reason).catch(() => {});
         end();
       };
@@ -127,7 +136,7 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
         await end();
         throw error;
       }
-      await lossOf(lease); // reads the clock: a loss shows before any timer has run
+      await lossOf(lease); // aborts the signal if the lease has expired, even if no timer has fired
       await end();
       if (signal.aborted) controller.error(signal.reason);
       else controller.close();

@@ -1,5 +1,6 @@
 /**
- * One invocation of a Lambda function: acquires the lock, runs the handler and releases, in time.
+ * One invocation of a Lambda function: acquires the lock, runs the handler and releases the lock before
+ * the invocation times out. The lease it hands to the handler is in `invocation_lease.ts`.
  *
  * @module
  */
@@ -15,9 +16,9 @@ import { runUnderLease } from "./run_under_lease.ts";
 
 /** Settings of all invocations of a function. */
 export interface InvocationSettings extends HoldSettings {
-  /** The longest TTL of a lock of its own, in ms. */
+  /** The longest TTL in ms of a lock that a factory makes for one invocation. */
   readonly ttlMs: number;
-  /** The part of its time, in ms, that is reserved for the release and the answer. */
+  /** How much of the invocation's time, in ms, is reserved for the release and the answer. */
   readonly marginMs: number;
 }
 
@@ -29,14 +30,11 @@ export interface InvocationParts {
   readonly context: { getRemainingTimeInMillis(): number };
 }
 
-/**
- * Acquires the lock, runs the handler and releases the lock, all before the invocation's time is
- * over.
- */
+/** Acquires the lock, runs the handler and releases the lock, all before the invocation times out. */
 export class Invocation {
   readonly #parts: InvocationParts;
   readonly #settings: InvocationSettings;
-  /** The TTL in ms of a lock that is made for this invocation; 0 if too little time is left. */
+  /** The TTL in ms for a lock that is made for this invocation; 0 if too little time is left. */
   readonly ttlMs: number;
   readonly #waitMs: number;
 
@@ -45,16 +43,19 @@ export class Invocation {
     this.#settings = settings;
     const leftMs = Math.floor(this.#leftMs());
     const { ttlMs, waitMs } = settings;
-    // The lock may be granted when the wait is nearly over: its TTL must fit behind.
+    // The lock may be granted at the end of the wait: its TTL must fit into the time after that.
     const fitMs = Math.min(ttlMs, Math.max(leftMs - waitMs, Math.floor(leftMs / 2)));
     this.ttlMs = fitMs < MIN_TTL_MS ? 0 : fitMs;
     this.#waitMs = Math.min(waitMs, leftMs);
   }
 
   /**
-   * Runs the handler under the lock.
+   * Runs the handler under the lock, and releases the lock before it returns.
    *
    * @param isOwn Whether the lock was made for this invocation.
+   * @returns The handler's result, or an HTTP response that says why there is none.
+   * @throws {RetryableLockError} Instead of that response, if the event is not an HTTP request.
+   * @throws Whatever the handler throws.
    */
   async run<T>(
     lock: DistributedLock,
@@ -75,33 +76,36 @@ export class Invocation {
     return await this.#runUnderLease(this.#bound(acquired.lease, isTimed), handler);
   }
 
-  /** Ends because too little time is left. */
+  /** Ends the invocation because too little time is left for a lease. */
   endForTime(): LambdaResponse {
     return this.#end(problem("too-little-time", {
       status: 503,
-      title: "Too little time",
-      detail: "The lock would outlive the invocation if it were killed",
+      title: "Too little time left",
+      detail:
+        "The request was not handled, as too little time was left to hold the lock safely: try again",
     }));
   }
 
-  /** Waits for a clean-up, but not longer than the invocation may take. Ignores its failure. */
+  /** Waits for a clean-up as long as the invocation's time allows. Ignores its failure. */
   async awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
     const leftMs = this.#remainingMs() - this.#settings.marginMs / 2;
     await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
   }
 
-  /** How long in ms it is until the invocation is killed; by the wall clock. */
+  /** How long in ms until Lambda kills the invocation, by the wall clock. */
   #remainingMs(): number {
     const { context } = this.#parts;
     if (typeof context?.getRemainingTimeInMillis !== "function") {
-      throw new TypeError("Cannot tell how much time is left: pass on Lambda's context");
+      throw new TypeError(
+        "Cannot tell how much time the invocation has left: pass Lambda's context as second argument",
+      );
     }
     const remainingMs = context.getRemainingTimeInMillis();
-    // Timers accept no more than this; a value that is no number counts as no time.
+    // Timers accept no more than this. A value that is not a number counts as no time.
     return remainingMs > 0 ? Math.min(remainingMs, MAX_DURATION_MS) : 0;
   }
 
-  /** How long in ms a lease may be used. */
+  /** How long in ms a lease may still be used: until the reserved time begins. */
   #leftMs(): number {
     return this.#remainingMs() - this.#settings.marginMs;
   }
@@ -115,7 +119,7 @@ export class Invocation {
     return new InvocationLease(lease, { leftMs, remainingMs, renews });
   }
 
-  /** Gives up a little after the lease could no longer be used, whatever the service does. */
+  /** Acquires the lock; gives up shortly after the reserved time begins, even without an answer. */
   async #acquire(lock: DistributedLock, waitMs: number): Promise<AcquireResult> {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
@@ -123,7 +127,10 @@ export class Invocation {
     const acquiring = acquireForRequest(lock, this.#parts.name, settings, late.signal);
     const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
     if (result !== TIMED_OUT) return result;
-    late.abort(new DOMException("The invocation has no time left", "TimeoutError"));
+    const name = JSON.stringify(this.#parts.name);
+    const message =
+      `Cannot acquire the lock ${name}: no answer before the invocation's time is over`;
+    late.abort(new DOMException(message, "TimeoutError"));
     report(this.#settings, late.signal.reason);
     return { state: "gone" };
   }

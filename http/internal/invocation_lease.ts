@@ -1,5 +1,6 @@
 /**
- * A lease that ends with the invocation of a function.
+ * A lease that ends before the invocation of its Lambda function does. How the invocation acquires and
+ * releases it is in `invocation.ts`.
  *
  * @module
  */
@@ -8,31 +9,31 @@ import { type Clock, SYSTEM_CLOCK } from "../../core/clock.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 import { MIN_TTL_MS } from "../../core/validate.ts";
 
-/** The limits of the lease. */
+/** The time limits of the lease. */
 export interface InvocationLimits {
-  /** How long in ms the invocation may still use it, by the wall clock. */
+  /** How long in ms the invocation may still use the lease, by the wall clock. */
   leftMs(): number;
-  /** How long in ms it is until the invocation is killed. */
+  /** How long in ms until Lambda kills the invocation, by the wall clock. */
   remainingMs(): number;
-  /** Whether it must be renewed. */
+  /** Whether the lease must be renewed: it ends by its TTL. */
   readonly renews: boolean;
 }
 
 /** Shortest time between two renewals, in ms. */
 const MIN_DELAY_MS = 5;
 
-/** Longest time in ms until a thawed instance reads the clock. */
+/** An instance that wakes up from a freeze checks the clock within this time, in ms. */
 const MAX_ARM_MS = 100;
 
-/** How long in ms a lease may last on the server: `remainingMs` is shorter by the clocks' drift. */
+/** The longest time in ms that the server keeps a lease: `remainingMs` subtracts clock drift from it. */
 export function servedMs({ remainingMs }: Lease): number {
   return (remainingMs + 2) / 0.99;
 }
 
 /**
- * A lease that is lost ("max-hold") when its invocation has no time left, even if the process was
- * frozen and its timers stood still. Renewals never reach beyond the invocation, not even a renewal
- * that the service executes late.
+ * A lease that is lost (`"max-hold"`) when its invocation has no time left, even if the process was
+ * frozen and its timers did not run. No renewal prolongs the lease beyond the end of the invocation,
+ * not even one that the service executes late.
  */
 export class InvocationLease implements Lease {
   readonly #inner: Lease;
@@ -70,7 +71,7 @@ export class InvocationLease implements Lease {
 
   get signal(): AbortSignal {
     this.#settle();
-    // Reading the inner signal reads the clock: a loss shows before any timer has run.
+    // The inner getter checks the clock: it finds a lost lease even if no timer has fired yet.
     if (this.#isHeld && this.#inner.signal.aborted) this.#onLost();
     return this.#controller.signal;
   }
@@ -96,7 +97,7 @@ export class InvocationLease implements Lease {
     try {
       await this.#inner.renew(boundMs);
     } finally {
-      this.throwIfOver(); // else the caller would see "released" instead of the loss
+      this.throwIfOver(); // reports the loss; otherwise the caller would see "released"
     }
   }
 
@@ -110,7 +111,7 @@ export class InvocationLease implements Lease {
     await this.release();
   }
 
-  /** Throws if the invocation is over, or the lease was lost before. */
+  /** Throws if the invocation has no time left, or if the lease was lost before. */
   throwIfOver(): void {
     this.#settle();
     this.#controller.signal.throwIfAborted();
@@ -121,7 +122,7 @@ export class InvocationLease implements Lease {
     this.#controller.abort(this.#inner.signal.reason);
   };
 
-  /** Ends the lease if the clock says that the invocation is over: timers may be late. */
+  /** Ends the lease if the clock shows that no time is left: timers may be late. */
   #settle(): void {
     if (!this.#isHeld || this.#limits.leftMs() > 0) return;
     this.#stop();
@@ -137,9 +138,10 @@ export class InvocationLease implements Lease {
   }
 
   /**
-   * A renewal may be retried or executed late, though not after the end of the lease that it renews.
-   * Even then it must not reach beyond the invocation. It may reach into the margin, so that the
-   * lease ends with the invocation's time and not before.
+   * The TTL in ms that a renewal may ask for. A renewal may be executed late, at the latest when the
+   * lease that it renews ends; even then the new lease must end before the invocation is killed
+   * (`lateMs`). It may last into the reserved margin (`endMs`), so that it does not expire before the
+   * time in which it may be used is over.
    */
   #boundMs(ttlMs: number): number {
     const { leftMs, remainingMs } = this.#limits;
@@ -149,7 +151,8 @@ export class InvocationLease implements Lease {
   }
 
   /**
-   * Timers may fire early by a fraction of a ms, and late by the time for which a process was frozen.
+   * Checks the clock again and again until the end: a timer may fire a fraction of a ms early, and it
+   * fires late if the process was frozen.
    */
   #arm(): void {
     this.#cancelEnd = this.#clock.schedule(() => {
@@ -159,8 +162,8 @@ export class InvocationLease implements Lease {
   }
 
   /**
-   * Renews after a third of the lease, as the lease engine does; that one would exceed the
-   * invocation.
+   * Renews after a third of the lease, as the lease engine does. The engine does not renew here: it
+   * would prolong the lease beyond the invocation.
    */
   #renewLater(): void {
     this.#cancelRenewal = this.#clock.schedule(async () => {

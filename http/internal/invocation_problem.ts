@@ -1,19 +1,19 @@
 /**
- * Ends an invocation that could not run under its lock: a response for HTTP events, an error for
- * others.
+ * Ends an invocation that could not run under its lock: with a response to an HTTP event, with an error
+ * to any other event. The reasons are found in `invocation.ts`.
  *
  * @module
  */
 import { LockError } from "../../core/errors.ts";
 import type { Problem } from "./problem.ts";
 
-/** A response for API Gateway, a function URL or a load balancer. */
+/** A response as API Gateway, a function URL or a load balancer expects it. */
 export interface LambdaResponse {
-  /** The status. */
+  /** The HTTP status. */
   statusCode: number;
   /** The headers. */
   headers: Record<string, string>;
-  /** The headers again, for a load balancer that is set to several values per header. */
+  /** The headers as lists, for a load balancer with multi-value headers enabled. */
   multiValueHeaders?: Record<string, string[]>;
   /** The body, in JSON. */
   body: string;
@@ -21,26 +21,43 @@ export interface LambdaResponse {
   isBase64Encoded: boolean;
 }
 
-/** Why an invocation should be tried again. */
+/**
+ * Why an invocation should be retried:
+ * - `"busy"`: another invocation holds the lock;
+ * - `"unavailable"`: the lock service is out of reach;
+ * - `"lease-lost"`: the lease was lost while the handler ran, which may have done its work or not;
+ * - `"too-little-time"`: too little time was left to hold the lock safely.
+ */
 export type RetryReason = "busy" | "unavailable" | "lease-lost" | "too-little-time";
 
 const REASONS: Record<RetryReason, string> = {
-  "busy": "somebody else holds the lock",
-  "unavailable": "the lock service does not answer",
-  "lease-lost": "the lease was lost",
-  "too-little-time": "the lock would outlive the invocation if it were killed",
+  "busy": "somebody else holds it; retry later",
+  "unavailable": "the lock service cannot be reached; retry later",
+  "lease-lost": "the lease was lost while the handler ran; check what it has done before a retry",
+  "too-little-time":
+    "if the invocation were killed now, the lock would stay held after its timeout; " +
+    "raise the timeout or lower the lock's TTL",
 };
 
 /**
- * An invocation without an HTTP response could not run under its lock. Lambda, SQS and Step Functions
- * retry an invocation that throws.
+ * An invocation that is not an HTTP request could not run under its lock, or has lost it. Lambda, SQS
+ * and Step Functions retry an invocation that throws.
+ *
+ * @example Usage
+ * ```ts
+ * import { RetryableLockError } from "@holdfast/lock/http/lambda";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const error = new RetryableLockError("busy", "orders:42", 1_500);
+ * assertEquals([error.retryable, error.reason, error.retryAfterMs], [true, "busy", 1_500]);
+ * ```
  */
 export class RetryableLockError extends LockError {
   /** Always true, for code that decides on a retry. */
   readonly retryable = true;
-  /** The reason. */
+  /** Why the invocation should be retried. */
   readonly reason: RetryReason;
-  /** After how many ms it makes sense to try again, if that is known. */
+  /** How long in ms to wait before the retry, if that is known. */
   readonly retryAfterMs: number | undefined;
   /** The name of the class. */
   override readonly name = "RetryableLockError";
@@ -48,10 +65,10 @@ export class RetryableLockError extends LockError {
   /**
    * Creates an error.
    *
-   * @param reason The reason.
+   * @param reason Why the invocation should be retried.
    * @param lockName The name of the lock.
-   * @param retryAfterMs After how many ms it makes sense to try again.
-   * @param options As for `Error`.
+   * @param retryAfterMs How long in ms to wait before the retry, if that is known.
+   * @param options As for `Error`. The message of `cause` becomes part of the message.
    */
   constructor(
     reason: RetryReason,
@@ -59,7 +76,9 @@ export class RetryableLockError extends LockError {
     retryAfterMs?: number,
     options?: ErrorOptions,
   ) {
-    super(`Cannot do the invocation now: ${REASONS[reason]}`, lockName, options);
+    const cause = options?.cause instanceof Error ? ` (${options.cause.message})` : "";
+    const name = JSON.stringify(lockName);
+    super(`Cannot run under the lock ${name}: ${REASONS[reason]}${cause}`, lockName, options);
     this.reason = reason;
     this.retryAfterMs = retryAfterMs;
   }
@@ -68,9 +87,9 @@ export class RetryableLockError extends LockError {
 /**
  * Ends an invocation that has not run the handler, or has lost its lease.
  *
- * @returns The response for an event that wants one.
- * @throws {RetryableLockError} If the event does not want an HTTP response.
- * @throws {RangeError} If it does not, and no lock can have its key: a retry does not help.
+ * @returns The response, if the event is an HTTP request.
+ * @throws {RetryableLockError} If the event is no HTTP request.
+ * @throws {RangeError} If the event is no HTTP request and no lock can have its key: retries do not help.
  */
 export function endWithProblem(
   event: unknown,
@@ -85,7 +104,10 @@ export function endWithProblem(
       : response;
   }
   if (kind === "bad-request") {
-    throw new RangeError("Cannot use the key of this event for a lock", { cause });
+    const why = cause instanceof Error ? ` (${cause.message})` : "";
+    throw new RangeError(`Cannot lock the key of this event, and a retry does not help${why}`, {
+      cause,
+    });
   }
   throw new RetryableLockError(
     kind as RetryReason,
@@ -95,7 +117,7 @@ export function endWithProblem(
   );
 }
 
-/** The parts of an event that show whether it wants an HTTP response. */
+/** The parts of an event that show whether it is an HTTP request. */
 interface HttpEvent {
   readonly requestContext?: { readonly http?: unknown } | null;
   readonly httpMethod?: unknown;
@@ -104,7 +126,7 @@ interface HttpEvent {
 }
 
 /**
- * Whether an event wants an HTTP response: API Gateway (1.0, 2.0), a function URL, a load balancer.
+ * Whether an event is an HTTP request: from API Gateway (1.0, 2.0), a function URL or a load balancer.
  */
 function isHttpEvent(event: unknown): event is HttpEvent {
   if (typeof event !== "object" || event === null) return false;
@@ -113,7 +135,7 @@ function isHttpEvent(event: unknown): event is HttpEvent {
   return typeof httpMethod === "string" || requestContext.http !== undefined;
 }
 
-/** A load balancer that sends lists of values accepts nothing else. */
+/** A load balancer that sends multi-value headers ignores any other headers in the response. */
 function hasManyValues({ headers, multiValueHeaders }: HttpEvent): boolean {
   return multiValueHeaders !== undefined && headers === undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * How the lease of a request ends: whether it is lost, and a release that does not hold up the
- * response.
+ * Checks whether the lease of a request is lost, and releases it within a time limit. When a response
+ * needs which of the two is in `response_hold.ts`, `held_response.ts` and `run_under_lease.ts`.
  *
  * @module
  */
@@ -8,12 +8,12 @@ import { SYSTEM_CLOCK, within } from "../../core/clock.ts";
 import type { Lease } from "../../core/distributed_lock.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 
-/** How long in ms a response may wait for the release: the lock becomes free in any case. */
+/** How long in ms a response waits for the release. After that, the release goes on without it. */
 const RELEASE_TIMEOUT_MS = 1_000;
 
 /**
- * Why the lease is lost; `null` if it is not, or if the handler has released it. After a suspension
- * of the process the lease is unproven, so the service is asked once more.
+ * Returns the error if the lease is lost; `null` if it is not, or if the handler has released it. If
+ * the lease is only unproven, since the process was suspended, one renewal asks the service.
  */
 export async function lossOf(lease: Lease): Promise<unknown> {
   try {
@@ -30,7 +30,7 @@ export async function lossOf(lease: Lease): Promise<unknown> {
   }
 }
 
-/** Releases the lock; waits for the service's answer, but not for long. Never rejects. */
+/** Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects. */
 export async function releaseInTime(lease: Lease): Promise<void> {
   await within(SYSTEM_CLOCK, lease.release(), RELEASE_TIMEOUT_MS).catch(() => {});
 }

@@ -1,5 +1,6 @@
 /**
- * Options that all integrations share, and the name of the lock for a request.
+ * Options that all integrations share, and the key (the name of the lock for a request). Options of one
+ * framework are in its entry.
  *
  * @module
  */
@@ -9,7 +10,7 @@ import { checkDuration } from "../../core/validate.ts";
 /** Options of every integration. */
 export interface HoldOptions {
   /**
-   * How long in ms a request may wait for the lock; 0 for not at all.
+   * How long in ms a request may wait for the lock; 0 to answer at once.
    *
    * @default {0}
    */
@@ -21,34 +22,35 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423;
   /**
-   * The reaction when the lock service is out of reach. `"reject"` answers 503; `"proceed"` runs the
-   * handler *without* a lease, for work that may be done twice rather than not at all. A
-   * `LockSetupError` is no outage: it fails the request as an error of the handler would.
+   * The reaction when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
+   * handler *without* a lease: for work that is better done twice than not at all. A `LockSetupError` is
+   * no outage: it fails the request like an error of the handler.
    *
    * @default {"reject"}
    */
   onUnavailable?: "reject" | "proceed";
   /**
-   * The longest time in ms that a request may hold the lock. It then loses its lease, so that a
-   * handler that hangs, or a stream that nobody reads, cannot block the lock.
+   * The longest time in ms that a request may hold the lock. After that it loses its lease, so that a
+   * handler that hangs, or a stream that nobody reads, cannot block the lock for ever.
    *
    * @default {60000}
    */
   maxHoldMs?: number;
-  /** The name of a response header for the fencing token; none unless given. */
+  /** The name of a response header that carries the fencing token. Without it, no header is sent. */
   fencingHeader?: string;
   /**
-   * Called with the error behind each 503, for your logs: responses never show it. Also called with
-   * what a handler throws after its 503 for a lost lease, where the framework does not see it.
+   * Called with the error behind each 503, for your logs: responses never show it. Also called with an
+   * error that a handler throws after its lease was lost and the request got its 503: the framework
+   * does not see that error.
    */
   onError?: (error: unknown) => void;
 }
 
 /**
- * The name of the lock, or a function that finds it; with `undefined` there is no lock for this
- * request. A name that no lock can have (empty, longer than 1,000 characters, not well-formed) gets a
- * 400, since it may stem from the request. Whatever the function throws fails the request as an error
- * of the handler would.
+ * The name of the lock, or a function that returns it; if that returns `undefined`, the request needs no
+ * lock. A name that no lock can have (empty, longer than 1,000 characters, not well-formed Unicode) gets
+ * a 400, since it may come from the request. An error that the function throws fails the request like an
+ * error of the handler.
  */
 export type LockKey<Args extends unknown[], Key extends string | undefined = string | undefined> =
   | string
@@ -83,7 +85,11 @@ export const DEFAULT_MAX_HOLD_MS = 60_000;
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** Fills in the defaults and checks the options, so that a mistake shows when the server starts. */
+/**
+ * Fills in the defaults and checks the options when the server starts, not at the first request.
+ *
+ * @throws {TypeError|RangeError} If an option is bad.
+ */
 export function readSettings(options: HoldOptions): HoldSettings {
   const {
     waitMs = 0,
@@ -98,10 +104,13 @@ export function readSettings(options: HoldOptions): HoldSettings {
   checkOneOf("busyStatus", busyStatus, [409, 423]);
   checkOneOf("onUnavailable", onUnavailable, ["reject", "proceed"]);
   if (fencingHeader !== undefined && !TOKEN.test(fencingHeader)) {
-    throw new TypeError("Cannot use 'fencingHeader' as it is not the name of a header");
+    const given = JSON.stringify(fencingHeader);
+    throw new TypeError(
+      `Cannot use 'fencingHeader' as it must be the name of a header: it is ${given}`,
+    );
   }
   if (typeof onError !== "function") {
-    throw new TypeError("Cannot use 'onError' as it is not a function");
+    throw new TypeError(`Cannot use 'onError' as it must be a function: it is a ${typeof onError}`);
   }
   const proceeds = onUnavailable === "proceed";
   return { waitMs, busyStatus, proceeds, maxHoldMs, fencingHeader, onError };
@@ -110,20 +119,24 @@ export function readSettings(options: HoldOptions): HoldSettings {
 function checkOneOf(option: string, value: unknown, allowed: readonly unknown[]): void {
   if (allowed.includes(value)) return;
   const names = allowed.map((each) => JSON.stringify(each)).join(" or ");
-  throw new TypeError(`Cannot use '${option}' as it must be ${names}`);
+  throw new TypeError(
+    `Cannot use '${option}' as it must be ${names}: it is ${JSON.stringify(value)}`,
+  );
 }
 
-/** Checks a key before any request comes. */
+/** Checks the key when the server starts. */
 export function checkKey(key: unknown): void {
   if (typeof key === "string" || typeof key === "function") return;
-  throw new TypeError("Cannot use 'key' as it must be a string or a function");
+  throw new TypeError(
+    `Cannot use 'key' as it must be a string or a function: it is a ${typeof key}`,
+  );
 }
 
-/** Reports the error behind a 503 for the logs; a listener that throws changes nothing. */
+/** Passes the error behind a 503 to `onError`, and ignores what that throws. */
 export function report(settings: HoldSettings, error: LockError | unknown): void {
   try {
     settings.onError(error);
   } catch {
-    // The response does not depend on logs.
+    // A failure to log must not fail the request.
   }
 }

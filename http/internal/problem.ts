@@ -1,17 +1,18 @@
 /**
- * Responses to requests that cannot have the lock, after RFC 9457 (`application/problem+json`).
+ * Error responses as problem details of RFC 9457 (`application/problem+json`): their kinds and texts.
+ * Sending them is the task of each entry.
  *
  * @module
  * @see {@link https://www.rfc-editor.org/rfc/rfc9457}
  */
 
-/** The media type of a problem. */
+/** The media type of problem details (RFC 9457): the `content-type` of all error responses. */
 export const PROBLEM_TYPE = "application/problem+json";
 
-/** The status that nginx logs for a client that went away; nobody reads it. */
+/** The status for a client that has disconnected, as in nginx. It only appears in logs. */
 export const CLIENT_GONE = 499;
 
-/** Headers that describe the body which a problem replaces. */
+/** Headers that describe a body: they are removed when a problem replaces that body. */
 export const BODY_HEADERS = [
   "content-disposition",
   "content-encoding",
@@ -21,7 +22,7 @@ export const BODY_HEADERS = [
   "last-modified",
 ] as const;
 
-/** The kinds of problems: the end of the problem's `type`. */
+/** The kinds of problems. Each is the last part of the problem's `type`. */
 export type ProblemKind =
   | "busy"
   | "unavailable"
@@ -36,7 +37,7 @@ export type ProblemKind =
   | "token-required"
   | "internal";
 
-/** A problem, ready to be sent. Never shows owner ids, hosts or the names of locks. */
+/** A problem, ready to be sent. It never shows owner ids, hosts or the names of locks. */
 export interface Problem {
   /** The kind of problem. */
   readonly kind: ProblemKind;
@@ -46,7 +47,7 @@ export interface Problem {
   readonly headers: Readonly<Record<string, string>>;
   /** The response's body, in JSON. */
   readonly body: string;
-  /** After how many ms a retry makes sense, if that is known. */
+  /** How long in ms to wait before a retry, if that is known. */
   readonly retryAfterMs?: number | undefined;
 }
 
@@ -82,49 +83,54 @@ export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
   return { kind, status, headers, body, retryAfterMs };
 }
 
-/** After how many ms to retry if the holder's TTL is not known. */
+/** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
 const UNKNOWN_TTL_MS = 1_000;
 
-/** Another request holds the lock. */
+/**
+ * Another request holds the lock.
+ *
+ * @param remainingMs How long in ms the holder's lease still lasts, if that is known.
+ */
 export function busy(status: number, remainingMs: number | undefined): Problem {
   return problem("busy", {
     status,
     title: "Busy",
-    detail: "Another request holds the lock",
+    detail: "Another request holds the lock: try again later",
     retryAfterMs: remainingMs ?? UNKNOWN_TTL_MS,
   });
 }
 
-/** No lock can have the name that the request gives. */
+/** No lock can have the name that the request leads to. */
 export function badKey(): Problem {
   return problem("bad-request", {
     status: 400,
     title: "Bad request",
-    detail: "The request names no lock: the name is empty, too long, or otherwise not allowed",
+    detail: "No lock can have the name that this request asks for: " +
+      "it is empty, longer than 1,000 characters, or not allowed",
   });
 }
 
-/** The lock service is out of reach. */
+/** The lock service is out of reach: the handler was not run. */
 export function unavailable(): Problem {
   return problem("unavailable", {
     status: 503,
     title: "Lock service unavailable",
-    detail: "Nothing was done, as the lock service does not answer",
+    detail: "The request was not handled, as the lock service cannot be reached: try again later",
     retryAfterMs: UNKNOWN_TTL_MS,
   });
 }
 
-/** The lease was lost before the request was done. */
+/** The lease was lost before the response was ready: the handler may have done its work or not. */
 export function leaseLost(): Problem {
   return problem("lease-lost", {
     status: 503,
     title: "Lease lost",
-    detail:
-      "The lock was lost while the request was handled: it may be done, in part or not at all",
+    detail: "The server lost the lock while it handled the request, which may have been done " +
+      "completely, in part, or not at all: check before you repeat it",
   });
 }
 
-/** A problem as a response of the Fetch API. */
+/** Makes a Fetch API response of a problem. */
 export function problemResponse({ status, headers, body }: Problem): Response {
   return new Response(body, { status, headers });
 }

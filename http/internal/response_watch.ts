@@ -1,44 +1,46 @@
 /**
- * Finds out when a response of `node:http` is over. `response_hold.ts` then releases the lease.
+ * Detects when a `node:http` response is over, and can delay its last bytes. It knows no lease:
+ * `response_hold.ts` decides when the lock is released.
  *
  * @module
  */
 
-/** The parts of a response of `node:http` that are used. */
+/** The parts of a `node:http` response that are used. */
 export interface NodeResponse {
-  /** Ends the response; replaced to notice it. */
+  /** Sends the last bytes. Replaced in order to notice the end of the response and to delay it. */
   end: (...args: never[]) => unknown;
-  /** Listens for the end of the connection or response, and for a stream that is to fill it. */
+  /** Listens for the close of the response or its connection, and for a stream piped into it. */
   on(event: "close" | "pipe", listener: () => void): unknown;
-  /** Breaks the connection. */
+  /** Closes the connection. */
   destroy(): unknown;
   /** Whether the connection is closed. */
   readonly destroyed: boolean;
-  /** Whether anything was sent. */
+  /** Whether the status and the headers were sent. */
   readonly headersSent: boolean;
 }
 
-/** Is notified of the end of a response. */
+/** Is notified when a response is over. */
 export interface ResponseListener {
   /**
-   * The response is about to be complete, or the client is gone. The last bytes are sent when the
-   * returned promise has resolved.
+   * The last bytes of the response are about to be sent, or the client has disconnected.
+   *
+   * @returns A promise that the last bytes must wait for; `undefined` to send them at once.
    */
   responseOver(): Promise<void> | undefined;
 }
 
 /**
- * - `"open"`: there is no end yet;
- * - `"ending"`: `end()` was called and the listener is being notified: a loss can still break it off;
- * - `"delayed"`: the last bytes wait for the listener;
- * - `"complete"`: the last bytes were handed to the system;
- * - `"gone"`: the connection closed before the end.
+ * - `"open"`: the response has not ended, and the client is connected;
+ * - `"ending"`: `end()` was called and the listener is being notified: `breakOff()` still works;
+ * - `"delayed"`: the last bytes wait for the listener's promise;
+ * - `"complete"`: the last bytes were passed to Node;
+ * - `"gone"`: the connection closed before the response ended.
  */
 type WatchPhase = "open" | "ending" | "delayed" | "complete" | "gone";
 
 /**
- * Watches one response. It is over right before its last bytes are handed to the system, or when the
- * client is gone.
+ * Watches one response, and notifies its listener once when the response is over: right before its
+ * last bytes are sent, or when the client disconnects.
  */
 export class ResponseWatch {
   readonly #response: NodeResponse;
@@ -55,12 +57,12 @@ export class ResponseWatch {
     this.#replaceEnd();
   }
 
-  /** Aborts if the client goes away before the response is complete. */
+  /** Aborts if the client disconnects before the response ends. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
 
-  /** Whether it is too late for another response. */
+  /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
   get hasBegun(): boolean {
     return this.#isPiped || this.#response.headersSent;
   }
@@ -71,15 +73,18 @@ export class ResponseWatch {
     if (this.#phase !== "open") listener.responseOver();
   }
 
-  /** Breaks off a response that has begun: half of it must not look like all of it. */
+  /**
+   * Closes the connection in the middle of a response: the client must not take a part for the whole.
+   * Does nothing once the last bytes were sent or wait for the release: the lock was held up to the end.
+   */
   breakOff(): void {
     if (this.#phase === "delayed" || this.#phase === "complete") return;
     this.#response.destroy();
   }
 
   /**
-   * Session middlewares do the same: no event comes *before* the client can have all of the response,
-   * and a client that has all of it must find the lock free.
+   * Wraps `end()`, as session middlewares do: a client that has the whole response must find the lock
+   * free, and Node has no event that comes *before* the client can have it.
    */
   #replaceEnd(): void {
     const response = this.#response;
@@ -96,7 +101,7 @@ export class ResponseWatch {
     };
   }
 
-  /** Notifies the listener of the end; returns what the last bytes must wait for. */
+  /** Notifies the listener the first time; returns the promise that the last bytes must wait for. */
   #end(): Promise<void> | undefined {
     const isFirst = this.#phase === "open";
     if (isFirst) this.#phase = "ending";
@@ -105,12 +110,13 @@ export class ResponseWatch {
     return delay;
   }
 
+  /** The connection closes: after a complete response, this changes nothing. */
   #close(): void {
     const isEarly = this.#phase === "open" || this.#phase === "ending";
     const isFirst = this.#phase === "open";
     if (!isEarly) return;
     this.#phase = "gone";
-    this.#gone.abort(new DOMException("The client is gone", "AbortError"));
+    this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
     if (isFirst) this.#listener?.responseOver();
   }
 }

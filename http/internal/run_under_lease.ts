@@ -1,6 +1,6 @@
 /**
- * Runs a handler under a lease until it ends or the lease is lost. How the lease was acquired is in
- * `acquire.ts`; how it ends is in `lease_end.ts`.
+ * Runs a handler under a lease, and reports which came first: the handler's end or the loss of the
+ * lease. The callers acquire the lease (`acquire.ts`) and release it (`lease_end.ts`), not this file.
  *
  * @module
  */
@@ -8,19 +8,25 @@ import type { Lease } from "../../core/distributed_lock.ts";
 import { promiseTry } from "../../core/promise_try.ts";
 import { lossOf } from "./lease_end.ts";
 
-/** How a handler ended. */
+/** The outcome of a run. */
 export type RunResult<T> =
+  /** The handler has returned this value. */
   | { readonly state: "done"; readonly value: T }
+  /** The handler has thrown this error. */
   | { readonly state: "failed"; readonly error: unknown }
-  /** The lease was lost before the handler ended; the handler may still run, in vain. */
+  /** The lease is lost. The handler may still run: it cannot be stopped. */
   | { readonly state: "lost"; readonly error: unknown };
 
 /**
- * Runs the handler. A loss of the lease is the result at once, even if the handler ignores it. The
- * handler is not run if the lease is lost before.
+ * Runs the handler until it ends or the lease is lost, whichever comes first. If the lease is lost
+ * first, this returns at once: a handler that ignores `lease.signal` runs on, but nothing waits for it.
+ * If the lease is already lost at the start, the handler is not run.
  *
- * @param onLate Called with the result of a handler that ends after the loss, unless it fails because
- * of the loss.
+ * When the handler ends first, the lease is checked once more, since timers may be late: `"done"` and
+ * `"failed"` mean that the lease was not lost by then. Nothing here releases the lock: the caller does.
+ *
+ * @param onLate Called after a loss, with the result of the handler when it ends; not called if the
+ * handler fails because of the loss.
  */
 export async function runUnderLease<T>(
   lease: Lease,
@@ -47,7 +53,7 @@ export async function runUnderLease<T>(
   return result.state === "lost" ? result : { state: "lost", error: loss };
 }
 
-/** Whether an error is `reason` itself, or was caused by it: a call that `reason` aborted. */
+/** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */
 function stemsFrom(error: unknown, reason: unknown): boolean {
   return error === reason || error instanceof Error && error.cause === reason;
 }

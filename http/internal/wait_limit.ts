@@ -1,11 +1,11 @@
 /**
- * The end of a wait for a lock: a time limit, and signals that end it earlier.
+ * Ends a wait for a lock: after a time limit, or earlier when one of several signals aborts.
  *
  * @module
  */
 import { type Cancel, SYSTEM_CLOCK } from "../../core/clock.ts";
 
-/** Bounds one wait. Disposal cancels the timer and removes the listeners. */
+/** Limits one wait. Disposal cancels the timer and removes the listeners. */
 export class WaitLimit implements Disposable {
   readonly #controller = new AbortController();
   readonly #ends: readonly AbortSignal[];
@@ -14,7 +14,7 @@ export class WaitLimit implements Disposable {
 
   /**
    * @param waitMs The time limit in ms; 0 for none.
-   * @param ends Signals that end the wait, too.
+   * @param ends Signals that also end the wait.
    */
   constructor(waitMs: number, ends: readonly AbortSignal[]) {
     this.#ends = ends;
@@ -23,17 +23,17 @@ export class WaitLimit implements Disposable {
     if (ends.some(({ aborted }) => aborted)) this.#end();
   }
 
-  /** Aborts at the end of the wait. */
+  /** Aborts when the wait must end: pass it to `acquire()`. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** True if the time limit ended the wait. */
+  /** True if the time limit ended the wait; false if a signal did, or it goes on. */
   get hasTimedOut(): boolean {
     return this.#hasTimedOut;
   }
 
-  /** Whether a wait under {@linkcode WaitLimit.signal} failed because it was ended. */
+  /** Whether `error` comes from {@linkcode WaitLimit.signal}: the wait was ended, and nothing failed. */
   hasCaused(error: unknown): boolean {
     return this.signal.aborted && error === this.signal.reason;
   }
@@ -46,10 +46,10 @@ export class WaitLimit implements Disposable {
   readonly #timeOut = (): void => {
     if (this.signal.aborted) return;
     this.#hasTimedOut = true;
-    this.#controller.abort(new DOMException("The wait is over", "TimeoutError"));
+    this.#controller.abort(new DOMException("The time limit of the wait is over", "TimeoutError"));
   };
 
   readonly #end = (): void => {
-    this.#controller.abort(new DOMException("The wait was ended", "AbortError"));
+    this.#controller.abort(new DOMException("The wait was aborted", "AbortError"));
   };
 }

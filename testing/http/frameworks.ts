@@ -1,5 +1,6 @@
 /**
- * The same server in each framework: the real packages on real sockets.
+ * The same server in each framework, with the real packages on real sockets. The handler is in
+ * `handler.ts`.
  *
  * @module
  */
@@ -17,7 +18,7 @@ import type { Lease } from "../../mod.ts";
 import { type Answer, handle, keyOf, ROUTES, type ServerParts } from "./handler.ts";
 import { serveLambda } from "./lambda_runtime.ts";
 
-/** A server that runs. */
+/** A running server. */
 export interface Served extends AsyncDisposable {
   readonly url: string;
 }
@@ -43,7 +44,7 @@ function serveFetch(handler: (request: Request) => Response | Promise<Response>)
   };
 }
 
-// deno-lint-ignore require-await -- as the others are
+// deno-lint-ignore require-await -- async like the other servers
 async function fetchServer(parts: ServerParts): Promise<Served> {
   const handlers = new Map(ROUTES.map(({ path, ...options }) => {
     const wrap = fetchLock(parts.lock, { ...options, key: ({ url }) => keyOf(url) });
@@ -55,7 +56,7 @@ async function fetchServer(parts: ServerParts): Promise<Served> {
   return serveFetch((request) => handlers.get(new URL(request.url).pathname)!(request));
 }
 
-// deno-lint-ignore require-await -- as the others are
+// deno-lint-ignore require-await -- async like the other servers
 async function honoServer(parts: ServerParts): Promise<Served> {
   const app = new Hono<HonoLockEnv>();
   app.onError((_error, c) => c.text("failed", 500));
@@ -88,7 +89,7 @@ async function koaServer(parts: ServerParts): Promise<Served> {
   await listening;
   return {
     url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
-    // deno-lint-ignore require-await -- a disposal is async
+    // deno-lint-ignore require-await -- an async disposal must return a promise
     async [Symbol.asyncDispose]() {
       server.close();
       server.closeAllConnections();
@@ -118,7 +119,7 @@ async function lambdaServer(parts: ServerParts): Promise<Served> {
     lambdaLock(parts.lock, { ...options, key: (event: { url: string }) => keyOf(event.url) })(
       async ({ url }, _context, lease) => {
         const answer = await handle(parts, url, lease);
-        if (!("text" in answer)) throw new Error("Lambda does not stream here");
+        if (!("text" in answer)) throw new Error("This Lambda server cannot stream");
         return { statusCode: 200, headers: {}, body: answer.text };
       },
     ),
@@ -129,7 +130,7 @@ async function lambdaServer(parts: ServerParts): Promise<Served> {
   });
 }
 
-/** How each is started. */
+/** Starts the server of each framework. */
 export const FRAMEWORKS: Readonly<Record<FrameworkName, (parts: ServerParts) => Promise<Served>>> =
   {
     fetch: fetchServer,

@@ -1,5 +1,6 @@
 /**
- * What the handlers of all frameworks under test do: as their URLs say.
+ * The handler of all frameworks under test: it does what the URL of its request says. The servers
+ * around it are in `frameworks.ts`.
  *
  * @module
  */
@@ -8,30 +9,30 @@ import type { HoldOptions } from "../../http/mod.ts";
 import { nowUs } from "../processes/clock.ts";
 import { pause } from "../servers/wait.ts";
 
-/** What has happened in a handler. */
+/** An event in a handler. */
 export interface HandlerEvent {
   readonly id: string;
   readonly what: "entered" | "left" | "aborted" | "cancelled";
   readonly atUs: number;
 }
 
-/** What a server under test is given. */
+/** The parts that a server under test is made of. */
 export interface ServerParts {
   readonly lock: DistributedLock;
   readonly gates: Gates;
   report(event: Omit<HandlerEvent, "atUs">): void;
 }
 
-/** Doors that the test opens. */
+/** Gates: a handler waits at one until the test opens it. */
 export class Gates {
   readonly #gates = new Map<string, PromiseWithResolvers<void>>();
 
-  /** Opens a gate, for ever. */
+  /** Opens a gate for ever. */
   open(name: string): void {
     this.#of(name).resolve();
   }
 
-  /** Waits before a gate. */
+  /** Waits until a gate is open. */
   pass(name: string): Promise<void> {
     return this.#of(name).promise;
   }
@@ -41,12 +42,12 @@ export class Gates {
   }
 }
 
-/** The route that a framework mounts, and its options. */
+/** A route that each framework serves, and its lock options. */
 export interface TestRoute extends HoldOptions {
   readonly path: string;
 }
 
-/** The routes of each server: they differ in their options. */
+/** The routes of each server. They differ in their lock options. */
 export const ROUTES: readonly TestRoute[] = [
   { path: "/busy" },
   { path: "/locked", busyStatus: 423 },
@@ -56,15 +57,22 @@ export const ROUTES: readonly TestRoute[] = [
   { path: "/proceed", waitMs: 200, onUnavailable: "proceed" },
 ];
 
-/** The key that a URL names; none without. */
+/** Returns the key in the URL's query; `undefined` if there is none. */
 export function keyOf(url: string): string | undefined {
   return new URL(url, "http://localhost").searchParams.get("key") ?? undefined;
 }
 
-/** What a handler answers. */
+/** The answer of a handler. */
 export type Answer = { readonly text: string } | { readonly stream: AsyncGenerator<Uint8Array> };
 
-/** Does what the URL says: `mode` is `quick`, `gate`, `throw`, `stream`, `endless`, `heed` or `deaf`. */
+/**
+ * Does what `mode` in the URL says:
+ * - `quick`: answers at once;
+ * - `gate`: answers when its gate opens; `deaf` is the same, for tests of a handler that ignores a loss;
+ * - `heed`: throws when the lease is lost;
+ * - `throw`: throws at once;
+ * - `stream`: answers with a stream whose end waits for its gate; `endless`: with one that never ends.
+ */
 export async function handle(
   parts: ServerParts,
   url: string,
@@ -97,7 +105,7 @@ function heed({ signal }: Lease): Promise<never> {
   });
 }
 
-/** Begins at once; goes on when the gate opens; without a gate it never ends. */
+/** Sends a first chunk, and the last one when the gate opens. Without a gate it never ends. */
 async function* stream(
   parts: ServerParts,
   id: string,

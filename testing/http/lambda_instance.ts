@@ -1,6 +1,6 @@
 /**
  * An instance of a function, for {@linkcode startInstance}: a process that takes events from its Runtime
- * API and does what they say. Prints what happens; lines on its input open gates.
+ * API and does what they say. Prints events of its handlers; lines on its input open gates.
  *
  * @module
  */
@@ -16,11 +16,11 @@ import { Gates } from "./handler.ts";
 import type { InstanceEvent, InstanceOptions, InstanceReport } from "./lambda_instances.ts";
 import { type RuntimeContext, runtimeLoop } from "./lambda_runtime.ts";
 
-/** How an instance locks. */
+/** The locks of an instance, for both forms of `lambdaLock()`. */
 interface Locking {
   readonly shared: DistributedLock;
   readonly factory: LockFactory;
-  /** To write what a later lease shuts out. */
+  /** The client for fenced writes, which Redis rejects after a later lease. */
   readonly client?: RedisClient;
 }
 
@@ -45,7 +45,7 @@ async function openLocking(
   return { shared: stack.use(make(ttlMs)), factory: make, client };
 }
 
-/** What the handler of the function does. */
+/** The handler of the function. */
 async function handle(
   { id, key, mode }: InstanceEvent,
   context: RuntimeContext,
@@ -68,7 +68,7 @@ async function handle(
   return { statusCode: 200, token, held: [startUs, nowUs()] };
 }
 
-/** What the lease says of itself. */
+/** Returns whether `throwIfLost()` throws, and whether the signal has aborted. */
 function judge(lease: Lease): Pick<InstanceReport, "throws" | "aborted"> {
   let throws = null;
   try {
@@ -89,7 +89,7 @@ async function write(client: RedisClient, key: string, id: string, lease: Lease)
   }
 }
 
-/** Runs until its input ends. */
+/** Runs the instance until its input ends. */
 export async function main(options: InstanceOptions): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const locking = await openLocking(options, stack);
@@ -108,5 +108,5 @@ export async function main(options: InstanceOptions): Promise<void> {
   await loop;
 }
 
-// No exit by hand: what is left open would keep the process alive.
+// Without Deno.exit(): if anything is left open, the process stays alive, and the test fails.
 if (import.meta.main) await main(JSON.parse(Deno.args[0]!));

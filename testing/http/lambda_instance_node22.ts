@@ -1,5 +1,6 @@
 /**
- * An instance of a function without what Node 22, the oldest of Lambda's runtimes, does not have.
+ * An instance of a function, without the built-ins that are missing in Node 22, the oldest of Lambda's
+ * runtimes that are supported.
  *
  * @module
  */

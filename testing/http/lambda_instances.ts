@@ -1,5 +1,6 @@
 /**
- * Instances of a function: real processes, each with a Runtime API of its own, as in the service.
+ * Starts instances of a function: real processes, each with its own Runtime API, as in AWS Lambda. The
+ * process itself is in `lambda_instance.ts`.
  *
  * @module
  */
@@ -9,7 +10,7 @@ import { type Reporter, startReporter } from "../processes/child.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { RuntimeApi, type RuntimeContext } from "./lambda_runtime.ts";
 
-/** How long an invocation may take unless a test says otherwise. */
+/** How long in ms an invocation may take unless a test says otherwise. */
 export const TIMEOUT_MS = 60_000;
 
 /** Where the locks live. */
@@ -20,15 +21,15 @@ export type LockPlace =
     readonly client: RedisClientName;
     readonly url: string;
     readonly keyPrefix: string;
-    /** Of the lock that all invocations of an instance share. */
+    /** The TTL of the lock that all invocations of an instance share. */
     readonly ttlMs: number;
     readonly unavailableAfterMs?: number;
   };
 
-/** Whether invocations share a lock, or each has its own. */
+/** Whether all invocations share a lock, or a factory makes one for each. */
 export type LockForm = "shared" | "factory";
 
-/** What an instance is given. */
+/** The options of an instance. */
 export interface InstanceOptions {
   /** Where its Runtime API listens. */
   readonly url: string;
@@ -36,18 +37,18 @@ export interface InstanceOptions {
   readonly form: LockForm;
 }
 
-/** An event: what else is in it decides whether it wants an HTTP response. */
+/** An event. Its other members decide whether it is an HTTP request. */
 export interface InstanceEvent {
   readonly id: string;
   readonly key?: string;
-  /** What the handler does; `gate` and `write` wait until the test opens the gate of this id. */
+  /** Tells the handler what to do; `gate` and `write` wait until the test opens the gate of this id. */
   readonly mode: "quick" | "gate" | "write" | "throw";
   readonly form?: LockForm;
   readonly options?: Omit<OptionalLambdaLockOptions<InstanceEvent, RuntimeContext>, "key">;
   readonly [more: string]: unknown;
 }
 
-/** What has happened in an instance. */
+/** An event in a handler of an instance. */
 export interface InstanceReport {
   readonly id: string;
   readonly what: "entered" | "aborted" | "left" | "written" | "refused";
@@ -59,30 +60,30 @@ export interface InstanceReport {
   readonly aborted?: boolean;
 }
 
-/** What an invocation ended with. */
+/** The outcome of an invocation. */
 export interface Reply {
   readonly ok: boolean;
-  // deno-lint-ignore no-explicit-any -- as the handler made it
+  // deno-lint-ignore no-explicit-any -- any value that a handler returns
   readonly value: any;
 }
 
 /** An instance that runs. */
 export interface Instance extends AsyncDisposable {
   readonly pid: number;
-  /** Invokes the function; ids of events are made unless given. */
+  /** Invokes the function. An event without an id gets a random one. */
   invoke(event: Partial<InstanceEvent>, timeoutMs?: number): Promise<Reply>;
-  /** Waits until something has happened in the handler, and tells it. */
+  /** Waits until an event has happened in the handler, and returns it. */
   report(id: string, what: InstanceReport["what"]): Promise<InstanceReport>;
-  /** All that has happened to an event. */
+  /** Returns all events in the handler for this id so far. */
   reports(id: string): InstanceReport["what"][];
-  /** Lets the handler of an event go on. */
+  /** Opens the gate of this id: its handler continues. */
   open(id: string): Promise<void>;
   kill(signal: Deno.Signal): void;
-  /** Ends it as the service never does; resolves with its exit code. */
+  /** Ends the instance gracefully, which AWS never does. Resolves with its exit code. */
   finish(): Promise<number>;
 }
 
-/** Starts an instance; `script` runs it in other circumstances. */
+/** Starts an instance. `script` is the module that the process runs. */
 export async function startInstance(
   place: LockPlace,
   form: LockForm,

@@ -1,12 +1,12 @@
 /**
- * AWS Lambda, in the small: a front that makes API Gateway events of requests, the Runtime API, and the
- * loop that an instance runs on it. An instance does one invocation at a time.
+ * A small AWS Lambda: a front that turns requests into API Gateway events, the Runtime API, and the loop
+ * of an instance, which handles one invocation at a time.
  *
  * @module
  * @see {@link https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html}
  */
 
-/** An event of API Gateway's HTTP API (2.0), as far as the tests go. */
+/** An event of API Gateway's HTTP API (2.0), with the parts that the tests need. */
 export interface ApiGatewayEvent {
   readonly version: "2.0";
   readonly rawPath: string;
@@ -14,7 +14,7 @@ export interface ApiGatewayEvent {
   readonly requestContext: { readonly http: { readonly method: string } };
 }
 
-/** What a handler gets besides the event. */
+/** The second argument of a handler. */
 export interface RuntimeContext {
   readonly awsRequestId: string;
   getRemainingTimeInMillis(): number;
@@ -38,7 +38,7 @@ export class RuntimeApi implements AsyncDisposable {
   readonly #running = new Map<string, Invocation>();
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
   readonly #timeoutMs: number;
-  /** The instances that wait for work. */
+  /** Wakes the instances that wait for an invocation. */
   readonly #idle = new Set<() => void>();
 
   constructor(timeoutMs: number) {
@@ -52,7 +52,7 @@ export class RuntimeApi implements AsyncDisposable {
     return `http://127.0.0.1:${this.#server.addr.port}`;
   }
 
-  /** Invokes the function; resolves with what it returned, in JSON, or with its error. */
+  /** Invokes the function. Resolves with its result or its error, in JSON. */
   invoke(event: unknown, timeoutMs = this.#timeoutMs): Promise<{ ok: boolean; body: string }> {
     const answer = Promise.withResolvers<{ ok: boolean; body: string }>();
     this.#queue.push({ id: crypto.randomUUID(), event, timeoutMs, answer });
@@ -92,7 +92,7 @@ export class RuntimeApi implements AsyncDisposable {
   }
 }
 
-/** What runs in an instance: takes events one by one, until the signal aborts. */
+/** The loop of an instance: takes invocations one by one until the signal aborts. */
 export async function runtimeLoop<Event>(
   url: string,
   handler: RuntimeHandler<Event>,
@@ -124,10 +124,10 @@ function describe(error: Error): Record<string, unknown> {
   return { ...error, errorType: name, errorMessage: message, cause: behind };
 }
 
-/** How long an invocation may take. */
+/** How long in ms an invocation may take. */
 const TIMEOUT_MS = 60_000;
 
-/** A function behind an HTTP API, in one instance. */
+/** Serves a function behind an HTTP API, with one instance. */
 export async function serveLambda(
   handler: RuntimeHandler<ApiGatewayEvent>,
 ): Promise<AsyncDisposable & { readonly url: string }> {

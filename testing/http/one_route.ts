@@ -1,5 +1,5 @@
 /**
- * Servers with one route, under the lock `key`, and a lock that does something to its leases.
+ * Servers with one route under the lock `key`, and a lock whose leases a test can change.
  *
  * @module
  */
@@ -13,23 +13,23 @@ import { koaLock } from "../../http/koa.ts";
 import { fetchLock, type FetchLockOptions, type HoldOptions } from "../../http/mod.ts";
 import type { DistributedLock, Lease } from "../../mod.ts";
 
-/** A server that runs. */
+/** A running server. */
 export interface Serving {
   readonly url: string;
   stop(): Promise<unknown>;
 }
 
-/** How one is started. */
+/** Starts a server. */
 export type Serve = (lock: DistributedLock) => Promise<Serving>;
 
-// deno-lint-ignore require-await -- as the others are
+// deno-lint-ignore require-await -- async like the other servers
 async function serveFetch(handler: (request: Request) => Response | Promise<Response>) {
   const options = { port: 0, hostname: "127.0.0.1", onListen() {} };
   const server = Deno.serve(options, (request) => handler(request));
   return { url: `http://127.0.0.1:${server.addr.port}`, stop: () => server.shutdown() };
 }
 
-/** `Deno.serve`. */
+/** A server with `fetchLock()` on `Deno.serve`. */
 export function fetchApi(
   respond: () => Response | Promise<Response>,
   options: HoldOptions = {},
@@ -38,7 +38,7 @@ export function fetchApi(
   return (lock) => serveFetch(fetchLock(lock, held)(() => respond()));
 }
 
-/** Hono on `Deno.serve`. */
+/** A server with `honoLock()` on `Deno.serve`. */
 export function hono(respond: () => Response, options: HoldOptions = {}): Serve {
   return (lock) => {
     const app = new Hono();
@@ -47,7 +47,7 @@ export function hono(respond: () => Response, options: HoldOptions = {}): Serve 
   };
 }
 
-/** Koa. */
+/** A server with `koaLock()`. */
 export function koa(body: () => unknown, options: HoldOptions = {}): Serve {
   return async (lock) => {
     const app = new Koa();
@@ -69,7 +69,7 @@ export function koa(body: () => unknown, options: HoldOptions = {}): Serve {
   };
 }
 
-/** Fastify. */
+/** A server with `fastifyLock()`. */
 export function fastify(
   handler: (reply: FastifyReply) => unknown,
   options: HoldOptions = {},
@@ -82,7 +82,7 @@ export function fastify(
   };
 }
 
-/** A lock whose leases (of `tryAcquire`) are changed before anybody sees them. */
+/** Wraps a lock: changes each lease of `tryAcquire()` before it is returned. */
 export function withLeases(
   inner: DistributedLock,
   change: (lease: Lease) => Lease,

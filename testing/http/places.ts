@@ -1,5 +1,5 @@
 /**
- * Where the locks of the servers under test live.
+ * The places where the locks of the servers under test live: a Redis server or a directory.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 /** A fresh place for locks. */
 export interface Place extends AsyncDisposable {
   readonly spec: LockSpec;
-  /** The server, where there is one. */
+  /** The Redis server, if there is one. */
   readonly redis?: RedisServer;
-  /** Takes a lock away from its holder, behind its back. */
+  /** Takes a lock away from its holder without notifying it. */
   lose(name: string): Promise<void>;
-  /** Locks, waiters and other things that are left. */
+  /** Returns the locks, waiters and other records that are left. */
   residue(): Promise<string[]>;
 }
 
-/** The TTL of the leases on Redis: a process that is stopped for longer has lost them. */
+/** The TTL of leases on Redis in ms. A process that is stopped for longer loses them. */
 const TTL_MS = 3_000;
 
-/** A Redis server of its own, which a test may stop. */
+/** Starts a Redis server for one test, which may stop it. */
 export async function redisPlace(client: RedisClientName): Promise<Place> {
   const redis = await startRedis();
   const { url, command } = redis;
@@ -41,14 +41,14 @@ export async function redisPlace(client: RedisClientName): Promise<Place> {
   };
 }
 
-/** A directory of its own. */
+/** Makes a directory for one test. */
 export async function filePlace(): Promise<Place> {
   const dir = await Deno.makeTempDir({ prefix: "holdfast-test-" });
   return {
     spec: { strategy: "file", dir },
-    // As a clean-up of the temporary directory would: the next one makes a new file.
+    // As a clean-up of the temporary directory would do: the next holder makes a new file.
     lose: (name) => Deno.remove(lockPath(dir, name)),
-    // deno-lint-ignore require-await -- as the other place is
+    // deno-lint-ignore require-await -- async like that of the other place
     async residue() {
       const names = Array.from(Deno.readDirSync(dir), ({ name }) => name);
       return names.filter((name) => {

@@ -1,6 +1,6 @@
 /**
- * A process that serves the same routes in each framework, for {@linkcode startServers}. Prints its
- * ports, then what happens in its handlers; lines on its input open gates, or ask for a lock (`?name`).
+ * A process that serves the same routes in each framework, for `startServer()`. Prints its URLs, then
+ * the events in its handlers. A line on its input opens a gate, or queries a lock (`?name`).
  *
  * @module
  */
@@ -38,5 +38,5 @@ function summary({ name, holders, waiterCount }: LockSnapshot): LockSummary {
   return { name, isHeld: holders.length > 0, waiters: waiterCount };
 }
 
-// It must end by itself once all is disposed of: a timer or a socket that is left would keep it.
+// Without Deno.exit(): if a timer or a socket is left open, the process stays alive, and the test fails.
 if (import.meta.main) await main(JSON.parse(Deno.args[0]!));

@@ -1,5 +1,5 @@
 /**
- * Two server processes that share a lock.
+ * Starts server processes that share a lock. The process itself is in `server.ts`.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import { waitUntil } from "../servers/wait.ts";
 import type { FrameworkName } from "./frameworks.ts";
 import type { HandlerEvent } from "./handler.ts";
 
-/** What a server process serves. */
+/** The options of a server process. */
 export interface ServerOptions {
   readonly spec: LockSpec;
   readonly frameworks: readonly FrameworkName[];
 }
 
-/** What a server process knows of a lock. */
+/** The state of a lock, as a server process sees it. */
 export interface LockSummary {
   readonly name: string;
   readonly isHeld: boolean;
@@ -26,17 +26,17 @@ type Line = LockSummary | HandlerEvent | { readonly urls: Readonly<Record<Framew
 
 /** A server process. */
 export interface ServerProcess extends AsyncDisposable {
-  /** Where a framework listens. */
+  /** Returns the URL at which a framework listens. */
   url(framework: FrameworkName): string;
-  /** What has happened in its handlers so far. */
+  /** Returns the events in the handlers for this id so far. */
   events(id: string): HandlerEvent["what"][];
-  /** Waits until something happened to a request. */
+  /** Waits until an event has happened in the handler of a request. */
   event(id: string, what: HandlerEvent["what"]): Promise<void>;
   /** Opens a gate. */
   open(gate: string): Promise<void>;
-  /** Asks its lock about a name. */
+  /** Queries the process's lock about a name. */
   query(name: string): Promise<LockSummary>;
-  /** Ends it; resolves with its exit code when nothing keeps it alive any more. */
+  /** Ends the process. Resolves with its exit code, once nothing keeps the process alive. */
   finish(): Promise<number>;
   kill(signal: Deno.Signal): void;
 }
@@ -62,7 +62,7 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
       await send(`?${name}`);
       const found = () =>
         reports.slice(from).find((line) => "isHeld" in line && line.name === name);
-      await waitUntil(`a server tells about ${name}`, () => found() !== undefined);
+      await waitUntil(`a server answers the query for ${name}`, () => found() !== undefined);
       return found() as LockSummary;
     },
     finish,

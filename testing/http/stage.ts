@@ -1,5 +1,5 @@
 /**
- * Two servers in one framework, and a client of them.
+ * Two servers of one framework that share a lock, and a client for them. Tests of the suite run on it.
  *
  * @module
  */
@@ -27,7 +27,7 @@ export interface Reply {
   readonly text: string;
 }
 
-/** Who had the lock, and from when to when, in µs. */
+/** A time in which a handler held the lock, in µs, and its token. */
 export interface Hold {
   readonly token: number;
   readonly held: readonly [fromUs: number, toUs: number];
@@ -39,13 +39,13 @@ export interface Stage extends AsyncDisposable {
   readonly place: Place;
   readonly a: ServerProcess;
   readonly b: ServerProcess;
-  /** Sends a request and reads the response. */
+  /** Sends a request and reads the whole response. */
   ask(server: ServerProcess, ask: Ask): Promise<Reply>;
-  /** Sends a request. */
+  /** Sends a request. The caller reads the response. */
   open(server: ServerProcess, ask: Ask): Promise<Response>;
-  /** Waits for the lock, and gives it back: it must be free some time. */
+  /** Acquires and releases the lock: fails if it does not become free. */
   untilFree(key: string): Promise<void>;
-  /** Waits until that many wait for a lock, as one server sees it. */
+  /** Waits until a lock has this number of waiters, as one server sees it. */
   untilWaiting(server: ServerProcess, key: string, waiters: number): Promise<void>;
 }
 
@@ -81,11 +81,11 @@ export async function openStage(framework: FrameworkName, place: Place): Promise
   };
 }
 
-/** A handler's answer. */
+/** Parses the answer of a handler. */
 export function holdOf({ text }: Reply): Hold {
   const { token, held } = JSON.parse(text);
   return { token: Number(token), held };
 }
 
-/** A behaviour of the suite: its name, and its test. */
+/** One behaviour that the suite tests. The name follows `<framework>Lock()` in the test's title. */
 export type Step = readonly [name: string, test: (stage: Stage) => Promise<void>];

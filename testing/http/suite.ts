@@ -1,5 +1,6 @@
 /**
- * One set of behaviours for every framework, on any strategy: two server processes, real sockets.
+ * The behaviour that all frameworks share, on any strategy, with two server processes and real sockets.
+ * The behaviour of one framework is tested in `tests/http/`.
  *
  * @module
  */
@@ -11,18 +12,18 @@ import { leftSteps, outageSteps } from "./suite_outage.ts";
 import type { Place } from "./places.ts";
 import { openStage } from "./stage.ts";
 
-/** Registers the suite. */
+/** Registers the suite for one framework and one strategy. */
 export function integrationSuite(
   framework: FrameworkName,
   strategy: string,
   openPlace: () => Promise<Place>,
 ): void {
-  Deno.test(`http: ${framework} × ${strategy}`, async (t) => {
+  Deno.test(`${framework}Lock() with ${strategy}`, async (t) => {
     await using place = await openPlace();
     await using stage = await openStage(framework, place);
     const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];
     for (const [name, test] of groups.flatMap((group) => group(stage))) {
-      // The servers outlive a step: what leaks is seen at the end of the test.
+      // The servers outlive a step, so leaks are only checked at the end of the test.
       const options = { sanitizeOps: false, sanitizeResources: false, sanitizeExit: false };
       await t.step({ name, ...options, fn: () => test(stage) });
     }

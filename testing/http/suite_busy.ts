@@ -1,5 +1,5 @@
 /**
- * Many requests for one lock.
+ * Steps of the suite: many requests for one lock, and requests without a valid key.
  *
  * @module
  */
@@ -9,20 +9,20 @@ import { type Hold, holdOf, type Reply, type Stage, type Step } from "./stage.ts
 const REQUESTS = 200;
 const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 1;
 
-/** The behaviours of this group. */
+/** Returns the steps. */
 export function busySteps(): Step[] {
   return [
-    [`of ${REQUESTS} requests one is handled, the others get 409`, oneOfMany],
-    [`${REQUESTS} requests race, and never do two meet in the handler`, race],
-    [`${REQUESTS} requests wait, and all are handled one by one`, allWait],
-    ["the status can be 423", locked],
-    ["a wait that runs out ends with 409", shortWait],
-    ["without a key there is no lock", noKey],
-    ["a key that no lock can have gets 400", badKeys],
+    [`handles one of ${REQUESTS} requests and answers 409 to the others while it runs`, oneOfMany],
+    [`never runs the handler twice at once when ${REQUESTS} requests race`, race],
+    [`handles ${REQUESTS} waiting requests one by one`, allWait],
+    ["answers 423 when busyStatus is 423", locked],
+    ["answers 409 when waitMs is over", shortWait],
+    ["runs the handler without a lock when there is no key", noKey],
+    ["answers 400 to a key that no lock can have", badKeys],
   ];
 }
 
-/** Checks a problem. */
+/** Asserts that a reply is a problem of this status and kind, and returns it. */
 export function assertProblem({ status, headers, text }: Reply, expected: number, kind: string) {
   const mediaType = headers.get("content-type")?.split(";")[0]; // Fastify adds a charset
   assertEquals([status, mediaType], [expected, "application/problem+json"]);
@@ -39,7 +39,7 @@ function assertBusy(reply: Reply, status = 409): void {
   assertEquals(retryAfter, Math.max(1, Math.ceil(retryAfterMs / 1_000)));
 }
 
-/** Holds overlap nowhere, and their tokens grow. */
+/** Asserts that holds never overlap and that their tokens grow. */
 function assertOneByOne(holds: readonly Hold[]): void {
   const sorted = holds.toSorted((one, other) => one.token - other.token);
   for (const [i, { token, held: [fromUs] }] of sorted.entries()) {
@@ -50,7 +50,7 @@ function assertOneByOne(holds: readonly Hold[]): void {
   }
 }
 
-/** Lambda's instances take one request at a time: whoever holds the lock there answers nobody. */
+/** Returns the server for a request. A Lambda instance whose handler holds the lock answers nobody. */
 function serverOf({ framework, a, b }: Stage, i: number) {
   return framework === "lambda" || i % 2 === 0 ? b : a;
 }
@@ -67,7 +67,7 @@ async function oneOfMany(stage: Stage): Promise<void> {
   await a.open("first");
   assertEquals((await first).status, 200);
   const entered = [a, stage.b].flatMap((server) => server.events("one of others"));
-  assertEquals(entered, [], "no other one was handled");
+  assertEquals(entered, [], "no other request was handled");
 }
 
 async function race(stage: Stage): Promise<void> {

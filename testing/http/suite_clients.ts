@@ -1,5 +1,5 @@
 /**
- * Clients that go away, handlers that throw, streams.
+ * Steps of the suite: clients that disconnect, handlers that throw, streams and HEAD requests.
  *
  * @module
  */
@@ -7,18 +7,18 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { Stage, Step } from "./stage.ts";
 
-/** The behaviours of this group; Lambda's clients are API Gateway's, and it does not stream. */
+/** Returns the steps. Behind Lambda, API Gateway keeps the clients, and nothing is streamed. */
 export function clientSteps({ framework }: Stage): Step[] {
-  const always: Step[] = [["a handler throws: 500, and the lock is free", throws]];
+  const always: Step[] = [["answers 500 and frees the lock when the handler throws", throws]];
   if (framework === "lambda") return always;
   return [
     ...always,
-    ["a client that goes away while it waits leaves the queue", leavesQueue],
-    ["a client goes away while the handler works: the lock stays until it has ended", goesAway],
-    ["a stream holds the lock until its end", streams],
-    ["a client cancels a stream: the lock is free", cancels],
-    ["a stream that nobody reads ends by maxHoldMs", unread],
-    ["HEAD holds the lock, and gives it back", head],
+    ["leaves the queue when a waiting client disconnects", leavesQueue],
+    ["holds the lock until the handler ends when the client disconnects", goesAway],
+    ["holds the lock until a stream has ended", streams],
+    ["frees the lock when the client cancels a stream", cancels],
+    ["breaks off a stream that nobody reads after maxHoldMs", unread],
+    ["holds and frees the lock for a HEAD request", head],
   ];
 }
 
@@ -57,7 +57,7 @@ async function goesAway(stage: Stage): Promise<void> {
   await a.event("gone", "entered");
   controller.abort();
   await assertRejects(() => holder);
-  await pause(100); // the server learns of it
+  await pause(100); // for the server to notice it
   assertEquals((await ask(b, { path: "/busy", key })).status, 409);
   assertEquals((await a.query(key)).isHeld, true);
   await a.open("gone");
@@ -99,7 +99,7 @@ async function unread(stage: Stage): Promise<void> {
   await a.event("unread", "entered");
   assertEquals((await ask(b, { path: "/busy", key })).status, 409);
   await stage.untilFree(key);
-  await waitUntil("the stream is told", () => {
+  await waitUntil("the stream has noticed the loss", () => {
     return a.events("unread").includes("aborted") && a.events("unread").includes("cancelled");
   });
 }
@@ -115,7 +115,7 @@ async function head(stage: Stage): Promise<void> {
   const { status, text } = await holder;
   assertEquals([status, text], [200, ""]);
   assertEquals((await ask(b, { path: "/busy", key, method: "HEAD" })).status, 200);
-  // Fastify reads to its end what it does not send.
+  // Fastify reads a stream to its end even if it does not send it.
   const mode = stage.framework === "fastify" ? "stream" : "endless";
   const stream = { path: "/busy", key, id: "head stream", mode, method: "HEAD" };
   assertEquals((await ask(a, stream)).status, 200);

@@ -1,5 +1,5 @@
 /**
- * Leases that are lost in mid-handler.
+ * Steps of the suite: leases that are lost while the handler runs or its response is sent.
  *
  * @module
  */
@@ -7,15 +7,17 @@ import { assertEquals, assertRejects } from "@std/assert";
 import type { Stage, Step } from "./stage.ts";
 import { assertProblem } from "./suite_busy.ts";
 
-/** The behaviours of this group. */
+/** Returns the steps. */
 export function lossSteps({ framework, place }: Stage): Step[] {
   return [
-    ["a lease that is lost while the handler works: 503", lostInHandler],
-    ["a handler outlasts maxHoldMs: 503", outlasts],
+    ["answers 503 when the lease is lost while the handler runs", lostInHandler],
+    ["answers 503 when the handler runs longer than maxHoldMs", outlasts],
     ...framework === "lambda"
       ? []
-      : [["a lease lost in a response breaks it off", breaksOff] as Step],
-    ...place.redis ? [["a process that is stopped beyond the TTL: 503", stopped] as Step] : [],
+      : [["breaks off a response when its lease is lost", breaksOff] as Step],
+    ...place.redis
+      ? [["answers 503 when the process was stopped for longer than the TTL", stopped] as Step]
+      : [],
   ];
 }
 
@@ -40,8 +42,8 @@ async function outlasts(stage: Stage): Promise<void> {
   const key = "outlasts";
   const reply = await ask(a, { path: "/brief", key, id: key, mode: "deaf" });
   assertProblem(reply, 503, "lease-lost");
-  await a.event(key, "aborted"); // told by a pipe, the reply by a socket
-  assertEquals(a.events(key), ["entered", "aborted"], "the handler is still at work");
+  await a.event(key, "aborted"); // arrives by a pipe, perhaps later than the reply by its socket
+  assertEquals(a.events(key), ["entered", "aborted"], "the handler still runs");
   await stage.untilFree(key); // the answer does not wait for the release
   assertEquals((await ask(b, { path: "/busy", key })).status, 200);
   await a.open(key);
@@ -69,7 +71,7 @@ async function stopped(stage: Stage): Promise<void> {
   await a.event(key, "entered");
   a.kill("SIGSTOP");
   try {
-    await a.open(key); // read when it goes on: the handler may end before any timer has run
+    await a.open(key); // takes effect when the process continues: the handler may end before any timer
     await stage.untilFree(key);
   } finally {
     a.kill("SIGCONT");

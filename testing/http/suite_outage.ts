@@ -1,5 +1,5 @@
 /**
- * A lock service that is down, and what is left in the end.
+ * Steps of the suite: an outage of the lock service, and the end of the servers.
  *
  * @module
  */
@@ -8,17 +8,19 @@ import { bounded, waitUntil } from "../servers/wait.ts";
 import type { Stage, Step } from "./stage.ts";
 import { assertProblem } from "./suite_busy.ts";
 
-/** How long a server may take to end: less than any wait and hold, whose timers must be gone. */
+/** How long in ms a server may take to end: less than any wait or hold, so that a left timer shows. */
 const END_BOUND_MS = 20_000;
 
-/** What happens when the service is down. */
+/** Returns the step with an outage, if the strategy has a service. */
 export function outageSteps({ place }: Stage): Step[] {
-  return place.redis ? [["Redis is down: 503, unless told to proceed", outage]] : [];
+  return place.redis
+    ? [['answers 503 when Redis is down, unless onUnavailable is "proceed"', outage]]
+    : [];
 }
 
-/** What is left: it ends the servers. */
+/** Returns the last step: it ends the servers and checks that nothing is left. */
 export function leftSteps(): Step[] {
-  return [["nothing is left behind", nothingIsLeft]];
+  return [["leaves no lock, connection or timer behind", nothingIsLeft]];
 }
 
 async function outage(stage: Stage): Promise<void> {

@@ -1,5 +1,6 @@
 /**
- * What users write, with the real packages' types and without casts. It is type-checked, not run.
+ * Code as users write it, with the types of the real packages and without casts. It is type-checked but
+ * never run.
  *
  * @module
  */
@@ -13,7 +14,7 @@ import { koaLock } from "../../http/koa.ts";
 import { fetchLock } from "../../http/mod.ts";
 import type { DistributedLock, Lease } from "../../mod.ts";
 
-/** Koa: its own context, and a router's with parameters. */
+/** Koa: with its own context, and with the context of a router. */
 export function koaTypes(locks: DistributedLock): Koa {
   const app = new Koa();
   app.use(koaLock(locks, "my-lock"));
@@ -32,7 +33,7 @@ export function koaTypes(locks: DistributedLock): Koa {
   return app;
 }
 
-/** Fastify: parameters as users type them. */
+/** Fastify: with typed parameters. */
 export async function fastifyTypes(locks: DistributedLock): Promise<void> {
   const app = Fastify();
   await app.register(fastifyLock, { lock: locks, waitMs: 2_000, fencingHeader: "fencing-token" });
@@ -49,7 +50,7 @@ export async function fastifyTypes(locks: DistributedLock): Promise<void> {
   }, ({ params }) => params.id);
 }
 
-/** Hono: variables and routes, typed. */
+/** Hono: with typed variables and routes. */
 export function honoTypes(locks: DistributedLock): Hono<HonoLockEnv> {
   const app = new Hono<HonoLockEnv>();
   app.use(honoLock(locks, "my-lock"));
@@ -68,10 +69,10 @@ export function honoTypes(locks: DistributedLock): Hono<HonoLockEnv> {
   return app;
 }
 
-/** fetch: the lease is optional only where the options say so. */
+/** fetch: the lease is optional only if the options allow requests without one. */
 export function fetchTypes(locks: DistributedLock): Deno.ServeHandler {
   fetchLock(locks, { key: () => undefined })((_request, lease) => {
-    // @ts-expect-error: there may be none
+    // @ts-expect-error: the lease may be undefined
     return new Response(lease.name);
   });
   const handler = fetchLock(locks, { key: ({ url }) => url })(

@@ -1,5 +1,5 @@
 /**
- * Lock services to test: in this process and in others, and a client for them.
+ * Starts lock services under test, in this process or in others, and sends requests to them.
  *
  * @module
  */
@@ -14,15 +14,15 @@ import { type Reporter, startReporter } from "../processes/child.ts";
 import { openRedisClient } from "../redis/clients.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-/** What a service answered. */
+/** The answer of a service. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  // deno-lint-ignore no-explicit-any -- JSON
+  // deno-lint-ignore no-explicit-any -- parsed JSON
   readonly body: any;
 }
 
-/** What a request has besides method and path. */
+/** The parts of a request besides its method and path. */
 export interface CallOptions {
   /** The principal. */
   readonly as?: string;
@@ -51,7 +51,7 @@ export async function call(
   return { status, headers, body: isJson && text !== "" ? JSON.parse(text) : text };
 }
 
-/** The principal is what follows "Bearer"; "nobody" may do nothing. */
+/** Returns the text after "Bearer" as the principal. The principal "nobody" is rejected. */
 export function authorize({ headers }: Pick<FastifyRequest, "headers">): string | null {
   const principal = /^Bearer (.+)$/.exec(headers.authorization ?? "")?.[1];
   if (principal === undefined) {
@@ -63,7 +63,7 @@ export function authorize({ headers }: Pick<FastifyRequest, "headers">): string 
   return principal === "nobody" ? null : decodeURIComponent(principal);
 }
 
-/** How a service in this process is made. */
+/** The options of a service in this process. */
 export interface ServiceOptions {
   readonly redisUrl: string;
   readonly routes?: Partial<LockRoutesOptions> & { prefix?: string };
@@ -103,7 +103,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   };
 }
 
-/** What a process is told. */
+/** The options of a service in a process of its own. */
 export interface ProcessOptions {
   readonly redisUrl: string;
   readonly port?: number;
@@ -114,7 +114,7 @@ export interface ProcessOptions {
 export interface ServiceProcess extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  /** Ends it at once. */
+  /** Kills the process. */
   kill(): Promise<void>;
   /** Closes the server and the lock; resolves with the exit code. */
   finish(): Promise<number>;

@@ -1,38 +1,38 @@
 /**
- * Clients of a lock service that do what chance tells them, and a checker of what they were told.
+ * Clients of a lock service that send random requests, and a checker of the answers they received.
  *
  * @module
  */
 import { pause } from "../servers/wait.ts";
 import { type Answer, call } from "./lock_service.ts";
 
-/** A time in which a client had reason to think that it holds the lock, in ms of one clock. */
+/** A time in which a client could believe that it held the lock, in ms of one clock. */
 export interface Hold {
-  /** Principal and id: other principals use the same ids. */
+  /** The principal and the id, since principals share ids. */
   readonly id: string;
   fromMs: number;
   untilMs: number;
 }
 
-/** A token that a client was told. */
-export interface Told {
+/** A token that a client received. */
+export interface ReceivedToken {
   readonly id: string;
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly token: bigint;
 }
 
-/** What clients have seen. */
+/** The records of all clients. */
 export interface Seen {
   readonly holds: Hold[];
-  readonly told: Told[];
-  /** Who was told that it holds nothing, before its time was over. */
+  readonly tokens: ReceivedToken[];
+  /** Holds that ended early: the client got a 404 although its lease had not expired. */
   readonly lost: Hold[];
-  /** How many answers had each status; 0 for none. */
+  /** The number of answers per status; status 0 counts requests without an answer. */
   readonly statuses: Map<number, number>;
 }
 
-/** What a client has and does. */
+/** The options of a client. */
 export interface ClientOptions {
   readonly urls: readonly string[];
   readonly key: string;
@@ -40,12 +40,12 @@ export interface ClientOptions {
   readonly as: string;
   readonly name: string;
   readonly random: () => number;
-  /** Whether to do one round more. */
+  /** Returns whether to do another round. */
   readonly goesOn: () => boolean;
   readonly seen: Seen;
 }
 
-/** One client: takes, renews, releases, repeats, gives up, forgets; at any server. */
+/** One client: acquires, renews, releases, repeats requests, times out and abandons leases, at random. */
 export async function runClient(options: ClientOptions): Promise<void> {
   const { urls, key, as, name, random, goesOn, seen } = options;
   const below = (n: number) => Math.floor(random() * n);
@@ -55,7 +55,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
     const url = urls[below(urls.length)]!;
     const signal = AbortSignal.timeout(limitMs);
     const sentMs = performance.now();
-    // From here on somebody else may have it.
+    // From now on somebody else may hold the lock.
     if (method === "DELETE" && hold !== null) hold.untilMs = Math.min(hold.untilMs, sentMs);
     const answer = await call(url, method, `/lock/${key}/${id}`, { as, body, signal })
       .catch(() => null);
@@ -65,8 +65,8 @@ export async function runClient(options: ClientOptions): Promise<void> {
     seen.statuses.set(status, (seen.statuses.get(status) ?? 0) + 1);
     if (status === 404 && hold !== null && receivedMs < hold.untilMs) seen.lost.push(hold);
     if (status === 200 && method !== "DELETE") {
-      seen.told.push({ id: owner, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
-      // Whoever was not told in time, may only count from now on.
+      seen.tokens.push({ id: owner, sentMs, receivedMs, token: BigInt(answer!.body.fencingToken) });
+      // If the previous hold is over, a new one begins when the answer arrives.
       if (hold === null || hold.untilMs < receivedMs) {
         seen.holds.push(hold = { id: owner, fromMs: receivedMs, untilMs: 0 });
       }
@@ -87,19 +87,19 @@ export async function runClient(options: ClientOptions): Promise<void> {
         if (renewed?.status === 404) break;
       }
       await pause(below(40));
-      // Sometimes one forgets it, and sometimes it asks twice.
+      // Sometimes the client never releases, and sometimes it releases twice.
       for (let releases = below(5) % 3; releases > 0; releases--) {
         isOpen ||= (await ask("DELETE", "", 30_000)) === null;
       }
     }
-    // What has no answer may be done at any later time: a DELETE must not meet a lease of later.
+    // A DELETE without an answer may be executed at any time: it must not release a later lease.
     if (below(3) === 0 || isOpen || taken === null) [id, hold] = [`${name}.${round}`, null];
     await pause(below(20));
   }
 }
 
-/** What must not have been: two holders at once, tokens that go back or serve two. */
-export function faultsOf({ holds, told, lost }: Seen): string[] {
+/** Returns the violations: two holders at once, lost holds, tokens that go back or serve two owners. */
+export function faultsOf({ holds, tokens, lost }: Seen): string[] {
   const faults = lost.map(({ id, untilMs }) => `${id} has lost what it held until ${untilMs}`);
   const sorted = holds.filter(({ fromMs, untilMs }) => untilMs > fromMs)
     .sort((a, b) => a.fromMs - b.fromMs);
@@ -110,11 +110,11 @@ export function faultsOf({ holds, told, lost }: Seen): string[] {
     }
     if (last === null || hold.untilMs > last.untilMs) last = hold;
   }
-  for (const one of told) {
-    for (const two of told) {
+  for (const one of tokens) {
+    for (const two of tokens) {
       if (two.sentMs < one.receivedMs) continue;
       if (two.token < one.token || (two.token === one.token && two.id !== one.id)) {
-        faults.push(`${two.id} was told ${two.token} after ${one.id} was told ${one.token}`);
+        faults.push(`${two.id} received ${two.token} after ${one.id} received ${one.token}`);
       }
     }
   }

@@ -1,13 +1,13 @@
 #!/bin/sh
-# The lock service as curl sees it. Usage: lock_service_curl.sh URL
-# Prints a line for each check; ends with 1 at the first that fails.
+# Checks the answers of a lock service to curl. Usage: lock_service_curl.sh URL
+# Prints a heading for each group of checks. Exits with 1 at the first check that fails.
 set -eu
 url=$1
 checks=0
 alice='Authorization: Bearer alice'
 me=$alice
 
-# call METHOD PATH [curl's options]: the reply, headers and body, is in $reply
+# call METHOD PATH [options of curl]: puts the reply (headers and body) into $reply
 call() {
   asked=$*
   method=$1 path=$2
@@ -16,7 +16,7 @@ call() {
   reply=$(curl -sS -i -m 30 -X "$method" -H "$me" "$@" "$url$path" | tr -d '\r')
 }
 
-# expect STATUS [PATTERN …]: what $reply must have
+# expect STATUS [TEXT …]: fails unless $reply has this status and contains these texts
 expect() {
   status=${reply#HTTP/1.1 }
   status=${status%%[!0-9]*}
@@ -33,19 +33,19 @@ fail() {
   exit 1
 }
 
-# field NAME: the number of that name in the body
+# field NAME: prints a number of the body
 field() {
   value=${reply#*\""$1"\":}
   value=${value#\"}
   echo "${value%%[!0-9]*}"
 }
 
-# between LOW VALUE HIGH
+# between LOW VALUE HIGH: fails unless VALUE is in this range
 between() {
   { [ "$2" -ge "$1" ] && [ "$2" -le "$3" ]; } || fail "a number from $1 to $3 (is $2)"
 }
 
-# problem STATUS KIND [PATTERN …]: a refusal
+# problem STATUS KIND [TEXT …]: like expect, for problem details
 problem() {
   status_expected=$1 kind=$2
   shift 2
@@ -55,7 +55,7 @@ problem() {
 
 repeat() { printf "%$2s" '' | sed "s/ /$1/g"; }
 
-echo '# take, renew, release'
+echo '# acquire, renew, release'
 call GET /lock/orders
 expect 200 'content-type: application/json' 'cache-control: no-store' \
   '{"key":"orders","held":false,"waiterCount":0}'
@@ -64,7 +64,7 @@ expect 200 '"key":"orders"' '"fencingToken":"' 'cache-control: no-store'
 first=$(field fencingToken)
 between 15000 "$(field remainingMs)" 20000
 call PUT /lock/orders/one -d '{"ttlMs":20000}'
-expect 200 "\"fencingToken\":\"$first\"" # asked again, answered again
+expect 200 "\"fencingToken\":\"$first\"" # a repeated PUT gets the same lease
 call PUT /lock/orders/two
 problem 409 busy '"title":"Busy"' 'retry-after: '
 between 15000 "$(field remainingMs)" 20000
@@ -82,10 +82,10 @@ between 50000 "$(field remainingMs)" 60000
 call PATCH /lock/orders/one -d '{"ttlMs":1000}' # never shortens
 expect 200
 between 50000 "$(field remainingMs)" 60000
-call PATCH /lock/orders/one # 30 s unless told
+call PATCH /lock/orders/one # 30 s by default
 expect 200
 call PATCH /lock/orders/two
-problem 404 not-held '"detail":"The lock is not held under this id"'
+problem 404 not-held '"detail":"The lock is not held under this id: '
 call DELETE /lock/orders/two
 problem 404 not-held
 me='Authorization: Bearer bob'
@@ -111,12 +111,12 @@ second=$(field fencingToken)
 call DELETE /lock/orders/two
 expect 200
 
-echo '# TTLs as asked'
+echo '# TTLs'
 call PUT /lock/short/one -d '{"ttlMs":600}'
 expect 200
 between 1 "$(field remainingMs)" 600
 call PUT /lock/short/two -d '{"ttlMs":1000,"waitMs":30000}'
-expect 200 # nobody renewed
+expect 200 # the first lease has expired
 call PATCH /lock/short/one
 problem 404 not-held
 call DELETE /lock/short/two
@@ -127,7 +127,7 @@ between 25000 "$(field remainingMs)" 30000
 call DELETE /lock/default/one
 expect 200
 
-echo '# who may'
+echo '# authorization'
 me='Authorization:'
 call PUT /lock/k/i
 problem 401 forbidden 'A bearer token is needed' 'www-authenticate: Bearer'
@@ -205,7 +205,7 @@ for wait in -1 0.5 '"1"' null 30001; do
 done
 for body in '{' 'ttlMs=1000' '{"ttlMs":1000}}' "{'ttlMs':1}" ' '; do
   call PUT /lock/k/i -d "$body"
-  problem 400 bad-request 'The body is not JSON'
+  problem 400 bad-request 'The body is not valid JSON'
 done
 for body in '[]' '[{"ttlMs":1000}]' null 1000 '"ttlMs"' true; do
   call PUT /lock/k/i -d "$body"
@@ -222,7 +222,7 @@ problem 400 bad-request 'The field \"ttlMs\" is not known here'
 call PUT /lock/k/i -d "{\"ttlMs\":1000$(repeat ' ' 5000)}"
 problem 413 bad-request 'too large'
 call GET /lock/k
-expect 200 '"held":false' # none of these has taken it
+expect 200 '"held":false' # none of these requests has acquired the lock
 for type in application/json 'application/json; charset=utf-8' text/plain application/xml ''; do
   call PUT /lock/k/i -H "Content-Type: $type" -d '{"ttlMs":1000}'
   expect 200

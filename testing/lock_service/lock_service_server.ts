@@ -1,5 +1,5 @@
 /**
- * A lock service in a process: prints its URL, serves until its input ends, then closes in order.
+ * A process with a lock service: prints its URL, serves until its input ends, then closes gracefully.
  *
  * @module
  */
@@ -13,5 +13,5 @@ async function main(options: ProcessOptions): Promise<void> {
 
 if (import.meta.main) {
   await main(JSON.parse(Deno.args[0]!));
-  Deno.exit(0); // clients may have left sockets behind
+  Deno.exit(0); // sockets of clients could keep the process alive
 }

@@ -1,11 +1,11 @@
-/** When the lock is given back, and what of the body arrives, for bodies of all kinds. */
+/** For each kind of body: when the lock is released, and whether the body arrives unchanged. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { fetchLock } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
 const encoder = new TextEncoder();
 
-/** Sends a body through a lock; tells whether the lock is still held before anybody reads it. */
+/** Sends a body through `fetchLock()`. Returns whether the lock is held before the body is read. */
 async function send(make: () => BodyInit | null): Promise<[isHeld: boolean, Response]> {
   const locks = new MemoryLock();
   const init = { status: 201, headers: { "content-type": "text/x-test" } };
@@ -16,7 +16,7 @@ async function send(make: () => BodyInit | null): Promise<[isHeld: boolean, Resp
   return [holders.length > 0, response];
 }
 
-/** A stream of these chunks; each comes after so many turns of the event loop. */
+/** A stream of these chunks. Each comes after that many turns of the event loop. */
 function stream(chunks: readonly (string | Error)[], turns: number): ReadableStream {
   let next = 0;
   return new ReadableStream({
@@ -37,13 +37,13 @@ const WHOLE: Record<string, () => BodyInit | null> = {
 };
 
 for (const [name, make] of Object.entries(WHOLE)) {
-  Deno.test(`a response of ${name} arrives as it is`, async () => {
+  Deno.test(`fetchLock() passes on a body of ${name} unchanged`, async () => {
     const [, response] = await send(make);
     assertEquals(await response.text(), "text äöü");
   });
 }
 
-Deno.test("a response that is there as a whole holds no lock, and has a length", async () => {
+Deno.test("fetchLock() frees the lock before it returns a complete body, and keeps its content-length", async () => {
   assertEquals((await send(() => "text"))[0], false);
   assertEquals((await send(() => null))[0], false);
   assertEquals((await send(() => ""))[0], false);
@@ -57,27 +57,27 @@ Deno.test("a response that is there as a whole holds no lock, and has a length",
 });
 
 for (const turns of [0, 1]) {
-  Deno.test(`a stream holds the lock until it was read, ${turns} turns a chunk`, async () => {
+  Deno.test(`fetchLock() holds the lock until a stream was read, ${turns} turns per chunk`, async () => {
     const chunks = ["one ", "two ", "three ", "four"];
     const [isHeld, response] = await send(() => stream(chunks, turns));
     assertEquals(isHeld, true);
     assertEquals(await response.text(), chunks.join(""));
   });
 
-  Deno.test(`a stream that breaks off breaks off, ${turns} turns a chunk`, async () => {
+  Deno.test(`fetchLock() passes on the error of a stream, ${turns} turns per chunk`, async () => {
     for (const before of [[], ["one"], ["one", "two", "three"]]) {
       const [, response] = await send(() => stream([...before, new Error("broken")], turns));
       await assertRejects(() => response.text(), Error, "broken");
     }
   });
 
-  Deno.test(`a stream without a chunk is empty, ${turns} turns`, async () => {
+  Deno.test(`fetchLock() passes on an empty stream, ${turns} turns to its end`, async () => {
     const [, response] = await send(() => stream([], turns));
     assertEquals(await response.text(), "");
   });
 }
 
-Deno.test("a stream that is not wanted is cancelled, what was read ahead of it too", async () => {
+Deno.test("fetchLock() cancels the handler's stream when its reader cancels", async () => {
   let cancelled: unknown = null;
   const endless = () =>
     new ReadableStream({
@@ -90,7 +90,7 @@ Deno.test("a stream that is not wanted is cancelled, what was read ahead of it t
   assertEquals(cancelled, "enough");
 });
 
-Deno.test("fetch: what is no response, or has a body in use, fails and gives the lock back", async () => {
+Deno.test("fetchLock() rejects and frees the lock when a handler returns no response or a used body", async () => {
   await using locks = new MemoryLock();
   const used = () => {
     const response = new Response("read by somebody else");

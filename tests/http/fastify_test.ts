@@ -1,5 +1,6 @@
 /**
- * What only Fastify has: replies that come later or by hand, scopes, HEAD routes, hooks.
+ * Behaviour that only Fastify has: late and hijacked replies, scopes, HEAD routes, hooks. The behaviour
+ * that all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import Fastify, { type FastifyInstance, type FastifyRequest } from "fastify";
@@ -31,7 +32,7 @@ async function ask(url: string, init?: RequestInit): Promise<[status: number, te
 const isHeld = async (locks: MemoryLock) => (await locks.query("key")).holders.length > 0;
 const CONFIG = { config: { lock: "key" } };
 
-Deno.test("fastify: a reply that is sent later holds the lock until then", () =>
+Deno.test("fastifyLock() holds the lock until a later reply.send()", () =>
   withApp(async (app, locks) => {
     const held: boolean[] = [];
     app.get("/later", CONFIG, (_request, reply) => {
@@ -53,7 +54,7 @@ Deno.test("fastify: a reply that is sent later holds the lock until then", () =>
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a hijacked reply holds the lock until the handler ends it", () =>
+Deno.test("fastifyLock() holds the lock until the handler ends a hijacked reply", () =>
   withApp(async (app, locks) => {
     const held: boolean[] = [];
     app.get("/at-once", CONFIG, (_request, reply) => {
@@ -79,9 +80,9 @@ Deno.test("fastify: a hijacked reply holds the lock until the handler ends it", 
     assertEquals(held, [true, true, true]);
   }));
 
-Deno.test("fastify: a loss while hooks prepare the answer gives one answer", () =>
+Deno.test("fastifyLock() answers 503 once when the lease is lost while onSend hooks run", () =>
   withApp(async (app, locks) => {
-    // An instance's hooks run before ours.
+    // Hooks of the instance run before the hooks of the plugin.
     app.addHook("onSend", async (_request, _reply, payload) => {
       await pause(100);
       return payload;
@@ -94,7 +95,7 @@ Deno.test("fastify: a loss while hooks prepare the answer gives one answer", () 
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a loss gives one answer, however the handler takes it", async () => {
+Deno.test("fastifyLock() answers 503 once when a handler throws, returns or sends after the lease is lost", async () => {
   const errors: unknown[] = [];
   await withApp(async (app, locks) => {
     const untilLost = async (request: FastifyRequest) => {
@@ -123,7 +124,7 @@ Deno.test("fastify: a loss gives one answer, however the handler takes it", asyn
   }, { maxHoldMs: 50, onError: (error) => errors.push(error) });
 });
 
-Deno.test("fastify: a handler that fails, or returns more, when its reply is under way", () =>
+Deno.test("fastifyLock() sends the first answer when a handler throws or returns another one", () =>
   withApp(async (app, locks) => {
     app.get("/throws", CONFIG, (_request, reply) => {
       reply.send("sent");
@@ -147,12 +148,12 @@ Deno.test("fastify: a handler that fails, or returns more, when its reply is und
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a hijacked reply breaks off if its lease is lost", () =>
+Deno.test("fastifyLock() breaks off a hijacked reply when the lease is lost", () =>
   withApp(async (app, locks) => {
     app.get("/", CONFIG, (request, reply) => {
       reply.hijack();
       const { signal } = request.getDecorator<Lease>("lease");
-      // A handler that takes notice too late.
+      // A handler that reacts to the loss too late.
       signal.addEventListener("abort", () => queueMicrotask(() => reply.raw.end("by hand")));
     });
     const url = await app.listen({ port: 0, host: "127.0.0.1" });
@@ -160,7 +161,7 @@ Deno.test("fastify: a hijacked reply breaks off if its lease is lost", () =>
     assertEquals(await isHeld(locks), false);
   }, { maxHoldMs: 50 }));
 
-Deno.test("fastify: what hooks said of the body is not said of a problem", () =>
+Deno.test("fastifyLock() drops the hooks' body headers from an error response", () =>
   withApp(async (app) => {
     app.addHook("onSend", async (_request, reply, payload) => {
       reply.headers({ "content-encoding": "gzip", etag: '"of the body"', "x-kept": "yes" });
@@ -175,10 +176,10 @@ Deno.test("fastify: what hooks said of the body is not said of a problem", () =>
     assertEquals([headers.get("etag"), headers.get("x-kept")], [null, "yes"]);
   }, { maxHoldMs: 50 }));
 
-Deno.test("fastify: a client that goes away while it waits is a 499", () =>
+Deno.test("fastifyLock() sets status 499 when a waiting client disconnects", () =>
   withApp(async (app, locks) => {
     const statuses: number[] = [];
-    // deno-lint-ignore require-await -- Fastify takes hooks that are async, or call back
+    // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
     app.addHook("onSend", async (_request, reply, payload) => {
       statuses.push(reply.statusCode);
       return payload;
@@ -195,7 +196,7 @@ Deno.test("fastify: a client that goes away while it waits is a 499", () =>
     assertEquals(statuses, [499]);
   }, { waitMs: 60_000 }));
 
-Deno.test("fastify: the automatic HEAD route takes the lock once", () =>
+Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route", () =>
   withApp(async (app, locks) => {
     const leases: (Lease | null)[] = [];
     app.get("/", CONFIG, (request) => {
@@ -209,7 +210,7 @@ Deno.test("fastify: the automatic HEAD route takes the lock once", () =>
     assertEquals(await isHeld(locks), false);
   }));
 
-Deno.test("fastify: a plugin in a scope concerns that scope", async () => {
+Deno.test("fastifyLock() locks only the routes of the scope it is registered in", async () => {
   await using locks = new MemoryLock();
   await using lease = await locks.acquire("key");
   const app = Fastify({ forceCloseConnections: true });
@@ -229,11 +230,11 @@ Deno.test("fastify: a plugin in a scope concerns that scope", async () => {
   }
 });
 
-Deno.test("fastify: what comes before the lock ends without it", () =>
+Deno.test("fastifyLock() acquires no lock when an earlier preHandler has answered", () =>
   withApp(async (app, locks) => {
     app.get("/", {
       ...CONFIG,
-      // deno-lint-ignore require-await -- Fastify takes hooks that are async, or call back
+      // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
       preHandler: async (_request, reply) => reply.code(401).send("who are you?"),
     }, () => "never");
     const url = await app.listen({ port: 0, host: "127.0.0.1" });

@@ -21,7 +21,7 @@ async function open(form: LockForm, count: number) {
   return { instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-Deno.test("one invocation at a time is in the handler, over three instances with files", async () => {
+Deno.test("lambdaLock() runs one invocation at a time over three instances with lock files", async () => {
   for (const form of FORMS) {
     await using stage = await open(form, 3);
     const held: { token: bigint; held: [number, number] }[] = [];
@@ -34,7 +34,7 @@ Deno.test("one invocation at a time is in the handler, over three instances with
     }));
     held.sort((a, b) => a.held[0] - b.held[0]);
     for (let i = 1; i < held.length; i++) {
-      assert(held[i - 1]!.held[1] <= held[i]!.held[0], "the one before was over");
+      assert(held[i - 1]!.held[1] <= held[i]!.held[0], "the invocation before it was over");
       assert(held[i - 1]!.token < held[i]!.token, "tokens grow");
     }
     assertEquals(held.length, 45);
@@ -42,7 +42,7 @@ Deno.test("one invocation at a time is in the handler, over three instances with
   }
 });
 
-Deno.test("files: busy, thrown, killed and out of time", async () => {
+Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or a kill of its holder", async () => {
   for (const form of FORMS) {
     await using stage = await open(form, 2);
     const [first, second] = stage.instances as [Instance, Instance];
@@ -62,7 +62,7 @@ Deno.test("files: busy, thrown, killed and out of time", async () => {
   }
 });
 
-Deno.test("files: an instance that is frozen beyond its invocation knows, and gives back", async () => {
+Deno.test("lambdaLock() with lock files loses and frees the lock when its instance wakes after its invocation", async () => {
   await using stage = await open("factory", 2);
   const [frozen, other] = stage.instances as [Instance, Instance];
   const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, 1_500);

@@ -1,6 +1,6 @@
 /**
- * What only Hono has: responses that are set later, streaming helpers, its own errors, and what
- * outer middleware prepares.
+ * Behaviour that only Hono has: late responses, streaming helpers, its error handler, headers of outer
+ * middleware. The behaviour that all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
@@ -31,7 +31,7 @@ async function withApp(
 
 const isHeld = async (locks: MemoryLock) => (await locks.query("key")).holders.length > 0;
 
-Deno.test("hono: a handler that is late leaves the answer as it is", () =>
+Deno.test("honoLock() keeps its 503 when the handler answers after the lease was lost", () =>
   withApp(async (app, locks, listen) => {
     const handled = Promise.withResolvers<void>();
     app.use(async (_c, next) => {
@@ -48,7 +48,7 @@ Deno.test("hono: a handler that is late leaves the answer as it is", () =>
     assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
   }));
 
-Deno.test("hono: a refusal keeps the headers that outer middleware has set", () =>
+Deno.test("honoLock() keeps the headers of outer middleware in an error response", () =>
   withApp(async (app, locks, listen) => {
     app.use(cors());
     app.use(async (c, next) => {
@@ -63,7 +63,7 @@ Deno.test("hono: a refusal keeps the headers that outer middleware has set", () 
     const url = listen();
     const lost = fetch(url);
     await waitUntil("the lock is taken", () => isHeld(locks));
-    await using _lease = await locks.acquire("key"); // when it was lost
+    await using _lease = await locks.acquire("key"); // acquired once the request has lost it
     for (const { status, headers, body } of [await lost, await fetch(url)]) {
       await body?.cancel();
       statuses.push(status);
@@ -75,7 +75,7 @@ Deno.test("hono: a refusal keeps the headers that outer middleware has set", () 
     assertEquals(statuses, [503, 409]);
   }));
 
-Deno.test("hono: the streaming helpers hold the lock until their end", () =>
+Deno.test("honoLock() holds the lock until stream() and streamSSE() have ended", () =>
   withApp(async (app, locks, listen) => {
     const held: boolean[] = [];
     app.use(honoLock(locks, "key"));
@@ -100,7 +100,7 @@ Deno.test("hono: the streaming helpers hold the lock until their end", () =>
     assertEquals(held, [true, true]);
   }));
 
-Deno.test("hono: errors, redirects and what is not found give the lock back", () =>
+Deno.test("honoLock() frees the lock after an error, a redirect, an empty response and a 404", () =>
   withApp(async (app, locks, listen) => {
     app.onError((error, c) => c.text(error.message, 418));
     app.use(honoLock(locks, { key: "key", fencingHeader: "Fencing-Token" }));
@@ -120,7 +120,7 @@ Deno.test("hono: errors, redirects and what is not found give the lock back", ()
     }
   }));
 
-Deno.test("hono: a WebSocket opens behind the lock, which is free then", () =>
+Deno.test("honoLock() frees the lock when a WebSocket has opened", () =>
   withApp(async (app, locks, listen) => {
     const held: boolean[] = [];
     app.get("/", honoLock(locks, { key: "key", fencingHeader: "Fencing-Token" }), async (c) => {
@@ -134,7 +134,7 @@ Deno.test("hono: a WebSocket opens behind the lock, which is free then", () =>
     const said = new Promise<string>((resolve, reject) => {
       socket.onopen = () => socket.send("hello");
       socket.onmessage = ({ data }) => resolve(data);
-      socket.onerror = () => reject(new Error("It does not open"));
+      socket.onerror = () => reject(new Error("The WebSocket does not open"));
     });
     assertEquals(await said, "hello yourself");
     assertEquals([...held, await isHeld(locks)], [true, false]);

@@ -1,5 +1,6 @@
 /**
- * What only Koa has: responses that go past it, middleware around and behind.
+ * Behaviour that only Koa has: responses that bypass it, outer and inner middleware. The behaviour that
+ * all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";
@@ -31,7 +32,7 @@ async function ask(url: string, init?: RequestInit): Promise<[status: number, te
   return [response.status, await response.text()];
 }
 
-Deno.test("koa: ctx.respond = false holds the lock until the response is ended by hand", async () => {
+Deno.test("koaLock() holds the lock until a handler with ctx.respond = false ends the response", async () => {
   await using locks = new MemoryLock();
   const held: boolean[] = [];
   const app = new Koa();
@@ -50,7 +51,7 @@ Deno.test("koa: ctx.respond = false holds the lock until the response is ended b
   assertEquals((await locks.query("key")).holders, []);
 });
 
-Deno.test("koa: outer middleware that answers an error holds the lock until then", async () => {
+Deno.test("koaLock() frees the lock when outer middleware answers an error", async () => {
   await using locks = new MemoryLock();
   const app = new Koa();
   app.use(async (ctx, next) => {
@@ -70,7 +71,7 @@ Deno.test("koa: outer middleware that answers an error holds the lock until then
   await waitUntil("the lock is free", async () => (await locks.query("key")).holders.length === 0);
 });
 
-Deno.test("koa: a second lock for another key, around the first", async () => {
+Deno.test("koaLock() holds two locks when one middleware wraps another with a different key", async () => {
   await using locks = new MemoryLock();
   const app = new Koa();
   app.use(koaLock(locks, "outer"));
@@ -84,7 +85,7 @@ Deno.test("koa: a second lock for another key, around the first", async () => {
   for (const name of ["outer", "inner"]) assertEquals((await locks.query(name)).holders, []);
 });
 
-Deno.test("koa: a response that is written by hand breaks off if its lease is lost", async () => {
+Deno.test("koaLock() breaks off a response with ctx.respond = false when the lease is lost", async () => {
   await using locks = new MemoryLock();
   const app = new Koa();
   app.use(koaLock(locks, { key: "key", maxHoldMs: 50 }));
@@ -93,7 +94,7 @@ Deno.test("koa: a response that is written by hand breaks off if its lease is lo
     const { signal } = ctx.state.lease;
     const lost = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
     if (ctx.path === "/awaits") await lost;
-    // A handler that takes notice too late.
+    // A handler that reacts to the loss too late.
     lost.then(() => ctx.res.writeHead(200).end("by hand"));
   });
   await using server = await serve(app);
@@ -101,7 +102,7 @@ Deno.test("koa: a response that is written by hand breaks off if its lease is lo
   assertEquals((await locks.query("key")).holders, []);
 });
 
-Deno.test("koa: a lease that is lost after the handler, before Koa responds: 503", async () => {
+Deno.test("koaLock() answers 503 when the lease is lost after the handler but before Koa responds", async () => {
   await using locks = new MemoryLock();
   const errors: unknown[] = [];
   const app = new Koa();
@@ -121,7 +122,7 @@ Deno.test("koa: a lease that is lost after the handler, before Koa responds: 503
   assertEquals(errors.length, 2);
 });
 
-Deno.test("koa: what a handler said of its body is not said of a problem", async () => {
+Deno.test("koaLock() drops the handler's body headers from an error response", async () => {
   await using locks = new MemoryLock();
   const app = new Koa();
   app.use(koaLock(locks, { key: "key", maxHoldMs: 50 }));
@@ -137,7 +138,7 @@ Deno.test("koa: what a handler said of its body is not said of a problem", async
   assertEquals([headers.get("etag"), headers.get("x-kept")], [null, "yes"]);
 });
 
-Deno.test("koa: a client that goes away while it waits is a 499", async () => {
+Deno.test("koaLock() sets status 499 when a waiting client disconnects", async () => {
   await using locks = new MemoryLock();
   await using _lease = await locks.acquire("key");
   const statuses: number[] = [];

@@ -1,5 +1,6 @@
 /**
- * The lease of an invocation, on a clock in the test's hand. What it does on servers is tested on them.
+ * The lease of an invocation, on a fake clock. With real servers it is tested in
+ * `redis_lambda_invocations_test.ts` and `redis_lambda_freeze_test.ts`.
  *
  * @module
  */
@@ -28,10 +29,10 @@ function open(timeoutMs: number, marginMs = MARGIN_MS): Bench {
   return { ...service, bound, remainingMs };
 }
 
-/** Lets time pass while the service answers each renewal after `delayMs`, as Redis would. */
+/** Lets time pass. The service answers each renewal after `delayMs`, as Redis would. */
 async function serve(bench: Bench, durationMs: number, delayMs = 0): Promise<void> {
   const { clock, renewals, remainingMs } = bench;
-  let endMs = clock.now() + 3_000; // of the key
+  let endMs = clock.now() + 3_000; // when the key expires
   for (let passed = 0; passed < durationMs; passed += 5) {
     await clock.pass(5);
     const due = renewals[0];
@@ -40,14 +41,17 @@ async function serve(bench: Bench, durationMs: number, delayMs = 0): Promise<voi
     if (clock.now() > endMs) due.answer({ state: "lost", reason: "expired" });
     else {
       endMs = Math.max(endMs, clock.now() + due.ttlMs!);
-      assert(endMs - clock.now() <= Math.max(remainingMs(), 0) + 1, "the key ends before");
+      assert(
+        endMs - clock.now() <= Math.max(remainingMs(), 0) + 1,
+        "the key expires before the invocation is killed",
+      );
       due.answer({ state: "held", validMs: endMs - clock.now() });
     }
     await settle();
   }
 }
 
-Deno.test("a lease is renewed until its invocation has no time left, and no longer", async () => {
+Deno.test("InvocationLease renews until its invocation has no time left, then is lost and released", async () => {
   for (const timeoutMs of [4_000, 10_000, 60_000]) {
     const bench = open(timeoutMs);
     await serve(bench, timeoutMs - MARGIN_MS - 10);
@@ -58,30 +62,30 @@ Deno.test("a lease is renewed until its invocation has no time left, and no long
     assertEquals(reason, "max-hold");
     assertEquals(bench.bound.remainingMs, 0);
     assertThrows(() => bench.bound.throwIfLost(), LeaseLostError, "max");
-    assertEquals(bench.releases.length, 1, "it is given back");
+    assertEquals(bench.releases.length, 1, "the lease is released");
     bench.releases[0]!.answer({ state: "released" });
     await settle();
     assertEquals(bench.clock.timers, 0);
   }
 });
 
-Deno.test("a renewal that is executed late does not reach beyond the invocation", async () => {
+Deno.test("InvocationLease never lasts beyond the invocation when the service executes a renewal late", async () => {
   for (const delayMs of [50, 100, 200, 450]) {
     const bench = open(9_000);
-    await serve(bench, 8_500, delayMs); // checks it at each answer
+    await serve(bench, 8_500, delayMs); // asserts the end of the key at each answer
   }
 });
 
-Deno.test("a renewal that is tried again and again does not either", async () => {
+Deno.test("InvocationLease never asks for a TTL beyond the invocation when renewals are retried", async () => {
   const bench = open(5_000);
   const { clock, renewals, remainingMs } = bench;
   await clock.pass(2_900); // no attempt is answered
-  assert(renewals.length > 1, "it was tried again");
+  assert(renewals.length > 1, "the renewal was retried");
   const { ttlMs } = renewals.at(-1)!;
   assert(ttlMs! <= remainingMs() + 1, `${ttlMs} ms asked for, ${remainingMs()} ms left`);
 });
 
-Deno.test("a caller cannot renew beyond the invocation", async () => {
+Deno.test("InvocationLease.renew() limits the TTL to the invocation's time, and never shortens it", async () => {
   const bench = open(20_000);
   const renewing = bench.bound.renew(60_000);
   const { ttlMs, answer } = bench.renewals[0]!;
@@ -93,12 +97,12 @@ Deno.test("a caller cannot renew beyond the invocation", async () => {
   assertEquals(bench.renewals.length, 1);
 });
 
-Deno.test("the loss of the lease itself is told at once, by the clock and by the signal", async () => {
+Deno.test("InvocationLease is lost at once when the inner lease is lost, by the clock or by its signal", async () => {
   const byClock = open(10_000);
   const { signal } = byClock.bound;
   assert(!signal.aborted);
-  byClock.clock.block(3_000); // no timer runs
-  assert(byClock.bound.signal.aborted, "read anew it is right");
+  byClock.clock.block(3_000); // no timer fires
+  assert(byClock.bound.signal.aborted, "a fresh read of the signal shows the loss");
   assert(signal.aborted);
   assertThrows(() => byClock.bound.throwIfLost(), LeaseLostError);
   const told = open(10_000);
@@ -110,7 +114,7 @@ Deno.test("the loss of the lease itself is told at once, by the clock and by the
   await assertRejects(() => told.bound.renew(), LeaseLostError);
 });
 
-Deno.test("a lease that was lost before it is bound is lost, and asks for nothing", async () => {
+Deno.test("InvocationLease is lost and sends no renewal when the inner lease was lost before", async () => {
   const { clock, lease, renewals } = openLease({ autoRenew: false });
   clock.block(3_000);
   assert(lease.signal.aborted);
@@ -125,18 +129,18 @@ Deno.test("a lease that was lost before it is bound is lost, and asks for nothin
   assertThrows(() => bound.throwIfLost(), LeaseLostError);
 });
 
-Deno.test("a frozen instance that wakes after its invocation trusts nothing", async () => {
+Deno.test("InvocationLease is lost when its instance wakes after the end of the invocation", async () => {
   const bench = open(60_000);
   const { signal } = bench.bound;
-  bench.clock.stepWall(60_000); // the monotonic clock stood still
+  bench.clock.stepWall(60_000); // frozen: the monotonic clock did not run
   assertEquals(bench.bound.remainingMs, 0);
   assertThrows(() => bench.bound.throwIfLost(), LeaseLostError);
   assert(signal.aborted);
   await assertRejects(() => bench.bound.renew(), LeaseLostError);
-  assertEquals(bench.renewals.length, 0, "it does not renew what is over");
+  assertEquals(bench.renewals.length, 0, "a lost lease is not renewed");
 });
 
-Deno.test("a frozen instance that wakes within its invocation asks once", async () => {
+Deno.test("InvocationLease asks the service once when its instance wakes within the invocation", async () => {
   const bench = open(60_000);
   bench.clock.stepWall(1_000);
   assertThrows(() => bench.bound.throwIfLost(), LeaseLostError, "cannot be proven");
@@ -148,14 +152,14 @@ Deno.test("a frozen instance that wakes within its invocation asks once", async 
   assert(bench.bound.remainingMs > 1_900);
 });
 
-Deno.test("a question without an answer ends with the invocation's time, as a loss", async () => {
+Deno.test("InvocationLease.renew() rejects as lost when no answer comes within the invocation's time", async () => {
   const bench = open(2_000);
-  bench.clock.stepWall(500); // frozen: by its own clock the lease lasts longer than the invocation
+  bench.clock.stepWall(500); // frozen: by the monotonic clock the lease outlasts the invocation
   const asking = bench.bound.renew();
   let error: unknown;
   asking.catch((reason) => error = reason);
   await bench.clock.pass(1_000);
-  assert(bench.bound.signal.aborted, "the signal tells in time, too");
+  assert(bench.bound.signal.aborted, "the signal aborts in time, too");
   await bench.clock.pass(500);
   bench.releases[0]!.answer({ state: "released" });
   await bench.clock.pass(500);
@@ -163,7 +167,7 @@ Deno.test("a question without an answer ends with the invocation's time, as a lo
   assertEquals(error.reason, "max-hold");
 });
 
-Deno.test("a lease that is given back leaves no timer and is no loss", async () => {
+Deno.test("InvocationLease.release() leaves no timer and does not count as a loss", async () => {
   const bench = open(10_000);
   const { signal } = bench.bound;
   const released = bench.bound.release();

@@ -10,7 +10,7 @@ import { type DistributedLock, LeaseLostError, MemoryLock } from "../../mod.ts";
 
 const context = { getRemainingTimeInMillis: () => 60_000 };
 
-Deno.test("lambdaLock() refuses bad options when the function starts", async () => {
+Deno.test("lambdaLock() throws on bad options when the function starts", async () => {
   await using lock = new MemoryLock();
   const make = (options: object) => () => lambdaLock(lock, { key: "k", ...options });
   assertThrows(make({ key: 1 }), TypeError, "'key'");
@@ -28,14 +28,15 @@ Deno.test("lambdaLock() refuses bad options when the function starts", async () 
     RangeError,
     "the key of this event",
   );
-  assertStringIncludes((error.cause as Error).message, "1 to 1000");
+  assertStringIncludes(error.message, "1 to 1000");
+  assert(error.cause instanceof RangeError);
 });
 
-Deno.test("an invocation ends when its lock was given back, not before", async () => {
+Deno.test("lambdaLock() answers only after the lock is released", async () => {
   await using inner = new MemoryLock();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   let hasAsked = false;
-  // The service takes its time to answer a release.
+  // A lock whose releases get no answer until the gate opens.
   const slow = (): DistributedLock => ({
     capabilities: inner.capabilities,
     acquire: (...args) => inner.acquire(...args),
@@ -61,7 +62,7 @@ Deno.test("an invocation ends when its lock was given back, not before", async (
   assertEquals((await inner.query("k")).holders, []);
 });
 
-Deno.test("whatever the runtime says of the remaining time, an invocation ends in order", async () => {
+Deno.test("lambdaLock() accepts any remaining time, and refuses a context that tells none", async () => {
   await using lock = new MemoryLock();
   const own = () => new MemoryLock();
   const gateway = { version: "2.0", requestContext: { http: { method: "PUT" } } };
@@ -70,7 +71,7 @@ Deno.test("whatever the runtime says of the remaining time, an invocation ends i
       lease.throwIfLost();
       return "done";
     });
-    // As some make a context for a test, or a runtime without a limit.
+    // As in a context that is made for a test, or on a runtime without a limit.
     for (const remainingMs of [Infinity, Number.MAX_SAFE_INTEGER, 2 ** 31 + 600]) {
       const context = { getRemainingTimeInMillis: () => remainingMs };
       assertEquals(await handler({}, context), "done");
@@ -88,19 +89,25 @@ Deno.test("whatever the runtime says of the remaining time, an invocation ends i
   }
 });
 
-Deno.test("a retryable error tells what is behind it", async () => {
+Deno.test("RetryableLockError carries the reason, the lock's name and the cause", async () => {
   await using lock = new MemoryLock();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   const make = (maxHoldMs: number) => lambdaLock(lock, { key: "k", maxHoldMs })(() => gate);
   const lost = await assertRejects(() => make(20)({}, context), RetryableLockError);
   assertEquals([lost.reason, lost.lockName, lost.retryable], ["lease-lost", "k", true]);
   assert(lost.cause instanceof LeaseLostError);
+  assertStringIncludes(lost.message, 'under the lock "k": the lease was lost');
+  assertStringIncludes(lost.message, lost.cause.message);
   assertEquals(lost.cause.reason, "max-hold");
   const holder = make(60_000)({}, context);
   const busy = await assertRejects(() => make(60_000)({}, context), RetryableLockError);
   assertEquals(busy.reason, "busy");
-  assert(Number.isInteger(busy.retryAfterMs), "it can be the 'waitMs' of another try");
-  assert(!("cause" in busy), "somebody else holds it: there is nothing behind that");
+  assertStringIncludes(busy.message, 'under the lock "k": somebody else holds it');
+  assert(
+    Number.isInteger(busy.retryAfterMs),
+    "a whole number, so that it can be passed as 'waitMs'",
+  );
+  assert(!("cause" in busy), "no error is the cause: somebody else holds the lock");
   open();
   await holder;
 });

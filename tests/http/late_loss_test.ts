@@ -1,6 +1,6 @@
 /**
- * Leases that are lost before the handler begins, or after it has returned: no client may take the
- * response for a whole one.
+ * Leases that are lost before the handler starts or after it has returned: no client may take the
+ * response for a complete one.
  */
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
@@ -19,19 +19,19 @@ import {
 const OPTIONS = { maxHoldMs: 100 };
 const encoder = new TextEncoder();
 
-/** No timer runs meanwhile: that the lease is lost can be known by the clock only. */
+/** Blocks the process: no timer fires, so that only the clock shows that the lease has expired. */
 function block(ms: number): void {
   for (const endMs = performance.now() + ms; performance.now() < endMs;);
 }
 
-/** Begins when the lease has been lost. */
-async function* lateStart(lost: Promise<void>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+/** Sends its first chunk after the lease was lost. */
+async function* lostBeforeFirstChunk(lost: Promise<void>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   await lost;
   yield encoder.encode("all of it");
 }
 
-/** Ends when the lease is lost, but no timer can have told so. */
-async function* lateEnd(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+/** Ends after the lease has expired, but before any timer can report that. */
+async function* lostBeforeEnd(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   yield encoder.encode("all ");
   await pause(1);
   yield encoder.encode("of it");
@@ -42,18 +42,20 @@ async function* lateEnd(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
 type Source = () => AsyncGenerator<Uint8Array<ArrayBuffer>>;
 const web = (source: Source) => ReadableStream.from(source());
 const SERVERS: Record<string, (source: Source) => Serve> = {
-  "fetch": (source) => fetchApi(() => new Response(web(source)), OPTIONS),
-  "hono": (source) => hono(() => new Response(web(source)), OPTIONS),
-  "koa": (source) => koa(() => Readable.from(source()), OPTIONS),
-  "koa, web": (source) => koa(() => web(source), OPTIONS),
-  "fastify": (source) => fastify(() => Promise.resolve(Readable.from(source())), OPTIONS),
-  "fastify, web": (source) => fastify(() => Promise.resolve(web(source)), OPTIONS),
-  "fastify, sent": (source) => fastify((reply) => void reply.send(web(source)), OPTIONS),
-  "fastify, a response": (source) =>
+  "fetchLock()": (source) => fetchApi(() => new Response(web(source)), OPTIONS),
+  "honoLock()": (source) => hono(() => new Response(web(source)), OPTIONS),
+  "koaLock()": (source) => koa(() => Readable.from(source()), OPTIONS),
+  "koaLock() with a web stream": (source) => koa(() => web(source), OPTIONS),
+  "fastifyLock()": (source) => fastify(() => Promise.resolve(Readable.from(source())), OPTIONS),
+  "fastifyLock() with a web stream": (source) =>
+    fastify(() => Promise.resolve(web(source)), OPTIONS),
+  "fastifyLock() with reply.send()": (source) =>
+    fastify((reply) => void reply.send(web(source)), OPTIONS),
+  "fastifyLock() with a Response": (source) =>
     fastify(() => Promise.resolve(new Response(web(source))), OPTIONS),
 };
 
-/** The status and the whole body, or `null` if there is no whole one. */
+/** Returns the status and the body, or `null` if the response is not complete. */
 async function ask(url: string): Promise<[status: number, text: string] | null> {
   using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   return await bounded("the response", 20_000, async (signal) => {
@@ -85,8 +87,8 @@ async function withServer(
 }
 
 for (const [name, serve] of Object.entries(SERVERS)) {
-  for (const source of [lateStart, lateEnd]) {
-    Deno.test(`a stream whose lease is lost is no whole one: ${name}, ${source.name}`, async () => {
+  for (const source of [lostBeforeFirstChunk, lostBeforeEnd]) {
+    Deno.test(`${name} never completes a stream when its lease is lost (${source.name})`, async () => {
       await using locks = new MemoryLock();
       const lost = Promise.withResolvers<void>();
       const watched = withLeases(locks, (lease) => {
@@ -103,14 +105,14 @@ for (const [name, serve] of Object.entries(SERVERS)) {
 }
 
 const HANDLED: Record<string, (handle: () => void) => Serve> = {
-  "fetch": (handle) => fetchApi(() => (handle(), new Response("")), OPTIONS),
-  "hono": (handle) => hono(() => (handle(), new Response("")), OPTIONS),
-  "koa": (handle) => koa(handle, OPTIONS),
-  "fastify": (handle) => fastify(handle, OPTIONS),
+  "fetchLock()": (handle) => fetchApi(() => (handle(), new Response("")), OPTIONS),
+  "honoLock()": (handle) => hono(() => (handle(), new Response("")), OPTIONS),
+  "koaLock()": (handle) => koa(handle, OPTIONS),
+  "fastifyLock()": (handle) => fastify(handle, OPTIONS),
 };
 
 for (const [name, serve] of Object.entries(HANDLED)) {
-  Deno.test(`a lease that is lost before the handler begins: 503, ${name}`, async () => {
+  Deno.test(`${name} answers 503 and never runs the handler when the lease is lost before`, async () => {
     await using locks = new MemoryLock();
     const lostAtOnce = withLeases(locks, (lease) => (block(150), lease));
     let isHandled = false;
@@ -127,12 +129,12 @@ for (const [name, serve] of Object.entries(HANDLED)) {
 }
 
 const FAILING: Record<string, (handle: () => Promise<never>, options: HoldOptions) => Serve> = {
-  "fetch": (handle, options) => fetchApi(handle, options),
-  "koa": (handle, options) => koa(handle, options),
+  "fetchLock()": (handle, options) => fetchApi(handle, options),
+  "koaLock()": (handle, options) => koa(handle, options),
 };
 
 for (const [name, serve] of Object.entries(FAILING)) {
-  Deno.test(`what a handler throws after its loss is not hidden: ${name}`, async () => {
+  Deno.test(`${name} reports an error that a handler throws after its lease was lost`, async () => {
     const bug = new Error("A bug");
     const failures = {
       "the loss": (loss: Error) => loss,
@@ -154,7 +156,7 @@ for (const [name, serve] of Object.entries(FAILING)) {
       const handle = async () => {
         const loss = await lost.promise;
         await answered.promise;
-        setTimeout(ended.resolve); // when the error has been heard of
+        setTimeout(ended.resolve); // after the error below was reported
         throw failure(loss);
       };
       const options = { ...OPTIONS, onError: (error: unknown) => void errors.push(error) };

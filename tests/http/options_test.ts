@@ -1,5 +1,5 @@
 /**
- * Bad options are found when a server starts; bad keys are the client's, or the programmer's.
+ * Bad options throw when a server starts. A bad key is the client's fault, or a bug of the program.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
@@ -27,7 +27,7 @@ const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] 
 ];
 const BAD_HEADERS = ["", "Fencing Token", "a:b", "a\r\nb"];
 
-Deno.test("http: bad options are found when the server starts", async (t) => {
+Deno.test("the http entries throw on bad options when the server starts", async (t) => {
   await using locks = new MemoryLock();
   type Options = HoldOptions & { key: string };
   const wraps: Record<string, (options: Options) => unknown> = {
@@ -37,7 +37,7 @@ Deno.test("http: bad options are found when the server starts", async (t) => {
     lambda: (options) => lambdaLock(locks, options),
   };
   for (const [name, wrap] of Object.entries(wraps)) {
-    await t.step(name, () => {
+    await t.step(`${name}Lock()`, () => {
       wrap({ key: "key", onUnavailable: "proceed" });
       for (const [options, errorClass] of BAD) {
         const given = { key: "key", onUnavailable: "reject", ...options } as Options;
@@ -45,13 +45,16 @@ Deno.test("http: bad options are found when the server starts", async (t) => {
       }
       for (const fencingHeader of name === "lambda" ? [] : BAD_HEADERS) {
         const given = { key: "key", onUnavailable: "reject", fencingHeader } as Options;
-        assertThrows(() => wrap(given), TypeError);
+        const text = `'fencingHeader' as it must be the name of a header: it is ${
+          JSON.stringify(fencingHeader)
+        }`;
+        assertThrows(() => wrap(given), TypeError, text);
       }
     });
   }
 });
 
-Deno.test("http: Fastify refuses bad options of the plugin and of a route", async () => {
+Deno.test("fastifyLock() throws on bad options of the plugin and of a route", async () => {
   await using locks = new MemoryLock();
   for (const [options, errorClass] of BAD) {
     if ("key" in options) continue;
@@ -76,7 +79,7 @@ Deno.test("http: Fastify refuses bad options of the plugin and of a route", asyn
   await app.close();
 });
 
-Deno.test("http: a key that no lock can have is a 400, one that is no string is a bug", async () => {
+Deno.test("fetchLock() answers 400 to a key that no lock can have, and rejects if it is no string", async () => {
   await using locks = new MemoryLock();
   const request = new Request("http://localhost/");
   const run = (key: string) => fetchLock(locks, { key: () => key })(() => new Response())(request);
@@ -98,7 +101,7 @@ Deno.test("http: a key that no lock can have is a 400, one that is no string is 
   await assertRejects(() => failing(request), RangeError, "A bug");
 });
 
-Deno.test("http: an error of the handler is the handler's, a RangeError too", async () => {
+Deno.test("fetchLock() passes on a RangeError of the handler", async () => {
   await using locks = new MemoryLock();
   const handler = fetchLock(locks, { key: "key" })(() => {
     throw new RangeError("Out of range");
@@ -107,7 +110,7 @@ Deno.test("http: an error of the handler is the handler's, a RangeError too", as
   assertEquals((await locks.query("key")).holders, []);
 });
 
-Deno.test("http: Retry-After is what the holder has left", async () => {
+Deno.test("fetchLock() sends the holder's remaining time as Retry-After", async () => {
   await using locks = new MemoryLock();
   await using _lease = await locks.acquire("key", { maxHoldMs: 120_000 });
   const handler = fetchLock(locks, { key: "key" })(() => new Response());

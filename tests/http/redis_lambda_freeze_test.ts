@@ -20,12 +20,12 @@ function holderOf({ command }: RedisServer, key: string): Promise<unknown> {
   return command("GET", `l:${key}`);
 }
 
-/** Waits until the server has dropped a lock whose holder is gone or frozen. */
+/** Waits until Redis has dropped a lock whose holder is dead or frozen. */
 async function ranOut(redis: RedisServer, key: string): Promise<void> {
   await waitUntil(`${key} ran out`, async () => await holderOf(redis, key) === null);
 }
 
-/** A handler at work under the lock, which will write when its gate is opened. */
+/** Starts an invocation whose handler holds the lock, and writes when its gate is opened. */
 async function work(instance: Instance, key: string, id: string, timeoutMs = 60_000) {
   const options = { ttlMs: TTL_MS, waitMs: 20_000 };
   const reply = instance.invoke({ id, key, mode: "write", options }, timeoutMs);
@@ -33,14 +33,14 @@ async function work(instance: Instance, key: string, id: string, timeoutMs = 60_
   return { reply, token: BigInt(token!), killedAtMs: killedAtMs! };
 }
 
-Deno.test("an instance that was frozen in an invocation knows, and cannot write", async () => {
+Deno.test("lambdaLock() loses the lease, and fenced writes fail, when its instance was frozen in an invocation", async () => {
   await using redis = await startRedis();
   for (const form of FORMS) {
     await using frozen = await startInstance(placeOn(redis), form);
     await using other = await startInstance(placeOn(redis), form);
     const first = await work(frozen, form, "first");
     frozen.kill("SIGSTOP");
-    await frozen.open("first"); // goes on as soon as it wakes
+    await frozen.open("first"); // the handler continues as soon as the process wakes
     await ranOut(redis, form);
     const second = await work(other, form, "second");
     assert(second.token > first.token);
@@ -55,7 +55,11 @@ Deno.test("an instance that was frozen in an invocation knows, and cannot write"
     const { ok, value } = await first.reply;
     assertEquals([ok, value.reason, value.retryable], [false, "lease-lost", true]);
     assertEquals(await redis.command("GET", `value:${form}`), "second");
-    assertEquals(await holderOf(redis, form), holder, "it gives back nothing that is not its own");
+    assertEquals(
+      await holderOf(redis, form),
+      holder,
+      "it does not release a lock that it does not hold",
+    );
     await other.open("third");
     assert((await third.reply).ok);
     assertEquals(await redis.command("GET", `value:${form}`), "third");
@@ -64,14 +68,14 @@ Deno.test("an instance that was frozen in an invocation knows, and cannot write"
   }
 });
 
-Deno.test("an instance that was frozen between invocations works, with its connections cut", async () => {
+Deno.test("lambdaLock() works again when its instance was frozen between invocations and lost its connections", async () => {
   await using redis = await startRedis();
   for (const client of ["node-redis", "ioredis"] as const) {
     for (const form of FORMS) {
       await using frozen = await startInstance(placeOn(redis, client), form);
       await using other = await startInstance(placeOn(redis), form);
       const key = `${client} ${form}`;
-      // It has waited, and so has subscribed.
+      // This instance has waited, so it has subscribed.
       const before = await work(other, key, "before");
       const waits = frozen.invoke({ key, options: { waitMs: 20_000 } });
       await waitUntil("it waits", async () => {
@@ -102,7 +106,7 @@ Deno.test("an instance that was frozen between invocations works, with its conne
   }
 });
 
-Deno.test("the lock of a killed instance is free before its invocation would have ended", async () => {
+Deno.test("lambdaLock() lets the lock of a killed instance expire before its invocation would have timed out", async () => {
   await using redis = await startRedis();
   for (const form of FORMS) {
     await using killed = await startInstance(placeOn(redis), form);

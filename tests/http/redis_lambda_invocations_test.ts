@@ -21,7 +21,7 @@ const ELB = { targetGroupArn: "arn:aws:elasticloadbalancing:…" };
 const BALANCER = { httpMethod: "PUT", requestContext: { elb: ELB }, headers: {} };
 const BALANCER_LISTS = { httpMethod: "PUT", requestContext: { elb: ELB }, multiValueHeaders: {} };
 
-/** A server and instances of a function that is locked on it. */
+/** Starts a Redis server, and instances of a function that is locked on it. */
 async function open(count: number, more: Partial<LockPlace & { strategy: "redis" }> = {}) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -35,7 +35,7 @@ async function open(count: number, more: Partial<LockPlace & { strategy: "redis"
   return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** An instance whose handler is at work under the lock until its gate is opened. */
+/** Starts an invocation whose handler holds the lock until its gate is opened. */
 async function hold(instance: Instance, key: string, form: LockForm, timeoutMs = 60_000) {
   const id = `holder of ${key}`;
   const options = { ttlMs: 1_000 };
@@ -48,7 +48,7 @@ async function isFree({ command }: RedisServer, key: string): Promise<boolean> {
   return await command("EXISTS", PREFIX + key) === 0;
 }
 
-Deno.test("one invocation at a time is in the handler, over three instances on Redis", async () => {
+Deno.test("lambdaLock() runs one invocation at a time over three instances on Redis", async () => {
   await using stage = await open(3);
   const invoke = async (instance: Instance, form: LockForm) => {
     const replies: Reply[] = [];
@@ -64,7 +64,7 @@ Deno.test("one invocation at a time is in the handler, over three instances on R
     assertEquals(held.length, 45);
     for (const [i, { token, held: [startUs] }] of held.entries()) {
       if (i === 0) continue;
-      assert(held[i - 1]!.held[1] <= startUs, "the one before was over");
+      assert(held[i - 1]!.held[1] <= startUs, "the invocation before it was over");
       assert(held[i - 1]!.token < token, "tokens grow");
     }
   }
@@ -72,7 +72,7 @@ Deno.test("one invocation at a time is in the handler, over three instances on R
   assertEquals(await keysLeft(stage.redis.command), []);
 });
 
-Deno.test("what an invocation is told that finds the lock busy", async () => {
+Deno.test("lambdaLock() answers 409 or 423 to an HTTP event, and rejects others as retryable, when the lock is busy", async () => {
   await using stage = await open(2);
   const [first, second] = stage.instances as [Instance, Instance];
   const holder = await hold(first, "k", "factory");
@@ -100,7 +100,7 @@ Deno.test("what an invocation is told that finds the lock busy", async () => {
   assert((await holder.end()).ok);
 });
 
-Deno.test("a wait ends with the invocation's time, and a lock that is granted in it fits", async () => {
+Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the invocation", async () => {
   await using stage = await open(2);
   const [first, second] = stage.instances as [Instance, Instance];
   const { command } = stage.redis;
@@ -114,7 +114,7 @@ Deno.test("a wait ends with the invocation's time, and a lock that is granted in
       2_000,
     );
     assertEquals(refused.value.statusCode, 409);
-    assert(Date.now() - startMs < 2_000, "it is told in time");
+    assert(Date.now() - startMs < 2_000, "it is answered in time");
     const id = `waiter ${form}`;
     const options = { ...waiting, marginMs: 200 };
     const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
@@ -125,7 +125,7 @@ Deno.test("a wait ends with the invocation's time, and a lock that is granted in
       );
       return waiters === 1;
     });
-    await pause(500); // more than the margin: a TTL that fitted before no longer does
+    await pause(500); // longer than the margin: a TTL that fitted when the wait began does not fit now
     await holder.end();
     const { value } = await Promise.race([
       granted,
@@ -141,7 +141,7 @@ Deno.test("a wait ends with the invocation's time, and a lock that is granted in
   }
 });
 
-/** Follows the TTL of a lock until it is free. */
+/** Watches the TTL of a lock until the lock is free. Returns the number of renewals. */
 async function followTtl({ command }: RedisServer, key: string, killedAtMs: number) {
   let renewals = 0;
   for (let beforeMs = 0;;) {
@@ -155,18 +155,18 @@ async function followTtl({ command }: RedisServer, key: string, killedAtMs: numb
   }
 }
 
-Deno.test("a lock is renewed until the invocation's time runs out, and never beyond", async () => {
+Deno.test("lambdaLock() renews the lock until the invocation's time is over, and never beyond", async () => {
   await using stage = await open(2);
   await Promise.all(FORMS.map(async (form, i) => {
     const instance = stage.instances[i]!;
     const options = { ttlMs: 900, marginMs: 600 };
-    const id = `deaf ${form}`; // it takes no notice of the loss
+    const id = `deaf ${form}`; // its handler ignores the loss
     const reply = instance.invoke({ ...SQS, id, key: form, form, mode: "gate", options }, 3_000);
     const { killedAtMs } = await instance.report(id, "entered");
     const renewals = await followTtl(stage.redis, form, killedAtMs!);
     assert(renewals > 3, `${renewals} renewals`);
     const { ok, value } = await reply;
-    assert(Date.now() < killedAtMs!, "it is told in time");
+    assert(Date.now() < killedAtMs!, "it is answered in time");
     assertEquals([ok, value.errorType, value.reason], [false, "RetryableLockError", "lease-lost"]);
     assertEquals(value.cause, "LeaseLostError");
     assertEquals((await instance.report(id, "aborted")).reason, "max-hold");
@@ -177,7 +177,7 @@ Deno.test("a lock is renewed until the invocation's time runs out, and never bey
   }));
 });
 
-Deno.test("an invocation that has too little time for the lock is refused", async () => {
+Deno.test("lambdaLock() refuses an invocation that has too little time left for the lock", async () => {
   await using stage = await open(1, { ttlMs: 5_000 });
   const [instance] = stage.instances as [Instance];
   const isRefused = async (event: Partial<InstanceEvent>, timeoutMs: number) => {
@@ -195,7 +195,7 @@ Deno.test("an invocation that has too little time for the lock is refused", asyn
   assert((await instance.invoke({ key: "k", form: "factory" }, 4_000)).ok);
 });
 
-Deno.test("the lock is free when the response is out, and nothing is left open", async () => {
+Deno.test("lambdaLock() frees the lock before it answers, and leaves no subscription or key behind", async () => {
   await using stage = await open(1);
   const [instance] = stage.instances as [Instance];
   const { redis } = stage;
@@ -226,7 +226,7 @@ Deno.test("the lock is free when the response is out, and nothing is left open",
   assertEquals(await keysLeft(redis.command), []);
 });
 
-Deno.test("an invocation is told in time that Redis does not answer", async () => {
+Deno.test("lambdaLock() answers 503 in time when Redis does not answer", async () => {
   for (const isPaused of [true, false]) {
     await using stage = await open(1, { unavailableAfterMs: 300 });
     const [instance] = stage.instances as [Instance];

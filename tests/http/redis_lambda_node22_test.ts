@@ -3,7 +3,7 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { type LockPlace, startInstance } from "../../testing/http/lambda_instances.ts";
 
-Deno.test("an instance does with what Node 22 has: it waits, renews, gives back", async () => {
+Deno.test("lambdaLock() waits, renews and releases with only the built-ins of Node 22", async () => {
   await using redis = await startRedis();
   for (const client of ["node-redis", "ioredis"] as const) {
     const place: LockPlace = {

@@ -1,5 +1,5 @@
 /**
- * The end of a response waits until its lock is free: whoever has it all finds the lock so.
+ * The end of a response waits for the release: a client that has the whole response finds the lock free.
  */
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
@@ -14,7 +14,7 @@ import {
   withLeases,
 } from "../../testing/http/one_route.ts";
 
-/** A service that takes its time to answer a release: until the gate opens. */
+/** A lock whose releases get no answer until the gate opens. */
 function slowReleases(inner: MemoryLock) {
   const gate = Promise.withResolvers<void>();
   let asked = 0;
@@ -38,29 +38,33 @@ const stream = () => Readable.from(pieces());
 const webStream = () => ReadableStream.from(pieces());
 
 const CASES: Record<string, Serve> = {
-  "fetch, a text": fetchApi(() => new Response("all of it")),
-  "fetch, a stream": fetchApi(() => new Response(webStream())),
-  "hono, a text": hono(() => new Response("all of it")),
-  "hono, a stream": hono(() => new Response(webStream())),
-  "koa, a text": koa(() => "all of it"),
-  "koa, a stream": koa(stream),
-  "fastify, a text that is returned": fastify(() => Promise.resolve("all of it")),
-  "fastify, a stream that is returned": fastify(() => Promise.resolve(stream())),
-  "fastify, a text that is sent": fastify((reply) => void reply.send("all of it")),
-  "fastify, a stream that is sent": fastify((reply) => void reply.send(stream())),
-  "fastify, a reply that is returned": fastify((reply) => reply.send(stream())),
-  // deno-lint-ignore require-await -- it is about async handlers
-  "fastify, a text that is sent, async": fastify(async (reply) => void reply.send("all of it")),
-  // deno-lint-ignore require-await -- it is about async handlers
-  "fastify, a stream that is sent, async": fastify(async (reply) => void reply.send(stream())),
-  // deno-lint-ignore require-await -- it is about async handlers
-  "fastify, a reply of a text, async": fastify(async (reply) => reply.send("all of it")),
-  // deno-lint-ignore require-await -- it is about async handlers
-  "fastify, a reply of a stream, async": fastify(async (reply) => reply.send(stream())),
+  "fetchLock() with a text": fetchApi(() => new Response("all of it")),
+  "fetchLock() with a stream": fetchApi(() => new Response(webStream())),
+  "honoLock() with a text": hono(() => new Response("all of it")),
+  "honoLock() with a stream": hono(() => new Response(webStream())),
+  "koaLock() with a text": koa(() => "all of it"),
+  "koaLock() with a stream": koa(stream),
+  "fastifyLock() with a returned text": fastify(() => Promise.resolve("all of it")),
+  "fastifyLock() with a returned stream": fastify(() => Promise.resolve(stream())),
+  "fastifyLock() with a sent text": fastify((reply) => void reply.send("all of it")),
+  "fastifyLock() with a sent stream": fastify((reply) => void reply.send(stream())),
+  "fastifyLock() with a returned reply": fastify((reply) => reply.send(stream())),
+  // deno-lint-ignore require-await -- this case tests an async handler
+  "fastifyLock() with a sent text, async,": fastify(async (reply) => void reply.send("all of it")),
+  // deno-lint-ignore require-await -- this case tests an async handler
+  "fastifyLock() with a sent stream, async,": fastify(async (reply) => void reply.send(stream())),
+  // deno-lint-ignore require-await -- this case tests an async handler
+  "fastifyLock() with a returned reply with a text, async,": fastify(async (reply) =>
+    reply.send("all of it")
+  ),
+  // deno-lint-ignore require-await -- this case tests an async handler
+  "fastifyLock() with a returned reply with a stream, async,": fastify(async (reply) =>
+    reply.send(stream())
+  ),
 };
 
 for (const [name, serve] of Object.entries(CASES)) {
-  Deno.test(`the end of a response waits until the lock is free: ${name}`, async () => {
+  Deno.test(`${name} ends the response only after the lock is released`, async () => {
     await using inner = new MemoryLock();
     const { lock, open, asked } = slowReleases(inner);
     const server = await serve(lock);
@@ -68,9 +72,9 @@ for (const [name, serve] of Object.entries(CASES)) {
       let isWhole = false;
       const text = fetch(server.url).then((response) => response.text())
         .finally(() => isWhole = true);
-      await waitUntil("the release is asked for", () => asked() > 0, 10_000);
+      await waitUntil("the lock is being released", () => asked() > 0, 10_000);
       for (let turn = 0; turn < 20; turn++) await pause(1);
-      assert(!isWhole, "the client has all of it, and the lock is not free");
+      assert(!isWhole, "the client has the whole response, but the lock is not free");
       open();
       assertEquals(await text, "all of it");
       assertEquals((await inner.query("key")).holders, []);
@@ -82,7 +86,7 @@ for (const [name, serve] of Object.entries(CASES)) {
   });
 }
 
-Deno.test("fastify: a handler that goes on when its reply was sent holds the lock", async () => {
+Deno.test("fastifyLock() holds the lock while a handler runs on after its reply was sent", async () => {
   await using locks = new MemoryLock();
   const held: boolean[] = [];
   const server = await fastify(async (reply) => {

@@ -3,7 +3,7 @@ import { type LossListener, ResponseHold } from "../../http/internal/response_ho
 import { type NodeResponse, ResponseWatch } from "../../http/internal/response_watch.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 
-/** A response of `node:http` that records what it does. */
+/** A `node:http` response that records the calls. */
 class FakeResponse implements NodeResponse {
   readonly log: string[] = [];
   readonly #listeners: Partial<Record<"close" | "pipe", () => void>> = {};
@@ -19,7 +19,7 @@ class FakeResponse implements NodeResponse {
     this.log.push("destroy");
   }
 
-  /** The connection closes. */
+  /** Closes the connection, as a client would. */
   close(): void {
     this.#listeners.close?.();
   }
@@ -47,7 +47,7 @@ async function turns(): Promise<void> {
   for (let turn = 0; turn < 30; turn++) await null;
 }
 
-Deno.test("ResponseHold releases before the end is sent, when the handler has ended before", async () => {
+Deno.test("ResponseHold releases before the end is sent when the handler has ended", async () => {
   await using locks = new MemoryLock();
   const { response, hold, isFree } = await open(locks, true);
   hold.handlerEnded();
@@ -58,7 +58,7 @@ Deno.test("ResponseHold releases before the end is sent, when the handler has en
   assertEquals([response.log, await isFree()], [["end"], true]);
 });
 
-Deno.test("ResponseHold keeps the lock while the handler runs on, whether the client is there or gone", async () => {
+Deno.test("ResponseHold keeps the lock until the handler ends when the response is over or the client disconnects", async () => {
   for (const isGone of [false, true]) {
     await using locks = new MemoryLock();
     const { response, hold, isFree } = await open(locks, false);
@@ -73,7 +73,7 @@ Deno.test("ResponseHold keeps the lock while the handler runs on, whether the cl
   }
 });
 
-Deno.test("ResponseHold lets a handler end that waits for the end of its response", async () => {
+Deno.test("ResponseHold releases before the end is sent when the handler waits for that end", async () => {
   await using locks = new MemoryLock();
   const { response, hold, isFree } = await open(locks, true);
   hold.onEnd({ beforeEnd: () => hold.handlerEnded() });
@@ -84,7 +84,7 @@ Deno.test("ResponseHold lets a handler end that waits for the end of its respons
   assertEquals([response.log, await isFree()], [["end"], true]);
 });
 
-Deno.test("ResponseHold passes a loss on until the response has begun, then breaks it off", async () => {
+Deno.test("ResponseHold notifies its listener of a lost lease, and breaks off a response that has begun", async () => {
   for (const hasBegun of [false, true]) {
     for (const isRunning of [false, true]) {
       await using locks = new MemoryLock();
@@ -97,7 +97,7 @@ Deno.test("ResponseHold passes a loss on until the response has begun, then brea
   }
 });
 
-Deno.test("ResponseHold releases once, also if a handler begins and ends after that", async () => {
+Deno.test("ResponseHold releases once, even when a handler starts and ends after that", async () => {
   await using locks = new MemoryLock();
   const { response, lease, hold, losses } = await open(locks, true);
   response.end();
@@ -109,7 +109,7 @@ Deno.test("ResponseHold releases once, also if a handler begins and ends after t
   assertEquals([response.log, losses], [["end"], []]);
 });
 
-Deno.test("ResponseWatch sends the end once, and aborts 'gone' only before it", () => {
+Deno.test("ResponseWatch sends the end once, and aborts gone only when the client disconnects before", () => {
   const response = new FakeResponse();
   const watch = new ResponseWatch(response);
   const freed = Promise.withResolvers<void>();

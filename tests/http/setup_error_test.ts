@@ -1,6 +1,6 @@
 /**
- * Errors of `acquire()` and `tryAcquire()`: a wrong set-up is no outage, whichever copy of the package
- * reports it.
+ * Errors of `acquire()` and `tryAcquire()`: a wrong setup is not an outage, even if another copy of the
+ * package reports it.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import * as ours from "../../core/errors.ts";
@@ -31,7 +31,7 @@ const SERVERS: Record<string, (handle: () => void, options: HoldOptions) => Serv
   "fastifyLock": (handle, options) => fastify(() => (handle(), Promise.resolve("done")), options),
 };
 
-/** Asks a server whose lock fails; returns the status, and how often handler and `onError` were called. */
+/** Sends a request to a server whose lock fails; counts the calls of the handler and of `onError`. */
 async function ask(
   serve: (typeof SERVERS)[string],
   error: Error,
@@ -60,7 +60,7 @@ for (const [name, serve] of Object.entries(SERVERS)) {
     }
   });
 
-  Deno.test(`${name}() proceeds on a LockUnavailableError of another copy`, async () => {
+  Deno.test(`${name}() proceeds on a LockUnavailableError of another copy of the package`, async () => {
     for (const waitMs of [0, 1_000]) {
       for (const { LockUnavailableError } of [ours, copy]) {
         const error = new LockUnavailableError("Cannot reach Redis");

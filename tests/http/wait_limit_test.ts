@@ -2,14 +2,14 @@ import { assert, assertEquals } from "@std/assert";
 import { WaitLimit } from "../../http/internal/wait_limit.ts";
 import { pause } from "../../testing/servers/wait.ts";
 
-Deno.test("WaitLimit ends a wait by its time, and knows it", async () => {
+Deno.test("WaitLimit ends a wait after its time limit, and hasTimedOut is true", async () => {
   using limit = new WaitLimit(5, []);
   await pause(50);
   assert(limit.signal.aborted && limit.hasTimedOut && limit.hasCaused(limit.signal.reason));
   assert(!limit.hasCaused(new Error("Another")));
 });
 
-Deno.test("WaitLimit ends a wait by a signal, also by one that has aborted before", async () => {
+Deno.test("WaitLimit ends a wait when one of its signals aborts or has aborted before", async () => {
   for (const isEarly of [true, false]) {
     const [end, other] = [new AbortController(), new AbortController()];
     if (isEarly) end.abort();
@@ -21,7 +21,7 @@ Deno.test("WaitLimit ends a wait by a signal, also by one that has aborted befor
   }
 });
 
-Deno.test("WaitLimit leaves no timer and no effect after its disposal", async () => {
+Deno.test("WaitLimit never aborts after its disposal", async () => {
   const end = new AbortController();
   const limit = new WaitLimit(5, [end.signal]);
   limit[Symbol.dispose]();

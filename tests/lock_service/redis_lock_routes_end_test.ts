@@ -3,7 +3,7 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { call, openService } from "../../testing/lock_service/lock_service.ts";
 
-Deno.test("a client that has gone before its request could be looked at gets no lock", async () => {
+Deno.test("lockRoutes() PUT acquires nothing when the client disconnects before authorize() has answered", async () => {
   await using redis = await startRedis();
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();
   let asking = 0;
@@ -29,19 +29,19 @@ Deno.test("a client that has gone before its request could be looked at gets no 
     call(url, "PUT", `/lock/gone${waitMs}/i`, { body: { waitMs }, signal: leave.signal })
   );
   const here = call(url, "PUT", "/lock/here/i");
-  await waitUntil("all are looked at", () => asking === 3);
+  await waitUntil("all requests wait for authorize()", () => asking === 3);
   leave.abort();
   for (const wait of waits) await assertRejects(() => wait, DOMException);
-  await waitUntil("the server knows", () => left === 2);
+  await waitUntil("the server has noticed", () => left === 2);
   open();
-  assertEquals((await here).status, 200); // it came last
+  assertEquals((await here).status, 200); // the last of the three: the others were handled before
   for (const key of ["gone0", "gone30000"]) {
     assertEquals((await call(url, "GET", `/lock/${key}`)).body.held, false);
   }
   assertEquals(service.errors, []);
 });
 
-Deno.test("the log of the lock service tells of each answer that Redis owes", async () => {
+Deno.test("lockRoutes() calls onError once for each request that Redis does not answer", async () => {
   await using redis = await startRedis();
   await using service = await openService({
     redisUrl: redis.url,
@@ -51,7 +51,7 @@ Deno.test("the log of the lock service tells of each answer that Redis owes", as
   const methods = ["PUT", "PATCH", "DELETE"];
   for (const key of methods) assertEquals((await call(url, "PUT", `/lock/${key}/i`)).status, 200);
   await redis.pause();
-  // What is remembered is asked for until the lease ends; the client is told before.
+  // Redis is asked about a lease until it ends; the client gets its answer earlier.
   const answers = methods.map((method) => call(url, method, `/lock/${method}/i`));
   answers.push(call(url, "GET", "/lock/k"));
   for (const { status } of await Promise.all(answers)) assertEquals(status, 503);

@@ -17,7 +17,7 @@ import {
   type ServiceOptions,
 } from "../../testing/lock_service/lock_service.ts";
 
-/** A service with a Redis of its own. */
+/** Starts a lock service with its own Redis. */
 async function open(options: Omit<ServiceOptions, "redisUrl"> = {}) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -38,7 +38,7 @@ async function register(options: Partial<LockRoutesOptions>): Promise<void> {
   }
 }
 
-Deno.test("the lock service refuses to register without a hook that says who may", async () => {
+Deno.test("lockRoutes() throws without an authorize function, and on bad options", async () => {
   await using redis = await startRedis();
   const { client, close } = await openRedisClient("node-redis", redis.url);
   await using lock = new RedisLock(client);
@@ -56,7 +56,7 @@ Deno.test("the lock service refuses to register without a hook that says who may
   await close();
 });
 
-Deno.test("the lock service refuses locks that end with their process", async () => {
+Deno.test("lockRoutes() throws when the lock's strategy has no attach()", async () => {
   const dir = await Deno.makeTempDir({ prefix: "holdfast-" });
   const locks: DistributedLock[] = [
     new MemoryLock(),
@@ -71,7 +71,7 @@ Deno.test("the lock service refuses locks that end with their process", async ()
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("principals of the lock service cannot pass for each other", async () => {
+Deno.test("lockRoutes() keeps principals apart when their ids are equal or look alike", async () => {
   await using place = await open();
   const { url, redis } = place;
   const put = (as: string, id: string) => call(url, "PUT", `/lock/k/${id}`, { as });
@@ -82,7 +82,7 @@ Deno.test("principals of the lock service cannot pass for each other", async () 
     for (const method of ["PATCH", "DELETE"]) {
       assertEquals((await call(url, method, "/lock/k/c", { as: other })).status, 404);
     }
-    // The ":" that ends the principal cannot be moved into the id.
+    // A ":" in the id cannot shift the boundary between principal and id.
     for (const id of ["b:c", "b%3Ac", "b%253Ac"]) {
       assertEquals((await call(url, "DELETE", `/lock/k/${id}`, { as: "a" })).status, 400);
     }
@@ -93,7 +93,7 @@ Deno.test("principals of the lock service cannot pass for each other", async () 
   assert(String(await redis.command("GET", "lock:k")).startsWith("a%3Ab:c#"));
 });
 
-Deno.test("the hook of the lock service decides by principal, action and key", async () => {
+Deno.test("lockRoutes() asks authorize() with action and key, and answers 401, 403, 429 or 500 as it decides", async () => {
   const asked: unknown[] = [];
   const hook: LockRoutesOptions["authorize"] = (_request, authorization) => {
     asked.push(authorization);
@@ -149,7 +149,7 @@ Deno.test("the hook of the lock service decides by principal, action and key", a
   assertEquals(asked, actions.map((action) => ({ action, key: "a/b" })));
 });
 
-Deno.test("a waiting PUT gets the lock when it is released, in order", async () => {
+Deno.test("lockRoutes() PUT serves waiting requests in order when the lock is released", async () => {
   await using place = await open();
   const { url, waiters } = place;
   await call(url, "PUT", "/lock/k/holder");
@@ -163,7 +163,7 @@ Deno.test("a waiting PUT gets the lock when it is released, in order", async () 
     })());
     await waitUntil(`${id} waits`, async () => await waiters("k") === waits.length);
   }
-  // The same id without a wait does not disturb the one that waits.
+  // A request with the same id that does not wait leaves the waiting one in place.
   assertEquals((await call(url, "PUT", "/lock/k/a")).status, 409);
   assertEquals((await call(url, "PATCH", "/lock/k/a")).status, 404);
   assertEquals((await call(url, "DELETE", "/lock/k/holder")).status, 200);
@@ -172,7 +172,7 @@ Deno.test("a waiting PUT gets the lock when it is released, in order", async () 
   assertEquals(await keysLeft(place.redis.command), []);
 });
 
-Deno.test("a client that goes away while it waits leaves the queue", async () => {
+Deno.test("lockRoutes() PUT leaves the queue when its client disconnects", async () => {
   await using place = await open();
   const { url, waiters } = place;
   await call(url, "PUT", "/lock/k/holder");
@@ -192,10 +192,10 @@ Deno.test("a client that goes away while it waits leaves the queue", async () =>
   assertEquals(place.errors, []);
 });
 
-Deno.test("a repeated PUT that is cut off gives nothing back", async () => {
+Deno.test("lockRoutes() PUT keeps the lease of the first request when a repeated one is cut off", async () => {
   await using place = await open();
   const { url, redis } = place;
-  // As another server would see it: the lease is not one that this process remembers.
+  // The lease is made by another server, so that this one does not remember it.
   await using other = await openService({ redisUrl: redis.url });
   for (let round = 0; round < 20; round++) {
     assertEquals((await call(other.url, "PUT", "/lock/k/one")).status, 200);
@@ -209,7 +209,7 @@ Deno.test("a repeated PUT that is cut off gives nothing back", async () => {
   }
 });
 
-Deno.test("a server that closes ends the waits, and keeps the leases", async () => {
+Deno.test("lockRoutes() ends waits with 503 and keeps leases when the server closes", async () => {
   await using redis = await startRedis();
   await redis.command("PING");
   const before = await connections(redis.command);
@@ -229,12 +229,12 @@ Deno.test("a server that closes ends the waits, and keeps the leases", async () 
   assertEquals(await keysLeft(redis.command), ["lock:k"]);
 });
 
-/** How many clients Redis has. */
+/** Counts the clients of Redis. */
 async function connections(command: RedisCommand): Promise<number> {
   return String(await command("CLIENT", "LIST")).trim().split("\n").length;
 }
 
-Deno.test("requests of one id at the same time are one lease", async () => {
+Deno.test("lockRoutes() grants one lease when requests with the same id run at once", async () => {
   await using place = await open();
   const { url } = place;
   for (let round = 0; round < 5; round++) {
@@ -244,7 +244,7 @@ Deno.test("requests of one id at the same time are one lease", async () => {
       return body.fencingToken;
     }));
     assertEquals(tokens.size, 1);
-    // A DELETE comes before or after a PUT: then the lock is held, or it is free.
+    // The DELETE runs before or after the PUT: the lock is held or free then.
     const [put, del] = await Promise.all([
       call(url, "PUT", "/lock/k/one"),
       call(url, "DELETE", "/lock/k/one"),
@@ -261,7 +261,7 @@ Deno.test("requests of one id at the same time are one lease", async () => {
   assertEquals(deletes.map(({ status }) => status).sort(), [200, 404, 404]);
 });
 
-Deno.test("the lock service lives below a prefix, beside other routes", async () => {
+Deno.test("lockRoutes() works below a prefix and leaves other routes alone", async () => {
   await using place = await open({
     routes: { prefix: "/api/:tenant/" },
     fastify: {
@@ -291,7 +291,7 @@ Deno.test("the lock service lives below a prefix, beside other routes", async ()
   assertEquals((await call(url, "PUT", "//api/acme/lock/k")).status, 405);
   assertEquals((await call(url, "PUT", "/api/acme/lock/k//i")).status, 404);
   assertEquals((await call(url, "DELETE", `/api/acme/lock/${key}/One?a=/b/c`)).status, 200);
-  // Parsers and error handlers of the parent are what they were.
+  // The parsers and error handlers of the parent instance are unchanged.
   const post = (type: string, text: string) =>
     place.app.inject({
       method: "POST",
@@ -307,7 +307,7 @@ Deno.test("the lock service lives below a prefix, beside other routes", async ()
   assertEquals([failed.statusCode, failed.json().message], [500, "own"]);
 });
 
-Deno.test("a lock's own limits for keys are told as such, and logs that fail change nothing", async () => {
+Deno.test("lockRoutes() answers 400 to a key that only RedisLock rejects, even when onError throws", async () => {
   const onError = () => {
     throw new Error("The log is full");
   };
@@ -316,7 +316,7 @@ Deno.test("a lock's own limits for keys are told as such, and logs that fail cha
   const { status, body } = await call(url, "PUT", "/lock/holdfast:x/i");
   assertEquals([status, body.type], [400, "urn:holdfast:problem:bad-request"]);
   assert(body.detail.includes("holdfast:"), body.detail);
-  // A lock without a TTL, of another library.
+  // A key without a TTL, as another library may set it.
   await place.redis.command("SET", "foreign", "x");
   const busy = await call(url, "PUT", "/lock/foreign/i");
   assertEquals([busy.status, busy.headers.get("retry-after")], [409, "1"]);

@@ -10,12 +10,12 @@ import {
 import { faultsOf, runClient, type Seen } from "../../testing/lock_service/lock_service_clients.ts";
 
 const RUN_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
-/** A busy machine may take longer to show all that must be seen. */
+/** A busy machine may take longer until all expected statuses were seen. */
 const BOUND_MS = RUN_MS + 60_000;
 const EXPECTED = [200, 404, 409];
 const CLIENTS = 6;
 
-/** Sometimes a server is killed or closed, and started again at its place. */
+/** Kills or closes a server from time to time, and starts another one on its port. */
 async function disturb(
   services: ServiceProcess[],
   start: (port: number) => Promise<ServiceProcess>,
@@ -33,17 +33,17 @@ async function disturb(
   }
 }
 
-Deno.test("clients of two lock servers never hold a lock at once, whatever they do", async () => {
+Deno.test("lockRoutes() on two servers never lets two clients hold a lock when servers are killed at random", async () => {
   const seed = seedOf();
-  // deno-lint-ignore no-console -- to replay it
+  // deno-lint-ignore no-console -- to replay a failed run
   console.log(`HOLDFAST_SEED=${seed}`);
   await using redis = await startRedis();
   const start = (port = 0) => startService({ redisUrl: redis.url, port });
   const services = await Promise.all([start(), start()]);
   const urls = services.map(({ url }) => url);
-  const seen: Seen = { holds: [], told: [], lost: [], statuses: new Map() };
+  const seen: Seen = { holds: [], tokens: [], lost: [], statuses: new Map() };
   const startMs = performance.now();
-  const holders = () => new Set(seen.told.map(({ id }) => id.split(".")[0])).size;
+  const holders = () => new Set(seen.tokens.map(({ id }) => id.split(".")[0])).size;
   const goesOn = () => {
     const ranMs = performance.now() - startMs;
     const isAllSeen = holders() > 1 && EXPECTED.every((status) => seen.statuses.has(status));
@@ -52,41 +52,41 @@ Deno.test("clients of two lock servers never hold a lock at once, whatever they 
   try {
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
       const random = randomOf(seed + i);
-      // Each id is used by two principals: it is worth nothing to the other one.
+      // Two principals use each id: it must be useless under the other principal.
       const [as, name] = [["alice", "bob"][i % 2]!, `c${i >> 1}`];
       return runClient({ urls, key: "k", as, name, random, goesOn, seen });
     });
     await Promise.all([...clients, disturb(services, start, randomOf(seed - 1), goesOn)]);
-    // Whatever happened, all of it ends by its TTL.
+    // Whatever happened, every lease expires after its TTL.
     const url = urls[0]!;
     await waitUntil("the lock is free", async () => !(await call(url, "GET", "/lock/k")).body.held);
   } finally {
     for (const service of services) await service[Symbol.asyncDispose]();
   }
   assertEquals(faultsOf(seen), []);
-  const { statuses, told } = seen;
+  const { statuses, tokens } = seen;
   for (const status of EXPECTED) assert(statuses.has(status), `${status} was answered`);
-  assert(holders() > 1, "it went from one to another");
+  assert(holders() > 1, "several clients held the lock");
   const unexpected = [...statuses.keys()].filter((s) => ![0, 503, ...EXPECTED].includes(s));
   assertEquals(unexpected, []);
-  // deno-lint-ignore no-console -- what it was worth
-  console.log(`${told.length} tokens told, ${seen.holds.length} holds, statuses`, statuses);
+  // deno-lint-ignore no-console -- shows how much the run has tested
+  console.log(`${tokens.length} tokens received, ${seen.holds.length} holds, statuses`, statuses);
 });
 
-Deno.test("the checker of the lock service's clients finds what it is for", () => {
+Deno.test("faultsOf() finds overlapping holds and tokens that go back or serve two owners", () => {
   const statuses = new Map<number, number>();
   const a = { id: "a", fromMs: 0, untilMs: 100 };
   const b = { id: "b", fromMs: 99, untilMs: 200 };
-  assertEquals(faultsOf({ holds: [b, a], told: [], lost: [], statuses }).length, 1);
-  assertEquals(faultsOf({ holds: [a, { ...b, fromMs: 100 }], told: [], lost: [], statuses }), []);
-  assertEquals(faultsOf({ holds: [a, { ...b, id: "a" }], told: [], lost: [], statuses }), []);
+  assertEquals(faultsOf({ holds: [b, a], tokens: [], lost: [], statuses }).length, 1);
+  assertEquals(faultsOf({ holds: [a, { ...b, fromMs: 100 }], tokens: [], lost: [], statuses }), []);
+  assertEquals(faultsOf({ holds: [a, { ...b, id: "a" }], tokens: [], lost: [], statuses }), []);
   const one = { id: "a", sentMs: 0, receivedMs: 10, token: 5n };
   const at = { sentMs: 10, receivedMs: 20 };
   const check = (id: string, token: bigint) =>
-    faultsOf({ holds: [], told: [one, { id, ...at, token }], lost: [], statuses }).length;
+    faultsOf({ holds: [], tokens: [one, { id, ...at, token }], lost: [], statuses }).length;
   assertEquals([check("a", 5n), check("b", 6n), check("b", 5n), check("a", 4n)], [0, 0, 1, 1]);
   assertEquals(
-    faultsOf({ holds: [], told: [one, { ...one, id: "b", token: 4n }], lost: [], statuses }),
+    faultsOf({ holds: [], tokens: [one, { ...one, id: "b", token: 4n }], lost: [], statuses }),
     [],
   );
 });

@@ -9,7 +9,7 @@ import { type Answer, call, startService } from "../../testing/lock_service/lock
 const SCRIPT = fileURLToPath(
   new URL("../../testing/lock_service/lock_service_curl.sh", import.meta.url),
 );
-/** What the script may take in ms: it starts curl some 300 times. */
+/** The time limit of the script in ms: it starts curl some 300 times. */
 const SCRIPT_MS = 120_000;
 
 const curl = await runCommand(["curl", "--version"], 10_000).then(
@@ -18,7 +18,8 @@ const curl = await runCommand(["curl", "--version"], 10_000).then(
 );
 
 Deno.test({
-  name: "the lock service keeps its word to curl" + (curl ? "" : " [skipped: there is no curl]"),
+  name: "lockRoutes() answers curl as documented" +
+    (curl ? "" : " [skipped: curl is not installed]"),
   ignore: !curl,
   async fn() {
     await using redis = await startRedis();
@@ -29,7 +30,7 @@ Deno.test({
   },
 });
 
-/** A Redis server, and processes that end before it. */
+/** Starts Redis, and lock services in processes that end before it. */
 async function open(processes: number) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -47,8 +48,8 @@ function take(url: string, key: string, id: string, body?: unknown): Promise<Ans
 
 const tokenOf = ({ body }: Answer) => BigInt(body.fencingToken);
 
-for (const [name, end] of [["killed", "kill"], ["closed in order", "finish"]] as const) {
-  Deno.test(`leases of the lock service outlive a server that is ${name}`, async () => {
+for (const [name, end] of [["killed", "kill"], ["closed gracefully", "finish"]] as const) {
+  Deno.test(`lockRoutes() keeps its leases when the server is ${name}`, async () => {
     await using place = await open(1);
     const service = place.services[0]!;
     const { url } = service;
@@ -65,12 +66,12 @@ for (const [name, end] of [["killed", "kill"], ["closed in order", "finish"]] as
     }
     const renewed = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 90_000 } });
     assertEquals(renewed.status, 200);
-    assert(renewed.body.remainingMs > 75_000, "it is prolonged");
+    assert(renewed.body.remainingMs > 75_000, "the lease is extended");
     assert(tokenOf(renewed) >= tokenOf(first));
     assertEquals((await call(url, "DELETE", "/lock/k/one")).status, 200);
     const other = await take(url, "k", "two");
     assert(tokenOf(other) > tokenOf(renewed));
-    // What was never asked for again since the restart.
+    // A lease that no request has touched since the restart.
     assertEquals((await call(url, "DELETE", "/lock/gone/one")).status, 200);
     assertEquals((await call(url, "GET", "/lock/gone")).body.held, false);
     await call(url, "DELETE", "/lock/k/two");
@@ -78,7 +79,7 @@ for (const [name, end] of [["killed", "kill"], ["closed in order", "finish"]] as
   });
 }
 
-Deno.test("a lease that nobody renews ends after a restart of the server, too", async () => {
+Deno.test("lockRoutes() lets a lease expire that nobody renews after a restart of the server", async () => {
   await using place = await open(1);
   const service = place.services[0]!;
   assertEquals((await take(service.url, "k", "one", { ttlMs: 1_500 })).status, 200);
@@ -90,7 +91,7 @@ Deno.test("a lease that nobody renews ends after a restart of the server, too", 
   assertEquals((await call(url, "PATCH", "/lock/k/one")).status, 404);
 });
 
-Deno.test("two servers never tell what only one of them remembers", async () => {
+Deno.test("lockRoutes() on two servers answers from Redis, not from what one server remembers", async () => {
   await using place = await open(2);
   const [a, b] = place.services.map(({ url }) => url) as [string, string];
   const ttl = { body: { ttlMs: 60_000 } };
@@ -98,7 +99,7 @@ Deno.test("two servers never tell what only one of them remembers", async () => 
   const renewed = await call(b, "PATCH", "/lock/k/one", ttl);
   assertEquals(renewed.status, 200);
   assert(tokenOf(renewed) > tokenOf(first));
-  // To and fro: tokens only grow, and each server speaks for the lease.
+  // The servers take turns: tokens never shrink, and each server can renew the lease.
   let last = tokenOf(renewed);
   for (const [url, method] of [[a, "PUT"], [b, "PUT"], [a, "PATCH"], [b, "PATCH"]] as const) {
     const answer = await call(url, method, "/lock/k/one", ttl);
@@ -110,18 +111,18 @@ Deno.test("two servers never tell what only one of them remembers", async () => 
       assertEquals([body.held, BigInt(body.fencingToken)], [true, last]);
     }
   }
-  // A renewal for a short time is none that shortens, wherever it is asked for.
+  // A renewal with a shorter TTL never shortens the lease, on either server.
   for (const url of [a, b]) {
     const { body } = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 100 } });
     assert(body.remainingMs > 30_000);
   }
-  // Released at one: the other must not take what it remembers for a lease.
+  // After a release on one server, the other must not trust the lease that it remembers.
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
   assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
   assertEquals((await call(b, "DELETE", "/lock/k/one")).status, 404);
   assertEquals((await take(a, "k", "one", { ttlMs: 60_000 })).status, 200);
   assertEquals((await call(b, "DELETE", "/lock/k/one")).status, 200);
-  // And taken by somebody else meanwhile.
+  // The same after somebody else has acquired the lock.
   assertEquals((await take(b, "k", "two", { ttlMs: 60_000 })).status, 200);
   assertEquals((await call(a, "PATCH", "/lock/k/one")).status, 404);
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 404);
@@ -130,7 +131,7 @@ Deno.test("two servers never tell what only one of them remembers", async () => 
   assertEquals(await keysLeft(place.redis.command), []);
 });
 
-Deno.test("who has waited at two servers waits at neither when it has the lock", async () => {
+Deno.test("lockRoutes() PUT leaves both queues when an id that waits at two servers gets the lock", async () => {
   await using place = await open(2);
   const [a, b] = place.services.map(({ url }) => url) as [string, string];
   const state = async () => (await call(a, "GET", "/lock/k")).body;
@@ -143,14 +144,14 @@ Deno.test("who has waited at two servers waits at neither when it has the lock",
   assertEquals((await call(a, "DELETE", "/lock/k/holder")).status, 200);
   for (const { status } of await Promise.all(waits)) assertEquals(status, 200);
   assertEquals((await state()).waiterCount, 0);
-  // Its place in the queue must not get the lock once more.
+  // The place that is left in the other queue must not be granted the lock.
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
   assertEquals((await state()).held, false);
   assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
   assertEquals((await take(b, "k", "two")).status, 200);
 });
 
-Deno.test("the same lease renewed at two servers at once is renewed each time", async () => {
+Deno.test("lockRoutes() renews a lease each time when two servers renew it at once", async () => {
   await using place = await open(2);
   const urls = place.services.map(({ url }) => url);
   assertEquals((await take(urls[0]!, "k", "one")).status, 200);
@@ -164,7 +165,7 @@ Deno.test("the same lease renewed at two servers at once is renewed each time", 
   assertEquals((await call(urls[1]!, "DELETE", "/lock/k/one")).status, 200);
 });
 
-Deno.test("without Redis the lock service says in time that nothing is known", async () => {
+Deno.test("lockRoutes() answers 503 in time when Redis does not answer", async () => {
   await using place = await open(1);
   const { url } = place.services[0]!;
   assertEquals((await take(url, "remembered", "one", { ttlMs: 300_000 })).status, 200);
@@ -192,9 +193,9 @@ Deno.test("without Redis the lock service says in time that nothing is known", a
     assertEquals([status, body.type], [503, "urn:holdfast:problem:unavailable"]);
     assertEquals(headers.get("retry-after"), "1");
   }
-  assert(tookMs < 60_000, "not as long as the lease lasts");
+  assert(tookMs < 60_000, "the answers do not wait for the end of the lease");
   await place.redis.resume();
-  // What was asked for may have been done meanwhile; the service goes on, and can be asked again.
+  // Redis may have executed the requests later. The service works again, and answers repeated requests.
   await waitUntil("it answers", async () => (await call(url, "GET", "/lock/held")).status === 200);
   assertEquals((await call(url, "PATCH", "/lock/held/one")).status, 200);
   assertEquals((await call(url, "DELETE", "/lock/held/one")).status, 200);
