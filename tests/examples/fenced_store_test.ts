@@ -11,7 +11,7 @@ async function openFolder(): Promise<AsyncDisposable & { path: string }> {
   return { path, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
 }
 
-Deno.test("a store refuses the token of an earlier lease, key by key", async () => {
+Deno.test("FencedStore.write() refuses the token of an earlier lease, separately for each key", async () => {
   await using folder = await openFolder();
   {
     using store = new FencedStore(folder.path);
@@ -27,7 +27,7 @@ Deno.test("a store refuses the token of an earlier lease, key by key", async () 
   assertEquals(store.read("b"), { value: "other", fence: 1n });
 });
 
-Deno.test("a store's tokens have 63 bits", async () => {
+Deno.test("FencedStore.write() takes tokens of up to 63 bits and throws for larger ones", async () => {
   await using folder = await openFolder();
   using store = new FencedStore(folder.path);
   const greatest = 2n ** 63n - 1n;
@@ -44,7 +44,7 @@ async function answerOf(child: ChildProcess, tokens: readonly number[]): Promise
   return JSON.parse((await child.line())!);
 }
 
-Deno.test("two processes cannot go back behind each other", async () => {
+Deno.test("FencedStore.write() refuses a token smaller than that of another process", async () => {
   await using folder = await openFolder();
   const { path } = folder;
   await using a = startChild(WRITER, { path, key: "k", value: "a" });
@@ -58,7 +58,7 @@ Deno.test("two processes cannot go back behind each other", async () => {
   await Promise.all([a.end(), b.end()]);
 });
 
-Deno.test("two processes that write at once leave the greatest token", async () => {
+Deno.test("FencedStore.write() keeps the greatest token when two processes write at once", async () => {
   await using folder = await openFolder();
   const { path } = folder;
   await using a = startChild(WRITER, { path, key: "k", value: "a" });
@@ -91,7 +91,7 @@ Deno.test("two processes that write at once leave the greatest token", async () 
   await Promise.all([a.end(), b.end()]);
 });
 
-Deno.test("several processes can make the same store at once", async () => {
+Deno.test("FencedStore can be created by several processes at once", async () => {
   await using folder = await openFolder();
   await using stack = new AsyncDisposableStack();
   const openers = Array.from({ length: 4 }, () => stack.use(startChild(OPENER, null)));

@@ -30,7 +30,7 @@ async function open() {
   return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-Deno.test("the example of a Lambda does not run twice at once", async () => {
+Deno.test("examples/lambda.ts does not run twice at once", async () => {
   await using stage = await open();
   const { redis: { command }, instances: [first, second] } = stage;
   const transfers: string[] = [];
@@ -61,7 +61,7 @@ Deno.test("the example of a Lambda does not run twice at once", async () => {
   assert(await first!.finish() === 0 && await second!.finish() === 0);
 });
 
-Deno.test("the example of a Lambda makes all transfers when it is invoked from everywhere", async () => {
+Deno.test("examples/lambda.ts makes each transfer once when two instances are invoked all the time", async () => {
   await using stage = await open();
   const { redis: { command }, instances } = stage;
   const transfers = Array.from({ length: 60 }, (_, i) => `transfer ${i}`);
@@ -84,7 +84,7 @@ Deno.test("the example of a Lambda makes all transfers when it is invoked from e
   assertEquals(counted, transfers.length);
 });
 
-Deno.test("the example of a Lambda that starts without Redis says so, and finds it later", async () => {
+Deno.test("examples/lambda.ts answers 503 when it starts without Redis, and works once Redis runs", async () => {
   await using stack = new AsyncDisposableStack();
   const redis = await startRedis();
   stack.defer(() => redis[Symbol.asyncDispose]());

@@ -65,7 +65,7 @@ async function resultOf(child: Deno.ChildProcess): Promise<{ code: number; text:
 }
 
 Deno.test({
-  name: "the example of a lock service and its client in curl: once at a time" + note,
+  name: "examples/lock_service.sh runs one command at a time under examples/lock_service.ts" + note,
   ignore: !curl,
   async fn() {
     await using place = await open();
@@ -117,7 +117,7 @@ Deno.test({
   },
 });
 
-Deno.test("the example's bearer tokens tell who asks", () => {
+Deno.test("bearerTokens() finds the principal of a token and throws an error with status 401 without one", () => {
   const authorize = bearerTokens({ a: "one", b: "two" });
   const ask = (authorization?: string) => authorize({ headers: { authorization } });
   assertEquals([ask("Bearer one"), ask("bearer two")], ["a", "b"]);

@@ -50,7 +50,9 @@ const CONTROL: Mutant = { title: "none", changes: [], faults: ["worker-freeze", 
 
 for (const mutant of [CONTROL, ...MUTANTS]) {
   const isControl = mutant === CONTROL;
-  const title = isControl ? "code without a mutant passes" : `a mutant is caught: ${mutant.title}`;
+  const title = isControl
+    ? "check() finds nothing in code without a mutant"
+    : `check() catches a mutant: ${mutant.title}`;
   Deno.test({
     name: `${title}${SOAK ? "" : " [soak only]"}`,
     ignore: !SOAK,

@@ -7,6 +7,6 @@ const FAULTS = [
 ];
 
 Deno.test(
-  "RedisLock holds its promises under fire",
+  "RedisLock keeps its promises under faults",
   () => shortRun({ strategy: "redis", faults: FAULTS, habits: { crashes: 0 } }),
 );

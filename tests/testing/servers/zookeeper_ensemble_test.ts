@@ -12,7 +12,7 @@ const ignore = skip !== undefined;
 const note = skip ? ` [${skip}]` : "";
 
 Deno.test({
-  name: `an ensemble elects another leader when one is killed${note}`,
+  name: `startZooKeeperEnsemble() has another leader after the first was killed${note}`,
   ignore,
   async fn() {
     const ensemble = await startZooKeeperEnsemble();
@@ -38,7 +38,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a follower that is cut off from its leader goes on answering reads, and can rejoin${note}`,
+  name:
+    `ZooKeeperEnsemble.cutOff() leaves a follower that answers stale reads until rejoin()${note}`,
   ignore,
   async fn() {
     await using ensemble = await startZooKeeperEnsemble({ canCutOff: true, syncLimitTicks: 300 });
