@@ -25,8 +25,8 @@ const NAME = "transfers";
 
 const log = (error: unknown) => console.error(String(error));
 
-// Once per instance: the connection lives as long as the instance. Nothing waits for it here: otherwise an
-// instance could not start without Redis, and no invocation would show why.
+// One connection per instance, for its whole life. Nothing awaits it here: otherwise an instance could not
+// start without Redis, and no invocation would report why.
 const client = createClient({ url: env.REDIS_URL ?? "redis://127.0.0.1:6379" }).on("error", log);
 client.connect().catch(log);
 const redis = nodeRedis(client);
@@ -48,7 +48,7 @@ export const handler = exclusively(async (_event, _context, lease) => {
 /** Makes the first transfer that is not made yet; false if there is none. */
 async function makeNext(lease: Lease): Promise<boolean> {
   const run = (...command: string[]) => fenced.run(NAME, lease.fencingToken, command);
-  const made = Number(await run("GET", "transfers:made")); // shuts out earlier leases, too
+  const made = Number(await run("GET", "transfers:made")); // also makes Redis refuse earlier leases from now on
   const transfer = await run("LINDEX", "transfers:list", String(made));
   if (transfer === null) return false;
   lease.throwIfLost();

@@ -18,26 +18,28 @@ import { createClient } from "redis";
 
 const USAGE = `Serves PUT, PATCH and DELETE /lock/:key/:id, and GET /lock/:key.
 
-  --port N      where to listen (8000 by default, 0 for any free port)
-  LOCK_TOKENS   the principals: {"name": "its bearer token", …}
-  REDIS_URL     where the locks live (redis://127.0.0.1:6379 by default)`;
+  --port N      the port to listen on (8000 by default, 0 for any free port)
+  --help        print this text
+
+  LOCK_TOKENS   the principals and their bearer tokens: {"name": "a long secret", …} (required)
+  REDIS_URL     the Redis of the locks (redis://127.0.0.1:6379 by default)`;
 
 const digest = (text: string) => createHash("sha256").update(text).digest();
 
-/** Makes the hook that finds the principal of a request by its bearer token. */
+/** Makes the hook that finds the principal of a request by its bearer token; null if it is unknown. */
 export function bearerTokens(tokens: Readonly<Record<string, string>>) {
   const known = Object.entries(tokens).map(([name, token]) => ({ name, hash: digest(token) }));
   return ({ headers }: { headers: { authorization?: string | undefined } }): string | null => {
     const token = /^Bearer (\S+)$/i.exec(headers.authorization ?? "")?.[1];
     if (token === undefined) throw new NeedsToken("Send a bearer token");
-    // Hashes have one length, and all are compared: the time of the comparison leaks nothing.
+    // All hashes have the same length and all are compared, so the duration leaks nothing.
     const hash = digest(token);
     const found = known.filter((one) => timingSafeEqual(one.hash, hash));
     return found[0]?.name ?? null;
   };
 }
 
-/** Becomes a response 401. */
+/** Makes Fastify answer 401. */
 class NeedsToken extends Error {
   readonly statusCode = 401;
   readonly headers = { "www-authenticate": "Bearer" };
@@ -70,5 +72,5 @@ async function main(): Promise<void> {
 
 if (import.meta.main) {
   await main();
-  Deno.exit(0); // listeners for signals would keep it alive
+  Deno.exit(0); // the signal listeners would keep the process alive
 }

@@ -1,5 +1,5 @@
 /**
- * Bad arguments: a typed error, and nothing happens.
+ * Behaviours: invalid arguments are rejected with a typed error and have no effect.
  *
  * @module
  */

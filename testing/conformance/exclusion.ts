@@ -1,5 +1,5 @@
 /**
- * One holder at a time.
+ * Behaviours: a lock has one holder at a time, and names are independent.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { startContender } from "./process.ts";
 import { within } from "./wait.ts";
 import { pause } from "../servers/wait.ts";
 
-/** Names that a careless strategy would mix up, cut short or refuse. */
+/** Names that a careless strategy would confuse, truncate or reject. */
 const NAMES = [
   "a",
   "A",
@@ -57,7 +57,7 @@ const NAMES = [
   "/".repeat(1_000),
 ];
 
-/** Counts who is inside, and remembers the most. */
+/** Counts the callers inside and keeps the maximum. */
 function gauge() {
   let inside = 0;
   return {
@@ -143,7 +143,7 @@ export function exclusionSuite(harness: Harness): void {
       const processes = [1, 2, 3].map(() => startContender(spec, task));
       try {
         for (const process of processes) {
-          assertEquals(await within("the process is done", process.line(), 60_000), "done");
+          assertEquals(await within("the process has finished", process.line(), 60_000), "done");
           assertEquals(await process.end(), 0);
         }
       } finally {

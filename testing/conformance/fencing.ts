@@ -1,5 +1,5 @@
 /**
- * Fencing tokens.
+ * Behaviours: fencing tokens and owner ids.
  *
  * @module
  */

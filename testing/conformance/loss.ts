@@ -1,5 +1,5 @@
 /**
- * Leases that are lost.
+ * Behaviours: lost, expired and renewed leases.
  *
  * @module
  */
@@ -63,7 +63,7 @@ export function lossSuite(harness: Harness): void {
       await within("the signal aborts", aborted(lease.signal));
       assertInstanceOf(lease.signal.reason, LeaseLostError);
       assertEquals(lease.signal.reason.reason, "max-hold");
-      await using next = await within("the next one holds", wait);
+      await using next = await within("the next waiter is granted", wait);
       next.throwIfLost();
     },
   );
@@ -142,7 +142,7 @@ export function lossSuite(harness: Harness): void {
       assert(await isPending(wait));
       await within("the signal aborts", aborted(lease.signal));
       assertEquals(lease.signal.reason.reason, "expired");
-      await using next = await within("the next one holds", wait);
+      await using next = await within("the next waiter is granted", wait);
       next.throwIfLost();
     },
     harness.capabilities.endsBy === "ttl",

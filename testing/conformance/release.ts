@@ -1,5 +1,5 @@
 /**
- * Giving a lock back.
+ * Behaviours: releasing a lease.
  *
  * @module
  */

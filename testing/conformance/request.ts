@@ -1,5 +1,5 @@
 /**
- * `request()` and `query()`, as on `navigator.locks`.
+ * Behaviours: `request()` and `query()`, which follow `navigator.locks`.
  *
  * @module
  */
@@ -64,14 +64,14 @@ export function requestSuite(harness: Harness): void {
       }
       await b.request("n", { steal: true }, async (lease) => {
         assert(lease !== null && lease.fencingToken > victim.fencingToken);
-        await within("the victim learns of it", aborted(signal));
+        await within("the robbed holder's signal aborts", aborted(signal));
         assertInstanceOf(signal.reason, LeaseLostError);
         assertEquals(signal.reason.reason, "stolen");
         assertEquals(await victim.release(), false);
         lease.throwIfLost();
       });
       assertEquals((await a.query("n")).holders, []);
-      // Nobody to steal from.
+      // With no holder, steal simply acquires the lock.
       assertEquals(await b.request("n", { steal: true }, (lease) => lease?.name), "n");
     },
   );

@@ -1,5 +1,5 @@
 /**
- * Waiting for a lock, and giving up.
+ * Behaviours: waiting for a lock, the order of waiters, aborts and disposal.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { behaviour, type Harness } from "./harness.ts";
 import { isPending, within } from "./wait.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-/** Starts to wait, and resolves when the strategy says that it waits. */
+/** Calls `acquire()`; resolves when the strategy has called `onWait`. */
 async function queue(
   lock: DistributedLock,
   name: string,
@@ -21,7 +21,7 @@ async function queue(
     ...(signal === undefined ? {} : { signal }),
   });
   lease.catch(() => {});
-  await waitUntil("the waiter waits", () => waits);
+  await waitUntil("the caller waits", () => waits);
   return { lease };
 }
 

@@ -34,7 +34,7 @@ Deno.test("deposit() counts the deposits of each worker", async () => {
 Deno.test("writeFenced() rejects the fencing token of an earlier holder", async () => {
   await using folder = await openFolder();
   const account = await readAccount(folder.file);
-  const token = 2n ** 60n; // more than a number can hold
+  const token = 2n ** 60n; // greater than Number.MAX_SAFE_INTEGER
   await writeFenced(folder.file, deposit(account, 1), token);
   await writeFenced(folder.file, deposit(account, 1), token); // a holder may write twice
   const late = writeFenced(folder.file, deposit(account, 2), token - 1n);
@@ -63,7 +63,7 @@ Deno.test("readAccount() never reads a half-written account", async () => {
 
 const { signal: NEVER } = new AbortController();
 
-/** Grants everybody at once: what the demo is to find out. */
+/** Grants every call at once: the demo must detect this. */
 function brokenLock(): DistributedLock {
   const real = new MemoryLock();
   let grants = 0;

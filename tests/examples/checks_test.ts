@@ -6,7 +6,7 @@ import { report } from "../../examples/demo/report.ts";
 const ACCOUNT = { balance: 4, deposits: [2, 2], lastToken: 13n };
 const CONTRAST: Contrast = { rounds: 2, account: { ...ACCOUNT, balance: 3 }, failures: [] };
 
-/** Worker 1 and 2 in turn, 2 rounds each, each hold 5 ms long; `change` plants a violation. */
+/** Workers 1 and 2 in turns, 2 rounds each, each hold 5 ms long. `change` and `plant` add violations. */
 function makeRun(change: Partial<Run> = {}, plant: (event: Event) => Event | null = (e) => e): Run {
   const events: Event[] = [];
   for (let turn = 0; turn < 4; turn++) {
@@ -31,7 +31,7 @@ function violations(run: Run, contrast = CONTRAST): string[] {
   return check(run, contrast).filter(({ isGood }) => !isGood).map(({ text }) => text);
 }
 
-/** Worker 1 in its second round. */
+/** True for worker 1 in its second round. */
 function isVictim(event: Event): boolean {
   return event.worker === 1 && event.round === 2;
 }
@@ -146,7 +146,7 @@ Deno.test("report() shows what followed a kill", () => {
     "\n",
   );
   assertStringIncludes(text, "Kill: worker 1 got SIGKILL in its round 2, while it held the lock\n");
-  assertStringIncludes(text, "It had finished 1 round; this one is not in the account\n");
+  assertStringIncludes(text, "It had finished 1 round; this round is not in the account\n");
   assertStringIncludes(text, "The next grant came 5.0 ms later; the dead holder's lease");
   assertStringIncludes(text, "1 worker waited for it, up to 1.0 ms each\n");
 });

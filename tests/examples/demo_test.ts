@@ -71,7 +71,7 @@ Deno.test("demo.ts leaves no worker running when it is killed", async () => {
 const BAD_ARGUMENTS: [args: string[], message: string][] = [
   [
     ["--backend", "etcd"],
-    'Cannot use --backend "etcd": name one of file, redis, zookeeper, memory',
+    'Cannot use --backend "etcd": choose one of file, redis, zookeeper, memory',
   ],
   [["--workers", "0"], 'Cannot use --workers "0": give a whole number from 1 to 64'],
   [["--workers", "65"], 'Cannot use --workers "65": give a whole number from 1 to 64'],

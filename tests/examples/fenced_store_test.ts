@@ -23,7 +23,7 @@ Deno.test("FencedStore.write() refuses the token of an earlier lease, separately
     assertEquals(store.read("a"), { value: "second", fence: 5n });
   }
   using store = new FencedStore(folder.path);
-  assert(!store.write("a", "late", 4n), "it is remembered");
+  assert(!store.write("a", "late", 4n), "the token survives a reopening");
   assertEquals(store.read("b"), { value: "other", fence: 1n });
 });
 
@@ -31,7 +31,7 @@ Deno.test("FencedStore.write() takes tokens of up to 63 bits and throws for larg
   await using folder = await openFolder();
   using store = new FencedStore(folder.path);
   const greatest = 2n ** 63n - 1n;
-  assert(store.write("a", "almost", greatest - 1n)); // the same as numbers
+  assert(store.write("a", "almost", greatest - 1n)); // equal to the next token as a JavaScript number
   assert(store.write("a", "last", greatest));
   assert(!store.write("a", "late", greatest - 1n));
   assertEquals(store.read("a"), { value: "last", fence: greatest });
@@ -84,10 +84,13 @@ Deno.test("FencedStore.write() keeps the greatest token when two processes write
   const [evens, odds] = await Promise.all([all(a, 0), all(b, 1)]);
   isWriting = false;
   await watching;
-  assertEquals(odds.at(-1), true, "nothing is greater");
+  assertEquals(odds.at(-1), true, "the greatest token is accepted");
   assertEquals([evens.length, odds.length], [1_000, 1_000]);
   assertEquals(store.read("k"), { value: "b", fence: 1_999n });
-  assert(seen.every((fence, i) => i === 0 || seen[i - 1]! <= fence), "it only grew");
+  assert(
+    seen.every((fence, i) => i === 0 || seen[i - 1]! <= fence),
+    "the stored token never decreases",
+  );
   await Promise.all([a.end(), b.end()]);
 });
 

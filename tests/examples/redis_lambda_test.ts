@@ -41,14 +41,17 @@ Deno.test("examples/lambda.ts does not run twice at once", async () => {
   };
   await push(30);
   const running = first!.invoke(HTTP_EVENT);
-  await waitUntil("it is at work", async () => await command("LLEN", "bank") !== 0);
-  let isTold = false;
-  const feeding = (async () => { // it stays at work until the other one was told
-    for (; !isTold; await pause(15)) await push(2);
+  await waitUntil(
+    "the first invocation has begun",
+    async () => await command("LLEN", "bank") !== 0,
+  );
+  let isRefused = false;
+  const feeding = (async () => { // keeps the first invocation busy until the second one is refused
+    for (; !isRefused; await pause(15)) await push(2);
   })();
   const human = await second!.invoke(HTTP_EVENT);
   const schedule = await second!.invoke(SCHEDULE);
-  isTold = true;
+  isRefused = true;
   await feeding;
   assertEquals(human.value.statusCode, 409);
   const { reason, retryable } = schedule.value;
@@ -77,7 +80,10 @@ Deno.test("examples/lambda.ts makes each transfer once when two instances are in
     await command("RPUSH", "transfers:list", ...transfers.slice(i, i + 10));
     await pause(100);
   }
-  await waitUntil("all are made", async () => await command("GET", "transfers:made") === "60");
+  await waitUntil(
+    "all transfers are made",
+    async () => await command("GET", "transfers:made") === "60",
+  );
   isDone = true;
   await Promise.all(callers);
   assertEquals(await command("LRANGE", "bank", 0, -1), transfers);

@@ -13,7 +13,7 @@ function hold(worker: number, fromMs: number, toMs: number | null): Hold {
   return { worker, fromMs, toMs, token: 1n, waitedMs: 0 };
 }
 
-/** What a row shows, without its name and frame. */
+/** The cells of each row, without its name and frame. */
 function cells(rows: readonly string[]): string[] {
   return rows.map((row) => row.split("│")[1]!);
 }

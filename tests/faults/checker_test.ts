@@ -21,7 +21,7 @@ Deno.test("check() finds nothing in a clean history", () => {
     { ...first, wrote: [21], releasing: 40, released: 60 },
     { ...second, granted: 41, wrote: [50], ...left },
     { invoke: 31, queued: 32, failed: 50, reason: "aborted" },
-    { name: "other", invoke: 20, granted: 30, token: "1", ...left }, // without a TTL
+    { name: "other", invoke: 20, granted: 30, token: "1", ...left }, // a lease without a TTL
   ]);
   assertEquals(kindsOf(verdict), [[], []]);
   assert(verdict.isGood);
@@ -159,7 +159,11 @@ Deno.test("check() reports tokens that do not grow when the events prove the ord
   assertEquals(run({ token: "7" }, {}, [flush]), [["1 token-order"], []]);
   assertEquals(run({ token: "7" }, {}, [reset]), [[], ["1 token-order"]]);
   const between = [{ ...flush, atUs: 18 }];
-  assertEquals(run({ token: "7" }, early, between), [[], ["1 token-order"]], "late news");
+  assertEquals(
+    run({ token: "7" }, early, between),
+    [[], ["1 token-order"]],
+    "its grant became known late",
+  );
   assertEquals(run({ token: "7" }, { invoke: 21 }, between), [["1 token-order"], []]);
   assertEquals(run({ token: "7", steals: true }, early), [[], ["1 token-order"]], "stolen");
   const other = kindsOf(judge([
@@ -207,8 +211,8 @@ Deno.test("check() passes 200,000 clean calls and finds a planted overlap among 
   assert(verdict.counts.calls === 200_000);
   const random = randomOf(seed);
   const releases = history.events.filter(({ kind }) => kind === "releasing");
-  const { call } = releases[Math.floor(random() * releases.length / 2)]!; // others follow
-  // Held on for a second: all who came in that time are two.
+  const { call } = releases[Math.floor(random() * releases.length / 2)]!; // a holder with later grants
+  // One holder keeps the lock for 0.9 s: all grants in that time overlap with it.
   const events = history.events.map((event) =>
     event.call === call && event.kind.startsWith("releas")
       ? { ...event, atUs: event.atUs + 900_000 }

@@ -43,7 +43,7 @@ Deno.test("check() reports a history that contradicts itself", () => {
   assertEquals(violations, ["1 malformed"]);
 });
 
-/** w1 is in line at 12; w2, called at 30, is served before it. */
+/** w1 is in the queue at 12; w2, called at 30, is granted the lock before it. */
 const overtaken: Story = { invoke: 10, queued: 12, granted: 80, until: 500, token: "9", ...left };
 const overtaker: Story = {
   ...{ worker: "w2.0", invoke: 30, granted: 40, until: 70, token: "8" },
@@ -54,7 +54,7 @@ Deno.test("check() reports a grant out of order", () => {
   const run = (a: Partial<Story>, b: Partial<Story>, more: Partial<History> = {}) =>
     kindsOf(judge([{ ...overtaken, ...a }, { ...overtaker, ...b }], more));
   assertEquals(run({}, {}), [["1 inversion"], []]);
-  assertEquals(run({}, { invoke: 11 }), [[], []], "called before it was told of its place");
+  assertEquals(run({}, { invoke: 11 }), [[], []], "called before the waiter was in the queue");
   assertEquals(run({}, { steals: true }), [[], []], "did not wait for its turn");
   assertEquals(run({}, {}, { fifo: false }), [[], []]);
   assertEquals(run({}, {}, { fifo: false, strategy: "file" }), [[], []], "two processes");

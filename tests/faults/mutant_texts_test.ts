@@ -1,5 +1,6 @@
 /**
- * The mutants still fit the code. Needs no server: the gate runs this file, and the soak the mutants.
+ * Checks that the mutants still fit the code. Needs no server, so the gate runs it; only a soak runs the
+ * mutants themselves.
  */
 import { assertEquals } from "@std/assert";
 import { MUTANTS } from "../../testing/faults/mutants.ts";

@@ -12,7 +12,7 @@ Deno.test("play() finds overlaps and leftover locks of redis-semaphore, and none
     play("redis-semaphore", "lost-reply", server),
   ]);
   assertEquals([ours.overlaps, ours.overlapMs], [0, 0]);
-  assert(typeof ours.lateMs === "number", "the loss was told");
+  assert(typeof ours.lateMs === "number", "the loss was reported");
   assertEquals(ourReply, { overlaps: 0, overlapMs: 0, isFailed: false, leftMs: 0 });
   assert(others.overlaps > 0, "the trial can tell");
   assert(otherReply.isFailed && otherReply.leftMs > 0, "the trial can tell");

@@ -7,7 +7,7 @@ import { textReport } from "../../testing/faults/report.ts";
 
 const SEED = 7;
 
-/** A run in which one held on for 5 ms, and a fault that does not excuse it. */
+/** A run in which one holder kept the lock 5 ms too long, with a fault that does not excuse it. */
 function badHistory(calls: number): History {
   const history = randomHistory(SEED, calls, 2);
   const releases = history.events.filter(({ kind }) => kind === "releasing");

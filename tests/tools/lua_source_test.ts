@@ -1,5 +1,5 @@
 /**
- * What the server gets of the Lua sources, and how its line numbers lead back.
+ * Compares the embedded scripts with the Lua sources, and maps line numbers back to the sources.
  */
 import { assertEquals, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
@@ -26,7 +26,7 @@ function linesOf(path: string): string[] {
   return Deno.readTextFileSync(new URL(`../../${path}`, import.meta.url)).split("\n");
 }
 
-/** How the constants that a file knows are sent, by name. */
+/** The constants that a file can use: a pattern for each name, and the value as it is sent. */
 function sentConstants(path: string): [name: RegExp, sent: string][] {
   return [...partsOf(path), path].flatMap((file) => [...constantsOf(file)]).map(([name, value]) => [
     new RegExp(`(?<!['\\w])${name}(?!\\w)`, "g"),

@@ -27,7 +27,11 @@ Deno.test("inversions() counts waiters that were overtaken", () => {
   });
   assertEquals(inversions([grant("1", 0, null), grant("2", 1, 2), grant("3", 3, 4)]), 0);
   assertEquals(inversions([grant("1", 0, null), grant("3", 1, 2), grant("2", 3, 4)]), 1);
-  assertEquals(inversions([grant("3", 1, 5), grant("2", 3, 4)]), 0, "called while it was asking");
+  assertEquals(
+    inversions([grant("3", 1, 5), grant("2", 3, 4)]),
+    0,
+    "called before the other was in the queue",
+  );
 });
 
 Deno.test("nowUs() reads the same clock in all processes", async () => {

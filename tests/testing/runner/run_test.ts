@@ -13,7 +13,7 @@ function runner(args: string[]): Deno.Command {
   });
 }
 
-/** Runs the runner on a test file with this text; tells the exit code and both outputs. */
+/** Runs `deno task test` on a test file with this text; resolves with its exit code and output. */
 async function runOn(text: string, ...args: string[]) {
   const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
   const file = `${folder}/some_test.ts`;

@@ -6,7 +6,7 @@ import { pause } from "../../../testing/servers/wait.ts";
 import { startChild } from "../../../testing/processes/child.ts";
 
 Deno.test("linesOf() resolves a pending next() with null when it is cancelled", async () => {
-  // The grandchild keeps the output open for longer than its parent runs.
+  // The grandchild keeps the output open after its parent has ended.
   const child = spawnProcess(["sh", "-c", "echo one; sleep 60 & echo $!"], { stdout: "pipe" });
   const lines = linesOf(child.stdout!);
   assertEquals(await lines.next(), "one");

@@ -4,7 +4,7 @@ import { freePort } from "../../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 
-/** Nothing arrives within this time: long enough for a loopback, and no proof needs more. */
+/** How long in ms a test waits to see that nothing arrives; ample on loopback. */
 const QUIET_MS = 100;
 
 async function exchange(client: Client, text: string): Promise<void> {
