@@ -1,16 +1,16 @@
 /**
- * Jobs that are timed in turns, so that what disturbs the machine disturbs them all.
+ * Times jobs in turns, so that disturbances of the machine affect all of them, and compares them.
  *
  * @module
  */
 
-/** The middle one. */
+/** The median. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)]!;
 }
 
-/** µs per step of a job of so many steps. */
+/** Runs a job of `steps` steps; resolves with the time per step in µs. */
 export async function timed(
   steps: number,
   job: (steps: number) => Promise<void>,
@@ -20,7 +20,7 @@ export async function timed(
   return ((performance.now() - startMs) * 1_000) / steps;
 }
 
-/** Times jobs in turns, so many rounds; each tells its own figure. Resolves with a row per round. */
+/** Runs jobs in turns for `rounds` rounds. Each resolves with its own figure; the result has a row per round. */
 export async function inTurns(
   rounds: number,
   jobs: readonly (() => Promise<number>)[],
@@ -34,7 +34,7 @@ export async function inTurns(
   return rows;
 }
 
-/** The median of a column, and that of the first column's ratio to it, with the range. */
+/** The median of a column in µs, and the median and range of the ratio of the first column to it. */
 export function summary(rows: readonly (readonly number[])[], column: number) {
   const ratios = rows.map((row) => row[0]! / row[column]!);
   return {
@@ -45,7 +45,7 @@ export function summary(rows: readonly (readonly number[])[], column: number) {
   };
 }
 
-/** A ratio as text, and whether it is over its limit. */
+/** A ratio as text, and whether it is within its limit. */
 export function judged(ratio: number, limit: number): { text: string; isWithin: boolean } {
   const isWithin = ratio <= limit;
   const verdict = isWithin ? `limit ${limit}` : `OVER its limit of ${limit}`;

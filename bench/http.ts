@@ -1,9 +1,7 @@
 /**
- * What a lock costs in each framework, as ratios of runs that are interleaved with the same route that
- * takes and releases the lock by hand: `deno task bench`. Starts a Redis of its own; all is in one
- * process, the requests go over sockets.
- *
- * By hand the lock is released before the response is sent; our parts release it as the response ends.
+ * `deno task bench http`: measures our middleware in each framework, in rounds interleaved with the same
+ * route that acquires and releases the lock by hand. By hand, the lock is released before the response is
+ * sent; our middleware releases it when the response ends. One process, real sockets, a new Redis.
  *
  * @module
  */
@@ -18,12 +16,12 @@ import { byHand, type Endpoint, ours } from "./http_endpoints.ts";
 const ROUNDS = 25;
 const WARM_UP_ROUNDS = 5;
 const STEPS = 400;
-/** How many requests are under way: the first argument. */
+/** The number of concurrent requests: the first argument. */
 const CLIENTS = Number(Deno.args[0] ?? 1);
-/** The greatest ratio that is allowed. */
+/** The greatest allowed ratio. */
 const LIMIT = 1.15;
 
-/** So many requests on locks that nobody else wants. */
+/** Sends `steps` requests on uncontended locks. */
 async function run({ call }: Endpoint, steps: number): Promise<void> {
   let left = steps;
   const client = async (index: number) => {

@@ -1,5 +1,5 @@
 /**
- * The same route in each framework, under a lock that is taken by our part, and by hand.
+ * The same route in each framework: with our middleware, and with the lock taken by hand.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import {
 
 /** A route that can be called with the name of a lock. */
 export interface Endpoint extends AsyncDisposable {
-  /** Rejects unless the answer is the handler's. */
+  /** Sends a request. Rejects unless the handler answered with 200. */
   call(order: string): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ const ANSWER = { state: "shipped" };
 const HOST = "127.0.0.1";
 
 function checkAnswer(status: number): void {
-  if (status !== 200) throw new Error(`The answer was ${status}`);
+  if (status !== 200) throw new Error(`Expected the answer 200, got ${status}`);
 }
 
 function endpoint(port: number, close: () => Promise<unknown>): Endpoint {
@@ -72,17 +72,17 @@ async function ready(app: FastifyInstance): Promise<Endpoint> {
 
 const pathOf = ({ url }: Request) => url.slice(url.lastIndexOf("/orders/"));
 
-/** What a function gets of a request, and what it answers. */
+/** The part of an event that the functions use. */
 type Event = Pick<ApiGatewayEvent, "rawPath">;
 const LAMBDA_ANSWER = { statusCode: 200, headers: {}, body: JSON.stringify(ANSWER) };
 
-/** Behind a front and the Runtime API, in one instance. */
+/** Serves a function through an HTTP front and the Runtime API, in one instance. */
 async function invoked(handler: RuntimeHandler<ApiGatewayEvent>): Promise<Endpoint> {
   const { url, [Symbol.asyncDispose]: dispose } = await serveLambda(handler);
   return endpoint(Number(new URL(url).port), async () => await dispose());
 }
 
-/** With our part. */
+/** The routes with our middleware. */
 export const ours: Readonly<Record<string, Make>> = {
   fetch: (locks) => served(fetchLock(locks, { key: pathOf })(() => Response.json(ANSWER))),
 
@@ -96,7 +96,7 @@ export const ours: Readonly<Record<string, Make>> = {
   async fastify(locks) {
     const app = Fastify({ forceCloseConnections: true });
     await app.register(fastifyLock, { lock: locks });
-    // deno-lint-ignore require-await -- as most handlers are
+    // deno-lint-ignore require-await -- most handlers are async
     app.post("/orders/:id", { config: { lock: ({ url }: { url: string }) => url } }, async () => {
       return ANSWER;
     });
@@ -116,7 +116,7 @@ export const ours: Readonly<Record<string, Make>> = {
   },
 };
 
-/** By hand: as our documentation would have it done without our part. */
+/** The routes with the lock taken by hand. */
 export const byHand: Readonly<Record<string, Make>> = {
   fetch: (locks) =>
     served(async (request) => {

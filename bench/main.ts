@@ -1,5 +1,5 @@
 /**
- * What locks cost: `deno task bench`.
+ * `deno task bench`: runs the benchmarks, each in its own process.
  *
  * @module
  */
@@ -9,12 +9,12 @@ import { parseArgs } from "node:util";
 
 const USAGE = `Usage: deno task bench [redis] [zookeeper] [http] [--clients N]
 
-Measures what locks cost, as ratios to the least that could do the job, and says where a ratio is over
-its limit (then it ends with 1). Starts servers of its own. Use a machine that does nothing else.
+Measures the cost of locks as ratios to the least work that could do the same job. Starts its own servers.
+Use an idle machine. Exits with 1 if a ratio exceeds its limit, with 2 if an argument is wrong.
 
-  redis zookeeper http  what to measure; all unless named
-  --clients N           how many requests are under way at once in http; one unless given
-  --help                prints this`;
+  redis zookeeper http  the benchmarks to run (all by default)
+  --clients N           the number of concurrent requests in http (1 by default)
+  --help                prints this text`;
 
 const BENCHES = {
   redis: "redis_lock.ts",
@@ -28,7 +28,7 @@ function isBench(name: string): name is BenchName {
   return Object.hasOwn(BENCHES, name);
 }
 
-/** Each in a process of its own: what one leaves in memory does not slow the next. */
+/** Runs a benchmark in its own process, so that garbage of one does not slow down the next. */
 async function run(name: BenchName, args: readonly string[]): Promise<boolean> {
   const file = fileURLToPath(new URL(BENCHES[name], import.meta.url));
   const child = new Deno.Command(Deno.execPath(), { args: ["run", "-A", file, ...args] });
@@ -46,10 +46,16 @@ async function main(): Promise<number> {
     return 0;
   }
   const unknown = positionals.find((name) => !isBench(name));
-  if (unknown !== undefined) throw new TypeError(`There is no bench "${unknown}"`);
+  if (unknown !== undefined) {
+    throw new TypeError(
+      `Cannot run the benchmark "${unknown}": choose from ${Object.keys(BENCHES).join(", ")}`,
+    );
+  }
   const clients = Number(values.clients);
   if (!Number.isInteger(clients) || clients < 1 || clients > 1_000) {
-    throw new RangeError("--clients must be 1 to 1000");
+    throw new RangeError(
+      `Cannot use --clients ${values.clients}: give a whole number from 1 to 1000`,
+    );
   }
   const names = positionals.length > 0 ? positionals.filter(isBench) : Object.keys(BENCHES);
   let isWithinLimits = true;

@@ -1,5 +1,5 @@
 /**
- * The clients that the benchmarks compare through, with as little as possible around them.
+ * The Redis clients of the benchmarks: our port, and the client's own commands for comparison.
  *
  * @module
  */
@@ -11,11 +11,11 @@ import type { RedisClient } from "../redis/mod.ts";
 
 /** A connection. */
 export interface BenchClient extends AsyncDisposable {
-  /** As the Redis strategy sees it. */
+  /** The port that `RedisLock` uses. */
   readonly port: RedisClient;
-  /** Sends a command by the client's own means. */
+  /** Sends a command with the client itself. */
   send(command: string, ...args: string[]): Promise<unknown>;
-  /** Subscribes by the client's own means, on a connection of its own. */
+  /** Subscribes with the client itself, on a separate connection. */
   subscribe(channel: string, onMessage: () => void): Promise<void>;
 }
 

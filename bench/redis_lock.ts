@@ -1,6 +1,6 @@
 /**
- * What a Redis lock costs, as ratios of runs that are interleaved with the least that could do the
- * job: `deno task bench`. Starts a server of its own.
+ * `deno task bench redis`: measures Redis locks in rounds interleaved with the least work that could do
+ * the same job. Starts its own server.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { inTurns, judged, summary, timed } from "./compare.ts";
 import { CLIENTS, type Connect } from "./redis_clients.ts";
 
 const ROUNDS = 15;
-/** Code that is compiled already is what a service runs. */
+/** Rounds that are not measured: services run code that is already compiled. */
 const WARM_UP_ROUNDS = 5;
 /** Compare and delete: the release of any lock on Redis. */
 const RELEASE =
@@ -19,10 +19,10 @@ const RELEASE =
 
 type Job = (steps: number) => Promise<void>;
 
-/** The greatest ratios that are allowed. */
+/** The greatest allowed ratios. */
 const LIMITS = { uncontended: 1.5, handoff: 2.2, growth: 1.3 };
 
-/** Two jobs, and how many times longer the first may take. */
+/** Two jobs, and the greatest allowed ratio of their times. */
 interface Comparison {
   readonly steps: number;
   readonly ours: Job;
@@ -61,7 +61,7 @@ async function uncontended(connect: Connect): Promise<boolean> {
   return await compare("uncontended acquire and release", { steps: 1_000, ours, least, limit });
 }
 
-/** So many waiters on two clients hand a lock round. */
+/** `waiters` waiters on two clients pass a lock around. */
 async function handoff(connect: Connect, waiters: number): Promise<Job> {
   const clients = [await connect(), await connect()];
   const locks = clients.map(({ port }) => new RedisLock(port, { ttlMs: 60_000 }));

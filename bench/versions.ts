@@ -1,6 +1,6 @@
 /**
- * Compares what the Redis locks of an older checkout cost with what they cost in this tree:
- * `deno task bench:versions`.
+ * `deno task bench:versions`: compares the cost of the Redis locks of an older checkout with those of
+ * this tree.
  *
  * @module
  */
@@ -17,20 +17,21 @@ const DEFAULT_ROUNDS = 15;
 
 const USAGE = `Usage: deno task bench:versions OLD [--counts | --path] [--calls] [--rounds N]
 
-Compares the Redis locks of an older checkout of this project with those of this tree, each in a process
-of its own, on a Redis that it starts. Ends with 1 if this tree needs more commands, arguments or inner
-calls for an operation, or allocates over 2 % more bytes per cycle. CPU time is printed, not judged.
+Compares the Redis locks of an older checkout of this project with those of this tree. Each runs in its
+own process, on a Redis that this command starts. CPU time is printed but has no limit.
+Exits with 1 if this tree needs more commands, arguments or inner calls for an operation, or allocates
+over 2 % more bytes per cycle; with 2 if an argument is wrong.
 
   OLD         the folder of the older checkout, made for example by: git worktree add ../old main
-  --counts    only the counts per operation, which take about 20 s
+  --counts    prints only the counts per operation, which takes about 20 s
   --calls     also prints which commands the scripts call
-  --path      only prints the functions and files between the user's call and the adapter
-  --rounds N  the rounds of the measurement, 15 or more; ${DEFAULT_ROUNDS} by default
-  --help      prints this`;
+  --path      prints only the functions and files between the user's call and the adapter
+  --rounds N  the number of measured rounds, 15 to 1000 (${DEFAULT_ROUNDS} by default)
+  --help      prints this text`;
 
 /** Files that every checkout contains. */
 const ENTRIES = ["deno.json", "redis/mod.ts", "redis/clients/node_redis.ts"];
-/** The tree that this file is in. */
+/** The tree of this file. */
 const NEW_TREE = new URL("../", import.meta.url).href;
 
 interface Options {
@@ -41,7 +42,12 @@ interface Options {
   readonly rounds: number;
 }
 
-/** Reads the arguments; `null` asks for the usage. */
+/**
+ * Reads the command line; `null` for `--help`.
+ *
+ * @throws {TypeError} If the folder is missing or no checkout, or options exclude each other.
+ * @throws {RangeError} If the number of rounds is out of range.
+ */
 function readOptions(args: string[]): Options | null {
   const { values, positionals } = parseArgs({
     args,
@@ -57,14 +63,16 @@ function readOptions(args: string[]): Options | null {
   if (values.help) return null;
   const [folder, ...others] = positionals;
   if (folder === undefined || others.length > 0) {
-    throw new TypeError("Cannot compare: name one folder with an older checkout");
+    throw new TypeError("Cannot compare versions: name one folder with an older checkout");
   }
   if (values.counts && values.path) {
     throw new TypeError("Cannot use --counts and --path together: choose one");
   }
   const rounds = Number(values.rounds);
   if (!Number.isInteger(rounds) || rounds < DEFAULT_ROUNDS || rounds > 1_000) {
-    throw new RangeError(`Cannot use --rounds ${values.rounds}: it must be 15 to 1000`);
+    throw new RangeError(
+      `Cannot use --rounds ${values.rounds}: give a whole number from 15 to 1000`,
+    );
   }
   return {
     oldTree: checkoutAt(folder),
@@ -76,7 +84,9 @@ function readOptions(args: string[]): Options | null {
 
 function checkoutAt(folder: string): string {
   const tree = pathToFileURL(`${folder}/`);
-  if (!existsSync(tree)) throw new TypeError(`Cannot find the folder "${folder}"`);
+  if (!existsSync(tree)) {
+    throw new TypeError(`Cannot find the folder "${folder}": name a folder with an older checkout`);
+  }
   const missing = ENTRIES.filter((entry) => !existsSync(new URL(entry, tree)));
   if (missing.length > 0) {
     throw new TypeError(

@@ -1,7 +1,7 @@
 /**
- * What a ZooKeeper lock costs, as ratios of runs that are interleaved: with the least requests that
- * could do the job, by the same client package, and with Curator and kazoo where they are installed.
- * `deno task bench`. Starts a server of its own, with its data in memory where that can be done.
+ * `deno task bench zookeeper`: measures ZooKeeper locks in rounds interleaved with the fewest requests that
+ * could do the same job through the same client package, and with Curator and kazoo where they are
+ * installed. Starts its own server, with its data in memory if possible.
  *
  * @module
  */
@@ -17,9 +17,9 @@ import { inTurns, judged, summary, timed } from "./compare.ts";
 
 const ROUNDS = 15;
 const STEPS = 400;
-/** The greatest ratio to the least requests that is allowed. */
+/** The greatest allowed ratio to the fewest requests. */
 const LIMIT = 1.25;
-/** A fresh server is slow: its code is not compiled yet. */
+/** Rounds that are not measured: the code of a fresh server is not compiled yet. */
 const WARM_UP_ROUNDS = 5;
 const ROOT = "/bench";
 
@@ -38,7 +38,7 @@ function result<T>(start: (done: Done<T>) => void): Promise<T> {
   );
 }
 
-/** Creates a znode and lists its siblings, both in one tick, and removes it. */
+/** Creates a znode, lists its siblings in the same tick, and removes it. */
 async function leastRequests(client: Client, steps: number): Promise<void> {
   const { EPHEMERAL_SEQUENTIAL } = zooKeeper.CreateMode;
   for (let i = 0; i < steps; i++) {
@@ -55,7 +55,7 @@ async function ourCycles(locks: ZooKeeperLock, steps: number): Promise<void> {
   for (let i = 0; i < steps; i++) await (await locks.acquire("n")).release();
 }
 
-/** Ours and the least requests, in one process. */
+/** Compares our lock with the fewest requests, in one process. */
 async function uncontended(connectString: string): Promise<boolean> {
   let ratio = Infinity;
   await withClient(connectString, async (cleanupClient) => {
@@ -68,7 +68,7 @@ async function uncontended(connectString: string): Promise<boolean> {
     ];
     await inTurns(WARM_UP_ROUNDS, jobs);
     const rows = await inTurns(ROUNDS, jobs);
-    print("uncontended acquire and release", ["ours", "least requests"], rows);
+    print("uncontended acquire and release", ["ours", "fewest requests"], rows);
     ratio = summary(rows, 1).ratio;
   });
   const { text, isWithin } = judged(ratio, LIMIT);
@@ -76,13 +76,13 @@ async function uncontended(connectString: string): Promise<boolean> {
   return isWithin;
 }
 
-/** Ours, Curator and kazoo, each in a process with one session of its own. */
+/** Compares our lock with Curator and kazoo, each in a process with its own session. */
 async function besideOthers(connectString: string): Promise<void> {
   const programs = await preparePrograms();
   const kinds: Kind[] = ["ours"];
   if (programs.curator.command) kinds.push("curator");
   if (programs.kazoo.command) kinds.push("kazoo");
-  for (const { line } of Object.values(programs)) console.log(`beside ours: ${line}`);
+  for (const { line } of Object.values(programs)) console.log(`for comparison: ${line}`);
   const drivers: Driver[] = [];
   try {
     for (const kind of kinds) {

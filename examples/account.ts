@@ -1,20 +1,20 @@
 /**
- * The shared resource of the demo: an account in a file. Like a database that guards itself, it
- * refuses a holder that is late.
+ * The shared resource of the demo: an account in a file. Like a database that checks fencing tokens,
+ * it rejects a stale holder.
  *
  * @module
  */
 
-/** What the file holds. */
+/** The contents of the file. */
 export interface Account {
   readonly balance: number;
-  /** How often each worker has added 1; they always add up to the balance. */
+  /** How often each worker has added 1; the sum is the balance. */
   readonly deposits: readonly number[];
   /** The greatest fencing token of all writers. */
   readonly lastToken: bigint;
 }
 
-/** Writes a new account for so many workers. */
+/** Writes a new account for this number of workers. */
 export async function createAccount(file: string, workers: number): Promise<void> {
   const deposits = Array.from({ length: workers }, () => 0);
   await writeAccount(file, { balance: 0, deposits, lastToken: 0n });
@@ -36,8 +36,10 @@ export function deposit(account: Account, worker: number): Account {
 }
 
 /**
- * Writes the account for the holder with this fencing token, unless a later holder has written
- * meanwhile. A database does this in one step: `update … where last_token <= $token`.
+ * Writes the account for the holder with this fencing token, unless a later holder has already
+ * written. A database does this in one step: `update … where last_token <= $token`.
+ *
+ * @throws {Error} If a later holder has written.
  */
 export async function writeFenced(file: string, account: Account, token: bigint): Promise<void> {
   const { lastToken } = await readAccount(file);
@@ -47,7 +49,7 @@ export async function writeFenced(file: string, account: Account, token: bigint)
   await writeAccount(file, { ...account, lastToken: token });
 }
 
-/** Replaces the file in one step: a writer that is killed never leaves half an account behind. */
+/** Replaces the file in one step: a writer that is killed never leaves a half-written account. */
 export async function writeAccount(file: string, account: Account): Promise<void> {
   const draft = `${file}.${crypto.randomUUID()}`;
   await Deno.writeTextFile(

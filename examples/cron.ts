@@ -2,12 +2,12 @@
  * A cron job that runs in one of several processes per tick: start `deno run -A examples/cron.ts` as
  * often as you like.
  *
- * All processes tick, and who gets the lock runs the job. Their timers and clocks differ by some
- * milliseconds, so a short job may be over before another process ticks: the lock alone would let that
- * one run it again. Hence the winner holds the lock for half a period, and nobody runs a tick that is
- * more than a quarter away by its own clock. While clocks differ by less than a quarter of a period no
- * tick is run twice. A job that is still at work when the next tick comes skips that one; one that
- * throws leaves its tick to whoever ticks next.
+ * Each process ticks, and the one that gets the lock runs the job. Timers and clocks differ by some
+ * milliseconds, so a short job may be over before another process ticks, which would then run it again.
+ * Therefore the winner holds the lock for half a period, and a process skips a tick that is more than a
+ * quarter of a period away by its own clock. As long as clocks differ by less than a quarter of a
+ * period, no tick is run twice. While a job still runs, later ticks are skipped. If a job throws, the
+ * next process that ticks runs it.
  *
  * @module
  */
@@ -21,12 +21,17 @@ const USAGE = `Runs a job once per tick, however many of these processes there a
 The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
 
   --every-ms N   the period (5000 by default)
-  --slow-ms N    pretend that this process' clock is so late (0 by default)`;
+  --slow-ms N    pretend that this process's clock is late by this much (0 by default)
+  --help         print this text`;
 
-/** What a process says about one tick. */
+/** The outcome of a tick: the job ran, another process had the lock, or the tick was too far away. */
 export type Outcome = "ran" | "somebody else" | "too late";
 
-/** Runs the job for the tick that is now, unless another process does. Throws what the job throws. */
+/**
+ * Runs the job for the current tick, unless another process does.
+ *
+ * @throws The error of the job, or of the lock.
+ */
 export async function runTick(
   locks: DistributedLock,
   name: string,
@@ -34,12 +39,12 @@ export async function runTick(
   now: () => number,
   job: (tick: Date, lease: Lease) => Promise<void>,
 ): Promise<Outcome> {
-  const tickMs = Math.round(now() / everyMs) * everyMs; // timers can be early, too
+  const tickMs = Math.round(now() / everyMs) * everyMs; // rounded, because timers can be early as well as late
   const isLate = () => Math.abs(now() - tickMs) > everyMs / 4;
   if (isLate()) return "too late";
   await using lease = await locks.tryAcquire(`cron:${name}`);
   if (lease === null) return "somebody else";
-  if (isLate()) return "too late"; // to take the lock has taken its time: the tick may be done
+  if (isLate()) return "too late"; // acquiring took too long: another process may have run this tick
   await job(new Date(tickMs), lease);
   const restMs = tickMs + everyMs / 2 - now();
   if (restMs > 0) await pause(restMs, undefined, { signal: lease.signal }).catch(() => {});
@@ -63,7 +68,7 @@ async function main(): Promise<void> {
     const ticked = runTick(open.locks, "report", everyMs, now, async (tick, lease) => {
       lease.throwIfLost();
       console.log(`${tick.toISOString()} report under token ${lease.fencingToken}`);
-      await Promise.resolve(); // your job: give it lease.signal, and the token to what it writes to
+      await Promise.resolve(); // your job: pass it lease.signal, and pass the token to the resource that it writes to
     });
     ticked.catch(console.error); // not awaited: the next tick comes even if this job takes long
   }

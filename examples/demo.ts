@@ -1,5 +1,5 @@
 /**
- * Shows what a lock is for: workers update one account, under a lock and without.
+ * Shows the effect of a lock: workers update one account, with the lock and without it.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { runLocked, runUnlocked } from "./demo/runs.ts";
 import { counted } from "./demo/words.ts";
 import type { Backend } from "./open_lock.ts";
 
-/** Not a literal in `import()`: who uses files need not download what servers take. */
+/** Not a literal in `import()`: users of file locks need not download the clients of servers. */
 const SERVER_MODULE: string = "./demo/server.ts";
 
 const SCREEN: Screen = {
@@ -30,7 +30,7 @@ async function main(): Promise<number> {
   try {
     options = readArguments(Deno.args);
   } catch (error) {
-    console.error(`${(error as Error).message}\nRun it with --help to see what it takes`);
+    console.error(`${(error as Error).message}\nRun it with --help to see the options`);
     return 2;
   }
   if (options === null) {
@@ -47,7 +47,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** Runs the demo in a place of its own; resolves with whether the lock has held. */
+/** Runs the demo in a temporary directory; resolves with whether all checks passed. */
 async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean> {
   await using resources = new AsyncDisposableStack();
   const dir = await Deno.makeTempDir({ prefix: "holdfast-demo-" });
@@ -63,14 +63,14 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean>
 }
 
 function intention({ backend, workers, rounds }: DemoOptions): string {
-  const what = `${backend} lock, ${counted(workers, "worker")} × ${counted(rounds, "round")}`;
-  const who = backend === "memory"
-    ? "Memory locks live in one process, so the workers are tasks of this one"
+  const run = `${backend} lock, ${counted(workers, "worker")} × ${counted(rounds, "round")}`;
+  const workersAre = backend === "memory"
+    ? "Memory locks live in one process, so the workers are tasks of this process"
     : "Each worker is a process";
-  return `Holdfast demo: ${what}\n${who}`;
+  return `Holdfast demo: ${run}\n${workersAre}`;
 }
 
-/** `null` for memory locks, which have no place outside their process. */
+/** The place of the locks; `null` for memory locks, which exist only within their process. */
 async function openBackend(
   { backend, url, isInstallRefused }: DemoOptions,
   dir: string,
@@ -79,7 +79,7 @@ async function openBackend(
 ): Promise<Backend | null> {
   if (backend === "memory") return null;
   if (backend === "file") return { kind: "file", dir: `${dir}/locks` };
-  // A start that is given up leaves nothing behind: a server that we start ends with this process.
+  // An aborted start leaves nothing behind: a server that we start ends with this process.
   const { openServer }: typeof import("./demo/server.ts") = await import(SERVER_MODULE);
   const opening = openServer({ kind: backend, url, isInstallRefused }, (line) => console.log(line));
   return resources.use(await unlessAborted(opening, signal)).backend;

@@ -1,29 +1,29 @@
 /**
- * A resource that guards itself: a table that refuses writers whose lease is a thing of the past.
+ * A resource that checks fencing tokens: a table that refuses writers whose lease has ended.
  *
  * A lock alone cannot protect a resource: its holder may be suspended right before it writes, for
- * longer than its lease. The fencing token can: the table keeps the greatest one with each value, and
- * compares and writes in one statement. So do it with any database.
+ * longer than its lease. The fencing token can: the table keeps the greatest token with each value, and
+ * compares and writes in one statement. Any database can do the same.
  *
  * @module
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 
-/** For how many ms a write waits while other processes write. */
+/** How long in ms a write waits for the writes of other processes. */
 const BUSY_MS = 10_000;
 
 const SCHEMA = `create table if not exists fenced (
   key text primary key, value text not null, fence integer not null
 ) strict, without rowid`;
 
-/** `<=`, because one lease may write twice. */
+/** `<=`, because one lease may write several times. */
 const WRITE = `insert into fenced (key, value, fence) values (?, ?, ?)
 on conflict (key) do update set value = excluded.value, fence = excluded.fence
 where fence <= excluded.fence`;
 
 const READ = `select value, fence from fenced where key = ?`;
 
-/** What is stored under a key. */
+/** A stored value with its token. */
 export interface FencedValue {
   readonly value: string;
   /** The token of the lease that wrote it. */
@@ -31,8 +31,8 @@ export interface FencedValue {
 }
 
 /**
- * Values in an SQLite file, which any number of processes may open. No write is taken after one with
- * a greater token, of whatever process.
+ * Values in an SQLite file, which any number of processes may open. A write is refused after one with a
+ * greater token, from any process.
  *
  * @example
  * ```ts
@@ -43,7 +43,7 @@ export interface FencedValue {
  *
  * await locks.request("orders:42", (lease) => {
  *   if (!store.write("orders:42", "shipped", lease.fencingToken)) {
- *     throw new Error("Somebody else holds the lock by now");
+ *     throw new Error("A later lease has already written");
  *   }
  * });
  * ```
@@ -54,9 +54,9 @@ export class FencedStore {
   readonly #read: StatementSync;
 
   /**
-   * Opens the file; makes it if it is missing.
+   * Opens the file; creates it if it is missing.
    *
-   * @param path Of the file; two more beside it have `-wal` and `-shm` at the end of their names.
+   * @param path The path of the file. SQLite adds two files next to it, with `-wal` and `-shm` appended.
    */
   constructor(path: string) {
     this.#database = new DatabaseSync(path, { timeout: BUSY_MS });
@@ -80,7 +80,7 @@ export class FencedStore {
     return this.#write.run(key, value, fence).changes === 1;
   }
 
-  /** What was written last; null if nothing was. */
+  /** The last value written under the key; null if there is none. */
   read(key: string): FencedValue | null {
     const row = this.#read.get(key);
     return row ? { value: String(row.value), fence: row.fence as bigint } : null;
@@ -93,8 +93,8 @@ export class FencedStore {
 }
 
 /**
- * Readers and a writer at once; a commit need not wait for the disk to outlive a process. SQLite does
- * not wait while another process sets the same mode.
+ * Allows readers during a write, and commits that do not wait for the disk: they survive the end of the
+ * process. While another process sets the same mode, SQLite fails at once, so this tries again.
  */
 function setUp(database: DatabaseSync): void {
   const giveUpMs = performance.now() + BUSY_MS;

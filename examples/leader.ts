@@ -2,9 +2,9 @@
  * A leader among several processes: start `deno run -A examples/leader.ts` as often as you like, then
  * kill the one that leads.
  *
- * Whoever holds the lock leads. A leader that dies is followed by the next in line: at once with files,
- * after the TTL or session timeout with servers. One that is cut off or suspended knows by its own clock
- * that it leads no longer, and its signal ends its work.
+ * The holder of the lock leads. When a leader dies, the next waiter leads: at once with file locks, after
+ * the TTL or session timeout with servers. A leader that is cut off or suspended knows by its own clock
+ * that it no longer leads, and its signal ends its work.
  *
  * @module
  */
@@ -21,13 +21,14 @@ import {
 import { FencedStore } from "./fenced_store.ts";
 import { chooseBackend, openLock } from "./open_lock.ts";
 
-const USAGE = `Leads, or waits for its turn. The leader writes its process id to a database.
+const USAGE = `Leads, or waits for its turn. The leader keeps writing its process id to a database.
 The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
 
-  --db FILE    where to write (in the temporary directory by default)
-  --every-ms N how often (200 by default)`;
+  --db FILE     where to write (in the temporary directory by default)
+  --every-ms N  how often to write (200 by default)
+  --help        print this text`;
 
-/** Leads whenever it can, until the signal aborts. */
+/** Waits for the lock and runs `work` under it, again and again, until `stop` aborts. */
 export async function leadInTurn(
   locks: DistributedLock,
   name: string,
@@ -43,7 +44,7 @@ export async function leadInTurn(
       const isOver = error instanceof LeaseLostError || error instanceof LockUnavailableError;
       if (!isOver) throw error;
       console.log(error.message);
-      await pause(1_000, undefined, { signal: stop }).catch(() => {}); // then stand in line again
+      await pause(1_000, undefined, { signal: stop }).catch(() => {}); // then wait for the lock again
     }
   }
 }
@@ -66,8 +67,8 @@ async function main(): Promise<void> {
   await leadInTurn(open.locks, "leader", async (lease, signal) => {
     console.log(`Leading under token ${lease.fencingToken}`);
     while (!signal.aborted) {
-      lease.throwIfLost(); // this process may have stood still: the signal cannot tell yet
-      if (!store.write("leader", `${Deno.pid}`, lease.fencingToken)) break; // there is a later leader
+      lease.throwIfLost(); // after a suspension, the signal may not have aborted yet
+      if (!store.write("leader", `${Deno.pid}`, lease.fencingToken)) break; // a later leader has written
       await pause(Number(values["every-ms"]), undefined, { signal }).catch(() => {});
     }
     signal.throwIfAborted();

@@ -1,6 +1,6 @@
 /**
- * Opens a lock of any strategy, for the demo and the examples. A program of your own needs one
- * strategy only: take what you need from `locks/`.
+ * Opens a lock of any strategy, for the demo and the examples. Your own program needs only one
+ * strategy: copy what you need from `locks/`.
  *
  * @module
  */
@@ -12,22 +12,22 @@ export type Backend =
   | { readonly kind: "redis"; readonly url: string; readonly keyPrefix: string }
   | { readonly kind: "zookeeper"; readonly connectString: string; readonly rootPath: string };
 
-/** One kind of place. */
+/** The backend of one kind. */
 export type BackendOf<K extends Backend["kind"]> = Extract<Backend, { kind: K }>;
 
-/** A lock that is ready for use; its connections go with its disposal. */
+/** A lock that is ready for use. Disposal also closes its connections. */
 export interface OpenLock extends AsyncDisposable {
   readonly locks: DistributedLock;
 }
 
-/** Not literals in `import()`: who uses files need not download the clients of the others. */
+/** Not literals in `import()`: users of file locks need not download the clients of servers. */
 const MODULES: Record<Backend["kind"], string> = {
   file: "./locks/file.ts",
   redis: "./locks/redis.ts",
   zookeeper: "./locks/zookeeper.ts",
 };
 
-/** Redis if `REDIS_URL` is set, ZooKeeper if `ZOOKEEPER_CONNECT` is, else files in the usual place. */
+/** Redis if `REDIS_URL` is set, ZooKeeper if `ZOOKEEPER_CONNECT` is, otherwise files. */
 export function chooseBackend(): Backend {
   const url = Deno.env.get("REDIS_URL");
   if (url) return { kind: "redis", url, keyPrefix: "lock:" };

@@ -1,5 +1,5 @@
 /**
- * A worker of the demo: adds 1 to an account that others write to as well, again and again.
+ * A worker of the demo: repeatedly adds 1 to an account that other workers write to as well.
  *
  * @module
  */
@@ -12,12 +12,13 @@ import { openLock } from "./open_lock.ts";
 
 const MAX_WAIT_MS = 60_000;
 
-/** Adds 1 in every round; what was read is still true when it writes. */
+/** Adds 1 in every round under the lock, so that the account does not change between read and write. */
 export async function workUnderLock(locks: DistributedLock, job: Job, say: Say): Promise<void> {
   for (let round = 1; round <= job.rounds; round++) {
-    await pause(restMs()); // what needs no lock is done without it
+    await pause(restMs()); // work that needs no lock is done without it
     const askedMs = nowMs();
-    // Only a signal bounds the wait. The end of this block releases the lock, also after an error.
+    // Without a signal, the wait would be unlimited. The end of the block releases the lock, even after
+    // an error.
     await using lease = await locks.acquire("account", {
       signal: AbortSignal.timeout(MAX_WAIT_MS),
     });
@@ -25,18 +26,18 @@ export async function workUnderLock(locks: DistributedLock, job: Job, say: Say):
     say({ event: "granted", round, token: `${lease.fencingToken}`, waitedMs, atMs: nowMs() });
 
     const account = await readAccount(job.accountFile);
-    // Here other things happen. If the lease is lost meanwhile, its signal ends them.
+    // The actual work. If the lease is lost in the meantime, its signal ends the work.
     await pause(await workMs(job, account.balance), undefined, { signal: lease.signal });
 
-    // A process can be late without a sign, so ask the clock right before the effect …
+    // A process can be suspended without noticing, so check the lease right before the write …
     lease.throwIfLost();
-    // … and as it may stop even between these two lines, the account checks the fencing token.
+    // … and as it can be suspended even between these two lines, the account checks the fencing token.
     await writeFenced(job.accountFile, deposit(account, job.worker), lease.fencingToken);
     say({ event: "finished", round, atMs: nowMs() });
   }
 }
 
-/** The same without a lock: what others write between reading and writing is lost. */
+/** The same without a lock: updates by others between read and write are lost. */
 export async function workWithoutLock(job: Job, say: Say): Promise<void> {
   for (let round = 1; round <= job.rounds; round++) {
     await pause(restMs());

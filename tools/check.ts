@@ -1,5 +1,5 @@
 /**
- * Type-checks everything: published code, tests, examples, tools and the snippets of the documentation.
+ * `deno task check`: type-checks all code and the snippets in the documentation.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Writes `scripts.ts` beside each folder of Lua scripts: `deno task embed`. JSR packages cannot import
+ * `deno task embed`: writes `scripts.ts` next to each folder of Lua scripts. JSR packages cannot import
  * text files yet, so the scripts are embedded.
  *
  * @module
@@ -19,11 +19,13 @@ import {
 
 const USAGE = `Usage: deno task embed [--check | --where SCRIPT:LINE]
 
-  --check              only tells whether the generated files are fresh
-  --where SCRIPT:LINE  prints the file and line of a line that an error of the server names
-  --help               prints this`;
+Embeds the Lua scripts in the scripts.ts next to their folder.
 
-/** The text of the generated module of a folder. Each part is in it once. */
+  --check              writes nothing; exits with 1 if a scripts.ts is stale
+  --where SCRIPT:LINE  prints the source file and line for a line that a server names in an error
+  --help               prints this text`;
+
+/** The text of the generated module of a folder, which contains each part once. */
 export function generate(folder: string): string {
   const scripts = readScripts(folder);
   const parts = new Map<string, Block>();
@@ -66,7 +68,7 @@ function literal(block: Block): string {
   return `\`${code}\``;
 }
 
-/** Formats as `deno fmt` does, so that the gate finds the file as it was written. */
+/** Formats with `deno fmt`, so that the format check of the gate passes. */
 async function format(text: string): Promise<string> {
   const child = new Deno.Command(Deno.execPath(), {
     args: ["fmt", "--ext", "ts", "--line-width", "100", "-"],
@@ -80,7 +82,7 @@ async function format(text: string): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-/** Writes the modules, or only tells whether they are fresh. Returns the exit code. */
+/** Writes the modules, or with `isCheck` only compares them. Returns the exit code. */
 async function embed(isCheck: boolean): Promise<number> {
   let code = 0;
   for (const folder of SCRIPT_FOLDERS) {
@@ -89,7 +91,7 @@ async function embed(isCheck: boolean): Promise<number> {
     const fresh = await format(generate(folder));
     if (!isCheck) await Deno.writeTextFile(output, fresh);
     else if (fresh !== await Deno.readTextFile(output).catch(() => "")) {
-      console.error(`The file ${path} is stale: run 'deno task embed'`);
+      console.error(`${path} is stale: run 'deno task embed'`);
       code = 1;
     }
   }

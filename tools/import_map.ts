@@ -1,6 +1,6 @@
 /**
- * Lets the tests and the type check run where JSR is out of reach: derives an import map from
- * `deno.json` in which the standard library's names point to the stand-ins in `testing/assert/`.
+ * Lets the tests and the type check run without access to JSR: makes an import map from `deno.json` in
+ * which the standard library is replaced by the stand-ins in `testing/assert/`.
  *
  * @module
  */
@@ -14,7 +14,7 @@ const PROBED = "@std/assert";
 const STAND_INS: Readonly<Record<string, string>> = {
   "@std/assert": "./testing/assert/assert.ts",
   "@std/async": "./testing/assert/async.ts",
-  // For the snippets of the README; "@db/redis" itself stays out, so that its tests are skipped.
+  // Types for the snippets of the README. "@db/redis" has no stand-in, so its tests are skipped.
   "jsr:@db/redis": "./testing/assert/deno_redis.ts",
   "https://deno.land/x/redis/mod.ts": "./testing/assert/deno_redis.ts",
 };
@@ -24,8 +24,8 @@ interface Configuration {
 }
 
 /**
- * The arguments that `deno test` or `deno check` needs here: none where JSR answers, else an import
- * map, which is small enough for a `data:` URL.
+ * The arguments that `deno test` or `deno check` needs on this machine: none if JSR answers, otherwise
+ * an import map, which is small enough for a `data:` URL.
  */
 export async function importMapArgs(): Promise<string[]> {
   const root = new URL("../", import.meta.url);
@@ -35,7 +35,7 @@ export async function importMapArgs(): Promise<string[]> {
   return [`--import-map=data:application/json,${encodeURIComponent(map)}`];
 }
 
-/** An import map replaces the imports of `deno.json`; the package's own name keeps its meaning. */
+/** An import map replaces the imports of `deno.json`, so it repeats them. */
 function offlineImports(imports: Configuration["imports"], root: URL): Record<string, string> {
   return Object.fromEntries(
     Object.entries({ ...imports, ...STAND_INS }).map((

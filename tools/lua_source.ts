@@ -1,6 +1,6 @@
 /**
- * Lua scripts as the server gets them: parts included, constants inlined, comments left out. (A local
- * that functions use costs the server about 0.1 µs per call, so a hundred names would not be free.)
+ * Prepares Lua scripts for the server: includes parts, inlines constants, removes comments. (Constants are
+ * inlined because a local that functions use costs the server about 0.1 µs per call.)
  *
  * @module
  */
@@ -8,17 +8,17 @@ import { createHash } from "node:crypto";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The folders that have scripts. */
+/** The folders with scripts. */
 export const SCRIPT_FOLDERS: readonly string[] = ["redis/protocol/scripts", "fencing/scripts"];
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const INCLUDE = /^--#include "(.+)"$/;
 const CONSTANT = /^local ([A-Z][A-Z0-9_]*) = (-?\d+|'[^']*')(?: --.*)?$/;
-/** A comment that fills a line, or ends it. After the latter no quote may follow: it may be a string. */
+/** A whole-line comment, or one at the end of a line. The latter has no quote: `--` could be in a string. */
 const COMMENT = /^\s*--.*$|\s--[^'"]*$/;
 const STRING_OR_CONSTANT = /'(?:[^'\\]|\\.)*'|\b[A-Z][A-Z0-9_]*\b/g;
 
-/** A line of code as the server gets it, and where it stands. */
+/** A line of code as sent to the server, with its place in the sources. */
 export interface SourceLine {
   readonly text: string;
   /** The path of the file from the root of the repository. */
@@ -27,13 +27,13 @@ export interface SourceLine {
   readonly line: number;
 }
 
-/** Lines that follow each other in a script: a whole part, or what the script has between two parts. */
+/** Consecutive lines of a script: a whole part, or the script's own lines between two parts. */
 export interface Block {
   readonly path: string;
   readonly lines: readonly SourceLine[];
 }
 
-/** A script: its own lines and, before the first that needs it, each part once. */
+/** A script: its own lines, and each part once, before the first line that needs it. */
 export interface LuaScript {
   /** The name of its file without the extension. */
   readonly name: string;
@@ -55,17 +55,17 @@ export function codeOf({ lines }: Block): string {
   return lines.map(({ text }) => text).join("\n");
 }
 
-/** The script as the server gets it. */
+/** The script as sent to the server. */
 export function sourceOf({ blocks }: LuaScript): string {
   return blocks.map(codeOf).join("\n");
 }
 
-/** The digest by which the server remembers a script. */
+/** The SHA-1 digest by which the server caches a script. */
 export function sha1Of(script: LuaScript): string {
   return createHash("sha1").update(sourceOf(script)).digest("hex");
 }
 
-/** The constants that a file defines, by name, each as it is written. */
+/** The constants that a file defines: their source texts by name. */
 export function constantsOf(path: string): Map<string, string> {
   const constants = new Map<string, string>();
   for (const line of linesOf(path)) {
@@ -80,18 +80,18 @@ export function includesOf(path: string): string[] {
   return linesOf(path).map((line) => includedBy(path, line)).filter((part) => part !== undefined);
 }
 
-/** The parts that a file includes, and those that they include: each once, and before its users. */
+/** The parts that a file includes, directly or not: each once, and before the parts that use it. */
 export function partsOf(path: string): string[] {
   return [...new Set(includesOf(path).flatMap((part) => [...partsOf(part), part]))];
 }
 
 /**
- * Finds a line of a script, as an error of the server counts it.
+ * Finds the source of a line of a script, as numbered in an error of the server.
  *
  * @param place A script and a line: `ask:57`.
- * @param scripts The scripts; those of all folders unless given.
- * @returns The path, the line in it, and its code as the file has it.
- * @throws {Error} If there is no such script or line.
+ * @param scripts The scripts to search; those of all folders by default.
+ * @returns The path and line of the source, and the code of that line.
+ * @throws {Error} If the script or the line does not exist.
  */
 export function locate(
   place: string,
@@ -138,7 +138,7 @@ function readBlocks(path: string, included = new Set<string>()): Block[] {
   return blocks;
 }
 
-/** Puts constants where their names stand; a negative number in parentheses, as `--` is a comment. */
+/** Replaces names of constants by their values; negative ones in parentheses, as `--` starts a comment. */
 function inline(code: string, values: ReadonlyMap<string, string>): string {
   return code.replace(STRING_OR_CONSTANT, (word) => {
     const value = values.get(word);

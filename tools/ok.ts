@@ -1,5 +1,5 @@
 /**
- * The gate: all that must hold before a commit and needs no server. `deno task ok`.
+ * `deno task ok`, the gate: everything that must hold before a commit and needs no server.
  *
  * @module
  */
@@ -19,7 +19,7 @@ const SERVERLESS_TESTS = [
   "tests/architecture_test.ts",
   "tests/conformance/memory_test.ts",
   "tests/conformance/file_test.ts",
-  // Of folders in which most tests need servers, the files that need none.
+  // Files that need no server, in folders where most tests do.
   "tests/faults/mutant_texts_test.ts",
   "tests/redis/protocol/lua_constants_test.ts",
   "tests/redis/protocol/lua_style_test.ts",
@@ -27,7 +27,7 @@ const SERVERLESS_TESTS = [
   "tests/redis/protocol/replies_test.ts",
   "tests/redis/protocol/server_clocks_test.ts",
 ];
-/** Folders of which only the tests that are about no strategy are run: the others need servers or time. */
+/** Folders in which only tests without a strategy run: the others need servers or time. */
 const MIXED_TESTS = ["tests/fencing", "tests/http", "tests/lock_service"];
 /** Folders whose documentation examples run without a server. */
 const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file", "http", "lock_service", "fencing"];
@@ -37,7 +37,7 @@ interface Step {
   readonly args: readonly string[];
 }
 
-/** What a run needs to know of this machine and of the tree. */
+/** The parts of the steps that depend on this machine and on the tree. */
 interface Parts {
   readonly imports: readonly string[];
   /** The published modules. */
@@ -51,6 +51,7 @@ function steps({ imports, entries, tests }: Parts): Step[] {
     { name: "fmt", args: ["fmt", "--check", "-q"] },
     { name: "lint", args: ["lint", "-q"] },
     { name: "scripts are fresh", args: ["run", "-A", "tools/embed_lua.ts", "--check"] },
+    { name: "words", args: ["run", "-A", "tools/words.ts"] },
     { name: "check", args: ["run", "-A", "tools/check.ts"] },
     { name: "doc --lint", args: ["doc", "--lint", ...entries] },
     { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
@@ -68,7 +69,7 @@ function examples(imports: readonly string[]): string[] {
   return ["test", "--doc", "-A", "-q", ...imports, ...RUN_EXAMPLES];
 }
 
-/** Runs one step and tells how it went; its output is shown only if it failed. */
+/** Runs one step and prints its result; prints its output only if it failed. */
 async function run({ name, args }: Step): Promise<boolean> {
   const startMs = performance.now();
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {

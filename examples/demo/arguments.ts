@@ -11,12 +11,12 @@ export const BACKENDS = ["file", "redis", "zookeeper", "memory"] as const;
 /** One of the strategies. */
 export type BackendName = typeof BACKENDS[number];
 
-/** What to show. */
+/** The options of the demo. */
 export interface DemoOptions {
   readonly backend: BackendName;
   readonly workers: number;
   readonly rounds: number;
-  /** A server of the user's own. */
+  /** The address of an existing server. */
   readonly url: string | null;
   /** Whether a worker is killed while it holds the lock. */
   readonly kill: boolean;
@@ -24,30 +24,30 @@ export interface DemoOptions {
   readonly isInstallRefused: boolean;
 }
 
-/** How the demo is used. */
+/** The help text of the demo. */
 export const USAGE = `Usage: deno task demo [options]
 
-Workers add 1 to one account by reading it, working for a moment and writing it, all under
-one lock. Then the demo shows whether the lock has held, and what happens without one.
+Workers repeatedly add 1 to a shared account under one lock: they read it, work for a moment
+and write it. Then the demo shows that no update was lost, and how many are lost without a lock.
 
-  --backend NAME  file (default), redis, zookeeper or memory
-  --workers N     how many workers there are, 1 to 64 (4 by default)
-  --rounds N      how often each adds 1, 1 to 10000 (50 by default)
-  --url URL       a server of your own: redis://host:port, or a ZooKeeper connect string
-                  such as host1:2181,host2:2181. By default REDIS_URL or ZOOKEEPER_CONNECT if
-                  set, else a throw-away server in Docker or of a program installed here
-                  (Debian and Ubuntu, as root: installed first if there is none)
-  --no-install    install no server where none is found, as HOLDFAST_NO_INSTALL=1 does
+  --backend NAME  the kind of lock: file (default), redis, zookeeper or memory
+  --workers N     the number of workers, 1 to 64 (4 by default)
+  --rounds N      how often each worker adds 1, 1 to 10000 (50 by default)
+  --url URL       an existing server: redis://host:port, or a ZooKeeper connect string such as
+                  host1:2181,host2:2181. Without it: REDIS_URL or ZOOKEEPER_CONNECT if set,
+                  otherwise a throw-away server in Docker or from an installed program (which
+                  is installed first on Debian and Ubuntu, as root)
+  --no-install    never install a missing server, the same as HOLDFAST_NO_INSTALL=1
   --kill          kill one worker with SIGKILL while it holds the lock
-  --help          print this
+  --help          print this text
 
-Ends with 0 if the lock has held, 1 if not, 2 if the arguments are wrong.`;
+Exits with 0 if all checks passed, 1 if not, 2 if an argument is wrong.`;
 
 /**
  * Reads the command line.
  *
- * @returns What to show; `null` if help is asked for.
- * @throws {Error} If an argument is wrong.
+ * @returns The options; `null` for `--help`.
+ * @throws {Error} If an argument is wrong; the message says what to give instead.
  */
 export function readArguments(args: readonly string[]): DemoOptions | null {
   const { values } = parseArgs({
@@ -65,7 +65,9 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
   if (values.help) return null;
   const backend = BACKENDS.find((name) => name === values.backend);
   if (backend === undefined) {
-    throw new Error(`Cannot use --backend "${values.backend}": name one of ${BACKENDS.join(", ")}`);
+    throw new Error(
+      `Cannot use --backend "${values.backend}": choose one of ${BACKENDS.join(", ")}`,
+    );
   }
   const workers = wholeNumber("workers", values.workers, 64);
   const rounds = wholeNumber("rounds", values.rounds, 10_000);
@@ -75,7 +77,7 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
     throw new Error("Cannot use --kill with memory locks, which live in one process: leave it out");
   }
   if (kill && workers === 1) {
-    throw new Error("Cannot use --kill with one worker: give it others with --workers");
+    throw new Error("Cannot use --kill with one worker: add others with --workers");
   }
   return { backend, workers, rounds, url, kill, isInstallRefused: values["no-install"] };
 }
@@ -86,7 +88,7 @@ function wholeNumber(option: string, text: string, max: number): number {
   throw new Error(`Cannot use --${option} "${text}": give a whole number from 1 to ${max}`);
 }
 
-/** The URL is not repeated in errors: it may hold a password. */
+/** Errors do not repeat the URL, as it may contain a password. */
 function checkUrl(backend: BackendName, url: string): void {
   if (backend === "redis") {
     if (/^rediss?:\/\/[^/]/.test(url) && URL.canParse(url)) return;

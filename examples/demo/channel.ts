@@ -1,5 +1,6 @@
 /**
- * How the demo and a worker process talk: lines of JSON on the worker's standard input and output.
+ * The channel between the demo and a worker process: lines of JSON on the worker's standard input and
+ * output.
  *
  * @module
  */
@@ -9,14 +10,14 @@ import type { Message, Say, Task } from "./job.ts";
 export interface Channel extends AsyncDisposable {
   readonly task: Task;
   readonly say: Say;
-  /** Says that it is ready, and waits until all others are. */
+  /** Reports that the worker is ready, and waits until all workers are. */
   start(): Promise<void>;
 }
 
-/** What goes to the demo. */
+/** A line from a worker to the demo. */
 export type Line = { readonly event: "ready" } | { readonly event: "done" } | Message;
 
-/** Opens the worker's side. A worker ends when the demo is gone. */
+/** Opens the worker's side. The worker exits when the demo ends. */
 export async function openChannel(): Promise<Channel> {
   const input = linesOf(Deno.stdin.readable);
   const say = (line: Line) => {
@@ -24,7 +25,9 @@ export async function openChannel(): Promise<Channel> {
     for (let sent = 0; sent < bytes.length;) sent += Deno.stdout.writeSync(bytes.subarray(sent));
   };
   const first = await input.next();
-  if (first.done) throw new Error("No task came: run demo.ts, which starts the workers");
+  if (first.done) {
+    throw new Error("Cannot work without a task: run demo.ts, which starts the workers");
+  }
   let end: Promise<void> | undefined;
   let isDone = false;
   return {

@@ -1,5 +1,5 @@
 /**
- * Whether the lock has held: pure judgements of what a run has left behind.
+ * Judges a finished run: did the lock exclude, and is the account correct? Pure functions, no I/O.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { Account } from "../account.ts";
 import { type Event, finishedRounds, type Hold, holdsOf, recoveryOf } from "./history.ts";
 import { counted } from "./words.ts";
 
-/** What a run under the lock has left behind. */
+/** The record of a run under the lock. */
 export interface Run {
   readonly workers: number;
   readonly rounds: number;
@@ -15,19 +15,19 @@ export interface Run {
   readonly kill: boolean;
   readonly events: readonly Event[];
   readonly account: Account;
-  /** What went wrong with workers. */
+  /** Failures of workers, in words. */
   readonly failures: readonly string[];
 }
 
-/** What a run without a lock has left behind. */
+/** The record of a run without a lock. */
 export interface Contrast {
   readonly rounds: number;
   readonly account: Account;
-  /** What went wrong with workers; lost updates do not count as such. */
+  /** Failures of workers, in words; lost updates are not failures. */
   readonly failures: readonly string[];
 }
 
-/** One judgement. */
+/** The outcome of one check. */
 export interface Finding {
   readonly isGood: boolean;
   readonly text: string;
@@ -46,8 +46,8 @@ export function check(run: Run, contrast: Contrast): Finding[] {
 }
 
 /**
- * How often a worker should have added 1. The killed one has done so in all rounds that it reported,
- * and perhaps in one more: it can die after it has written and before it says so. The account tells.
+ * How often a worker should have added 1. A killed worker did so in all rounds that it reported, and
+ * perhaps in one more: it may die after it has written and before it reports. The account decides.
  */
 export function expectedDeposits(run: Run, worker: number): number {
   const isKilled = run.events.some((event) => event.event === "killed" && event.worker === worker);

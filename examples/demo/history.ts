@@ -1,11 +1,11 @@
 /**
- * What has happened in a run, put together from what the workers said.
+ * The history of a run, built from the messages of its workers.
  *
  * @module
  */
 import type { Message } from "./job.ts";
 
-/** What a worker said, or what was done to it. */
+/** A message of a worker, or its kill. */
 export type Event = { readonly worker: number } & (Message | Kill);
 
 /** The demo has sent SIGKILL. */
@@ -21,7 +21,7 @@ export interface Hold {
   readonly token: bigint;
   readonly waitedMs: number;
   readonly fromMs: number;
-  /** When it was about to release the lock, or was killed; `null` if it failed before. */
+  /** When it was about to release the lock, or was killed; `null` if it failed before that. */
   readonly toMs: number | null;
 }
 
@@ -41,17 +41,17 @@ export function holdsOf(events: readonly Event[]): Hold[] {
   return holds.sort((a, b) => a.fromMs - b.fromMs);
 }
 
-/** How many rounds a worker has finished by its own account. */
+/** How many finished rounds a worker reported. */
 export function finishedRounds(events: readonly Event[], worker: number): number {
   return events.filter((event) => event.event === "finished" && event.worker === worker).length;
 }
 
-/** What followed a kill. */
+/** A kill and the grant that followed. */
 export interface Recovery {
   readonly worker: number;
   readonly round: number;
   readonly atMs: number;
-  /** The next grant; `null` if nobody wanted the lock any more. */
+  /** The next grant; `null` if no worker wanted the lock any more. */
   readonly next: Hold | null;
 }
 

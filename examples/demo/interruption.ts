@@ -1,5 +1,5 @@
 /**
- * Ctrl-C, and what else ends a command from outside.
+ * Handles Ctrl-C and other signals that end a command.
  *
  * @module
  */
@@ -11,7 +11,7 @@ const EXIT_CODES = Deno.build.os === "windows"
 export interface Interruption extends Disposable {
   /** Aborts at the first signal. */
   readonly signal: AbortSignal;
-  /** What to end with after it. */
+  /** The exit code for that signal. */
   readonly exitCode: number;
 }
 
@@ -39,7 +39,7 @@ export function openInterruption(): Interruption {
   };
 }
 
-/** The promise, given up when the signal aborts. */
+/** Resolves like the promise, or rejects as soon as the signal aborts. */
 export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const onAbort = () => aborted.reject(signal.reason);

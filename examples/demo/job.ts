@@ -1,21 +1,21 @@
 /**
- * What a worker is to do, and what it says about it.
+ * The job of a worker, and the messages that it sends about it.
  *
  * @module
  */
 import type { Backend } from "../open_lock.ts";
 
-/** One worker's part of the job. */
+/** The job of one worker. */
 export interface Job {
   /** Its number, from 1. */
   readonly worker: number;
   readonly rounds: number;
   readonly accountFile: string;
-  /** Makes the work so long at one moment of the run that a holder can be killed then. */
+  /** Slows one round down, so that its holder can be killed. */
   readonly slow?: Slow;
 }
 
-/** Whoever reads this balance works long, as long as the file exists. */
+/** A worker that reads this balance works for long, as long as the file exists. */
 export interface Slow {
   readonly atBalance: number;
   readonly file: string;
@@ -27,9 +27,9 @@ export interface Task {
   readonly backend: Backend | null;
 }
 
-/** What a worker says. */
+/** A message of a worker. */
 export type Message =
-  /** It holds the lock. The token is a bigint, in digits. */
+  /** It holds the lock. The token is a bigint in decimal. */
   | {
     readonly event: "granted";
     readonly round: number;
@@ -40,19 +40,19 @@ export type Message =
   /** It has written, and is about to release the lock. */
   | { readonly event: "finished"; readonly round: number; readonly atMs: number };
 
-/** Takes what a worker says. */
+/** Sends a message. */
 export type Say = (message: Message) => void;
 
 const LONG_MS = 30_000;
 
-/** How long the work of a round takes, for one who has read this balance. */
+/** How long in ms the work of a round takes after the worker read this balance. */
 export async function workMs({ slow }: Job, balance: number): Promise<number> {
   const isSlow = slow?.atBalance === balance &&
     await Deno.stat(slow.file).then(() => true, () => false);
   return isSlow ? LONG_MS : 1 + Math.random() * 4;
 }
 
-/** How long a worker does something else before its next round. */
+/** How long in ms a worker does something else before its next round. */
 export function restMs(): number {
   return 2 + Math.random() * 8;
 }

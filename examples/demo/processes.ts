@@ -1,5 +1,5 @@
 /**
- * Workers as processes of their own.
+ * Runs workers as processes, and kills one of them if the run asks for it.
  *
  * @module
  */
@@ -8,22 +8,22 @@ import { nowMs, type Slow, type Task } from "./job.ts";
 import { watchForVictim } from "./victim.ts";
 import { startWorker, type WorkerProcess } from "./worker_process.ts";
 
-/** Long enough for the first start on a slow machine, where packages may have to be fetched. */
+/** The longest time without a message; packages may have to be downloaded on the first start. */
 const STALL_MS = 60_000;
 
-/** Who listens to a run, and what ends it. */
+/** The listener of a run, and the signal that ends it. */
 export interface RunOptions {
   readonly onEvent: (event: Event) => void;
   readonly signal: AbortSignal;
-  /** If given, whoever holds the lock at that moment is killed. */
+  /** If given, the worker that holds the lock at that moment is killed. */
   readonly slow?: Slow | undefined;
 }
 
 /**
- * Starts a process per task, lets them begin together and waits until all have ended. None is left
- * behind, however this ends.
+ * Starts a process per task, lets them begin together and waits until all have ended. No process is
+ * left behind, even if this rejects.
  *
- * @returns What went wrong.
+ * @returns The failures of workers, in words.
  */
 export async function runProcesses(
   tasks: readonly Task[],
@@ -65,7 +65,7 @@ function killOne(
   return (event) => {
     const victim = findVictim(event);
     if (victim === null) return;
-    Deno.removeSync(file); // the next holder, who reads the same balance, need not be slow
+    Deno.removeSync(file); // the next holder reads the same balance and must not be slow
     onEvent({ event: "killed", ...victim, atMs: nowMs() });
     workers[victim.worker - 1]!.sacrifice();
   };
@@ -76,11 +76,11 @@ async function allEnded(workers: readonly WorkerProcess[]): Promise<string[]> {
   return failures.filter((failure) => failure !== null);
 }
 
-/** Aborts when there was no news for too long. */
+/** Aborts when no message has arrived for too long. */
 function watchForStall(): Disposable & { postpone(): void; readonly signal: AbortSignal } {
   const stalled = new AbortController();
   const start = () =>
-    setTimeout(() => stalled.abort(`no worker got on for ${STALL_MS / 1_000} s`), STALL_MS);
+    setTimeout(() => stalled.abort(`no worker made progress for ${STALL_MS / 1_000} s`), STALL_MS);
   let timer = start();
   return {
     signal: stalled.signal,

@@ -1,5 +1,5 @@
 /**
- * Shows how far a run is: a bar on a terminal, else a line now and then.
+ * Shows the progress of a run: a bar on a terminal, otherwise a line every second.
  *
  * @module
  */
@@ -17,11 +17,11 @@ export interface Screen {
 export interface Progress extends Disposable {
   /** One more round is done. */
   step(): void;
-  /** Something that explains why there is no step. */
+  /** Explains why there is no step at the moment. */
   note(text: string): void;
 }
 
-/** Starts to show a run of so many rounds. Disposing takes the bar away. */
+/** Starts to show a run of `total` rounds. Disposal removes the bar. */
 export function showProgress(title: string, total: number, screen: Screen): Progress {
   let done = 0;
   let remark = "";

@@ -1,5 +1,5 @@
 /**
- * The text that the demo ends with.
+ * Writes the report at the end of the demo.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import { finishedRounds, type Hold, holdsOf, recoveryOf } from "./history.ts";
 import { counted } from "./words.ts";
 import { closeUp, columnMsOf, drawTimeline, wholeRun, type Window } from "./timeline.ts";
 
-/** How many ms a column of the close-up stands for. */
+/** The length in ms of a column of the close-up. */
 const CLOSE_UP_COLUMN_MS = 1;
 
-/** What frees the lock of a dead holder. */
+/** How the lock of a dead holder becomes free. */
 const FREED_BY: Record<BackendName, string> = {
   file: "the system frees the lock of a dead process at once",
   redis: "the dead holder's lease had to run out first (TTL 2 s)",
@@ -26,7 +26,7 @@ const FREED_BY: Record<BackendName, string> = {
   memory: "",
 };
 
-/** What the demo has found out. */
+/** The results of the demo. */
 export interface Results {
   readonly run: Run;
   readonly contrast: Contrast;
@@ -83,29 +83,29 @@ function timelines(run: Run, holds: readonly Hold[]): string[][] {
   ];
   const legend =
     "  ░ ▒ ▓ █  held for up to a quarter, half, three quarters, all of the column's time";
-  const first = [...draw("Who held the lock when: the whole run", whole), legend];
+  const first = [...draw("Holders of the lock over time: the whole run", whole), legend];
   if (columnMsOf(whole) <= CLOSE_UP_COLUMN_MS) return [first];
   return [first, draw("A closer look at its middle", closeUp(holds, CLOSE_UP_COLUMN_MS))];
 }
 
 function kill(backend: BackendName, run: Run, holds: readonly Hold[]): string[] {
   const recovery = recoveryOf(run.events, holds);
-  if (recovery === null) return ["Kill: it has not taken place"];
+  if (recovery === null) return ["Kill: no worker was killed"];
   const { worker, round, atMs, next } = recovery;
   const finished = finishedRounds(run.events, worker);
   const isCounted = expectedDeposits(run, worker) > finished;
-  const fate = `this one is ${isCounted ? "" : "not "}in the account`;
+  const fate = `this round is ${isCounted ? "" : "not "}in the account`;
   return [
     `Kill: worker ${worker} got SIGKILL in its round ${round}, while it held the lock`,
     `  It had finished ${counted(finished, "round")}; ${fate}`,
-    ...next === null ? ["  Nobody wanted the lock any more"] : [
+    ...next === null ? ["  No worker wanted the lock any more"] : [
       `  The next grant came ${ms(next.fromMs - atMs)} later; ${FREED_BY[backend]}`,
       `  ${waitersOf(next, holds)}`,
     ],
   ];
 }
 
-/** Tells of those who had asked for the lock before this grant, its holder included. */
+/** Describes the workers that waited for the lock at this grant, including its holder. */
 function waitersOf({ fromMs: freeMs }: Hold, holds: readonly Hold[]): string {
   const waits = holds.filter(({ fromMs, waitedMs }) =>
     fromMs >= freeMs && fromMs - waitedMs < freeMs

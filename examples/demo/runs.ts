@@ -1,5 +1,5 @@
 /**
- * The two runs of the demo: under the lock, and without.
+ * The two runs of the demo: with the lock, and without it.
  *
  * @module
  */
@@ -14,15 +14,15 @@ import { runProcesses } from "./processes.ts";
 import { type Screen, showProgress } from "./progress.ts";
 import { runTasks } from "./tasks.ts";
 
-/** More rounds would not make the contrast any clearer. */
+/** Enough rounds without a lock to lose updates; more would only take longer. */
 const MAX_CONTRAST_ROUNDS = 50;
 
-/** Where and how the runs take place. */
+/** The setting of both runs. */
 export interface Setting {
   readonly options: DemoOptions;
-  /** Where the account is kept. */
+  /** The directory of the account. */
   readonly dir: string;
-  /** `null` for memory locks: the workers are tasks then. */
+  /** `null` for memory locks, whose workers are tasks of this process. */
   readonly backend: Backend | null;
   readonly screen: Screen;
   readonly signal: AbortSignal;
@@ -40,7 +40,7 @@ export async function runLocked(setting: Setting): Promise<Run> {
   return { workers, rounds, kill, events, failures, account: await readAccount(accountFile) };
 }
 
-/** At that balance nobody has finished all rounds: the others are going to want the lock. */
+/** Chooses a balance at which no worker has finished all rounds, so that others still want the lock. */
 async function planKill({ dir, options }: Setting): Promise<Slow> {
   const file = `${dir}/slow`;
   await Deno.writeTextFile(file, "");
@@ -63,7 +63,7 @@ function makeJobs(workers: number, rounds: number, accountFile: string, slow?: S
   return Array.from({ length: workers }, (_, index) => ({ worker: index + 1, ...common }));
 }
 
-/** Runs jobs to their end, collects what happens and shows it; resolves with what went wrong. */
+/** Runs jobs, collects their events and shows progress; resolves with the failures of workers. */
 async function runJobs(
   title: string,
   jobs: readonly Job[],

@@ -1,5 +1,5 @@
 /**
- * The server that the demo's locks live on.
+ * Opens the server for the locks of the demo.
  *
  * @module
  */
@@ -17,7 +17,7 @@ const URL_VARIABLES: Record<ServerKind, string> = {
 
 const TITLES: Record<ServerKind, string> = { redis: "Redis", zookeeper: "ZooKeeper" };
 
-/** A place for locks, taken away when disposed of. */
+/** A place for locks. Disposal removes it. */
 export interface LockPlace extends AsyncDisposable {
   readonly backend: Backend;
 }
@@ -25,16 +25,17 @@ export interface LockPlace extends AsyncDisposable {
 /** How to get a server. */
 export interface ServerWish {
   readonly kind: ServerKind;
-  /** A server of the user's own. */
+  /** The address of an existing server. */
   readonly url: string | null;
   /** Whether a missing server must not be installed. */
   readonly isInstallRefused: boolean;
 }
 
 /**
- * Gets a server: the given one, or that of an environment variable, or a throw-away one.
+ * Opens the given server, or that of an environment variable, or a throw-away one.
  *
- * @param tell Gets a line about what was chosen.
+ * @param tell Called with one line about the choice.
+ * @throws {Error} If the server does not answer, or none can be found.
  */
 export async function openServer(
   { kind, url, isInstallRefused }: ServerWish,
@@ -66,7 +67,7 @@ async function startOwn(kind: ServerKind): Promise<LockPlace> {
   return placeOn(server, { kind, connectString, rootPath: "/holdfast" });
 }
 
-/** Others use this server too: all that is made there has a random name and is removed. */
+/** Opens a server that others use too: all keys or znodes have a random name and are removed. */
 async function openGiven(kind: ServerKind, url: string, origin: string): Promise<LockPlace> {
   try {
     if (kind === "redis") {
@@ -80,7 +81,7 @@ async function openGiven(kind: ServerKind, url: string, origin: string): Promise
     await open.locks.query("account");
     return placeOn(server, backend);
   } catch (cause) {
-    // Its message may hold the address, and that a password.
+    // The message of the cause may contain the address, and with it a password.
     const problem = `Cannot use the ${TITLES[kind]} at the address given by ${origin}`;
     throw new Error(`${problem}: start it, check the address, or leave it out`, { cause });
   }
@@ -93,7 +94,10 @@ function placeOn(server: AsyncDisposable, backend: Backend): LockPlace {
       try {
         await server[Symbol.asyncDispose]();
       } catch (cause) {
-        throw new Error("Cannot clean up on the server: look whether it still runs", { cause });
+        throw new Error(
+          "Cannot remove the demo's data from the server: check whether it still runs",
+          { cause },
+        );
       }
     },
   };

@@ -1,5 +1,5 @@
 /**
- * Workers as tasks of this process, for locks that live in it.
+ * Runs workers as tasks of this process, for memory locks.
  *
  * @module
  */
@@ -9,9 +9,9 @@ import type { Job, Message } from "./job.ts";
 import type { RunOptions } from "./processes.ts";
 
 /**
- * Runs all jobs at once, under a lock or, if it is `null`, without.
+ * Runs all jobs concurrently, under a lock or, if `locks` is `null`, without one.
  *
- * @returns What went wrong.
+ * @returns The failures of workers, in words.
  */
 export async function runTasks(
   jobs: readonly Job[],

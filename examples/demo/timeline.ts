@@ -1,17 +1,17 @@
 /**
- * Draws who held the lock when.
+ * Draws a timeline of the holders of the lock.
  *
  * @module
  */
 import type { Hold } from "./history.ts";
 
-/** How wide the drawing is, without the names on its left. */
+/** The width of the drawing, without the names on its left. */
 export const TIMELINE_COLUMNS = 72;
 
-/** By how much of a column's time the lock was held: not at all, up to a quarter, half, … */
+/** The shade for each share of a column's time in which the lock was held: none, up to a quarter, … */
 const SHADES = [" ", "░", "▒", "▓", "█"] as const;
 
-/** What to draw. */
+/** The time span to draw. */
 export interface Window {
   readonly fromMs: number;
   readonly toMs: number;
@@ -33,12 +33,12 @@ export function closeUp(holds: readonly Hold[], columnMs: number): Window {
   return { fromMs, toMs: fromMs + columnMs * TIMELINE_COLUMNS };
 }
 
-/** The time in ms that a column stands for. */
+/** The length in ms of a column. */
 export function columnMsOf({ fromMs, toMs }: Window): number {
   return (toMs - fromMs) / TIMELINE_COLUMNS;
 }
 
-/** One row per worker. */
+/** Draws one row per worker. */
 export function drawTimeline(holds: readonly Hold[], workers: number, window: Window): string[] {
   const heldMs = Array.from(
     { length: workers },

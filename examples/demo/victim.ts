@@ -12,8 +12,9 @@ export interface Victim {
 }
 
 /**
- * Hears all events of a run and finds, once, who holds the lock when so many rounds are finished. If
- * these are fewer than the rounds of one worker, all others have rounds left at that moment.
+ * Returns a function that takes all events of a run and returns, once, the holder at the moment when
+ * `finishedRounds` rounds are finished. If these are fewer than the rounds of one worker, all other
+ * workers have rounds left at that moment.
  */
 export function watchForVictim(finishedRounds: number): (event: Event) => Victim | null {
   const holding = new Map<number, number>();

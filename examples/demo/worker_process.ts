@@ -1,5 +1,5 @@
 /**
- * One worker as a process of its own.
+ * Starts one worker as a process and listens to it.
  *
  * @module
  */
@@ -13,14 +13,14 @@ const CONFIG = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
 /** A worker process. */
 export interface WorkerProcess {
-  /** Resolves when it waits for the others, or has ended. */
+  /** Resolves when the worker waits for the others, or has ended. */
   readonly ready: Promise<void>;
-  /** Resolves with what went wrong, or `null`. */
+  /** Resolves with the failure in words, or `null`. */
   readonly ended: Promise<string | null>;
-  /** Lets it begin. */
+  /** Lets the worker begin. */
   start(): void;
   kill(): void;
-  /** Kills it on purpose: that is no failure. */
+  /** Kills the worker without counting it as a failure. */
   sacrifice(): void;
 }
 
@@ -60,7 +60,7 @@ export function startWorker(task: Task, onEvent: (event: Event) => void): Worker
   };
 }
 
-/** Hears a process to its end; resolves with what went wrong. */
+/** Reads the messages of a process until it ends; resolves with its failure, or `null`. */
 async function listen(
   child: Deno.ChildProcess,
   hear: (line: Line) => void,
@@ -71,7 +71,7 @@ async function listen(
   } catch (error) {
     kill(child);
     await child.status;
-    return `said something odd: ${(error as Error).message}`;
+    return `printed something unexpected: ${(error as Error).message}`;
   }
   const { code, signal } = await child.status;
   if (code === 0) return null;
@@ -83,21 +83,21 @@ function kill(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGKILL");
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }
 
 /** The input of a process that may end at any moment. */
 function inputOf(child: Deno.ChildProcess) {
   const writer = child.stdin.getWriter();
-  const ignore = () => {}; // how the process has ended says more
+  const ignore = () => {}; // the exit of the process explains the failure
   return {
     say: (line: string) => void writer.write(new TextEncoder().encode(`${line}\n`)).catch(ignore),
     end: () => void writer.close().catch(ignore),
   };
 }
 
-/** The line that names the error, of all that a process has printed. */
+/** The line with the error message in the output of a process. */
 function firstError(output: string): string {
   const lines = output.trim().split("\n");
   const line = lines.find((line) => line.startsWith("error: ")) ?? lines.at(-1) ?? "";

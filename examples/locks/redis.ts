@@ -1,5 +1,5 @@
 /**
- * Locks on a Redis server.
+ * Opens locks on a Redis server.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { nodeRedis } from "@holdfast/lock/redis/node-redis";
 import { createClient } from "redis";
 import type { BackendOf, OpenLock } from "../open_lock.ts";
 
-/** How long in ms a dead holder blocks the others. A living one renews its lease. */
+/** How long in ms a dead holder blocks the others. A live holder renews its lease. */
 const TTL_MS = 2_000;
 
 /** Connects a client and opens the lock on it. */

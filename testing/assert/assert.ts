@@ -1,5 +1,5 @@
 /**
- * Stands in for the functions of `@std/assert` that the tests use, where JSR is out of reach.
+ * Replaces the functions of `@std/assert` that the tests use on machines without access to JSR.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export function assert(expr: unknown, msg?: string): asserts expr {
   nodeAssert.ok(expr, msg!);
 }
 
-/** Fails unless both are deeply equal. */
+/** Fails unless both values are deeply equal. */
 export function assertEquals<T>(actual: T, expected: T, msg?: string): void {
   nodeAssert.deepEqual(actual, expected, msg!);
 }
@@ -23,15 +23,15 @@ export function assertMatch(actual: string, expected: RegExp, msg?: string): voi
   nodeAssert.match(actual, expected, msg!);
 }
 
-/** Fails unless the text contains the other. */
+/** Fails unless the first text contains the second. */
 export const assertStringIncludes = comparison<string>("to include", (a, b) => a.includes(b));
-/** Fails unless the first is greater. */
+/** Fails unless the first value is greater. */
 export const assertGreater = comparison<number | bigint>(">", (a, b) => a > b);
-/** Fails unless the first is greater or equal. */
+/** Fails unless the first value is greater or equal. */
 export const assertGreaterOrEqual = comparison<number | bigint>(">=", (a, b) => a >= b);
-/** Fails unless the first is less. */
+/** Fails unless the first value is less. */
 export const assertLess = comparison<number | bigint>("<", (a, b) => a < b);
-/** Fails unless the first is less or equal. */
+/** Fails unless the first value is less or equal. */
 export const assertLessOrEqual = comparison<number | bigint>("<=", (a, b) => a <= b);
 
 function comparison<T extends string | number | bigint>(
@@ -53,7 +53,7 @@ export function assertInstanceOf<T extends abstract new (...args: never[]) => un
 
 type Expected<E extends Error> = [errorClass: ErrorClass<E>, msgIncludes?: string, msg?: string];
 
-/** Fails unless the function throws; returns what it threw. */
+/** Fails unless the function throws; returns the error. */
 export function assertThrows(fn: () => unknown): unknown;
 /** Fails unless the function throws an error of the class, with the text in its message. */
 export function assertThrows<E extends Error>(fn: () => unknown, ...expected: Expected<E>): E;
@@ -66,7 +66,7 @@ export function assertThrows(fn: () => unknown, ...expected: Partial<Expected<Er
   nodeAssert.fail(expected[2] ?? "Expected the function to throw");
 }
 
-/** Fails unless the promise rejects; resolves with what it rejected with. */
+/** Fails unless the promise rejects; resolves with its rejection. */
 export function assertRejects(fn: () => PromiseLike<unknown>): Promise<unknown>;
 /** Fails unless the promise rejects with an error of the class, with the text in its message. */
 export function assertRejects<E extends Error>(

@@ -1,5 +1,5 @@
 /**
- * Stands in for the function of `@std/async` that the tests use, where JSR is out of reach.
+ * Replaces the function of `@std/async` that the tests use on machines without access to JSR.
  *
  * @module
  */

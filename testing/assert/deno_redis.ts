@@ -1,6 +1,6 @@
 /**
- * The types of deno-redis that the README's snippets use, as that package declares them, for machines
- * that cannot load it. Nothing runs against this.
+ * The types of deno-redis that the README's snippets use, as that package declares them. They let the
+ * snippets be type-checked on machines that cannot load the package; no code runs against them.
  *
  * @module
  */
@@ -8,7 +8,7 @@
 type RedisValue = string | number | Uint8Array;
 type RedisReply = string | number | null | Uint8Array | RedisReply[];
 
-/** A connection, as far as the snippets go. */
+/** The members of a connection that the snippets use. */
 export interface Redis {
   pipeline(): {
     sendCommand(command: string, args?: RedisValue[]): Promise<RedisReply>;
@@ -26,7 +26,7 @@ export interface Redis {
   close(): void;
 }
 
-/** Connects, in the real package. */
+/** Connects to a server. */
 export declare function connect(
   options: { hostname: string; port?: number | string; maxRetryCount?: number },
 ): Promise<Redis>;

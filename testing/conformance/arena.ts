@@ -1,5 +1,5 @@
 /**
- * An arena from its parts: opens clients, closes them, and looks for what is left.
+ * Builds an arena: opens and closes clients, and checks that they leave nothing behind.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Arena, ClientOptions } from "./harness.ts";
 import { type LockSpec, openLock } from "./open_lock.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-/** The parts of an arena in which each client is described by a {@linkcode LockSpec}. */
+/** The parts of an arena whose clients are described by a {@linkcode LockSpec}. */
 export interface ArenaParts {
   spec(options: ClientOptions): LockSpec;
   lose(lease: Lease): Promise<void>;
@@ -17,7 +17,7 @@ export interface ArenaParts {
   close(): Promise<void>;
 }
 
-/** Makes an arena. Its disposal fails if anything is left. */
+/** Makes an arena. Its disposal fails if the clients left anything behind. */
 export function makeArena(parts: ArenaParts): Arena {
   const stack = new AsyncDisposableStack();
   return {
@@ -31,7 +31,7 @@ export function makeArena(parts: ArenaParts): Arena {
     async [Symbol.asyncDispose]() {
       await stack[Symbol.asyncDispose]();
       try {
-        // What a killed process left goes by its TTL.
+        // Keys of a killed process disappear when their TTL ends.
         let left: string[] = [];
         await waitUntil("nothing is left behind", async () => {
           left = await parts.residue();

@@ -1,5 +1,5 @@
 /**
- * Bad arguments: a typed error, and nothing happens.
+ * Behaviours: invalid arguments are rejected with a typed error and have no effect.
  *
  * @module
  */
@@ -33,26 +33,34 @@ const BAD_OPTIONS: [unknown, typeof TypeError | typeof RangeError][] = [
 
 /** Registers the behaviours. */
 export function argumentsSuite(harness: Harness): void {
-  behaviour(harness, "bad names are refused before anything happens", async (arena) => {
-    const lock = await arena.client();
-    for (const [bad, type] of BAD_NAMES) {
-      const name = bad as string;
-      await assertRejects(() => lock.acquire(name), type);
-      await assertRejects(() => lock.tryAcquire(name), type);
-      await assertRejects(() => lock.request(name, () => {}), type);
-      await assertRejects(() => lock.query(name), type);
-    }
-    assertEquals(await arena.residue(), []);
-  });
+  behaviour(
+    harness,
+    "acquire(), tryAcquire(), request() and query() reject an invalid name and leave nothing behind",
+    async (arena) => {
+      const lock = await arena.client();
+      for (const [bad, type] of BAD_NAMES) {
+        const name = bad as string;
+        await assertRejects(() => lock.acquire(name), type);
+        await assertRejects(() => lock.tryAcquire(name), type);
+        await assertRejects(() => lock.request(name, () => {}), type);
+        await assertRejects(() => lock.query(name), type);
+      }
+      assertEquals(await arena.residue(), []);
+    },
+  );
 
-  behaviour(harness, "bad options are refused before anything happens", async (arena) => {
-    const lock = await arena.client();
-    for (const [bad, type] of BAD_OPTIONS) {
-      const options = bad as AcquireOptions;
-      await assertRejects(() => lock.acquire("n", options), type);
-      await assertRejects(() => lock.tryAcquire("n", options), type);
-      if (bad !== null) await assertRejects(() => lock.request("n", options, () => {}), type);
-    }
-    assertEquals(await arena.residue(), []);
-  });
+  behaviour(
+    harness,
+    "acquire(), tryAcquire() and request() reject invalid options and leave nothing behind",
+    async (arena) => {
+      const lock = await arena.client();
+      for (const [bad, type] of BAD_OPTIONS) {
+        const options = bad as AcquireOptions;
+        await assertRejects(() => lock.acquire("n", options), type);
+        await assertRejects(() => lock.tryAcquire("n", options), type);
+        if (bad !== null) await assertRejects(() => lock.request("n", options, () => {}), type);
+      }
+      assertEquals(await arena.residue(), []);
+    },
+  );
 }

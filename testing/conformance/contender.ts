@@ -1,5 +1,5 @@
 /**
- * The other process of {@linkcode startContender}.
+ * The process behind {@linkcode startContender}.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { type LockSpec, openLock } from "./open_lock.ts";
 import type { Task } from "./process.ts";
 import type { DistributedLock } from "../../mod.ts";
 
-/** A read-modify-write that loses updates unless it is alone. */
+/** A read-modify-write that loses updates when two run at the same time. */
 async function addOne(file: string): Promise<void> {
   const value = Number(await readFile(file, "utf8"));
   await Promise.resolve();

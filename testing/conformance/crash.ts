@@ -1,5 +1,5 @@
 /**
- * Holders that die.
+ * Behaviours: processes that end or are killed while they hold the lock or wait for it.
  *
  * @module
  */
@@ -10,11 +10,11 @@ import { within } from "./wait.ts";
 
 /** Registers the behaviours. */
 export function crashSuite(harness: Harness): void {
-  behaviour(harness, "a holder that is killed frees the lock by its TTL", async (arena) => {
+  behaviour(harness, "acquire() gets the lock after its holder was killed", async (arena) => {
     const spec = arena.spec({ ttlMs: 2_000 });
     const lock = await arena.client();
     await using holder = startContender(spec, { do: "hold", name: "n" });
-    const line = await within("the other process holds", holder.line());
+    const line = await within("the other process holds the lock", holder.line());
     assertMatch(line, /^held \d+$/);
     assertEquals(await lock.tryAcquire("n"), null);
     holder.kill("SIGKILL");
@@ -22,28 +22,38 @@ export function crashSuite(harness: Harness): void {
     assert(lease.fencingToken > BigInt(line.slice(5)));
   }, harness.processes);
 
-  behaviour(harness, "a holder that exits cleanly frees the lock at once", async (arena) => {
-    // With a minute to live, only a release can free it in time.
-    const spec = arena.spec({ ttlMs: 60_000 });
-    const lock = await arena.client();
-    await using holder = startContender(spec, { do: "exit", name: "n" });
-    await within("the other process holds", holder.line());
-    await using lease = await within("the lock is free", lock.acquire("n"));
-    lease.throwIfLost();
-    assertEquals(await holder.end(), 0);
-  }, harness.processes);
+  behaviour(
+    harness,
+    "acquire() gets the lock as soon as its holder exits cleanly",
+    async (arena) => {
+      // The TTL is a minute, so only a release can free the lock in time.
+      const spec = arena.spec({ ttlMs: 60_000 });
+      const lock = await arena.client();
+      await using holder = startContender(spec, { do: "exit", name: "n" });
+      await within("the other process holds the lock", holder.line());
+      await using lease = await within("the lock is free", lock.acquire("n"));
+      lease.throwIfLost();
+      assertEquals(await holder.end(), 0);
+    },
+    harness.processes,
+  );
 
-  behaviour(harness, "killing a waiter blocks nobody", async (arena) => {
-    const spec = arena.spec({ ttlMs: 2_000 });
-    const [a, b] = [await arena.client(), await arena.client()];
-    const first = await a.acquire("n");
-    await using waiter = startContender(spec, { do: "hold", name: "n" });
-    // It cannot say that it waits; that it may be killed before it does only makes the test easier.
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    const next = b.acquire("n");
-    waiter.kill("SIGKILL");
-    assertEquals(await first.release(), true);
-    await using lease = await within("the next waiter is granted", next);
-    lease.throwIfLost();
-  }, harness.processes);
+  behaviour(
+    harness,
+    "acquire() is not blocked by another waiter that was killed",
+    async (arena) => {
+      const spec = arena.spec({ ttlMs: 2_000 });
+      const [a, b] = [await arena.client(), await arena.client()];
+      const first = await a.acquire("n");
+      await using waiter = startContender(spec, { do: "hold", name: "n" });
+      // The process cannot report that it waits. If it is killed before that, the test is only easier.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      const next = b.acquire("n");
+      waiter.kill("SIGKILL");
+      assertEquals(await first.release(), true);
+      await using lease = await within("the next waiter is granted", next);
+      lease.throwIfLost();
+    },
+    harness.processes,
+  );
 }

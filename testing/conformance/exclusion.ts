@@ -1,5 +1,5 @@
 /**
- * One holder at a time.
+ * Behaviours: a lock has one holder at a time, and names are independent.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { startContender } from "./process.ts";
 import { within } from "./wait.ts";
 import { pause } from "../servers/wait.ts";
 
-/** Names that a careless strategy would mix up, cut short or refuse. */
+/** Names that a careless strategy would confuse, truncate or reject. */
 const NAMES = [
   "a",
   "A",
@@ -57,7 +57,7 @@ const NAMES = [
   "/".repeat(1_000),
 ];
 
-/** Counts who is inside, and remembers the most. */
+/** Counts the callers inside and keeps the maximum. */
 function gauge() {
   let inside = 0;
   return {
@@ -86,42 +86,54 @@ async function contend(arena: Arena, clients: number, perClient: number): Promis
 
 /** Registers the behaviours. */
 export function exclusionSuite(harness: Harness): void {
-  behaviour(harness, "a second owner does not get a held lock", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    await using lease = await a.acquire("n");
-    assertEquals(await b.tryAcquire("n"), null);
-    lease.throwIfLost();
-  });
+  behaviour(
+    harness,
+    "tryAcquire() returns null while another client holds the lock",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      await using lease = await a.acquire("n");
+      assertEquals(await b.tryAcquire("n"), null);
+      lease.throwIfLost();
+    },
+  );
 
-  behaviour(harness, "the capabilities are those promised", async (arena) => {
+  behaviour(harness, "capabilities are those that the strategy promises", async (arena) => {
     assertEquals((await arena.client()).capabilities, harness.capabilities);
   });
 
-  behaviour(harness, "the same instance is not re-entrant", async (arena) => {
-    const lock = await arena.client();
-    await using _lease = await lock.acquire("n");
-    assertEquals(await lock.tryAcquire("n"), null);
-  });
+  behaviour(
+    harness,
+    "tryAcquire() returns null on the instance that already holds the lock",
+    async (arena) => {
+      const lock = await arena.client();
+      await using _lease = await lock.acquire("n");
+      assertEquals(await lock.tryAcquire("n"), null);
+    },
+  );
 
-  behaviour(harness, "any well-formed Unicode name is a lock of its own", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    const leases = [];
-    for (const name of NAMES) {
-      const lease = await a.tryAcquire(name);
-      assert(lease !== null, `${JSON.stringify(name.slice(0, 40))} is taken by another name`);
-      assertEquals(lease.name, name);
-      leases.push(lease);
-    }
-    for (const name of NAMES) assertEquals(await b.tryAcquire(name), null);
-    for (const lease of leases) assertEquals(await lease.release(), true);
-    for (const name of NAMES) assertEquals((await b.query(name)).holders, []);
-  });
+  behaviour(
+    harness,
+    "tryAcquire() treats every well-formed Unicode name as a separate lock",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const leases = [];
+      for (const name of NAMES) {
+        const lease = await a.tryAcquire(name);
+        assert(lease !== null, `${JSON.stringify(name.slice(0, 40))} is taken by another name`);
+        assertEquals(lease.name, name);
+        leases.push(lease);
+      }
+      for (const name of NAMES) assertEquals(await b.tryAcquire(name), null);
+      for (const lease of leases) assertEquals(await lease.release(), true);
+      for (const name of NAMES) assertEquals((await b.query(name)).holders, []);
+    },
+  );
 
-  behaviour(harness, "100 contenders are never two inside", async (arena) => {
+  behaviour(harness, "acquire() lets one of 100 contenders in at a time", async (arena) => {
     assertEquals(await contend(arena, 10, 10), 1);
   });
 
-  behaviour(harness, "processes never lose an update", async (arena) => {
+  behaviour(harness, "acquire() prevents lost updates between processes", async (arena) => {
     const spec = arena.spec();
     const directory = await makeTempDirectory();
     const file = `${directory}/count`;
@@ -131,7 +143,7 @@ export function exclusionSuite(harness: Harness): void {
       const processes = [1, 2, 3].map(() => startContender(spec, task));
       try {
         for (const process of processes) {
-          assertEquals(await within("the process is done", process.line(), 60_000), "done");
+          assertEquals(await within("the process has finished", process.line(), 60_000), "done");
           assertEquals(await process.end(), 0);
         }
       } finally {

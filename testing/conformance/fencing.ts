@@ -1,5 +1,5 @@
 /**
- * Fencing tokens.
+ * Behaviours: fencing tokens and owner ids.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { within } from "./wait.ts";
 
 /** Registers the behaviours. */
 export function fencingSuite(harness: Harness): void {
-  behaviour(harness, "tokens grow with every grant, whoever gets it", async (arena) => {
+  behaviour(harness, "Lease.fencingToken grows with every grant, across clients", async (arena) => {
     const locks = [await arena.client(), await arena.client()];
     const tokens: bigint[] = [];
     for (let i = 0; i < 20; i++) {
@@ -21,7 +21,7 @@ export function fencingSuite(harness: Harness): void {
     assert(grown, `not strictly increasing: ${tokens.join(", ")}`);
   });
 
-  behaviour(harness, "tokens grow over a loss", async (arena) => {
+  behaviour(harness, "Lease.fencingToken grows after a lease was lost", async (arena) => {
     const [a, b] = [await arena.client(), await arena.client()];
     const lost = await a.acquire("n");
     await arena.lose(lost);
@@ -30,7 +30,7 @@ export function fencingSuite(harness: Harness): void {
     assertEquals(typeof next.fencingToken, "bigint");
   });
 
-  behaviour(harness, "owner ids are unique and carry the label", async (arena) => {
+  behaviour(harness, "Lease.ownerId is unique and starts with the label", async (arena) => {
     const lock = await arena.client({ label: "billing-1" });
     await using a = await lock.acquire("a");
     await using b = await lock.acquire("b");

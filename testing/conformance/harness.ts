@@ -1,5 +1,5 @@
 /**
- * What the conformance suite needs of a strategy under test.
+ * The interface between the conformance suite and a strategy under test.
  *
  * @module
  */
@@ -13,37 +13,37 @@ export interface ClientOptions {
   readonly ttlMs?: number;
 }
 
-/** A fresh place for locks: all its clients exclude each other, and nobody else. */
+/** A fresh namespace for locks: its clients exclude each other and no other client. */
 export interface Arena extends AsyncDisposable {
-  /** Opens a client with connections of its own, as another process would have. */
+  /** Opens a client with its own connections, like a client in another process. */
   client(options?: ClientOptions): Promise<DistributedLock>;
-  /** Takes the lock away from its holder, behind its back. */
+  /** Takes the lock away without notifying its holder. */
   lose(lease: Lease): Promise<void>;
-  /** What is left in this place, but for the memory of fencing tokens: keys, znodes, … */
+  /** The keys, znodes, … that are left in the arena, except those that remember fencing tokens. */
   residue(): Promise<string[]>;
-  /** How another process opens a client. */
+  /** Describes a client, so that another process can open it. */
   spec(options?: ClientOptions): LockSpec;
 }
 
 /** A strategy under test. */
 export interface Harness {
-  /** Starts the names of its tests. */
+  /** The prefix of its tests' names. */
   readonly name: string;
-  /** What the strategy must promise. */
+  /** The capabilities that the strategy must report. */
   readonly capabilities: LockCapabilities;
-  /** Whether other processes take part. */
+  /** Whether the lock works across processes; if not, tests with processes are left out. */
   readonly processes: boolean;
-  /** The TTL or session timeout of its clients in ms; `Infinity` if a lease ends otherwise. */
+  /** The TTL or session timeout of its clients in ms; `Infinity` if leases do not expire. */
   readonly ttlMs: number;
-  /** Why the suite cannot run here; shown, and the tests count as ignored. */
+  /** Why the suite cannot run here. The reason is shown, and the tests count as ignored. */
   readonly skip?: string | undefined;
-  /** Starts what all arenas share. */
+  /** Starts the servers that all arenas share. */
   start(): Promise<void>;
   stop(): Promise<void>;
   arena(): Promise<Arena>;
 }
 
-/** Registers one behaviour of the suite, unless the strategy does not promise it (`applies`). */
+/** Registers one behaviour of the suite if the strategy promises it (`applies`). */
 export function behaviour(
   harness: Harness,
   name: string,

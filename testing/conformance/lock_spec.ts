@@ -1,5 +1,5 @@
 /**
- * The description of a lock's client.
+ * The description of a client, serialisable for other processes.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export type RedisClientName =
   | "deno-redis"
   | "deno-redis-like";
 
-/** A description of a client. */
+/** Describes a client: its strategy, where its locks are, and its options. */
 export type LockSpec =
   & { label?: string | undefined }
   & (

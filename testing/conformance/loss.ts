@@ -1,5 +1,5 @@
 /**
- * Leases that are lost.
+ * Behaviours: lost, expired and renewed leases.
  *
  * @module
  */
@@ -13,29 +13,37 @@ import { pause } from "../servers/wait.ts";
 export function lossSuite(harness: Harness): void {
   const ends = harness.ttlMs !== Infinity;
 
-  behaviour(harness, "a lost lease aborts its signal and cannot be proven", async (arena) => {
-    const lease = await (await arena.client()).acquire("n");
-    const { signal } = lease;
-    await arena.lose(lease);
-    await within("the signal aborts", aborted(signal));
-    assertInstanceOf(signal.reason, LeaseLostError);
-    assertEquals(signal.reason.lockName, "n");
-    assertEquals(lease.remainingMs, 0);
-    assert(assertThrows(() => lease.throwIfLost()) === signal.reason);
-    assert((await lease.renew().then(() => null, (error) => error)) === signal.reason);
-    assertEquals(await lease.release(), false);
-  });
+  behaviour(
+    harness,
+    "Lease.signal aborts when the lease is lost, and throwIfLost() and renew() throw its reason",
+    async (arena) => {
+      const lease = await (await arena.client()).acquire("n");
+      const { signal } = lease;
+      await arena.lose(lease);
+      await within("the signal aborts", aborted(signal));
+      assertInstanceOf(signal.reason, LeaseLostError);
+      assertEquals(signal.reason.lockName, "n");
+      assertEquals(lease.remainingMs, 0);
+      assert(assertThrows(() => lease.throwIfLost()) === signal.reason);
+      assert((await lease.renew().then(() => null, (error) => error)) === signal.reason);
+      assertEquals(await lease.release(), false);
+    },
+  );
 
-  behaviour(harness, "a signal first read after the loss has aborted", async (arena) => {
-    const lease = await (await arena.client()).acquire("n");
-    const { signal } = lease;
-    await arena.lose(lease);
-    await within("the loss is known", aborted(signal));
-    assert(lease.signal.aborted);
-    assertInstanceOf(lease.signal.reason, LeaseLostError);
-  });
+  behaviour(
+    harness,
+    "Lease.signal is already aborted when it is read after the loss",
+    async (arena) => {
+      const lease = await (await arena.client()).acquire("n");
+      const { signal } = lease;
+      await arena.lose(lease);
+      await within("the loss is known", aborted(signal));
+      assert(lease.signal.aborted);
+      assertInstanceOf(lease.signal.reason, LeaseLostError);
+    },
+  );
 
-  behaviour(harness, "the signal never aborts by release", async (arena) => {
+  behaviour(harness, "Lease.signal does not abort when the lease is released", async (arena) => {
     const lease = await (await arena.client()).acquire("n");
     const { signal } = lease;
     await lease.release();
@@ -44,21 +52,25 @@ export function lossSuite(harness: Harness): void {
     assert(!lease.signal.aborted);
   });
 
-  behaviour(harness, "maxHoldMs ends a lease and lets the next one in", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    const lease = await a.acquire("n", { maxHoldMs: 150 });
-    assert(lease.remainingMs <= 150);
-    const wait = b.acquire("n");
-    await within("the signal aborts", aborted(lease.signal));
-    assertInstanceOf(lease.signal.reason, LeaseLostError);
-    assertEquals(lease.signal.reason.reason, "max-hold");
-    await using next = await within("the next one holds", wait);
-    next.throwIfLost();
-  });
+  behaviour(
+    harness,
+    "acquire() ends the lease after maxHoldMs and grants the lock to the next waiter",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const lease = await a.acquire("n", { maxHoldMs: 150 });
+      assert(lease.remainingMs <= 150);
+      const wait = b.acquire("n");
+      await within("the signal aborts", aborted(lease.signal));
+      assertInstanceOf(lease.signal.reason, LeaseLostError);
+      assertEquals(lease.signal.reason.reason, "max-hold");
+      await using next = await within("the next waiter is granted", wait);
+      next.throwIfLost();
+    },
+  );
 
   behaviour(
     harness,
-    "request() rejects if the lease was lost, but its own error wins",
+    "request() rejects with LeaseLostError when the lease was lost, unless its callback throws",
     async (arena) => {
       const lock = await arena.client();
       const lost = await assertRejects(() =>
@@ -79,28 +91,38 @@ export function lossSuite(harness: Harness): void {
     },
   );
 
-  behaviour(harness, "renewal keeps a lease past three TTLs", async (arena) => {
-    const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
-    await using lease = await a.acquire("n");
-    await pause(3_200);
-    lease.throwIfLost();
-    assert(lease.remainingMs > 0 && lease.remainingMs < 1_000);
-    assert(!lease.signal.aborted);
-    assertEquals(await b.tryAcquire("n"), null);
-  }, ends);
+  behaviour(
+    harness,
+    "acquire() renews the lease automatically for more than three TTLs",
+    async (arena) => {
+      const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
+      await using lease = await a.acquire("n");
+      await pause(3_200);
+      lease.throwIfLost();
+      assert(lease.remainingMs > 0 && lease.remainingMs < 1_000);
+      assert(!lease.signal.aborted);
+      assertEquals(await b.tryAcquire("n"), null);
+    },
+    ends,
+  );
 
-  behaviour(harness, "a blocked event loop does not hide the loss", async (arena) => {
-    const lock = await arena.client({ ttlMs: 1_000 });
-    const lease = await lock.acquire("n");
-    const { signal } = lease;
-    block(1_500);
-    assertEquals(lease.remainingMs, 0);
-    const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
-    assert(signal.aborted);
-    assert(lease.signal.reason === error);
-  }, ends);
+  behaviour(
+    harness,
+    "Lease.throwIfLost() throws when the event loop was blocked for longer than the TTL",
+    async (arena) => {
+      const lock = await arena.client({ ttlMs: 1_000 });
+      const lease = await lock.acquire("n");
+      const { signal } = lease;
+      block(1_500);
+      assertEquals(lease.remainingMs, 0);
+      const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
+      assert(signal.aborted);
+      assert(lease.signal.reason === error);
+    },
+    ends,
+  );
 
-  behaviour(harness, "an explicit renewal is answered", async (arena) => {
+  behaviour(harness, "Lease.renew() renews the lease and rejects invalid TTLs", async (arena) => {
     const lease = await (await arena.client()).acquire("n");
     await within("the renewal is answered", lease.renew());
     lease.throwIfLost();
@@ -109,15 +131,20 @@ export function lossSuite(harness: Harness): void {
     assertEquals(await lease.release(), true);
   });
 
-  behaviour(harness, "without autoRenew a lease ends by its TTL", async (arena) => {
-    const [a, b] = [await arena.client({ ttlMs: 400 }), await arena.client()];
-    const lease = await a.acquire("n", { autoRenew: false });
-    assert(lease.remainingMs <= 400);
-    const wait = b.acquire("n");
-    assert(await isPending(wait));
-    await within("the signal aborts", aborted(lease.signal));
-    assertEquals(lease.signal.reason.reason, "expired");
-    await using next = await within("the next one holds", wait);
-    next.throwIfLost();
-  }, harness.capabilities.endsBy === "ttl");
+  behaviour(
+    harness,
+    "acquire() without autoRenew loses the lease when its TTL has passed",
+    async (arena) => {
+      const [a, b] = [await arena.client({ ttlMs: 400 }), await arena.client()];
+      const lease = await a.acquire("n", { autoRenew: false });
+      assert(lease.remainingMs <= 400);
+      const wait = b.acquire("n");
+      assert(await isPending(wait));
+      await within("the signal aborts", aborted(lease.signal));
+      assertEquals(lease.signal.reason.reason, "expired");
+      await using next = await within("the next waiter is granted", wait);
+      next.throwIfLost();
+    },
+    harness.capabilities.endsBy === "ttl",
+  );
 }

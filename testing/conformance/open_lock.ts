@@ -1,5 +1,5 @@
 /**
- * Opens a client of any strategy from a description that can be handed to another process.
+ * Opens a client of any strategy from its description.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { LockSpec, RedisClientName } from "./lock_spec.ts";
 
 export type { LockSpec, RedisClientName };
 
-/** A client, and how to close it with all its connections. */
+/** An open client. Disposal closes it with all its connections. */
 export interface OpenLock extends AsyncDisposable {
   readonly lock: DistributedLock;
 }

@@ -1,5 +1,5 @@
 /**
- * Other processes that take locks, for tests that kill them.
+ * Starts processes that take locks, for tests that kill them.
  *
  * @module
  */
@@ -7,21 +7,21 @@ import { startChild } from "../processes/child.ts";
 import type { Signal } from "../runtime/processes.ts";
 import type { LockSpec } from "./lock_spec.ts";
 
-/** What the other process does. */
+/** The task of the process. */
 export type Task =
-  /** Takes the lock, says so, and holds it until it is killed or its input ends. */
+  /** Takes the lock, reports it, and holds it until it is killed or its input ends. */
   | { do: "hold"; name: string }
-  /** Takes the lock, says so, and exits at once without releasing it by hand. */
+  /** Takes the lock, reports it, and exits without calling `release()`. */
   | { do: "exit"; name: string }
-  /** Adds 1 to the number in a file under the lock, again and again. */
+  /** Adds 1 to the number in a file under the lock, repeatedly. */
   | { do: "count"; name: string; file: string; contenders: number; rounds: number };
 
-/** A process that was started. */
+/** A running process. Disposal kills it. */
 export interface Contender extends AsyncDisposable {
-  /** Waits for the next line that it prints. */
+  /** The next line that it prints. Rejects if it ends before that. */
   line(): Promise<string>;
   kill(signal: Signal): void;
-  /** Ends its input and waits for its exit code. */
+  /** Closes its input and waits for its exit code. */
   end(): Promise<number>;
 }
 
@@ -31,7 +31,7 @@ export function startContender(spec: LockSpec, task: Task): Contender {
   return {
     async line() {
       const line = await child.line();
-      if (line === null) throw new Error("The process ended without a line");
+      if (line === null) throw new Error("The process ended before it printed a line");
       return line;
     },
     kill: child.kill,

@@ -1,5 +1,5 @@
 /**
- * Redis Cluster under the conformance suite, with any client.
+ * The harness that runs the conformance suite on Redis Cluster, with any client.
  *
  * @module
  */

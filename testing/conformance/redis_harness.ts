@@ -1,5 +1,5 @@
 /**
- * Redis under the conformance suite, with any client.
+ * The harness that runs the conformance suite on one Redis server, with any client.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
     skip,
     async start() {
       server = await conformanceRedis();
-      await server.command("PING"); // opens the observer's connection outside of the tests
+      await server.command("PING"); // opens the observer's connection before the first test
     },
     async stop() {
       await server?.[Symbol.asyncDispose]();

@@ -1,5 +1,5 @@
 /**
- * Giving a lock back.
+ * Behaviours: releasing a lease.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { within } from "./wait.ts";
 
 /** Registers the behaviours. */
 export function releaseSuite(harness: Harness): void {
-  behaviour(harness, "a released lock is free at once", async (arena) => {
+  behaviour(harness, "Lease.release() frees the lock at once", async (arena) => {
     const [a, b] = [await arena.client(), await arena.client()];
     const lease = await a.acquire("n");
     assertEquals(await lease.release(), true);
@@ -21,7 +21,7 @@ export function releaseSuite(harness: Harness): void {
 
   behaviour(
     harness,
-    "a second release is false and leaves the next holder alone",
+    "Lease.release() returns false the second time and does not affect the next holder",
     async (arena) => {
       const [a, b] = [await arena.client(), await arena.client()];
       const lease = await a.acquire("n");
@@ -34,32 +34,40 @@ export function releaseSuite(harness: Harness): void {
     },
   );
 
-  behaviour(harness, "a released lease can be neither used nor renewed", async (arena) => {
+  behaviour(harness, "Lease.throwIfLost() and renew() throw after a release", async (arena) => {
     const lease = await (await arena.client()).acquire("n");
     await lease.release();
     assertThrows(() => lease.throwIfLost(), LockError, "released");
     await assertRejects(() => lease.renew(), LockError, "released");
   });
 
-  behaviour(harness, "leaving the block releases and keeps the block's error", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    const error = new Error("the body's own");
-    const thrown = await assertRejects(async () => {
-      await using _lease = await a.acquire("n");
-      throw error;
-    });
-    assert(thrown === error);
-    await using next = await b.tryAcquire("n");
-    assert(next !== null);
-  });
+  behaviour(
+    harness,
+    "Lease[Symbol.asyncDispose]() releases the lock and keeps the error of its block",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const error = new Error("the body's own");
+      const thrown = await assertRejects(async () => {
+        await using _lease = await a.acquire("n");
+        throw error;
+      });
+      assert(thrown === error);
+      await using next = await b.tryAcquire("n");
+      assert(next !== null);
+    },
+  );
 
-  behaviour(harness, "releasing a lost lease leaves the next holder alone", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    const lease = await a.acquire("n");
-    await arena.lose(lease);
-    await using next = await within("the lost lock is free", b.acquire("n"));
-    assertEquals(await lease.release(), false);
-    next.throwIfLost();
-    assertEquals(await (await arena.client()).tryAcquire("n"), null);
-  });
+  behaviour(
+    harness,
+    "Lease.release() of a lost lease returns false and does not affect the next holder",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const lease = await a.acquire("n");
+      await arena.lose(lease);
+      await using next = await within("the lost lock is free", b.acquire("n"));
+      assertEquals(await lease.release(), false);
+      next.throwIfLost();
+      assertEquals(await (await arena.client()).tryAcquire("n"), null);
+    },
+  );
 }

@@ -1,5 +1,5 @@
 /**
- * `request()` and `query()`, as on `navigator.locks`.
+ * Behaviours: `request()` and `query()`, which follow `navigator.locks`.
  *
  * @module
  */
@@ -15,72 +15,92 @@ async function refusal(promise: Promise<unknown>): Promise<string> {
 
 /** Registers the behaviours. */
 export function requestSuite(harness: Harness): void {
-  behaviour(harness, "request() runs under the lock and returns the result", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    const result = await a.request("n", async (lease) => {
-      lease.throwIfLost();
-      assertEquals(await b.tryAcquire("n"), null);
-      return 7;
-    });
-    assertEquals(result, 7);
-    assertEquals(await b.request("n", { ifAvailable: true }, (lease) => lease?.name), "n");
-  });
+  behaviour(
+    harness,
+    "request() runs its callback under the lock and returns the result",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const result = await a.request("n", async (lease) => {
+        lease.throwIfLost();
+        assertEquals(await b.tryAcquire("n"), null);
+        return 7;
+      });
+      assertEquals(result, 7);
+      assertEquals(await b.request("n", { ifAvailable: true }, (lease) => lease?.name), "n");
+    },
+  );
 
-  behaviour(harness, "request() takes a callback that releases by itself", async (arena) => {
-    const lock = await arena.client();
-    const ours = await lock.request("n", (lease) => lease.release());
-    assertEquals(ours, true);
-  });
+  behaviour(
+    harness,
+    "request() accepts a callback that releases the lease itself",
+    async (arena) => {
+      const lock = await arena.client();
+      const ours = await lock.request("n", (lease) => lease.release());
+      assertEquals(ours, true);
+    },
+  );
 
-  behaviour(harness, "request() with ifAvailable gives null for a held lock", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    await using _lease = await a.acquire("n");
-    assertEquals(await b.request("n", { ifAvailable: true }, (lease) => lease), null);
-  });
+  behaviour(
+    harness,
+    "request() with ifAvailable passes null to its callback when the lock is held",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      await using _lease = await a.acquire("n");
+      assertEquals(await b.request("n", { ifAvailable: true }, (lease) => lease), null);
+    },
+  );
 
-  behaviour(harness, "request() steals, or says that it cannot", async (arena) => {
-    const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
-    const victim = await a.acquire("n");
-    const { signal } = victim;
-    if (!harness.capabilities.steal) {
-      assertEquals(await refusal(b.request("n", { steal: true }, () => {})), "NotSupportedError");
-      assertEquals(await victim.release(), true);
-      return;
-    }
-    await b.request("n", { steal: true }, async (lease) => {
-      assert(lease !== null && lease.fencingToken > victim.fencingToken);
-      await within("the victim learns of it", aborted(signal));
-      assertInstanceOf(signal.reason, LeaseLostError);
-      assertEquals(signal.reason.reason, "stolen");
-      assertEquals(await victim.release(), false);
-      lease.throwIfLost();
-    });
-    assertEquals((await a.query("n")).holders, []);
-    // Nobody to steal from.
-    assertEquals(await b.request("n", { steal: true }, (lease) => lease?.name), "n");
-  });
+  behaviour(
+    harness,
+    "request() with steal takes the lock away, or rejects with NotSupportedError",
+    async (arena) => {
+      const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
+      const victim = await a.acquire("n");
+      const { signal } = victim;
+      if (!harness.capabilities.steal) {
+        assertEquals(await refusal(b.request("n", { steal: true }, () => {})), "NotSupportedError");
+        assertEquals(await victim.release(), true);
+        return;
+      }
+      await b.request("n", { steal: true }, async (lease) => {
+        assert(lease !== null && lease.fencingToken > victim.fencingToken);
+        await within("the robbed holder's signal aborts", aborted(signal));
+        assertInstanceOf(signal.reason, LeaseLostError);
+        assertEquals(signal.reason.reason, "stolen");
+        assertEquals(await victim.release(), false);
+        lease.throwIfLost();
+      });
+      assertEquals((await a.query("n")).holders, []);
+      // With no holder, steal simply acquires the lock.
+      assertEquals(await b.request("n", { steal: true }, (lease) => lease?.name), "n");
+    },
+  );
 
-  behaviour(harness, "request() refuses what the Web Locks API refuses", async (arena) => {
-    const lock = await arena.client();
-    const { signal } = new AbortController();
-    for (
-      const options of [
-        { steal: true, ifAvailable: true },
-        { steal: true, signal },
-        { mode: "shared" },
-      ] as const
-    ) {
-      assertEquals(await refusal(lock.request("n", options, () => {})), "NotSupportedError");
-    }
-    const bad = { mode: "both" } as unknown as { mode: "shared" };
-    await assertRejects(() => lock.request("n", bad, () => {}), TypeError);
-    const noCallback = undefined as unknown as () => void;
-    await assertRejects(() => lock.request("n", {}, noCallback), TypeError);
-    await assertRejects(() => lock.request("n", noCallback), TypeError);
-    assertEquals((await lock.query("n")).holders, []);
-  });
+  behaviour(
+    harness,
+    "request() rejects the options that the Web Locks API rejects",
+    async (arena) => {
+      const lock = await arena.client();
+      const { signal } = new AbortController();
+      for (
+        const options of [
+          { steal: true, ifAvailable: true },
+          { steal: true, signal },
+          { mode: "shared" },
+        ] as const
+      ) {
+        assertEquals(await refusal(lock.request("n", options, () => {})), "NotSupportedError");
+      }
+      const bad = { mode: "both" } as unknown as { mode: "shared" };
+      await assertRejects(() => lock.request("n", bad, () => {}), TypeError);
+      const noCallback = undefined as unknown as () => void;
+      await assertRejects(() => lock.request("n", {}, noCallback), TypeError);
+      await assertRejects(() => lock.request("n", noCallback), TypeError);
+      assertEquals((await lock.query("n")).holders, []);
+    },
+  );
 
-  behaviour(harness, "query() tells the holder and touches nothing", async (arena) => {
+  behaviour(harness, "query() reports the holder and does not affect its lease", async (arena) => {
     const [a, b] = [await arena.client({ label: "holder" }), await arena.client()];
     assertEquals(await b.query("n"), {
       name: "n",
@@ -100,7 +120,7 @@ export function requestSuite(harness: Harness): void {
     assertEquals((await b.query("n")).holders, []);
   });
 
-  behaviour(harness, "query() shows the waiters of this instance at least", async (arena) => {
+  behaviour(harness, "query() reports at least the waiters of its own instance", async (arena) => {
     const lock = await arena.client();
     const first = await lock.acquire("n");
     const waits: Promise<Lease>[] = [];

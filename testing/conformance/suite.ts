@@ -1,5 +1,5 @@
 /**
- * One set of behaviours for every strategy and client.
+ * Registers the conformance suite: the same behaviours for every strategy and client.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import { waitingSuite } from "./waiting.ts";
 /** Registers all behaviours for a strategy under test. */
 export function conformance(harness: Harness): void {
   if (harness.skip !== undefined) {
-    const name = `${harness.name}: the whole suite [skipped: ${harness.skip}]`;
+    const name = `${harness.name}: conformance suite [skipped: ${harness.skip}]`;
     registerTest(name, () => Promise.resolve(), { isSkipped: true });
     return;
   }

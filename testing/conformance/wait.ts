@@ -1,14 +1,19 @@
 /**
- * Waiting for conditions in tests, with generous bounds.
+ * Waits for promises in tests, with generous bounds.
  *
  * @module
  */
 import { pause } from "../servers/wait.ts";
 
-/** How long a test waits for what must happen soon. A busy machine must not fail it. */
+/** How long a test waits for something that must happen soon; generous, for busy machines. */
 const SOON_MS = 20_000;
 
-/** Waits for a promise, but not for ever. */
+/**
+ * Waits for a promise for a limited time.
+ *
+ * @param what What the promise stands for, for the error message.
+ * @throws {Error} If the promise does not settle within `boundMs`.
+ */
 export async function within<T>(
   what: string,
   promise: PromiseLike<T>,
@@ -16,7 +21,7 @@ export async function within<T>(
 ): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const bound = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`Waited ${boundMs} ms in vain: ${what}`)), boundMs);
+    timer = setTimeout(() => reject(new Error(`Timed out after ${boundMs} ms: ${what}`)), boundMs);
   });
   try {
     return await Promise.race([promise, bound]);
@@ -25,7 +30,7 @@ export async function within<T>(
   }
 }
 
-/** Blocks the event loop. */
+/** Blocks the event loop for this many ms. */
 export function block(durationMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
 }
@@ -38,7 +43,7 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Whether a promise is still pending after all that is due now has run. */
+/** Whether a promise is still pending after `afterMs`. */
 export async function isPending(promise: Promise<unknown>, afterMs = 50): Promise<boolean> {
   const settled = promise.then(() => true, () => true);
   return !(await Promise.race([settled, pause(afterMs).then(() => false)]));

@@ -1,5 +1,5 @@
 /**
- * Waiting for a lock, and giving up.
+ * Behaviours: waiting for a lock, the order of waiters, aborts and disposal.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { behaviour, type Harness } from "./harness.ts";
 import { isPending, within } from "./wait.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-/** Starts to wait, and resolves when the strategy says that it waits. */
+/** Calls `acquire()`; resolves when the strategy has called `onWait`. */
 async function queue(
   lock: DistributedLock,
   name: string,
@@ -21,13 +21,13 @@ async function queue(
     ...(signal === undefined ? {} : { signal }),
   });
   lease.catch(() => {});
-  await waitUntil("the waiter waits", () => waits);
+  await waitUntil("the caller waits", () => waits);
   return { lease };
 }
 
 /** Registers the behaviours. */
 export function waitingSuite(harness: Harness): void {
-  behaviour(harness, "a waiter gets the lock after its release", async (arena) => {
+  behaviour(harness, "acquire() waits until the lock is released", async (arena) => {
     const [a, b] = [await arena.client(), await arena.client()];
     const first = await a.acquire("n");
     const second = await queue(b, "n");
@@ -37,28 +37,33 @@ export function waitingSuite(harness: Harness): void {
     lease.throwIfLost();
   });
 
-  behaviour(harness, "waiters are served first in, first out, as promised", async (arena) => {
-    const locks = await Promise.all(Array.from({ length: 3 }, () => arena.client()));
-    const { fifo } = harness.capabilities;
-    const first = await locks[0]!.acquire("n");
-    const order: number[] = [];
-    const served: Promise<void>[] = [];
-    for (let i = 0; i < 12; i++) {
-      const lock = locks[fifo === "global" ? i % locks.length : 0]!;
-      const { lease } = await queue(lock, "n");
-      served.push(lease.then(async (lease) => {
-        order.push(i);
-        await lease.release();
-      }));
-    }
-    await first.release();
-    await within("all are served", Promise.all(served));
-    assertEquals(order, Array.from({ length: 12 }, (_, i) => i));
-  }, harness.capabilities.fifo !== "none");
+  behaviour(
+    harness,
+    "acquire() serves waiters first come, first served, as far as promised",
+    async (arena) => {
+      const locks = await Promise.all(Array.from({ length: 3 }, () => arena.client()));
+      const { fifo } = harness.capabilities;
+      const first = await locks[0]!.acquire("n");
+      const order: number[] = [];
+      const served: Promise<void>[] = [];
+      for (let i = 0; i < 12; i++) {
+        const lock = locks[fifo === "global" ? i % locks.length : 0]!;
+        const { lease } = await queue(lock, "n");
+        served.push(lease.then(async (lease) => {
+          order.push(i);
+          await lease.release();
+        }));
+      }
+      await first.release();
+      await within("all are served", Promise.all(served));
+      assertEquals(order, Array.from({ length: 12 }, (_, i) => i));
+    },
+    harness.capabilities.fifo !== "none",
+  );
 
   behaviour(
     harness,
-    "an aborted waiter rejects with the reason and blocks nobody",
+    "acquire() rejects with the reason of its signal, and the next waiter gets the lock",
     async (arena) => {
       const [a, b, c] = [await arena.client(), await arena.client(), await arena.client()];
       const first = await a.acquire("n");
@@ -75,33 +80,41 @@ export function waitingSuite(harness: Harness): void {
     },
   );
 
-  behaviour(harness, "a timed-out wait rejects with a TimeoutError", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    await using _lease = await a.acquire("n");
-    const thrown = await assertRejects(
-      () => b.acquire("n", { signal: AbortSignal.timeout(100) }),
-      DOMException,
-    );
-    assertEquals(thrown.name, "TimeoutError");
-  });
+  behaviour(
+    harness,
+    "acquire() rejects with TimeoutError when AbortSignal.timeout() fires",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      await using _lease = await a.acquire("n");
+      const thrown = await assertRejects(
+        () => b.acquire("n", { signal: AbortSignal.timeout(100) }),
+        DOMException,
+      );
+      assertEquals(thrown.name, "TimeoutError");
+    },
+  );
 
-  behaviour(harness, "a signal that is aborted already rejects at once", async (arena) => {
-    const lock = await arena.client();
-    const reason = new Error("too late");
-    const signal = AbortSignal.abort(reason);
-    for (
-      const take of [
-        () => lock.acquire("n", { signal }),
-        () => lock.tryAcquire("n", { signal }),
-        () => lock.request("n", { signal }, () => {}),
-      ]
-    ) {
-      assert((await take().then(() => null, (error) => error)) === reason);
-    }
-    assertEquals((await lock.query("n")).holders, []);
-  });
+  behaviour(
+    harness,
+    "acquire(), tryAcquire() and request() reject at once when the signal has already aborted",
+    async (arena) => {
+      const lock = await arena.client();
+      const reason = new Error("too late");
+      const signal = AbortSignal.abort(reason);
+      for (
+        const take of [
+          () => lock.acquire("n", { signal }),
+          () => lock.tryAcquire("n", { signal }),
+          () => lock.request("n", { signal }, () => {}),
+        ]
+      ) {
+        assert((await take().then(() => null, (error) => error)) === reason);
+      }
+      assertEquals((await lock.query("n")).holders, []);
+    },
+  );
 
-  behaviour(harness, "an abort after the grant does not end the lease", async (arena) => {
+  behaviour(harness, "acquire() ignores its signal after the grant", async (arena) => {
     const abort = new AbortController();
     await using lease = await (await arena.client()).acquire("n", { signal: abort.signal });
     abort.abort();
@@ -109,7 +122,7 @@ export function waitingSuite(harness: Harness): void {
     assert(!lease.signal.aborted);
   });
 
-  behaviour(harness, "what onWait throws ends the wait", async (arena) => {
+  behaviour(harness, "acquire() rejects with the error that onWait throws", async (arena) => {
     const [a, b] = [await arena.client(), await arena.client()];
     const first = await a.acquire("n");
     const error = new Error("from onWait");
@@ -122,38 +135,46 @@ export function waitingSuite(harness: Harness): void {
     next.throwIfLost();
   });
 
-  behaviour(harness, "waiters that abort at random leave nothing behind", async (arena) => {
-    const locks = [await arena.client(), await arena.client()];
-    const first = await locks[0]!.acquire("n");
-    const aborts: AbortController[] = [];
-    const waits = Array.from({ length: 20 }, (_, i) => {
-      const abort = new AbortController();
-      aborts.push(abort);
-      return locks[i % 2]!.acquire("n", { signal: abort.signal })
-        .then((lease) => lease.release(), () => false);
-    });
-    for (const [i, abort] of aborts.entries()) if (i % 3 !== 0) abort.abort();
-    await first.release();
-    await within("all waits have ended", Promise.all(waits));
-    await using last = await within("the lock is free", locks[1]!.acquire("n"));
-    last.throwIfLost();
-  });
+  behaviour(
+    harness,
+    "acquire() leaves nothing behind when waiters abort at random",
+    async (arena) => {
+      const locks = [await arena.client(), await arena.client()];
+      const first = await locks[0]!.acquire("n");
+      const aborts: AbortController[] = [];
+      const waits = Array.from({ length: 20 }, (_, i) => {
+        const abort = new AbortController();
+        aborts.push(abort);
+        return locks[i % 2]!.acquire("n", { signal: abort.signal })
+          .then((lease) => lease.release(), () => false);
+      });
+      for (const [i, abort] of aborts.entries()) if (i % 3 !== 0) abort.abort();
+      await first.release();
+      await within("all waits have ended", Promise.all(waits));
+      await using last = await within("the lock is free", locks[1]!.acquire("n"));
+      last.throwIfLost();
+    },
+  );
 
-  behaviour(harness, "disposal ends waits, releases leases and refuses calls", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
-    const lease = await a.acquire("n");
-    const wait = await queue(a, "n");
-    await within("disposal", a[Symbol.asyncDispose]());
-    const thrown = await assertRejects(() => wait.lease, DOMException);
-    assertEquals(thrown.name, "AbortError");
-    assertEquals(lease.remainingMs, 0);
-    assertEquals(lease.signal.aborted, false);
-    for (const call of [() => a.acquire("n"), () => a.tryAcquire("n"), () => a.query("n")]) {
-      assertEquals((await assertRejects(call, DOMException)).name, "InvalidStateError");
-    }
-    await a[Symbol.asyncDispose]();
-    if (a === b) return;
-    await using next = await b.tryAcquire("n");
-    assert(next !== null);
-  });
+  behaviour(
+    harness,
+    "DistributedLock[Symbol.asyncDispose]() ends waits, releases leases and rejects later calls",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const lease = await a.acquire("n");
+      const wait = await queue(a, "n");
+      await within("disposal", a[Symbol.asyncDispose]());
+      const thrown = await assertRejects(() => wait.lease, DOMException);
+      assertEquals(thrown.name, "AbortError");
+      assertEquals(lease.remainingMs, 0);
+      assertEquals(lease.signal.aborted, false);
+      for (const call of [() => a.acquire("n"), () => a.tryAcquire("n"), () => a.query("n")]) {
+        assertEquals((await assertRejects(call, DOMException)).name, "InvalidStateError");
+      }
+      await a[Symbol.asyncDispose]();
+      if (a === b) return;
+      await using next = await b.tryAcquire("n");
+      assert(next !== null);
+    },
+  );
 }

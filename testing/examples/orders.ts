@@ -1,5 +1,5 @@
 /**
- * What each order endpoint of the examples must do, whatever its framework and lock.
+ * The test of all order endpoints of the examples, for any framework and lock.
  *
  * @module
  */
@@ -20,13 +20,13 @@ async function post(url: string, order: string): Promise<Answer> {
   return { status: response.status, state: state ?? title };
 }
 
-/** How often an order was shipped, as the processes tell. */
+/** How often the processes say that they shipped an order. */
 function shipments(programs: readonly Program[], order: string): number {
   const start = `shipped ${order} under token `;
   return programs.flatMap(({ lines }) => lines.filter((line) => line.startsWith(start))).length;
 }
 
-/** Sends orders to two processes at once. */
+/** Sends orders to two processes at once; fails unless each order is shipped once. */
 export async function orderOnce(framework: string, place: Place): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const programs = [0, 1].map(() =>
@@ -39,13 +39,13 @@ export async function orderOnce(framework: string, place: Place): Promise<void> 
     Array.from({ length: REQUESTS }, (_, i) => post(urls[i % 2]!, "42")),
   );
   assertEquals(answers.filter(({ status }) => status === 201), [{ status: 201, state: "shipped" }]);
-  // On a busy machine the last in line may have waited for longer than they are allowed to.
+  // On a busy machine, the last waiters may exceed their `waitMs`.
   const allowed = ["200 shipped before", "201 shipped", "409 Busy"];
   for (const { status, state } of answers) assert(allowed.includes(`${status} ${state}`), state);
   assertEquals(await post(urls[1]!, "42"), { status: 200, state: "shipped before" });
   assertEquals((await Promise.all(others)).map(({ status }) => status), [201, 201]);
 
-  // As if its holder had been asleep while somebody else took the lock.
+  // As if the holder had been suspended while another client acquired the lock.
   {
     using store = new FencedStore(`${place.dir}/holdfast-orders.db`);
     assert(store.write("orders:45", "in doubt", 2n ** 62n));
@@ -60,5 +60,5 @@ export async function orderOnce(framework: string, place: Place): Promise<void> 
   assertEquals(["42", "43", "44", "45"].map((order) => shipments(programs, order)), [1, 1, 1, 0]);
 }
 
-/** The order endpoints. */
+/** The frameworks of the order endpoints. */
 export const ENDPOINTS = ["fetch", "koa", "fastify", "hono"];

@@ -1,5 +1,5 @@
 /**
- * Runs the examples as processes of their own, as their users do.
+ * Runs the examples as processes, as users do.
  *
  * @module
  */
@@ -12,20 +12,20 @@ import { waitUntil } from "../servers/wait.ts";
 
 const EXAMPLES = new URL("../../examples/", import.meta.url);
 
-/** Where the locks and the files of some processes are. */
+/** Where processes keep their locks and files. */
 export interface Place extends AsyncDisposable {
   readonly dir: string;
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Locks in files. */
+/** A place with locks in files. */
 export async function filePlace(): Promise<Place> {
   const dir = await makeTempDirectory();
   const env = { TMPDIR: dir, XDG_RUNTIME_DIR: dir, REDIS_URL: "", ZOOKEEPER_CONNECT: "" };
   return { dir, env, [Symbol.asyncDispose]: () => rm(dir, { recursive: true }) };
 }
 
-/** Locks on a Redis of the test's own. */
+/** A place with locks on a new Redis server. */
 export async function redisPlace(): Promise<Place> {
   const server = await startRedis();
   const { dir, env, [Symbol.asyncDispose]: dispose } = await filePlace();
@@ -39,14 +39,14 @@ export async function redisPlace(): Promise<Place> {
   };
 }
 
-/** An example that runs. */
+/** A running example. */
 export interface Program extends AsyncDisposable {
   readonly pid: number;
-  /** What it has printed so far. */
+  /** The lines printed so far. */
   readonly lines: readonly string[];
   readonly ended: Promise<number>;
   kill(signal: Signal): void;
-  /** Waits until it has printed a line that begins like this; resolves with the rest of it. */
+  /** Waits for a line that begins with `start`; resolves with the rest of the line. */
   saying(start: string): Promise<string>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Runs the real demo as a process of its own.
+ * Runs the real demo as a process.
  *
  * @module
  */
@@ -22,21 +22,21 @@ const DEMO = new URL("../../examples/demo.ts", import.meta.url);
 const BOUND_MS = 120_000;
 const PS_BOUND_MS = 10_000;
 
-/** How the demo ended, and what it printed. */
+/** The exit code and the output of the demo. */
 export interface DemoResult {
   readonly code: number;
   readonly out: string;
   readonly errors: string;
 }
 
-/** A demo under way. */
+/** A running demo. */
 export interface RunningDemo extends AsyncDisposable {
   readonly pid: number;
-  /** Its temporary files are made in here. */
+  /** The folder for its temporary files. */
   readonly dir: string;
   readonly result: Promise<DemoResult>;
   kill(signal: Signal): void;
-  /** Resolves with its worker processes once they are at work. */
+  /** Resolves with the ids of its worker processes once they have begun. */
   workers(count: number): Promise<number[]>;
 }
 
@@ -44,7 +44,7 @@ export interface RunningDemo extends AsyncDisposable {
 export async function startDemo(...args: string[]): Promise<RunningDemo> {
   const dir = await makeTempDirectory();
   const child = spawnProcess([...scriptCommand(DEMO), ...args], {
-    // Only the conformance suite may use a server that others use too.
+    // Only the conformance suite may use shared servers.
     env: { TMPDIR: dir, NO_COLOR: "1", REDIS_URL: "", ZOOKEEPER_CONNECT: "" },
     stdout: "pipe",
     stderr: "pipe",
@@ -56,7 +56,7 @@ export async function startDemo(...args: string[]): Promise<RunningDemo> {
     result,
     kill: child.kill,
     async workers(count) {
-      await waitUntil("the workers are at work", () => isAtWork(dir));
+      await waitUntil("the workers have begun", () => hasBegun(dir));
       const pids = await childrenOf(child.pid);
       assertEquals(pids.length, count);
       return pids;
@@ -89,7 +89,7 @@ export function filesIn(dir: string): string[] {
   return readdirSync(dir);
 }
 
-async function isAtWork(dir: string): Promise<boolean> {
+async function hasBegun(dir: string): Promise<boolean> {
   const [name] = filesIn(dir);
   const text = await readFile(`${dir}/${name}/account.json`, "utf8").catch(() => "{}");
   return JSON.parse(text).balance > 0;

@@ -1,5 +1,5 @@
 /**
- * What the examples without a framework must do, whatever their lock: a cron job, a leader, a cache.
+ * The tests of the examples without a framework (a cron job, a leader, a cache), for any lock.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { type Place, type Program, startProgram } from "./programs.ts";
 const EVERY_MS = 500;
 const LEADING = "Leading under token ";
 
-/** Three processes whose clocks differ; each tick is run by one of them. */
+/** Runs three processes whose clocks differ; fails unless each tick is run by exactly one. */
 export async function cronOnce(place: Place): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const programs = [0, 20, 90].map((slowMs) =>
@@ -34,7 +34,7 @@ function leaders(programs: readonly Program[]): Program[] {
   return programs.filter(({ lines }) => lines.at(-1)?.startsWith(LEADING));
 }
 
-/** Three processes; whoever leads is killed, then the next one is asked to end. */
+/** Runs three processes; kills the first leader and ends the next ones with SIGTERM. */
 export async function leadersInTurn(place: Place): Promise<void> {
   await using stack = new AsyncDisposableStack();
   using store = new FencedStore(`${place.dir}/holdfast-leader.db`);
@@ -44,7 +44,7 @@ export async function leadersInTurn(place: Place): Promise<void> {
   const terms: bigint[] = [];
   let running = [...programs];
   for (const signal of ["SIGKILL", "SIGTERM", "SIGTERM"] as const) {
-    await waitUntil("one leads", () => leaders(running).length > 0);
+    await waitUntil("a process leads", () => leaders(running).length > 0);
     const [leader, ...more] = leaders(running);
     assertEquals(more, []);
     await waitUntil("the leader writes", () => store.read("leader")?.value === `${leader!.pid}`);
@@ -57,7 +57,7 @@ export async function leadersInTurn(place: Place): Promise<void> {
   assert(terms[0]! < terms[1]! && terms[1]! < terms[2]!, terms.join());
 }
 
-/** A leader that stands still for longer than its lease leads no more; the other one does. */
+/** Suspends a leader for longer than its lease; fails unless the other process takes over. */
 export async function leaderAsleep(place: Place): Promise<void> {
   await using stack = new AsyncDisposableStack();
   using store = new FencedStore(`${place.dir}/holdfast-leader.db`);
@@ -65,21 +65,21 @@ export async function leaderAsleep(place: Place): Promise<void> {
   const first = start();
   await first.saying(LEADING);
   const second = start();
-  await pause(200); // writes go on meanwhile: it is somewhere among them that the process stops
+  await pause(200); // the leader keeps writing, so SIGSTOP hits it somewhere among its writes
   first.kill("SIGSTOP");
   const token = BigInt(await second.saying(LEADING));
   first.kill("SIGCONT");
   await first.saying("Lost");
   await waitUntil("the second writes", () => store.read("leader")?.fence === token);
   assertEquals(leaders([first, second]), [second]);
-  await pause(20); // many writes could be made
+  await pause(20); // long enough for many writes
   assertEquals(store.read("leader"), { value: `${second.pid}`, fence: token });
   second.kill("SIGTERM");
   assertEquals(await second.ended, 0);
   await waitUntil("the first leads again", () => leaders([first]).length === 1);
 }
 
-/** Two processes, many requests: one refill whenever the cache is out of date. */
+/** Sends many requests to two processes; fails unless an outdated cache is refilled once. */
 export async function refilledOnce(place: Place): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const freshMs = 2_000;
@@ -90,12 +90,12 @@ export async function refilledOnce(place: Place): Promise<void> {
   const refills = () =>
     programs.flatMap(({ lines }) => lines.filter((line) => line === "refilled")).length;
   for (const round of [1, 2]) {
-    if (round === 2) await pause(freshMs + 1); // longer than the report is good for
+    if (round === 2) await pause(freshMs + 1); // the report is outdated then
     const requests = Array.from({ length: 60 }, async (_, i) => {
       return await (await fetch(urls[i % 2]!)).text();
     });
     const reports = await Promise.all(requests);
-    assertEquals(new Set(reports).size, 1, "all have got the same report");
+    assertEquals(new Set(reports).size, 1, "all requests got the same report");
     assertEquals(refills(), round);
   }
 }

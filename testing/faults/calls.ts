@@ -1,33 +1,36 @@
 /**
- * What became of each call of a recorded run.
+ * Turns the events of a recorded run into calls: when each was made, granted and ended.
  *
  * @module
  */
 import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
-/** One `acquire()`, and the lease that it got. Times in µs; `Infinity`: it did not happen. */
+/** One `acquire()` and its lease. Times in µs; `Infinity` stands for what did not happen. */
 export interface Call {
   readonly worker: string;
   readonly name: string;
-  /** In the order of their times. */
+  /** Sorted by time. */
   readonly events: readonly WorkerEvent[];
   readonly invokeUs: number;
-  /** When it was first told that it waits. */
+  /** When `onWait` was first called. */
   readonly queuedUs: number;
   readonly grantedUs: number;
   readonly failedUs: number;
   /** Null without a lease, or if the strategy has no tokens. */
   readonly token: bigint | null;
-  /** Until when it can be used: released, lost by its own account, or its last recorded deadline; at the latest its process' last event. */
+  /**
+   * Until when the lease can be used: its release, its loss as seen by the worker, or its last recorded
+   * deadline. If the process died: its last event at the latest.
+   */
   readonly useEndUs: number;
-  /** The same, but a crash does not end it: the service keeps its word to the dead. */
+  /** The same, except that a crash does not end it: the service must respect the lease of a dead process. */
   readonly endUs: number;
-  /** Its grant and renewals: when each was known, and when it was asked for at the earliest. */
+  /** Its grant and renewals: when each was known, and the earliest time of its request. */
   readonly promises: readonly { readonly atUs: number; readonly sinceUs: number }[];
   readonly steals: boolean;
-  /** Whether its process ended while it was under way. */
+  /** Whether its process died during the call. */
   readonly isCrashed: boolean;
-  /** If so, when that was last heard of. */
+  /** If so, the time of the last event of that process. */
   readonly diedUs: number;
 }
 
@@ -58,7 +61,7 @@ function callOf(
   const granted = first("granted");
   const grantedUs = granted?.atUs ?? Infinity;
   const leftUs = Math.min(at("releasing"), at("lost"));
-  // A deadline that is none is `null` in JSON.
+  // JSON turns an infinite deadline into `null`.
   const deadlineUs = events.findLast(isDeadline)?.deadlineUs ?? Infinity;
   const lastUs = events.at(-1)!.atUs;
   const isOpen = granted ? at("released") === Infinity : at("failed") === Infinity;
@@ -72,7 +75,7 @@ function callOf(
     failedUs: at("failed"),
     token: granted?.token === undefined ? null : BigInt(granted.token),
     useEndUs: isCrashed ? Math.min(endUs, lastUs) : endUs,
-    // Without a TTL the end of the process ends the lease.
+    // Without a TTL, the lease ends with its process.
     endUs: isCrashed && endUs === Infinity ? lastUs : endUs,
     promises: events.filter(isDeadline).map(({ atUs, deadlineUs }) => (
       { atUs, sinceUs: deadlineUs == null ? -Infinity : deadlineUs - ttlUs }
@@ -85,12 +88,12 @@ function isDeadline({ kind }: WorkerEvent): boolean {
   return kind === "granted" || kind === "renewed";
 }
 
-/** The incarnations that did not come to their end, and when they were last heard of. */
+/** The incarnations that died, each with the time of its last event. */
 function crashedIn(
   { faults, crashed }: History,
   heardOfUs: ReadonlyMap<string, number>,
 ): Map<string, number> {
-  // Where nobody has kept count: who was hit and never heard of again.
+  // Without a list of crashed workers: those that were killed and have no later events.
   const kills = crashed ? [] : faults.filter(({ fault }) => /kill|crash/i.test(fault));
   return new Map(
     Array.from(heardOfUs).filter(([worker, us]) => {
@@ -102,7 +105,7 @@ function crashedIn(
   );
 }
 
-/** Whether a kill can have ended a worker that was last heard of at some time. */
+/** Whether a kill can have ended a worker whose last event was at `lastUs`. */
 function isEndOf({ target, atUs, untilUs }: FaultEvent, worker: string, lastUs: number): boolean {
   const isHit = target === worker || target === worker.split(".")[0];
   return isHit && lastUs <= Math.max(atUs, untilUs ?? atUs) + 1_000_000;

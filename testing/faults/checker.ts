@@ -1,5 +1,5 @@
 /**
- * Judges a recorded run.
+ * Judges a recorded run: the only module that runs all checks and counts their findings.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { checkEnds, checkOrder, checkProgress, type WaitLimits } from "./waiting
 
 export type { Violation, ViolationKind } from "./findings.ts";
 
-/** How much there was. */
+/** The counts of a run. */
 export interface Counts {
   readonly calls: number;
   readonly grants: number;
@@ -21,7 +21,7 @@ export interface Counts {
   readonly renewals: number;
   /** Leases that were lost. */
   readonly lost: number;
-  /** Calls that ended with their process. */
+  /** Calls whose process died. */
   readonly crashed: number;
   readonly writes: number;
   /** Writes that the resource refused. */
@@ -29,7 +29,7 @@ export interface Counts {
   readonly faults: number;
   /** Violations by kind; a kind that is missing did not occur. */
   readonly violations: Readonly<Partial<Record<ViolationKind, number>>>;
-  /** What faults excuse, by kind. */
+  /** Findings that a fault excuses, by kind. */
   readonly excused: Readonly<Partial<Record<ViolationKind, number>>>;
 }
 
@@ -39,12 +39,12 @@ export interface Verdict {
   readonly isGood: boolean;
   /** The first hundred of each kind. */
   readonly violations: readonly Violation[];
-  /** What would be violations without the faults; the first hundred of each kind. */
+  /** Findings that a fault excuses; the first hundred of each kind. */
   readonly excused: readonly Violation[];
   readonly counts: Counts;
 }
 
-/** What a call may wait: 30 s, unless fewer than 200 that came later were served. */
+/** A call starves if it waits for over 30 s while at least 200 later calls are served. */
 const LIMITS: WaitLimits = { waitUs: 30_000_000, overtakers: 200 };
 
 /** Judges a run. Takes O(n log n) as long as the violations are few. */
@@ -72,10 +72,10 @@ export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
   };
 }
 
-/** The calls that wait in one line: of all processes, of each, or of none. */
+/** The calls that share a queue: those of all processes, those of each process, or none. */
 function linesOf(calls: readonly Call[], { fifo, strategy }: History): Iterable<Call[]> {
   if (fifo) return [[...calls]];
-  // A file lock has an order within a process.
+  // A file lock orders the calls within a process.
   return strategy === "file" ? Map.groupBy(calls, ({ worker }) => worker).values() : [];
 }
 

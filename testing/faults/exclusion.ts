@@ -1,5 +1,5 @@
 /**
- * The checks of leases and tokens.
+ * The checks of leases and tokens: overlaps, early grants, the order of tokens, stale writes.
  *
  * @module
  */
@@ -8,20 +8,20 @@ import { betweenGrants, lateNewsExcuse, overlapExcuse } from "./excuses.ts";
 import { file, type Report } from "./findings.ts";
 import type { FaultEvent, WorkerEvent } from "./history.ts";
 
-/** With how many leases that have not ended a grant is compared: those that end last. */
+/** A grant is compared with at most this many open leases: those that end last. */
 const COMPARED = 8;
 
-/** Says which lease it is. */
+/** Names a lease in messages. */
 function nameOf({ worker, token, events }: Call): string {
   return `${worker}'s lease ${token ?? `of call ${events[0]!.call}`}`;
 }
 
-/** The events of two calls, by time. */
+/** The events of calls, sorted by time. */
 function eventsOf(...calls: readonly Call[]): WorkerEvent[] {
   return calls.flatMap(({ events }) => events).sort((a, b) => a.atUs - b.atUs);
 }
 
-/** No two leases at the same instant; no grant before the deadline of the lease before. */
+/** Checks that no two leases overlap and that no grant precedes the deadline of the previous lease. */
 export function checkSpans(
   leases: readonly Call[],
   faults: readonly FaultEvent[],
@@ -39,7 +39,7 @@ export function checkSpans(
   }
 }
 
-/** Whether the later news is of the earlier grant, as its token says: one that was over by then. */
+/** Whether `later` was granted first, as its smaller token says, and had expired before it was known. */
 function isOldNews(earlier: Call, later: Call): boolean {
   return later.endUs <= later.grantedUs && later.invokeUs <= earlier.grantedUs &&
     compareTokens(later, earlier) < 0;
@@ -69,8 +69,8 @@ function compareTokens(a: Call, b: Call): number {
 }
 
 /**
- * Tokens grow in the order of grants, as far as events prove that order: a grant that was known
- * before the other was asked for, or a lease that had ended when the other was still good.
+ * Checks that tokens grow in the order of grants, where events prove that order: one grant was known
+ * before the other was requested, or one lease had ended before the other, still valid, was granted.
  */
 export function checkTokens(
   leases: readonly Lease[],
@@ -99,7 +99,7 @@ export function checkTokens(
   }
 }
 
-/** For each lease, finds one that is before it and has no smaller token. */
+/** For each lease, finds an earlier one whose token is not smaller. */
 function findGreater(
   earlier: readonly Lease[],
   isOverUs: (lease: Lease) => number,
@@ -118,12 +118,12 @@ function findGreater(
   }
 }
 
-/** Numbers that may be infinite, or great. */
+/** Compares numbers that may be infinite, or bigints. */
 function compareNumbers<T extends number | bigint>(a: T, b: T): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** The resource takes no write that was asked for after one with a greater token was answered. */
+/** Checks that the resource accepts no write that was sent after one with a greater token was answered. */
 export function checkWrites(leases: readonly Lease[], report: Report): void {
   const writes = leases.flatMap((lease) =>
     lease.events.filter(({ kind }) => kind === "wrote").map((event) => ({ lease, event }))

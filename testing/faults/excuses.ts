@@ -1,22 +1,22 @@
 /**
- * Which faults excuse what.
+ * Decides which findings a fault excuses. An excuse hides a violation, so each one is narrow.
  *
  * @module
  */
 import type { Call } from "./calls.ts";
 import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
-/** A grant is recorded later than the server makes it, by this much at most, in µs. */
+/** A grant is recorded at most this long, in µs, after the server made it. */
 const RECORDED_WITHIN_US = 250_000;
 /**
- * How long after a fault is healed, in µs, the waiters that it hit may still be out of the line: all
- * ask again within 2 s, and those of a queue that was lost do so in the second round.
+ * How long after a fault is healed, in µs, waiters that it hit may still be missing from the queue. All
+ * of them ask again within 2 s; if the queue itself was lost, the second ask restores their places.
  */
 const RECOVERY_US = 5_000_000;
 
 const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
 
-/** The faults of a run, by time: the nemesis', and workers that block their own event loops. */
+/** The faults of a run, sorted by time: those of the nemesis, and blocked event loops of workers. */
 export function faultsOf({ faults, events }: History): FaultEvent[] {
   const blocks = events.flatMap(({ worker, atUs, blockedUs = 0 }): FaultEvent[] => {
     if (blockedUs === 0) return [];
@@ -26,7 +26,7 @@ export function faultsOf({ faults, events }: History): FaultEvent[] {
   return [...faults, ...blocks].sort((a, b) => a.atUs - b.atUs);
 }
 
-/** What thieves do to a lock: a holder learns of it later than the thief's successors are granted. */
+/** Steals, as faults: the robbed holder may learn of it only after later holders were granted. */
 export function stealsOf(calls: readonly Call[]): FaultEvent[] {
   return calls.filter(({ steals }) => steals).map(({ name, invokeUs, ...call }) => {
     const untilUs = Math.min(call.grantedUs, call.failedUs, call.events.at(-1)!.atUs);
@@ -34,7 +34,7 @@ export function stealsOf(calls: readonly Call[]): FaultEvent[] {
   });
 }
 
-/** A fault between two grants after which the server may have granted both, if any. */
+/** A fault between two grants that may have made the server grant both, if there is one. */
 export function betweenGrants(
   faults: readonly FaultEvent[],
   earlier: Call,
@@ -45,8 +45,8 @@ export function betweenGrants(
 }
 
 /**
- * What excuses an overlap of two leases: the server may have lost its promise to the earlier one, or
- * it was stolen from, and the resource took none of the loser's writes after the winner's first.
+ * The fault that excuses an overlap of two leases: the server may have lost the earlier lease, or it was
+ * stolen. In addition, the resource must have refused the loser's writes after the winner's first.
  */
 export function overlapExcuse(
   faults: readonly FaultEvent[],
@@ -63,19 +63,19 @@ export function overlapExcuse(
 }
 
 /**
- * From when on the server has promised the lock to both, by the last renewal of each while both were
- * good. What it lost before that excuses nothing.
+ * The time since which the server has promised the lock to both, judged by the last renewal of each
+ * while both were valid. A loss of data before that excuses nothing.
  */
 function promisedToBothUs(loser: Call, winner: Call): number {
   const untilUs = Math.min(loser.endUs, winner.endUs);
   const lastOf = ({ promises }: Call) =>
     promises.findLast(({ atUs }) => atUs <= untilUs)?.sinceUs ?? -Infinity;
-  // The loser was renewed when the winner, a thief perhaps, was known already.
+  // The loser was renewed although the winner (perhaps a thief) was already known.
   if (lastOf(loser) > winner.grantedUs) return winner.grantedUs + 1;
   return Math.min(lastOf(loser), lastOf(winner));
 }
 
-/** Whether the resource took a write of the loser after the winner's first. */
+/** Whether the resource accepted a write of the loser after the winner's first write. */
 function hasWrittenLate(loser: Call, winner: Call): boolean {
   const wonUs = winner.events.find(({ kind }) => kind === "wrote")?.atUs ?? Infinity;
   const sentUs = ({ sentUs, atUs }: WorkerEvent) => sentUs ?? atUs;
@@ -83,9 +83,9 @@ function hasWrittenLate(loser: Call, winner: Call): boolean {
 }
 
 /**
- * What excuses that a lease with a smaller token is known later than one with a greater token: it was
- * granted first and lost at once, to a thief or with the server's data, and the news of its grant came
- * when the next one was known already. It must have been asked for before that, and write nothing.
+ * The fault that excuses a smaller token that becomes known after a greater one. The lease was granted
+ * first and lost at once, to a thief or with the server's data; its holder learned of the grant only
+ * after the next grant was known. It must have been requested before that, and must write nothing.
  */
 export function lateNewsExcuse(
   faults: readonly FaultEvent[],
@@ -99,7 +99,7 @@ export function lateNewsExcuse(
   );
 }
 
-/** The faults that may have cost a worker's waiters their turn. */
+/** The faults that may have parked the waiters of a worker. */
 export function parkingOf(
   faults: readonly FaultEvent[],
   worker: string,
@@ -113,8 +113,8 @@ export function parkingOf(
 }
 
 /**
- * What excuses that `later`, called when `waiter` was in line, was granted before it: the waiter had
- * been parked when that happened, or until `later` had joined the line.
+ * The fault that excuses an inversion (`later` was called while `waiter` was in the queue, but was
+ * granted first): the waiter was parked at that grant, or until `later` had joined the queue.
  */
 export function inversionExcuse(
   parking: readonly FaultEvent[],
@@ -127,7 +127,7 @@ export function inversionExcuse(
   );
 }
 
-/** What excuses that a call waited for long. */
+/** The fault that excuses a long wait. */
 export function waitExcuse(
   parking: readonly FaultEvent[],
   { invokeUs }: Call,

@@ -1,5 +1,5 @@
 /**
- * A directory of lock files, and how it goes wrong.
+ * The place of `FileLock`: a directory of lock files and its faults.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import { FileLock } from "../../file/mod.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { FaultTable, Place } from "./place.ts";
 
-/** A lease has no TTL; this is the scale of the nemesis. */
+/** A file lease has no TTL. The nemesis uses this time scale instead. */
 const SCALE_MS = 500;
 
-/** Opens the place in a directory of its own. */
+/** Opens the place in its own directory. */
 export function filePlace(directory: string, names: readonly string[]): Place {
   const dir = `${directory}/locks`;
   return {
@@ -44,10 +44,10 @@ function fileFaults(dir: string): FaultTable {
       async run({ pick, fleet }) {
         const files = readdirSync(dir);
         const file = files.length > 0 ? pick(files) : "";
-        // Tokens begin anew, by the clock of whoever makes the file again.
+        // Tokens restart from the wall clock of the process that creates the file again.
         const tokensMayRepeat = fleet.clocks.length > 0;
         if (file !== "") await rm(`${dir}/${file}`).catch(() => {});
-        await pause(1_100); // For so long its holder may not know.
+        await pause(1_100); // The holder may notice only after this time.
         return { target: file, tokensMayRepeat };
       },
     },

@@ -1,5 +1,5 @@
 /**
- * What a checker finds.
+ * The findings of a checker: their kinds, and how they are collected.
  *
  * @module
  */
@@ -9,24 +9,24 @@ import type { FaultEvent, WorkerEvent } from "./history.ts";
 export type ViolationKind =
   /** Two leases of one name were provable at the same instant. */
   | "overlap"
-  /** Somebody was granted the lock before the deadline of the lease before had passed. */
+  /** The lock was granted before the deadline of the previous lease had passed. */
   | "early-grant"
-  /** A token is not greater than one that was granted before. */
+  /** A token is not greater than an earlier one. */
   | "token-order"
-  /** The resource took a write after one with a greater token. */
+  /** The resource accepted a write after one with a greater token. */
   | "stale-write"
   /** A call of a living worker did not end. */
   | "unfinished"
-  /** A waiter was kept waiting while many who came later were served. */
+  /** A call waited for long while many later calls were served. */
   | "starved"
-  /** Somebody was granted the lock before one who had been in line before. */
+  /** A waiter was granted the lock before one that was ahead of it in the queue. */
   | "inversion"
   /** The run has left something behind. */
   | "residue"
-  /** The history cannot be: the fault is the recorder's. */
+  /** The history contradicts itself: a bug of the recorder. */
   | "malformed";
 
-/** Something that must not be. */
+/** A broken promise, or one that a fault excuses. */
 export interface Violation {
   readonly kind: ViolationKind;
   /** When it became visible, in µs. */
@@ -34,23 +34,23 @@ export interface Violation {
   /** The lock. */
   readonly name?: string;
   readonly message: string;
-  /** The events of the calls involved, by time. */
+  /** The events of the calls involved, sorted by time. */
   readonly events: readonly WorkerEvent[];
-  /** What excuses it. */
+  /** The fault that excuses it. */
   readonly excuse?: FaultEvent;
 }
 
 /** How many violations of a kind are kept with their events. */
 const KEPT = 100;
 
-/** Collects violations: counts all, keeps the first of each kind. */
+/** Collects violations: counts all of them and keeps the first ones of each kind. */
 export interface Findings {
   add(violation: Violation): void;
   readonly kept: Violation[];
   readonly counts: Map<ViolationKind, number>;
 }
 
-/** Nothing found yet. */
+/** Makes an empty collection. */
 export function newFindings(): Findings {
   const kept: Violation[] = [];
   const counts = new Map<ViolationKind, number>();
@@ -65,13 +65,13 @@ export function newFindings(): Findings {
   };
 }
 
-/** What a check writes to: violations, and those that are excused. */
+/** The result of the checks: violations, and those that are excused. */
 export interface Report {
   readonly violations: Findings;
   readonly excused: Findings;
 }
 
-/** Files a violation where it belongs. */
+/** Adds a finding to the excused ones if there is an excuse, otherwise to the violations. */
 export function file(report: Report, violation: Violation, excuse: FaultEvent | undefined): void {
   if (excuse) report.excused.add({ ...violation, excuse });
   else report.violations.add(violation);

@@ -1,5 +1,5 @@
 /**
- * The worker processes of a run: those at work, and all that there ever were.
+ * The worker processes of a run: starts, kills and replaces them, and keeps all their events.
  *
  * @module
  */
@@ -12,19 +12,19 @@ import type { WorkerEvent } from "./history.ts";
 import { type Habits, startWorker, type WorkerOptions } from "./workers.ts";
 import type { WallClock } from "./wall_clock.ts";
 
-/** How long in ms a worker may take to come to its end. */
+/** How long in ms a worker may take to finish. */
 const END_BOUND_MS = 60_000;
 
-/** How the workers work. */
+/** Options of the workers. */
 export interface FleetOptions
   extends Pick<WorkerOptions, "names" | "lanes" | "seed" | "storePath"> {
   readonly workers: number;
   readonly habits: Habits;
-  /** Their wall clocks, if those can be set. */
+  /** Their wall clocks; empty if those cannot be set. */
   readonly clocks: readonly WallClock[];
 }
 
-/** What workers need of the place where they work. */
+/** The part of a place that workers need. */
 export interface Workplace {
   /** How long in ms a lease lives without renewal. */
   readonly ttlMs: number;
@@ -38,7 +38,7 @@ interface Incarnation extends AsyncDisposable {
   isRunning: boolean;
 }
 
-/** The workers. Whoever is killed, or kills itself, is succeeded by its next incarnation. */
+/** The workers. A worker that is killed, or kills itself, is replaced by its next incarnation. */
 export class Fleet implements AsyncDisposable {
   readonly #place: Workplace;
   readonly #options: FleetOptions;
@@ -46,7 +46,7 @@ export class Fleet implements AsyncDisposable {
   readonly #live: Incarnation[] = [];
   readonly #crashed = new Set<string>();
   readonly #ends: Promise<void>[] = [];
-  /** What must not happen to a worker. */
+  /** Failures of workers that no history shows, in words. */
   readonly problems: string[] = [];
   #isEnding = false;
 
@@ -56,17 +56,17 @@ export class Fleet implements AsyncDisposable {
     for (let i = 0; i < options.workers; i++) this.#start(i, 0);
   }
 
-  /** How many work at once. */
+  /** The number of workers. */
   get size(): number {
     return this.#options.workers;
   }
 
-  /** Their wall clocks, if those can be set. */
+  /** Their wall clocks; empty if those cannot be set. */
   get clocks(): readonly WallClock[] {
     return this.#options.clocks;
   }
 
-  /** Everything that was recorded so far. */
+  /** All events recorded so far. */
   get events(): WorkerEvent[] {
     return this.#all.flatMap(({ process }) => process.reports);
   }
@@ -80,7 +80,7 @@ export class Fleet implements AsyncDisposable {
     return count;
   }
 
-  /** The incarnations that ended without finishing. */
+  /** The incarnations that died before they finished. */
   get crashed(): string[] {
     return [...this.#crashed];
   }
@@ -90,12 +90,12 @@ export class Fleet implements AsyncDisposable {
     return this.#all.filter(({ isRunning }) => isRunning).length;
   }
 
-  /** The name of a worker's incarnation now. */
+  /** The name of the current incarnation of a worker. */
   nameOf(worker: number): string {
     return this.#live[worker]!.name;
   }
 
-  /** Sends a signal; nothing happens if the process has just ended. */
+  /** Sends a signal; does nothing if the process has just ended. */
   kill(worker: number, signal: Signal): void {
     const { name, process, isRunning } = this.#live[worker]!;
     if (!isRunning) return;
@@ -103,7 +103,7 @@ export class Fleet implements AsyncDisposable {
     process.kill(signal);
   }
 
-  /** Lets all finish what they have begun; tells of those who do not. */
+  /** Lets all workers finish the calls that they have begun; records those that do not finish. */
   async finish(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#live.map(async ({ name, process }) => {
@@ -111,7 +111,7 @@ export class Fleet implements AsyncDisposable {
       const finishing = process.finish().then(() => ended.abort());
       await pause(END_BOUND_MS, ended.signal);
       if (ended.signal.aborted) return await finishing;
-      this.problems.push(`${name} has not ended within ${END_BOUND_MS} ms`);
+      this.problems.push(`${name} did not finish within ${END_BOUND_MS} ms`);
     }));
   }
 
@@ -129,7 +129,7 @@ export class Fleet implements AsyncDisposable {
     this.#live[worker] = started;
     const onEnd = (code: number) => {
       started.isRunning = false;
-      // 137: SIGKILL, by the nemesis or by itself.
+      // 137: SIGKILL, sent by the nemesis or by the worker itself.
       if (code === 137) this.#crashed.add(name);
       else if (!this.#isEnding || code !== 0) this.problems.push(`${name} ended with ${code}`);
       if (!this.#isEnding && code === 137) this.#start(worker, incarnation + 1);
@@ -144,7 +144,7 @@ export class Fleet implements AsyncDisposable {
   }
 }
 
-/** Sees to it that a process ends with this one: one that is frozen would outlive it. */
+/** Makes sure that a process ends with this one: a suspended process would outlive it. */
 async function guarded(pid: number, ended: Promise<void>): Promise<void> {
   await using lifeline = openLifeline();
   await lifeline.guard(pid);

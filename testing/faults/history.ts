@@ -1,77 +1,77 @@
 /**
- * What a run of worker processes under faults records, for the checker and the report.
+ * The record of a run of worker processes under faults, as the checker and the report read it.
  *
  * @module
  */
 
-/** What happened to a worker's call. Times are in µs of CLOCK_MONOTONIC, which processes share. */
+/** An event of a worker's call. Times are in µs of CLOCK_MONOTONIC, which processes share. */
 export interface WorkerEvent {
   readonly atUs: number;
-  /** Which worker process, and which incarnation of it: `w3.1` after its first restart. */
+  /** The worker process with its incarnation: `w3.1` is `w3` after its first restart. */
   readonly worker: string;
-  /** The call that it belongs to, unique in the run. */
+  /** The id of the call, unique in the run. */
   readonly call: string;
   /** The lock. */
   readonly name: string;
   readonly kind:
     /** `acquire()` was called. */
     | "invoke"
-    /** `onWait` told of a place in line. */
+    /** `onWait` was called for the first time. */
     | "queued"
-    /** There is a lease. */
+    /** The call got a lease. */
     | "granted"
-    /** A renewal was answered: `deadlineUs` is the new one. */
+    /** A renewal was answered; `deadlineUs` is the new deadline. */
     | "renewed"
     /** The signal aborted, or `throwIfLost()` threw. */
     | "lost"
-    /** `release()` was called: from now on the lease is not used. */
+    /** `release()` was called; the lease is not used from now on. */
     | "releasing"
-    /** `release()` has answered. */
+    /** `release()` has resolved. */
     | "released"
-    /** `acquire()` rejected; `reason` says with what. */
+    /** `acquire()` rejected; `reason` says why. */
     | "failed"
-    /** The fenced resource took a write, or refused it. */
+    /** The fenced resource accepted a write, or refused it. */
     | "wrote"
     | "refused";
   /** Of `granted`, `wrote` and `refused`: the fencing token in decimal. */
   readonly token?: string;
-  /** Of `granted` and `renewed`: until when the lease is provable by its own reckoning. */
+  /** Of `granted` and `renewed`: until when the lease is provable, as the lease itself computes it. */
   readonly deadlineUs?: number;
-  /** Of `granted`: the owner id's hash, never the id itself. */
+  /** Of `granted`: a hash of the owner id, never the id itself. */
   readonly owner?: string;
-  /** Of `queued`: the place in line that was told. */
+  /** Of `queued`: the position that `onWait` reported. */
   readonly position?: number;
-  /** Of `invoke`: whether it takes the lock away from its holder. */
+  /** Of `invoke`: whether the call steals the lock. */
   readonly steals?: boolean;
-  /** For how long the worker's event loop had stood still right before the event, if it was blocked. */
+  /** How long the worker's event loop was blocked right before the event, if it was. */
   readonly blockedUs?: number;
-  /** Of `wrote` and `refused`: when the write was asked for; `atUs` is when it was answered. */
+  /** Of `wrote` and `refused`: when the write was sent; `atUs` is when it was answered. */
   readonly sentUs?: number;
-  /** Of `lost`, `failed`: why. Of `failed`: `"aborted"` if the worker gave up by itself. */
+  /** Of `lost` and `failed`: the reason. Of `failed`: `"aborted"` if the worker itself gave up. */
   readonly reason?: string;
 }
 
-/** What the nemesis did. */
+/** A fault that the nemesis caused. */
 export interface FaultEvent {
   readonly atUs: number;
-  /** When it was healed; absent for what needs no healing. */
+  /** When it was healed; absent if it needs no healing. */
   readonly untilUs?: number;
   /** Its name, as in `--faults`. */
   readonly fault: string;
-  /** Whom it hit: a worker, a server, a proxy. */
+  /** The worker, server or link that it hit. */
   readonly target: string;
-  /** Whether the server may have lost or changed what it promised: data loss, failover, clock step. */
+  /** Whether the server may have lost or changed leases: data loss, failover, clock step. */
   readonly destructive: boolean;
   /**
-   * Whether waiters that it hits may lose their turn until they ask again. By default all do but
-   * delays and a flush of scripts.
+   * Whether waiters that it hits may be parked until they ask again. By default true, except for delays
+   * and a flush of scripts.
    */
   readonly parks?: boolean;
-  /** Whether tokens may go back: the last one was lost and the clock was set back. */
+  /** Whether tokens may decrease: the last token was lost and the clock was set back. */
   readonly tokensMayRepeat?: boolean;
 }
 
-/** What is left after the run, counted at the servers and in the process table. */
+/** Things left after the run, counted on the servers and in the process table. */
 export interface Residue {
   readonly what: string;
   readonly count: number;
@@ -81,15 +81,15 @@ export interface Residue {
 export interface History {
   readonly seed: number;
   readonly strategy: "redis" | "zookeeper" | "file";
-  /** Whether grants follow the order of the queue. */
+  /** Whether grants follow the order of one queue for all processes. */
   readonly fifo: boolean;
-  /** How long a lease is good for, at most, after the request by which it was granted or renewed. */
+  /** The longest validity of a lease, in µs, from the request that granted or renewed it. */
   readonly ttlUs?: number;
   readonly startUs: number;
   readonly endUs: number;
   readonly events: readonly WorkerEvent[];
   readonly faults: readonly FaultEvent[];
   readonly residue: readonly Residue[];
-  /** Incarnations that were killed, or ended by themselves, while they had calls under way. */
+  /** Incarnations that were killed, or died, while they had calls under way. */
   readonly crashed?: readonly string[];
 }

@@ -1,5 +1,5 @@
 /**
- * What a run was, in pictures.
+ * The report of a run as an HTML page with pictures.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import { kindsOf, textReport } from "./report.ts";
 import { escape } from "./svg.ts";
 import { overview, sampleFrom, type Span, spansAround, spanText, timeline } from "./timelines.ts";
 
-/** How many pictures of violations, and of what is excused, there are. */
+/** The largest numbers of pictures of violations and of excused findings. */
 const PICTURES = 12;
 const EXCUSED_PICTURES = 3;
-/** A run without violations is shown for so long, in µs, around its first fault. */
+/** The length in µs of the sample around the first fault. */
 const SAMPLE_US = 2e6;
 
 const STYLE = `
@@ -37,14 +37,14 @@ line.violation { stroke: #e0102a; stroke-width: 1.6 } text.violation { fill: #c4
 
 const LEGEND: readonly [className: string, height: number, text: string][] = [
   ["wait name0", 4, "waits (a colour per name)"],
-  ["lease name0", 12, "lease, until it is left, lost or at its deadline"],
+  ["lease name0", 12, "lease, until its release, loss or deadline"],
   ["lost", 12, "lost"],
   ["refused", 12, "write refused"],
   ["fault", 12, "fault"],
   ["fault destructive", 12, "fault that may lose data"],
 ];
 
-/** The run as one page that needs nothing else: an overview, and pictures of what is wrong. */
+/** The run as one self-contained page: an overview, and pictures of the violations. */
 export function htmlReport(history: History, verdict: Verdict): string {
   const calls = callsOf(history);
   const { isGood, counts, violations, excused } = verdict;

@@ -1,29 +1,29 @@
 /**
- * Where calls go in a picture.
+ * The layout of calls in a picture: lanes for workers, rows for their calls.
  *
  * @module
  */
 import type { Call } from "./calls.ts";
 
-/** How high what has no rows is. */
+/** The height of a lane without rows. */
 export const LANE = 18;
-/** One of the calls of a worker that are under way at once. */
+/** The height of a row; concurrent calls of a worker have a row each. */
 export const ROW = 9;
 
-/** Where a lane is. */
+/** The place of a lane. */
 export interface Lane {
   readonly y: number;
   readonly height: number;
 }
 
-/** When a call is over in all respects. */
+/** When a call, and its lease, are over; at most 10 s after its last event. */
 export function goneUs({ failedUs, grantedUs, endUs, events }: Call): number {
   const lastUs = events.at(-1)!.atUs;
   if (failedUs < Infinity || grantedUs === Infinity) return lastUs;
   return Math.max(lastUs, Math.min(endUs, lastUs + 10e6));
 }
 
-/** A row for each call, so that those of one worker do not hide each other. */
+/** Assigns a row to each call, so that calls of one worker do not hide each other. */
 export function pack(calls: readonly Call[]): Map<Call, number> {
   const rows = new Map<Call, number>();
   for (const ofWorker of Map.groupBy(calls, ({ worker }) => worker).values()) {
@@ -38,7 +38,7 @@ export function pack(calls: readonly Call[]): Map<Call, number> {
   return rows;
 }
 
-/** Puts lanes below each other, each as high as its rows need. */
+/** Stacks lanes, each as high as its rows need. */
 export function stack(
   names: readonly string[],
   calls: readonly Call[],

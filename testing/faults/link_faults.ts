@@ -11,7 +11,7 @@ import { pause } from "../servers/wait.ts";
 import type { Fault, FaultTable, Stage } from "./place.ts";
 import { anyWorker } from "./worker_faults.ts";
 
-/** Does something to one worker's links. */
+/** A fault of the links of one worker. */
 function ofLink(
   run: (links: readonly FaultProxy[], stage: Stage) => Promise<void>,
   more: Pick<Fault, "parks"> = {},
@@ -34,7 +34,7 @@ function blackHole(direction: "both" | Direction): Fault {
   });
 }
 
-/** Judges chunks for a while; in the end connections are cut that have lost bytes. */
+/** Sets a hook for some ms. `cuts`: closes the connections afterwards, as they have lost bytes. */
 async function hooked(
   links: readonly FaultProxy[],
   hook: "onRequest" | "onReply",
@@ -50,7 +50,7 @@ async function hooked(
   }
 }
 
-/** Bytes that something is done to only once. */
+/** A hook that affects only the first chunk. */
 function once(verdict: (chunk: Uint8Array) => ReturnType<ChunkHook>): ChunkHook {
   let isDone = false;
   return (chunk) => {
@@ -87,7 +87,7 @@ export const LINK_FAULTS: FaultTable = {
   "black-hole-to-client": blackHole("to-client"),
 };
 
-/** Sends what a worker sends to Redis once more, later, by another connection. */
+/** Records commands that a worker sends to Redis, and sends them again later on another connection. */
 export function replayedCommands(url: () => string): Fault {
   return ofLink(async (links, { place, random }) => {
     const copies: Uint8Array[] = [];
@@ -106,7 +106,7 @@ export function replayedCommands(url: () => string): Fault {
   }, { parks: false });
 }
 
-/** Whether the chunk begins with a command and holds scripts only. */
+/** Whether the chunk begins with a command and contains only script calls. */
 function isScripts(chunk: Uint8Array): boolean {
   const text = new TextDecoder().decode(chunk);
   return text.startsWith("*") && text.endsWith("\r\n") && text.includes("EVALSHA") &&
@@ -116,10 +116,10 @@ function isScripts(chunk: Uint8Array): boolean {
 async function send(url: string, copies: readonly Uint8Array[]): Promise<void> {
   const { hostname, port } = new URL(url);
   using _probe = await connectResp(url).catch(() => undefined);
-  if (_probe === undefined) return; // The server is down just now.
+  if (_probe === undefined) return; // The server is down at the moment.
   for (const copy of copies) {
     using socket = await connectTcp({ hostname, port: Number(port) });
     await writeAll(socket, copy).catch(() => {});
-    await socket.read(new Uint8Array(65_536)).catch(() => {}); // It is executed by then.
+    await socket.read(new Uint8Array(65_536)).catch(() => {}); // The reply shows that it was executed.
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Runs workers under faults and judges what they recorded: `deno task faults`.
+ * `deno task faults`: runs workers under faults and judges what they recorded.
  *
  * @module
  */
@@ -22,15 +22,19 @@ const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"
 
 const USAGE = `Usage: deno task faults [options]
 
-  --strategy redis|zookeeper|file  where the locks live; redis by default
-  --seed N                         draws the faults and what workers do; a new one by default
-  --minutes M                      how long, 1 by default
-  --faults a,b                     only these faults; "none" for none; all by default
-  --workers N --lanes N --locks N  processes, calls of each at once, locks
-  --report FILE                    writes an HTML page with a time line
-  --history FILE                   writes what was recorded, in JSON
-  --no-install                     installs no server, as HOLDFAST_NO_INSTALL=1 does
-  --help                           prints this`;
+Runs worker processes that take locks while faults happen, then checks the record of the run.
+
+  --strategy redis|zookeeper|file  the locks under test (redis by default)
+  --seed N                         the seed of the faults and the workers (a new one by default)
+  --minutes M                      the length of the run (1 by default)
+  --faults a,b                     only these faults, or "none" (all by default)
+  --workers N --lanes N --locks N  the numbers of processes, of concurrent calls in each, of locks
+  --report FILE                    also writes the report as an HTML page with a time line
+  --history FILE                   also writes the record of the run, as JSON
+  --no-install                     never installs a missing server, as HOLDFAST_NO_INSTALL=1
+  --help                           prints this text
+
+Exits with 0 if there is no violation, 2 if an argument is wrong, 1 otherwise.`;
 
 const OPTIONS = {
   strategy: { type: "string" },
@@ -46,7 +50,7 @@ const OPTIONS = {
   help: { type: "boolean" },
 } as const;
 
-/** How long in ms to wait until what the dead have left is gone. */
+/** How long in ms to wait until the servers have removed everything of dead workers. */
 const RESIDUE_BOUND_MS = 90_000;
 
 interface Command {
@@ -55,13 +59,21 @@ interface Command {
   readonly history: string | undefined;
 }
 
-/** Null if only help is asked for; throws what is wrong. */
+/**
+ * Reads the command line; null for `--help`.
+ *
+ * @throws {Error} If an argument is wrong.
+ */
 function readArguments(): Command | null {
   const { values } = parseArgs({ options: OPTIONS });
   if (values.help) return null;
   if (values["no-install"]) refuseInstall();
   const strategy = STRATEGIES.find((name) => name === (values.strategy ?? "redis"));
-  if (strategy === undefined) throw new Error(`Unknown strategy "${values.strategy}"`);
+  if (strategy === undefined) {
+    throw new Error(
+      `Unknown strategy "${values.strategy}": choose one of ${STRATEGIES.join(", ")}`,
+    );
+  }
   const sizes = (["workers", "lanes", "locks"] as const).flatMap((name) =>
     values[name] === undefined ? [] : [[name, positive(name, values[name])]]
   );
@@ -79,7 +91,7 @@ function readArguments(): Command | null {
 function positive(name: string, text: string): number {
   const value = Number(text);
   if (value > 0) return value;
-  throw new Error(`'--${name}' must be a number above 0, not "${text}"`);
+  throw new Error(`Cannot use --${name} "${text}": give a number above 0`);
 }
 
 function progress(): NonNullable<RunOptions["onFault"]> {
@@ -119,7 +131,7 @@ async function main(): Promise<number> {
   return verdict.isGood && problems.length === 0 ? 0 : 1;
 }
 
-/** Looks for the server that the run will start; says what to install if there is none. */
+/** Whether the server for the run was found; otherwise prints what to install. */
 async function isThere(kind: ServerKind): Promise<boolean> {
   try {
     await serverSource(kind);

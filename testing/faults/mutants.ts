@@ -1,11 +1,11 @@
 /**
- * Bugs to put into a copy of the code. A checker that does not find them is worth nothing.
+ * Bugs for a copy of the code, which the checker must find: otherwise its findings mean nothing.
  *
  * @module
  */
 import type { Habits } from "./workers.ts";
 
-/** A bug: texts that are replaced in source files. */
+/** A bug, made by replacing texts in source files. */
 export interface Mutant {
   readonly title: string;
   readonly changes: readonly (readonly [file: string, from: string, to: string])[];
@@ -14,7 +14,7 @@ export interface Mutant {
   readonly habits?: Partial<Habits>;
 }
 
-/** Each of them must be found within a minute. */
+/** The bugs. Each must be found within a minute. */
 export const MUTANTS: readonly Mutant[] = [
   {
     title: "release without the owner check",

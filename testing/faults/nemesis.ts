@@ -1,5 +1,5 @@
 /**
- * Who does the faults, in an order drawn by the seed.
+ * The nemesis: causes faults, one after the other, in an order drawn from the seed.
  *
  * @module
  */
@@ -8,10 +8,12 @@ import { pause } from "../servers/wait.ts";
 import type { FaultEvent } from "./history.ts";
 import type { Fault, FaultTable, Stage } from "./place.ts";
 
-/** Longest rest in ms between two faults. */
+/** The longest pause in ms between two faults. */
 const REST_MS = 400;
 
-/** Does faults until the time is over, and tells of each; every one before any for the second time. */
+/**
+ * Causes faults until `untilUs` and reports each one. All kinds occur once before any occurs again.
+ */
 export async function harass(
   stage: Stage,
   faults: FaultTable,

@@ -1,5 +1,5 @@
 /**
- * The faults that lock packages must stand, for ours and for others: `deno task faults:peers`.
+ * `deno task faults:peers`: causes the same faults to our locks and to those of other packages.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { table } from "./peers/table.ts";
 
 const ROUNDS = 3;
 
-/** Plays all trials; every package at the same time, so that all have the same machine. */
+/** Runs all trials, those of all packages at the same time: so all see the same load. */
 async function main([rounds = String(ROUNDS)]: string[]): Promise<void> {
   await findServer("redis");
   await using server = await startRedis();

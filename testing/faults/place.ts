@@ -1,5 +1,5 @@
 /**
- * What a run needs of the service that keeps the locks.
+ * The interfaces of a run: the place where the locks live, and the faults that happen there.
  *
  * @module
  */
@@ -8,49 +8,49 @@ import type { FaultProxy } from "../servers/proxy.ts";
 import type { Fleet } from "./fleet.ts";
 import type { FaultEvent, History, Residue } from "./history.ts";
 
-/** A service, its servers and what stands between them and the workers. */
+/** A lock service with its servers, and the links between them and the workers. */
 export interface Place extends AsyncDisposable {
   readonly strategy: History["strategy"];
-  /** Whether grants follow the order of the queue. */
+  /** Whether grants follow the order of one queue for all processes. */
   readonly fifo: boolean;
   /** How long in ms a lease lives without renewal. */
   readonly ttlMs: number;
   /** How a worker opens its lock. */
   specFor(worker: number): LockSpec;
-  /** What a worker's connections go through. */
+  /** The proxies between a worker and its servers. */
   linksOf(worker: number): readonly FaultProxy[];
-  /** The faults of this service, besides those of workers and links. */
+  /** The faults of this service, in addition to those of workers and links. */
   readonly faults: FaultTable;
-  /** Faults that cannot be had here, and why. */
+  /** Faults that are impossible on this machine, with the reason. */
   readonly skipped: Readonly<Record<string, string>>;
-  /** Undoes what faults have left, before the workers come to their end; tells if that is a fault, too. */
+  /** Repairs what faults have left, before the workers finish. Resolves with a fault if that is one too. */
   heal(): Promise<Healing | void>;
-  /** What is left of the workers when all are gone; waits until it is nothing, for a while. */
+  /** Counts what the workers left after all have ended; waits up to `boundMs` until it is nothing. */
   residue(boundMs: number): Promise<Residue[]>;
 }
 
-/** A fault that undoes another: a clock that is set back, say. */
+/** A repair that is a fault itself, such as setting a clock right. */
 export type Healing = Pick<FaultEvent, "target" | "destructive" | "tokensMayRepeat">;
 
-/** What faults act on. */
+/** Everything that a fault can act on, with the random choices of the run. */
 export interface Stage {
   readonly place: Place;
   readonly fleet: Fleet;
   readonly random: () => number;
-  /** Draws one. */
+  /** Draws one of the items. */
   pick<T>(items: readonly T[]): T;
 }
 
 /** One kind of fault. */
 export interface Fault {
-  /** As in {@linkcode FaultEvent}. */
+  /** See {@linkcode FaultEvent}. */
   readonly destructive?: boolean;
   readonly parks?: boolean;
-  /** Does it, undoes it, and says whom it hit; perhaps more. */
+  /** Causes the fault, heals it, and resolves with its target or with its whole outcome. */
   run(stage: Stage): Promise<string | FaultOutcome>;
 }
 
-/** What is known of a fault only when it was done. */
+/** The properties of a fault that are known only after it happened. */
 export type FaultOutcome = Pick<FaultEvent, "target" | "tokensMayRepeat">;
 
 /** Faults by name. */

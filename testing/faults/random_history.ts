@@ -1,5 +1,5 @@
 /**
- * Histories as a lock that works would leave them, for the tests of the checker.
+ * Random histories of a correct lock, for the tests of the checker.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { History, WorkerEvent } from "./history.ts";
 const WORKERS = 20;
 const TTL_US = 1_000_000;
 
-/** A run without violations: each name is handed on in the order of its line. */
+/** A run without violations: each lock is granted in the order of its queue. */
 export function randomHistory(seed: number, calls: number, names: number): History {
   const random = randomOf(seed);
   const events: WorkerEvent[] = [];
@@ -25,7 +25,7 @@ export function randomHistory(seed: number, calls: number, names: number): Histo
   };
 }
 
-/** The calls for one name; returns when the last one ended. */
+/** Adds the calls for one name; returns the end of the last one. */
 function addName(
   name: string,
   calls: number,

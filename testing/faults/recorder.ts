@@ -1,5 +1,5 @@
 /**
- * Writes what happens to a worker's calls to its standard output, line by line.
+ * Records the events of a worker's calls as lines of its standard output.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import { print } from "../runtime/processes.ts";
 import { nowUs } from "../processes/clock.ts";
 import type { WorkerEvent } from "./history.ts";
 
-/** Tells what happens to one call now. */
+/** Records an event of one call, at the current time. */
 export type Tell = (event: Omit<WorkerEvent, "atUs" | "worker" | "call" | "name">) => void;
 
-/** How often in ms to see whether the event loop goes on. */
+/** How often in ms the recorder checks that the event loop runs. */
 const BEAT_MS = 20;
-/** A longer silence is told, in µs: for so long the process was blocked, or frozen. */
+/** A gap longer than this, in µs, is recorded: the process was blocked or suspended. */
 const BLOCKED_US = 200_000;
 
-/** Makes the teller of each call. Watches over the event loop until it is disposed of. */
+/** Makes a {@linkcode Tell} for each call. Watches the event loop until its disposal. */
 export interface Recorder extends Disposable {
   of(name: string): Tell;
 }
@@ -26,7 +26,7 @@ export function newRecorder(worker: string): Recorder {
   let calls = 0;
   let aliveUs = nowUs();
   const beat = setInterval(() => {
-    // A longer silence is left to the next event, which tells of it.
+    // A longer gap is recorded by the next event.
     if (nowUs() - aliveUs < BLOCKED_US) aliveUs = nowUs();
   }, BEAT_MS);
   const blocked = (atUs: number) => {
@@ -40,7 +40,7 @@ export function newRecorder(worker: string): Recorder {
       return (told) => {
         const atUs = nowUs();
         const event: WorkerEvent = { atUs, worker, call, name, ...blocked(atUs), ...told };
-        // At once, and in one write that a kill cannot divide: nothing is lost with the process.
+        // Synchronously, in one write that a kill cannot split: no event is lost with the process.
         print(`${JSON.stringify(event)}\n`);
       };
     },
@@ -49,15 +49,15 @@ export function newRecorder(worker: string): Recorder {
 }
 
 /**
- * Until when a lease is provable, by its own reckoning, in µs. The clock is read first: if the process
- * is frozen in between, the answer is too early rather than too late.
+ * Until when a lease is provable, in µs, as the lease itself computes it. The clock is read first: if
+ * the process is suspended in between, the result is too early rather than too late.
  */
 export function deadlineUsOf(lease: Lease): number {
   const beforeUs = nowUs();
   return beforeUs + Math.floor(lease.remainingMs * 1_000);
 }
 
-/** Stands for an owner id, which is a secret, in the records. */
+/** A hash that replaces an owner id, which is a secret, in the record. */
 export function hashOf(ownerId: string): string {
   let hash = 0x811c9dc5;
   for (let i = 0; i < ownerId.length; i++) {

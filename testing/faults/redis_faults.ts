@@ -14,17 +14,17 @@ import type { WallClock } from "./wall_clock.ts";
 export interface RedisServers {
   readonly master: RedisServer;
   readonly replica: RedisServer;
-  /** The replica hears its master through it. */
+  /** The link from the replica to its master. */
   readonly link: FaultProxy;
   /** The wall clock of both; null if it cannot be set. */
   readonly clock: WallClock | null;
   /** Steps the wall clock of both. */
   step(aheadMs: number): void;
-  /** Notes that the data are lost from now on; true if tokens may go back by that. */
+  /** Notes a loss of data at this moment; true if tokens may decrease because of it. */
   lose(): boolean;
-  /** Whether data were lost so lately that there may be locks that were not granted since. */
+  /** Whether data were lost within the last 10 s: some locks may not have been granted since. */
   readonly hasJustLost: boolean;
-  /** The replica takes over. */
+  /** Promotes the replica to master. */
   swap(): Promise<void>;
   /** Makes the replica follow the master, and waits until it has all data. */
   follow(): Promise<void>;
@@ -39,7 +39,7 @@ type RedisFaults = Readonly<Record<string, RedisFault>>;
 
 const MASTER = { target: "redis" };
 
-/** A loss of data, of which it is known in the end whether tokens may go back. */
+/** A fault that loses data; only afterwards is it known whether tokens may decrease. */
 function losing(run: (pair: RedisServers, stage: Stage) => Promise<unknown>): RedisFault {
   return {
     destructive: true,
@@ -106,7 +106,7 @@ export const REDIS_FAULTS: RedisFaults = {
       const info = String(await pair.replica.command("INFO", "replication"));
       return info.includes("master_link_status:up");
     });
-    link.blackHole("both"); // What is written now, the replica never hears of.
+    link.blackHole("both"); // The replica misses all writes from now on.
     await pause(random() * 200);
     await master.kill();
     await pair.swap();

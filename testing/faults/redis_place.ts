@@ -1,5 +1,5 @@
 /**
- * A Redis server and its replica, behind a proxy for each worker.
+ * The place of `RedisLock`: a Redis server and its replica, behind a proxy for each worker.
  *
  * @module
  */
@@ -16,25 +16,25 @@ import type { ClockMaker, WallClock } from "./wall_clock.ts";
 
 const TTL_MS = 1_000;
 const CLIENTS: readonly RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
-/** The operating system keeps what is written when a process dies, so there is no need to sync. */
+/** No `fsync`: the operating system keeps written data when a process is killed. */
 const ARGS = [
   ...["--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"],
   ...["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"],
 ];
 
-/** The servers, as faults see them. */
+/** The two servers. */
 export class RedisPair implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
-  /** Where the proxies lead to. */
+  /** The target of the proxies: the current master. */
   readonly target: { hostname: string; port: number };
-  /** By how much in ms the highest time that a server has told so far was ahead. */
+  /** The highest wall clock time in ms that a server has shown before a step. */
   #highestMs = 0;
   #lastLossMs = -Infinity;
 
   private constructor(
     public master: RedisServer,
     public replica: RedisServer,
-    /** What the replica hears its master through. */
+    /** The link from the replica to its master. */
     public link: FaultProxy,
     readonly clock: WallClock | null,
   ) {
@@ -59,7 +59,7 @@ export class RedisPair implements AsyncDisposable {
     this.clock!.set(aheadMs);
   }
 
-  /** Sets the clock right, which is another step. */
+  /** Sets the clock right, which is a clock step itself. */
   heal(): Healing | void {
     if (this.clock === null || this.clock.aheadMs === 0) return;
     const tokensMayRepeat = this.clock.aheadMs > 0 && this.hasJustLost;
@@ -67,13 +67,13 @@ export class RedisPair implements AsyncDisposable {
     return { target: "redis", destructive: true, tokensMayRepeat };
   }
 
-  /** The data are lost from now on; says whether tokens may go back by that. */
+  /** Notes a loss of data at this moment; true if tokens may decrease because of it. */
   lose(): boolean {
     this.#lastLossMs = performance.now();
     return this.#highestMs > this.#serverMs;
   }
 
-  /** Whether data were lost so lately that there may be locks that were not granted since. */
+  /** Whether data were lost within the last 10 s: some locks may not have been granted since. */
   get hasJustLost(): boolean {
     return performance.now() - this.#lastLossMs < 10_000;
   }
@@ -91,7 +91,7 @@ export class RedisPair implements AsyncDisposable {
     });
   }
 
-  /** The replica takes over; the former master, once it runs again, follows. */
+  /** Promotes the replica to master. The former master becomes the replica once it runs again. */
   async swap(): Promise<void> {
     await this.replica.command("REPLICAOF", "NO", "ONE");
     [this.master, this.replica] = [this.replica, this.master];
@@ -121,7 +121,7 @@ export async function redisPlace(workers: number, makeClock: ClockMaker | null):
     }),
     linksOf: (worker) => [proxies[worker]!],
     faults: faultsOf(pair),
-    skipped: pair.clock ? {} : { "server-clock": "there is no C compiler, or this is no Linux" },
+    skipped: pair.clock ? {} : { "server-clock": "it needs Linux and a C compiler" },
     heal: () => Promise.resolve(pair.heal()),
     residue: (boundMs) => residueOf(pair.master, boundMs),
     [Symbol.asyncDispose]: () => disposal.disposeAsync(),
@@ -137,21 +137,21 @@ function faultsOf(pair: RedisPair): FaultTable {
   return { ...Object.fromEntries(bound), "replayed-commands": replay };
 }
 
-/** What the workers have left. What the dead have left in queues goes by its TTL of half a minute. */
+/** Counts what the workers left. Queue entries of dead workers disappear after half a minute. */
 async function residueOf(server: RedisServer, boundMs: number): Promise<Residue[]> {
   let residue: Residue[] = [];
   await waitUntil("nothing is left", async () => {
     residue = await look(server).catch((error) => [
-      { what: `unknown things, as Redis does not answer (${error})`, count: 1 },
+      { what: `unknown residue, as Redis does not answer (${error})`, count: 1 },
     ]);
     return residue.every(({ count }) => count === 0);
-  }, boundMs).catch(() => {}); // what is left tells
+  }, boundMs).catch(() => {}); // the residue is reported
   return residue;
 }
 
 async function look({ command }: RedisServer): Promise<Residue[]> {
   const clients = String(await command("CLIENT", "LIST")).trim().split("\n");
-  const users = clients.filter((line) => !/ flags=S /.test(line)).length - 1; // this one
+  const users = clients.filter((line) => !/ flags=S /.test(line)).length - 1; // without this connection
   const channels = await command("PUBSUB", "CHANNELS") as string[];
   return [
     { what: "keys", count: (await keysLeft(command)).length },

@@ -1,12 +1,12 @@
 /**
- * What a run was, in words.
+ * The report of a run as text.
  *
  * @module
  */
 import type { Verdict, Violation } from "./checker.ts";
 import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
-/** How many violations, and how many events of each, are told. */
+/** The largest numbers of violations, and of events for each, in the report. */
 const TOLD = 10;
 const EVENTS_TOLD = 24;
 
@@ -22,7 +22,7 @@ export function faultCounts(faults: readonly FaultEvent[]): [fault: string, coun
   return [...counts].sort(([a], [b]) => a < b ? -1 : 1);
 }
 
-/** The run in some lines: seed, counts, faults, and each violation with what was around it. */
+/** The run in a few lines: seed, counts, faults, and each violation with the events around it. */
 export function textReport(history: History, verdict: Verdict): string {
   const { seed, strategy, startUs, endUs, faults } = history;
   const { isGood, counts, violations, excused } = verdict;
@@ -39,7 +39,7 @@ export function textReport(history: History, verdict: Verdict): string {
   for (const violation of violations.slice(0, TOLD)) lines.push(...tell(violation, history));
   const more = violations.length - TOLD;
   if (more > 0) lines.push(`  and ${more} more`);
-  if (excused.length > 0) lines.push("  the first that is excused:", ...tell(excused[0]!, history));
+  if (excused.length > 0) lines.push("  the first excused finding:", ...tell(excused[0]!, history));
   return lines.join("\n");
 }
 
@@ -67,7 +67,7 @@ export function eventText(event: WorkerEvent, history: History): string {
   return [
     `${secondsOf(atUs, history)} ${worker} ${call} ${kind}`,
     token === undefined ? "" : ` token ${token}`,
-    // `null` in a history that was JSON: there is none.
+    // `null` in a history that was read from JSON: no deadline.
     (deadlineUs ?? Infinity) === Infinity ? "" : ` until ${secondsOf(deadlineUs!, history)}`,
     position === undefined ? "" : ` at place ${position}`,
     reason === undefined ? "" : ` (${reason})`,

@@ -1,5 +1,5 @@
 /**
- * One run: workers, nemesis, what they record.
+ * Runs the workers and the nemesis, and collects what they record.
  *
  * @module
  */
@@ -20,14 +20,14 @@ import { WORKER_CLOCK_FAULTS, WORKER_FAULTS } from "./worker_faults.ts";
 import { HABITS, type Habits } from "./workers.ts";
 
 const SHARED_MEMORY = "/dev/shm";
-/** For how long in ms nothing happens to the workers before the first fault and after the last. */
+/** The calm in ms before the first fault and after the last. */
 const CALM_MS = 500;
 
-/** What to run. */
+/** Options of a run. */
 export interface RunOptions {
   readonly strategy: History["strategy"];
   readonly seed: number;
-  /** How long the nemesis is at work. */
+  /** How long in ms the nemesis causes faults. */
   readonly durationMs: number;
   /** The names of the faults to draw from; all by default. */
   readonly faults?: readonly string[];
@@ -35,36 +35,36 @@ export interface RunOptions {
   readonly lanes?: number;
   readonly locks?: number;
   readonly habits?: Partial<Habits>;
-  /** How long to wait until nothing is left, in the end. */
+  /** How long in ms to wait at the end until nothing is left on the servers. */
   readonly residueBoundMs: number;
-  /** Hears of each fault. */
+  /** Called after each fault, with the number of grants so far. */
   onFault?(event: FaultEvent, grants: number): void;
 }
 
-/** What came of it. */
+/** The result of a run. */
 export interface RunResult {
   readonly history: History;
-  /** Workers that failed in ways that no history shows; none is good. */
+  /** Failures of workers that no history shows; empty in a good run. */
   readonly problems: readonly string[];
-  /** Faults that cannot be had here, and why. */
+  /** Faults that are impossible on this machine, with the reason. */
   readonly skipped: Readonly<Record<string, string>>;
 }
 
-/** Numbers of workers, of calls of each at once, and of locks: so that there are always waiters. */
+/** The numbers of workers, of concurrent calls in each, and of locks; chosen so that calls always wait. */
 const SIZES = {
   file: { workers: 4, lanes: 3, locks: 4 },
   redis: { workers: 5, lanes: 10, locks: 16 },
   zookeeper: { workers: 4, lanes: 5, locks: 6 },
 } as const;
 
-/** What workers do more often on one strategy: steal where that is offered, hold long where that is rare. */
+/** Habits of workers on one strategy: they steal where that is possible, and hold long where that is rare. */
 const OWN_HABITS: Readonly<Record<History["strategy"], Partial<Habits>>> = {
   file: {},
   redis: { steals: 0.5 },
   zookeeper: { outlasts: 8 },
 };
 
-/** What a run makes before it begins. */
+/** Everything that a run sets up before it begins. */
 interface Setting {
   readonly place: Place;
   readonly makeClock: ClockMaker | null;
@@ -74,7 +74,7 @@ interface Setting {
   readonly lanes: number;
 }
 
-/** Runs it. */
+/** Runs workers under faults and resolves with the record. */
 export async function run(options: RunOptions): Promise<RunResult> {
   await using stack = new AsyncDisposableStack();
   const setting = await setUp(options, stack);
@@ -123,7 +123,7 @@ async function setUp(options: RunOptions, stack: AsyncDisposableStack): Promise<
   return { ...common, place: stack.use(await open(options.strategy, common)) };
 }
 
-/** Only what is used is loaded, and started. */
+/** Loads and starts only the strategy that is used. */
 async function open(
   strategy: RunOptions["strategy"],
   { directory, names, workers, makeClock }: Omit<Setting, "place">,
@@ -145,7 +145,7 @@ function newFleet({ place, makeClock, ...setting }: Setting, options: RunOptions
   });
 }
 
-/** The faults to draw from, and those that cannot be had. */
+/** The faults to draw from, and those that are impossible on this machine. */
 function select(
   { place, makeClock }: Setting,
   wanted: readonly string[] | undefined,
@@ -156,15 +156,13 @@ function select(
     ...place.linksOf(0).length > 0 && LINK_FAULTS,
     ...place.faults,
   };
-  const noClock = makeClock
-    ? {}
-    : { "worker-clock": "there is no C compiler, or this is no Linux" };
+  const noClock = makeClock ? {} : { "worker-clock": "it needs Linux and a C compiler" };
   const skipped = { ...place.skipped, ...noClock };
   if (wanted === undefined) return [all, skipped];
   const known = [...Object.keys(all), ...Object.keys(skipped)];
   const unknown = wanted.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new Error(`Unknown fault "${unknown}": name some of ${known.join(",")}`);
+    throw new Error(`Unknown fault "${unknown}": choose from ${known.join(",")}`);
   }
   return [
     Object.fromEntries(Object.entries(all).filter(([name]) => wanted.includes(name))),

@@ -1,5 +1,5 @@
 /**
- * A run of workers under faults for a test: short, always of the same seed.
+ * A short run of workers under faults, with a fixed seed, for `deno task test`.
  *
  * @module
  */
@@ -11,15 +11,15 @@ import { textReport } from "./report.ts";
 import { run, type RunOptions } from "./runner.ts";
 
 const SOAK = process.env["HOLDFAST_SOAK"] !== undefined;
-/** `deno task faults` draws others. */
+/** The fixed seed; `deno task faults` draws new ones. */
 const SEED = Number(process.env["HOLDFAST_SEED"] ?? 6);
 const DURATION_MS = SOAK ? 120_000 : 7_000;
-/** The servers take their time to let go of the dead. */
+/** The servers may need this long, in ms, to remove everything of dead workers. */
 const RESIDUE_BOUND_MS = 90_000;
-/** What a short run must have seen at least, on however busy a machine. */
+/** The fewest grants that a run must have seen, even on a busy machine. */
 const LEAST_GRANTS = 50;
 
-/** Runs it, all faults in the soak, and judges it. */
+/** Runs the workers, judges the record and fails on violations. A soak run ignores `faults` and `habits`. */
 export async function shortRun(
   { strategy, faults, habits }: Pick<RunOptions, "strategy" | "faults" | "habits">,
 ): Promise<void> {
@@ -33,6 +33,6 @@ export async function shortRun(
   say(report.split("\n").slice(0, 3).join("\n"));
   assertEquals(problems, []);
   assert(verdict.isGood, report);
-  assert(verdict.counts.grants >= LEAST_GRANTS, "there was hardly any work");
+  assert(verdict.counts.grants >= LEAST_GRANTS, "there were hardly any grants");
   assert(verdict.counts.faults > 0);
 }

@@ -1,12 +1,12 @@
 /**
- * Histories told in a few words, for the tests of the checker.
+ * Histories in short notation, for the tests of the checker.
  *
  * @module
  */
 import { check, type Verdict } from "./checker.ts";
 import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 
-/** One call in a few words: when what happened. */
+/** One call in short notation: the time of each event, in µs. */
 export interface Story extends Partial<Omit<WorkerEvent, "kind">> {
   readonly invoke: number;
   readonly queued?: number;
@@ -54,30 +54,30 @@ export function judge(stories: readonly Story[], more: Partial<History> = {}): V
   });
 }
 
-/** How many violations of which kind there are, and how many that are excused. */
+/** The counts of violations and of excused findings, each as `2 overlap`. */
 export function kindsOf({ counts }: Verdict): [violations: string[], excused: string[]] {
   const list = (of: Partial<Record<string, number>>) =>
     Object.entries(of).map(([kind, count]) => `${count} ${kind}`);
   return [list(counts.violations), list(counts.excused)];
 }
 
-/** The server forgets all, at 25. */
+/** The server loses all data, at 25. */
 export const flush: FaultEvent = {
   atUs: 25,
   fault: "flushall",
   target: "redis",
   destructive: true,
 };
-/** w1 stands still. */
+/** w1 is suspended from 25 to 60. */
 export const freeze: FaultEvent = {
   ...{ atUs: 25, untilUs: 60, fault: "freeze", target: "w1", destructive: false },
 };
-/** w1 dies. */
+/** w1 is killed, at 31. */
 export const kill: FaultEvent = { atUs: 31, fault: "kill", target: "w1.0", destructive: false };
 
 /** A lease of w1 that is provable until 100. */
 export const first = { invoke: 10, granted: 20, until: 100, token: "5" };
-/** Granted when the story says so. */
+/** A call of w2; the story adds the time of its grant. */
 export const second = { worker: "w2.0", invoke: 30, until: 500, token: "6" };
-/** Releases at 400. */
+/** A release at 400. */
 export const left = { releasing: 400, released: 401 };

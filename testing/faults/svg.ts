@@ -1,15 +1,15 @@
 /**
- * Pieces of SVG.
+ * Draws elements of SVG.
  *
  * @module
  */
 
-/** Text that is safe in HTML and SVG. */
+/** Escapes text for HTML and SVG. */
 export function escape(text: string): string {
   return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
-/** A bar, told about when it is pointed at. */
+/** A bar with a tooltip. */
 export interface Bar {
   readonly x: number;
   readonly y: number;
@@ -19,25 +19,25 @@ export interface Bar {
   readonly title: string;
 }
 
-/** Draws a bar; at least as wide as can be seen. */
+/** Draws a bar, at least wide enough to be seen. */
 export function bar({ x, y, width, height, className, title }: Bar): string {
   const box = `x="${round(x)}" y="${round(y)}" width="${round(Math.max(width, 1.5))}" ` +
     `height="${round(height)}"`;
   return `<rect ${box} class="${className}"><title>${escape(title)}</title></rect>`;
 }
 
-/** Draws a vertical line, told about when it is pointed at. */
+/** Draws a vertical line with a tooltip. */
 export function line(x: number, height: number, className: string, title: string): string {
   const ends = `x1="${round(x)}" x2="${round(x)}" y1="0" y2="${round(height)}"`;
   return `<line ${ends} class="${className}"><title>${escape(title)}</title></line>`;
 }
 
-/** Writes a text whose baseline begins there. */
+/** Writes text; its baseline begins at the point. */
 export function label(x: number, y: number, text: string, className = ""): string {
   return `<text x="${round(x)}" y="${round(y)}" class="${className}">${escape(text)}</text>`;
 }
 
-/** Puts pieces together. */
+/** Combines elements into a picture. */
 export function svg(width: number, height: number, pieces: readonly string[]): string {
   return `<svg viewBox="0 0 ${width} ${round(height)}" role="img">${pieces.join("\n")}</svg>`;
 }
@@ -46,11 +46,11 @@ export function svg(width: number, height: number, pieces: readonly string[]): s
 export interface Axis {
   readonly fromUs: number;
   readonly toUs: number;
-  /** Where a time is; times outside are at the edge. */
+  /** The x coordinate of a time; times outside are at the edge. */
   x(us: number): number;
-  /** Whether something that lasts from one time to another can be seen. */
+  /** Whether the span between two times is visible. */
   shows(startUs: number, endUs: number): boolean;
-  /** Marks of the axis at the height where they end, counted from the start of the run. */
+  /** Marks of the axis down to `height`, labelled with the seconds since `zeroUs`. */
   marks(height: number, zeroUs: number): string[];
 }
 
@@ -74,7 +74,7 @@ export function axisOf(fromUs: number, toUs: number, left: number, right: number
   };
 }
 
-/** The next 1, 2 or 5 with zeros. */
+/** The next greater 1, 2 or 5 times a power of ten. */
 function stepOf(us: number): number {
   const zeros = 10 ** Math.floor(Math.log10(Math.max(us, 1)));
   return [1, 2, 5, 10].map((digit) => digit * zeros).find((step) => step >= us)!;

@@ -1,5 +1,5 @@
 /**
- * Pictures of a run: all of it at a glance, and what happened around an instant.
+ * Pictures of a run: an overview, and the events around an instant.
  *
  * @module
  */
@@ -11,18 +11,18 @@ import { eventText, faultCounts, faultText, secondsOf } from "./report.ts";
 import { type Axis, axisOf, bar, label, line, svg } from "./svg.ts";
 
 const WIDTH = 1_500;
-/** Where lanes begin: before it are their names. */
+/** Where lanes begin; their names are to the left. */
 const LEFT = 130;
 const CHART = 70;
 const FOOT = 18;
 /** How many columns the overview has. */
 const COLUMNS = 450;
-/** How many calls one picture shows at most. */
+/** The largest number of calls in one picture. */
 const SHOWN = 1_500;
-/** How many colours there are for names. */
+/** The number of colours for lock names. */
 const COLOURS = 6;
 
-/** The whole run: how many were granted when, the faults by kind, the violations. */
+/** The whole run: the rate of grants, the faults by kind, the violations. */
 export function overview(
   history: History,
   { violations, excused }: Verdict,
@@ -87,13 +87,13 @@ function faultBar(
   return bar({ x, y: y + 2, width, height: height - 4, className, title });
 }
 
-/** What a picture is to show. */
+/** The time span of a picture. */
 export interface Span {
   readonly fromUs: number;
   readonly toUs: number;
 }
 
-/** What all workers did for some time: a lane for each, faults behind, violations in front. */
+/** The calls of all workers in a span: a lane for each, faults behind, violations in front. */
 export function timeline(
   span: Span,
   history: History,
@@ -136,7 +136,7 @@ export function timeline(
   ]);
 }
 
-/** The calls that are nearest to the first violation, or to the middle. */
+/** The calls nearest to the first violation, or to the middle of the span without one. */
 function nearest(calls: readonly Call[], violations: readonly Violation[], axis: Axis): Call[] {
   const first = violations.find(({ atUs }) => axis.shows(atUs, atUs));
   const atUs = first?.atUs ?? (axis.fromUs + axis.toUs) / 2;
@@ -144,14 +144,14 @@ function nearest(calls: readonly Call[], violations: readonly Violation[], axis:
   return calls.toSorted((a, b) => distanceUs(a) - distanceUs(b)).slice(0, SHOWN);
 }
 
-/** From an instant on, as long as a picture can show all calls, and for so many µs at most. */
+/** The span from an instant, at most `longestUs` long, in which a picture can show all calls. */
 export function sampleFrom(fromUs: number, longestUs: number, calls: readonly Call[]): Span {
   const ends = calls.filter(({ invokeUs }) => invokeUs >= fromUs).map(({ invokeUs }) => invokeUs)
     .sort((a, b) => a - b);
   return { fromUs, toUs: Math.min(fromUs + longestUs, ends[SHOWN / 2] ?? Infinity) };
 }
 
-/** Whether a fault hit a worker; its target may name it, or the worker whatever its incarnation. */
+/** Whether a fault hit a worker; its target names one incarnation, or all of them. */
 function isHitBy({ target }: FaultEvent): (worker: string) => boolean {
   const named = target.match(/\bw\d+(\.\d+)?\b/g) ?? [];
   return (worker) => named.some((name) => name === worker || name === worker.split(".")[0]);
@@ -161,7 +161,7 @@ function laneOf({ target }: FaultEvent): string {
   return target;
 }
 
-/** A wait and the lease that followed, with its writes and its loss. */
+/** A wait and the lease that followed, with its refused writes and its loss. */
 function callBars(
   call: Call,
   axis: Axis,
@@ -196,7 +196,7 @@ function callBars(
   ];
 }
 
-/** Where to look: around each violation, those close to each other together. */
+/** The spans around violations; violations close to each other share a span. */
 export function spansAround(violations: readonly Violation[], history: History): Span[] {
   const spans: Span[] = [];
   for (const violation of violations.toSorted((a, b) => a.atUs - b.atUs)) {
@@ -209,7 +209,7 @@ export function spansAround(violations: readonly Violation[], history: History):
   return spans;
 }
 
-/** From the grant before to some time after, within bounds. */
+/** The span from the events before a violation to those after it, within bounds. */
 function spanAround({ events, atUs }: Violation, { startUs, endUs }: History): Span {
   const near = events.map((event) => event.atUs)
     .filter((us) => us > atUs - 10e6 && us < atUs + 3e6);
@@ -219,7 +219,7 @@ function spanAround({ events, atUs }: Violation, { startUs, endUs }: History): S
   return { fromUs: Math.max(startUs, fromUs - marginUs), toUs: Math.min(endUs, toUs + marginUs) };
 }
 
-/** Says which span it is. */
+/** Names a span in seconds since the start of the run. */
 export function spanText({ fromUs, toUs }: Span, history: History): string {
   return `${secondsOf(fromUs, history)} s to ${secondsOf(toUs, history)} s`;
 }

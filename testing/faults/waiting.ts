@@ -1,5 +1,5 @@
 /**
- * The checks of calls and of the line in which they wait.
+ * The checks of calls and of their queue: calls that never end, starvation, inversions.
  *
  * @module
  */
@@ -8,18 +8,18 @@ import { inversionExcuse, parkingOf, waitExcuse } from "./excuses.ts";
 import { file, type Report } from "./findings.ts";
 import type { FaultEvent, WorkerEvent } from "./history.ts";
 
-/** How long a call may be overtaken, and by how many. */
+/** The limits beyond which a waiting call starves. */
 export interface WaitLimits {
-  /** In µs. */
+  /** The longest wait, in µs. */
   readonly waitUs: number;
-  /** How many that were called later may be served meanwhile. */
+  /** The number of later calls that must be served during that wait. */
   readonly overtakers: number;
 }
 
-/** A lease ends long before that, in µs: what its process did not end before it was killed, never would. */
+/** Far longer than any lease lasts, in µs: a lease that is still open after this time would never have ended. */
 const LEASE_ENDS_WITHIN_US = 15_000_000;
 
-/** Every call ends, and so does every lease, unless the worker was killed meanwhile. */
+/** Checks that every call and every lease ends, unless the worker was killed first. */
 export function checkEnds(calls: readonly Call[], report: Report): void {
   for (const { events, isCrashed, diedUs, worker, name, grantedUs, failedUs } of calls) {
     const last = events.at(-1)!;
@@ -43,7 +43,7 @@ export function checkEnds(calls: readonly Call[], report: Report): void {
   }
 }
 
-/** Nobody waits for long while many who came later are served. */
+/** Checks that no call waits for long while many later calls are served. */
 export function checkProgress(
   calls: readonly Call[],
   { waitUs, overtakers }: WaitLimits,
@@ -61,13 +61,13 @@ export function checkProgress(
     if (count < overtakers) continue;
     const atUs = endOf(call);
     const message = `${worker} waited ${Math.round((atUs - invokeUs) / 1_000)} ms while ${count} ` +
-      "who came later were served";
+      "later calls were served";
     const excuse = waitExcuse(parkingOf(faults, worker), call, atUs);
     file(report, { kind: "starved", atUs, name, message, events }, excuse);
   }
 }
 
-/** For each of the slow: how many were called after it and granted before its end. */
+/** For each slow call: how many calls came after it and were granted before its end. */
 function overtakersOf(
   slow: readonly Call[],
   endOf: (call: Call) => number,
@@ -88,7 +88,7 @@ function overtakersOf(
   return counts;
 }
 
-/** How many numbers are smaller. */
+/** The number of smaller values. */
 function rankOf(sorted: Float64Array, value: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {
@@ -99,7 +99,7 @@ function rankOf(sorted: Float64Array, value: number): number {
   return low;
 }
 
-/** Counts at indices, and sums of all from an index on, in logarithmic time (a Fenwick tree). */
+/** Counts per index, and the sum from an index on, in logarithmic time (a Fenwick tree). */
 function newCounter(size: number): { add(index: number): void; from(index: number): number } {
   const tree = new Uint32Array(size + 1);
   return {
@@ -114,7 +114,7 @@ function newCounter(size: number): { add(index: number): void; from(index: numbe
   };
 }
 
-/** Nobody is granted the lock before one who was in line when it was called. */
+/** Checks that no call is granted before a waiter that was in the queue when it was made. */
 export function checkOrder(
   calls: readonly Call[],
   faults: readonly FaultEvent[],
@@ -130,7 +130,7 @@ export function checkOrder(
   }
 }
 
-/** Looks for one who overtook the waiter without an excuse. */
+/** Finds a call that overtook the waiter, preferably one without an excuse. */
 function fileInversion(
   waiter: Call,
   inOrder: readonly Call[],
@@ -140,7 +140,7 @@ function fileInversion(
 ): void {
   const parking = parkingOf(faults, waiter.worker);
   let worst: readonly [Call, FaultEvent | undefined] | undefined;
-  // Whoever was granted before the waiter was in line was not called after that.
+  // Calls granted before the waiter joined the queue were also made before that.
   for (let i = index - 1; i >= 0 && inOrder[i]!.grantedUs > waiter.queuedUs; i--) {
     const later = inOrder[i]!;
     if (later.invokeUs <= waiter.queuedUs) continue;
@@ -150,8 +150,9 @@ function fileInversion(
   const [later, excuse] = worst!;
   const { name, grantedUs: atUs } = waiter;
   const aheadUs = later.invokeUs - waiter.queuedUs;
-  const message = `${later.worker} was granted before ${waiter.worker}, which was in line ` +
-    `${aheadUs} µs before it was called`;
+  const message =
+    `${later.worker} was granted before ${waiter.worker}, which had joined the queue ` +
+    `${aheadUs} µs before that call was made`;
   const events = [...waiter.events, ...later.events].sort((a, b) => a.atUs - b.atUs);
   file(report, { kind: "inversion", atUs, name, message, events }, excuse);
 }

@@ -1,6 +1,6 @@
 /**
- * Wall clocks of processes that can be set, by a library that is loaded before all others. (Debian's
- * faketime cannot be used: it and the memory allocator of Debian's Redis wait for each other.)
+ * Wall clocks of processes that a test can set, with a preloaded library. (Debian's faketime cannot be
+ * used: it deadlocks with the memory allocator of Debian's Redis.)
  *
  * @module
  */
@@ -11,19 +11,19 @@ import { runCommand } from "../servers/command.ts";
 const BUILD_BOUND_MS = 60_000;
 const SOURCE = new URL("./testdata/wall_clock.c", import.meta.url).pathname;
 
-/** The wall clock of the processes that are started with `env`. */
+/** The wall clock of all processes that are started with `env`. */
 export interface WallClock {
   readonly env: Readonly<Record<string, string>>;
-  /** By how much in ms it is ahead. */
+  /** How many ms it is ahead of the system's clock. */
   readonly aheadMs: number;
-  /** Sets it, at once and for all of them. */
+  /** Sets it for all these processes at once. */
   set(aheadMs: number): void;
 }
 
-/** Makes clocks; null where the library cannot be built. */
+/** Makes a clock with its own setting. */
 export type ClockMaker = (name: string) => WallClock;
 
-/** Builds the library in a directory. */
+/** Builds the library in a directory; null if this is not Linux or the build fails. */
 export async function clockMaker(directory: string): Promise<ClockMaker | null> {
   if (process.platform !== "linux") return null;
   const library = `${directory}/wall_clock.so`;
@@ -42,7 +42,7 @@ function newClock(library: string, path: string): WallClock {
     },
     set(ms) {
       aheadMs = ms;
-      // In place: the processes have mapped the file.
+      // Write in place, as the processes have mapped the file.
       const time = new Uint8Array(BigInt64Array.of(BigInt(Math.round(ms * 1e6))).buffer);
       writeFileSync(path, time, { flag: "r+" });
     },

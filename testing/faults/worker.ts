@@ -1,6 +1,5 @@
 /**
- * A process that takes locks, uses and loses them and records all of it, for
- * {@linkcode startWorker}.
+ * The process behind {@linkcode startWorker}: acquires, uses and loses locks, and records every event.
  *
  * @module
  */
@@ -15,12 +14,12 @@ import { pause } from "../servers/wait.ts";
 import { deadlineUsOf, hashOf, newRecorder, type Recorder, type Tell } from "./recorder.ts";
 import type { Habits, WorkerOptions } from "./workers.ts";
 
-/** How long in ms a worker leaves a service alone that is out of reach. */
+/** The pause in ms after a call that failed, for example because the service is out of reach. */
 const REFUSED_PAUSE_MS = 20;
-/** How often in ms a deadline is looked at that renewals move. */
+/** How often in ms a holder checks whether a renewal has moved its deadline. */
 const LOOK_MS = 100;
 
-/** What all calls of the process share. */
+/** The state that all calls of the process share. */
 interface Work extends WorkerOptions {
   readonly lock: DistributedLock;
   readonly store: FencedStore;
@@ -30,7 +29,7 @@ interface Work extends WorkerOptions {
   does(habit: keyof Habits): boolean;
 }
 
-/** One call, from its invocation to its end. */
+/** One call, from `acquire()` to the end of its lease. */
 async function turn(work: Work): Promise<void> {
   const { lock, random, names, does } = work;
   const name = names[Math.floor(random() * names.length)]!;
@@ -80,13 +79,13 @@ async function fail(error: unknown, signal: AbortSignal | undefined, tell: Tell)
   if (signal?.aborted && error === signal.reason) {
     return tell({ kind: "failed", reason: "aborted" });
   }
-  // Anything else is a bug, and ends the process.
+  // Any other error is a bug and ends the process.
   if (!(error instanceof LockError)) throw error;
   tell({ kind: "failed", reason: error.name });
   await pause(REFUSED_PAUSE_MS);
 }
 
-/** Takes the lock away from whoever holds it. */
+/** Steals the lock from its holder. */
 async function steal(work: Work, name: string, tell: Tell): Promise<void> {
   tell({ kind: "invoke", steals: true });
   let isGranted = false;
@@ -104,7 +103,7 @@ async function steal(work: Work, name: string, tell: Tell): Promise<void> {
   tell({ kind: "released" });
 }
 
-/** Holds the lease, and does with it what is drawn. */
+/** Uses the lease, as drawn from the habits. */
 async function use(
   work: Work,
   lease: Lease,
@@ -123,7 +122,7 @@ async function use(
   lease.signal.addEventListener("abort", tellLost);
   try {
     if (lease.signal.aborted) tellLost();
-    // A write that is not checked for: the resource is to refuse the ones that come too late.
+    // Written without a check: the resource must refuse writes that come too late.
     write(work, lease, tell);
     if (does("crashes")) process.kill(process.pid, "SIGKILL");
     if (does("blocks")) block(random() * ttlMs * 1.5);
@@ -148,7 +147,7 @@ function isProven(lease: Lease, tell: Tell): boolean {
     return true;
   } catch (error) {
     if (!(error instanceof LeaseLostError)) throw error;
-    // Unproven only, if nothing is aborted: it may come back.
+    // If the signal has not aborted, the lease is only unproven and may still be valid.
     if (lease.signal.aborted) tell({ kind: "lost", reason: error.reason });
     return false;
   }
@@ -178,7 +177,7 @@ async function hold(lease: Lease, holdMs: number, tell: Tell): Promise<void> {
   }
 }
 
-/** Stops the event loop. */
+/** Blocks the event loop. */
 function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

@@ -6,7 +6,7 @@
 import { pause } from "../servers/wait.ts";
 import type { FaultTable, Stage } from "./place.ts";
 
-/** A worker, by its number. */
+/** Draws a worker; returns its number. */
 export function anyWorker({ fleet, pick }: Stage): number {
   return pick(Array.from({ length: fleet.size }, (_, i) => i));
 }

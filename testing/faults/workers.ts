@@ -1,5 +1,5 @@
 /**
- * Worker processes that record what happens to them.
+ * Starts worker processes, which record the events of their calls.
  *
  * @module
  */
@@ -7,27 +7,27 @@ import type { LockSpec } from "../conformance/lock_spec.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import type { WorkerEvent } from "./history.ts";
 
-/** What a worker does. */
+/** Options of a worker. */
 export interface WorkerOptions {
   /** Its name, with its incarnation: `w3`, then `w3.1`. */
   readonly worker: string;
   readonly spec: LockSpec;
   /** The locks that it takes. */
   readonly names: readonly string[];
-  /** How many calls are under way at once. */
+  /** The number of concurrent calls. */
   readonly lanes: number;
   readonly seed: number;
-  /** Of the fenced resource. */
+  /** The path of the fenced resource. */
   readonly storePath: string;
-  /** How long in ms a lease lives without renewal; what is "longer than that" for it. */
+  /** How long in ms a lease lives without renewal. */
   readonly ttlMs: number;
-  /** How often, of a thousand calls, it does what. */
+  /** How often it aborts, steals, crashes, … */
   readonly habits: Habits;
 }
 
-/** So many of a thousand calls. */
+/** How many of a thousand calls show each habit. */
 export interface Habits {
-  /** A wait that is given up. */
+  /** A wait that is aborted. */
   readonly aborts: number;
   /** `tryAcquire()`. */
   readonly tries: number;
@@ -40,15 +40,15 @@ export interface Habits {
   readonly renews: number;
   /** An event loop that is blocked while the lock is held, perhaps beyond the TTL. */
   readonly blocks: number;
-  /** A process that ends without a word while it holds the lock. */
+  /** A process that is killed while it holds the lock. */
   readonly crashes: number;
-  /** A lock that is taken away from its holder. */
+  /** A lock that is stolen. */
   readonly steals: number;
   /** A write after the release, with the old token. */
   readonly writesLate: number;
 }
 
-/** The usual mixture. */
+/** The usual mix. */
 export const HABITS: Habits = {
   aborts: 50,
   tries: 50,
@@ -62,7 +62,7 @@ export const HABITS: Habits = {
   writesLate: 20,
 };
 
-/** Starts a worker process; its reports are its events. */
+/** Starts a worker process, which reports its events. */
 export function startWorker(
   options: WorkerOptions,
   env?: Readonly<Record<string, string>>,

@@ -1,5 +1,5 @@
 /**
- * Three ZooKeeper servers, and for each worker a proxy to each of them.
+ * The place of `ZooKeeperLock`: three servers, and for each worker a proxy to each of them.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { anyWorker } from "./worker_faults.ts";
 
 const SESSION_TIMEOUT_MS = 1_000;
 const ROOT_PATH = "/holdfast-faults";
-/** For so many ticks of 100 ms a follower bears with silence: longer than its clients' sessions live. */
+/** A follower tolerates silence for this many ticks of 100 ms: longer than its clients' sessions live. */
 const SYNC_LIMIT_TICKS = 40;
 
 /** Starts the servers and the proxies. */
@@ -94,7 +94,7 @@ function faultsOf(
   };
 }
 
-/** Ends a worker's session at a server behind its back. */
+/** Closes a worker's session at a server without the worker's knowledge. */
 async function closeSession(
   ensemble: ZooKeeperEnsemble,
   links: readonly (readonly FaultProxy[])[],
@@ -104,7 +104,7 @@ async function closeSession(
   const keys: SessionKey[] = [];
   for (const link of links[worker]!) {
     link.onReply = sessionKeys((key) => keys.push(key));
-    link.cutAll(); // The key is told when it connects again.
+    link.cutAll(); // The reply to the next connection shows the key.
   }
   for (let i = 0; i < 100 && keys.length === 0; i++) await pause(10);
   for (const link of links[worker]!) link.onReply = undefined;
@@ -122,6 +122,6 @@ async function residueOf(ensemble: ZooKeeperEnsemble): Promise<Residue[]> {
     return [{ what: "sessions, connections, watches and znodes", count: 0 }];
   } catch (error) {
     const cause = (error as Error).message;
-    return [{ what: `of sessions, connections, watches and znodes (${cause})`, count: 1 }];
+    return [{ what: `kind of session, connection, watch or znode (${cause})`, count: 1 }];
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The standard runs of the model: faults that the protocol must stand, and rules that it needs.
+ * The standard runs of the model: faults that the protocol must survive, and rules that it needs.
  *
  * @module
  */
 import { readFileSync } from "node:fs";
 
-/** The model under some switches and budgets of faults. */
+/** The model with certain switches and budgets of faults. */
 export interface Configuration {
   readonly name: string;
   /** Definitions, such as `B_CUT=1`. */
@@ -14,7 +14,7 @@ export interface Configuration {
   readonly mustFail: boolean;
 }
 
-/** The faults of the standard runs; each of them is searched completely. */
+/** The faults of the standard runs; the search covers all states of each. */
 const FAULTS: Readonly<Record<string, string>> = {
   "cut-stale-expiry": "B_CUT=1 B_STALE=1 B_EXP=1",
   "cut-stale-abort": "B_CUT=1 B_STALE=1 B_ABORT=1",
@@ -32,7 +32,7 @@ const FAULTS: Readonly<Record<string, string>> = {
 
 const COUNTEREXAMPLES = new URL("./counterexamples.txt", import.meta.url);
 
-/** The standard runs: the faults, then each rule left out, as `counterexamples.txt` tells. */
+/** The standard runs: first the faults, then one run per omitted rule, read from `counterexamples.txt`. */
 export function configurations(): Configuration[] {
   const faults = Object.entries(FAULTS).map(([name, definitions]) => (
     { name, definitions: definitions.split(" "), mustFail: false }
@@ -40,7 +40,7 @@ export function configurations(): Configuration[] {
   return [...faults, ...leftOut(readFileSync(COUNTEREXAMPLES, "utf8"))];
 }
 
-/** The configurations in a text of counterexamples: lines such as `== NAME -DTOMB=0 -DB_CUT=1`. */
+/** Reads configurations from a text of counterexamples: lines such as `== NAME -DTOMB=0 -DB_CUT=1`. */
 export function leftOut(text: string): Configuration[] {
   return [...text.matchAll(/^== (\S+) (.+)$/gm)].map(([, name = "", flags = ""]) => (
     { name, definitions: flags.split(" ").map((flag) => flag.slice(2)), mustFail: true }

@@ -1,5 +1,5 @@
 /**
- * Checks the model of the Redis queue: `deno task model`.
+ * `deno task model`: checks the model of the Redis queue.
  *
  * @module
  */
@@ -13,19 +13,19 @@ import { missingTools, search, type SearchResult } from "./spin.ts";
 const USAGE = `Usage: deno task model [NAME] [options]
 
 Searches the states of the model of the Redis queue (testing/model/queue.pml) for broken promises.
-Without a name: the standard runs, a few minutes. Needs spin and gcc.
+Without NAME it does all standard runs, which takes a few minutes. Needs spin and gcc.
 
-  NAME         one run: of the standard ones, or a new one with the definitions that are given
-  -DNC=2 …     defines a switch or a budget of faults, as the top of queue.pml lists them
-  --show       prints the counterexample, step by step
-  --live       looks for clients that wait for ever instead of broken assertions
-  --seconds N  how long one search may take, 120 by default
+  NAME         one standard run, or the name of a new run with the given definitions
+  -DNC=2 …     defines a switch or a budget of faults; the top of queue.pml lists them
+  --show       also prints the counterexample, step by step
+  --live       searches for clients that wait forever, instead of broken assertions
+  --seconds N  the time limit of one search (120 by default)
   --list       prints the standard runs
-  --help       prints this
+  --help       prints this text
 
-Ends with 0 if all is as it should be, 1 if not, 2 if the arguments are wrong.`;
+Exits with 0 if all runs end as expected, 1 if one does not, 2 if an argument is wrong.`;
 
-/** The command, as the arguments say. */
+/** The command line. */
 interface Command {
   readonly runs: readonly Configuration[];
   readonly isListing: boolean;
@@ -34,7 +34,11 @@ interface Command {
   readonly boundMs: number;
 }
 
-/** Undefined if only help is asked for; throws what is wrong. */
+/**
+ * Reads the command line; undefined for `--help`.
+ *
+ * @throws {Error} If an argument is wrong.
+ */
 function readArguments(args: string[]): Command | undefined {
   const { values, positionals } = parseArgs({
     args,
@@ -50,7 +54,9 @@ function readArguments(args: string[]): Command | undefined {
   });
   if (values.help) return undefined;
   const seconds = Number(values.seconds);
-  if (!(seconds > 0)) throw new Error("'--seconds' must be a number above 0");
+  if (!(seconds > 0)) {
+    throw new Error(`Cannot use --seconds "${values.seconds}": give a number above 0`);
+  }
   return {
     runs: select(positionals, values.define),
     isListing: values.list,
@@ -62,12 +68,16 @@ function readArguments(args: string[]): Command | undefined {
 
 function select(names: readonly string[], definitions: readonly string[]): Configuration[] {
   const [name, ...others] = names;
-  if (others.length > 0) throw new Error("Name one run at most");
+  if (others.length > 0) {
+    throw new Error(`Cannot check ${names.length} runs by name: give one name at most`);
+  }
   const standard = configurations();
   if (name === undefined && definitions.length === 0) return standard;
   const known = standard.find((configuration) => configuration.name === name);
   if (name !== undefined && known === undefined && definitions.length === 0) {
-    throw new Error(`There is no standard run "${name}": see --list, or define something with -D`);
+    throw new Error(
+      `Cannot find the standard run "${name}": see --list, or add definitions with -D`,
+    );
   }
   return [{
     name: name ?? "defined",
@@ -76,7 +86,7 @@ function select(names: readonly string[], definitions: readonly string[]): Confi
   }];
 }
 
-/** Resolves with whether the result is as it should be. */
+/** Resolves with whether the run ends as expected. */
 async function check(
   { name, definitions, mustFail }: Configuration,
   { runs, isLiveness, boundMs, isShowing }: Command,
@@ -94,7 +104,7 @@ async function check(
   return isGood;
 }
 
-/** Runs as many at a time as there are processors. */
+/** Does as many runs at a time as there are processors. */
 async function checkAll(command: Command): Promise<boolean> {
   const queue = [...command.runs];
   let isGood = true;
@@ -111,7 +121,7 @@ function describe(
   { errors, states, isComplete, problem }: SearchResult,
   mustFail: boolean,
 ): string {
-  const expected = mustFail ? ", as a rule is left out" : "";
+  const expected = mustFail ? ", as expected without this rule" : "";
   const why = problem === undefined ? "" : `: ${problem}`;
   const end = isComplete || errors > 0 ? "" : ", not complete";
   return `${errors} errors${errors > 0 ? expected + why : ""}, ${states} states${end}`;

@@ -1,5 +1,5 @@
 /**
- * Runs Spin: translates the model, compiles the search and plays counterexamples.
+ * Runs Spin: translates the model, compiles and runs the search, and reads counterexamples.
  *
  * @module
  */
@@ -20,13 +20,13 @@ const MEMORY_LIMIT_MB = 4_000;
 export interface SearchOptions {
   /** Definitions, such as `B_CUT=1`. */
   readonly definitions: readonly string[];
-  /** Whether to look for clients that wait for ever, instead of broken assertions. */
+  /** Whether to search for clients that wait forever, instead of broken assertions. */
   readonly isLiveness: boolean;
   /** Whether to search in breadth: finds the shortest counterexample, but takes more memory. */
   readonly isBreadthFirst: boolean;
-  /** Whether the compiler takes its time, which a long search is worth. */
+  /** Whether to compile with optimisation, which pays off for long searches. */
   readonly isOptimized: boolean;
-  /** How long the search may take, in ms. */
+  /** The time limit of the search, in ms. */
   readonly boundMs: number;
 }
 
@@ -42,7 +42,7 @@ export interface SearchResult {
   readonly steps: readonly string[];
 }
 
-/** Says what is missing here to run the model; undefined if nothing is. */
+/** Names the programs that are missing; undefined if none is. */
 export async function missingTools(): Promise<string | undefined> {
   const probes = [["spin", "-V"], ["gcc", "--version"]];
   const results = await Promise.all(probes.map((probe) => runCommand(probe, BUILD_BOUND_MS)));
@@ -52,7 +52,11 @@ export async function missingTools(): Promise<string | undefined> {
   return `Cannot run the model without ${programs} (Debian and Ubuntu: apt-get install spin gcc)`;
 }
 
-/** Searches the model's states in a temporary directory. Rejects if the model does not compile. */
+/**
+ * Searches the states of the model, in a temporary directory.
+ *
+ * @throws {Error} If the model does not compile or the search crashes.
+ */
 export async function search(options: SearchOptions): Promise<SearchResult> {
   const directory = await makeTempDirectory();
   await using _removal = openLifeline({ remove: directory });
@@ -89,7 +93,7 @@ async function build(options: SearchOptions, cwd: string): Promise<void> {
 async function runSearch({ isLiveness, boundMs }: SearchOptions, cwd: string): Promise<string> {
   const kind = isLiveness ? ["-a", "-f", "-N", "live"] : [];
   const child = spawnProcess(["./pan", "-m200000", "-w24", ...kind], { cwd, stdout: "pipe" });
-  // Interrupted, it still tells what it has seen.
+  // After SIGINT, it still prints its results so far.
   const timer = setTimeout(() => child.kill("SIGINT"), boundMs);
   const output = await text(child.stdout!);
   await child.ended;
@@ -97,7 +101,7 @@ async function runSearch({ isLiveness, boundMs }: SearchOptions, cwd: string): P
   return output;
 }
 
-/** Spin writes the counterexample into a file, from which it can be played again. */
+/** Replays the counterexample from the file that Spin wrote. */
 async function replay(options: SearchOptions, cwd: string): Promise<string[]> {
   const command = ["spin", ...flagsOf(options), "-t", "queue.pml"];
   return readSteps((await runCommand(command, SHOW_BOUND_MS, { cwd })).output);
@@ -108,7 +112,7 @@ function flagsOf({ definitions, isBreadthFirst }: SearchOptions): string[] {
   return all.map((definition) => `-D${definition}`);
 }
 
-/** Reads what the search prints. */
+/** Reads the output of the search. */
 export function readResult(output: string): Omit<SearchResult, "steps"> {
   const [, errors] = /errors: (\d+)/.exec(output) ?? [];
   const [, states] = /^\s*(\d\S*) states, stored/m.exec(output) ?? [];
@@ -122,7 +126,7 @@ const REQUESTS = ["", "acquire", "try", "end", "renew", "steal"];
 const REPLIES = ["", "GRANTED", "QUEUED", "HELD", "GONE", "OK", "LOST", "NOSCRIPT", "ERROR"];
 const STEP = /^(c\d|server|grant|TTL|waiter|STALE|foreign|FLUSH|deadline)/;
 
-/** Reads the steps of a counterexample from what `spin -t` prints, with names for the numbers. */
+/** Reads the steps of a counterexample from the output of `spin -t`, and replaces numbers by names. */
 export function readSteps(output: string): string[] {
   return output.replaceAll(/under way;\s+/g, "under way\n").split("\n")
     .map((line) => line.trim())

@@ -1,5 +1,5 @@
 /**
- * Processes that talk with a test in lines.
+ * Starts processes that exchange lines with a test over their standard input and output.
  *
  * @module
  */
@@ -8,22 +8,22 @@ import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.t
 
 export { linesOf };
 
-/** A process that was started. */
+/** A process that exchanges lines with the test. Disposal kills it. */
 export interface ChildProcess extends AsyncDisposable {
   readonly pid: number;
-  /** The next line that it prints; null when it has ended. */
+  /** The next line that it prints; null after it has ended. */
   line(): Promise<string | null>;
   /** Writes a line to its input. */
   send(line: string): Promise<void>;
-  /** Sends a signal; does nothing when the process has ended. */
+  /** Sends a signal; does nothing after the process has ended. */
   kill(signal: Signal): void;
-  /** Ends its input and waits for its exit code. */
+  /** Closes its input and waits for its exit code. */
   end(): Promise<number>;
-  /** Resolves with its exit code when it has ended, however that came. */
+  /** Resolves with its exit code, however it ends. */
   readonly ended: Promise<number>;
 }
 
-/** Starts a script of the tests with one argument, in JSON, and more environment variables. */
+/** Starts a script with one argument, sent as JSON, and additional environment variables. */
 export function startChild(
   script: URL,
   argument: unknown,
@@ -56,12 +56,12 @@ export function startChild(
   };
 }
 
-/** A process of which each line is a report, in JSON. */
+/** A process that prints one report per line, as JSON. */
 export interface Reporter<T>
   extends Pick<ChildProcess, "pid" | "send" | "kill" | "ended">, AsyncDisposable {
-  /** What it has reported so far. */
+  /** Its reports so far. */
   readonly reports: readonly T[];
-  /** Ends its input; resolves with its exit code, and when all reports are there. */
+  /** Closes its input; resolves with its exit code after the last report was read. */
   finish(): Promise<number>;
 }
 

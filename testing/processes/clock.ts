@@ -5,7 +5,7 @@
  */
 import { openMonotonicClock } from "../runtime/clock.ts";
 
-/** Time in µs by CLOCK_MONOTONIC; by the wall clock where that cannot be read. */
+/** The time in µs of CLOCK_MONOTONIC; of the wall clock where CLOCK_MONOTONIC cannot be read. */
 export const nowUs: () => number = openMonotonicClock() ?? wallUs;
 
 function wallUs(): number {

@@ -1,5 +1,5 @@
 /**
- * A process that takes locks when it is told to, for {@linkcode startPuppet}.
+ * The process behind {@linkcode startPuppet}: takes locks on the order of a test.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { Order, PuppetEvent, PuppetOptions } from "./puppets.ts";
 
 type Tell = (event: Omit<PuppetEvent, "id" | "atUs">) => void;
 
-/** Takes the lock and gives it back, and tells of it. */
+/** Takes the lock, holds it, releases it, and reports each step. */
 async function take(
   lock: DistributedLock,
   { name, holdMs }: Order,

@@ -1,5 +1,5 @@
 /**
- * Processes that take locks when a test tells them to.
+ * Starts processes that take locks on the order of a test.
  *
  * @module
  */
@@ -7,15 +7,15 @@ import type { LockSpec } from "../conformance/lock_spec.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { startReporter } from "./child.ts";
 
-/** How long in ms anybody may wait for what somebody does. */
+/** How long in ms a test waits for an event. */
 const BOUND_MS = 60_000;
 
-/** What a process works with. */
+/** Options of a process. */
 export interface PuppetOptions {
   readonly spec: LockSpec;
 }
 
-/** To take a lock. */
+/** An order to take a lock. */
 export interface Order {
   /** Chosen by the test. */
   readonly id: number;
@@ -24,24 +24,24 @@ export interface Order {
   readonly holdMs: number;
 }
 
-/** What has happened to an order. */
+/** A step in the life of an order. */
 export interface PuppetEvent {
   readonly id: number;
-  /** When, in µs on a clock that all processes share. */
+  /** When it happened, in µs on a clock that all processes share. */
   readonly atUs: number;
   readonly what: "waits" | "granted" | "lost" | "leaves";
-  /** The fencing token of what was granted. */
+  /** The fencing token of the lease, if it was granted. */
   readonly token?: string;
   /** Why the lease was lost. */
   readonly reason?: string;
 }
 
-/** A process that was started. */
+/** A process that takes orders. */
 export interface Puppet extends AsyncDisposable {
   readonly events: readonly PuppetEvent[];
   /** Gives an order. */
   take(order: Order): Promise<void>;
-  /** Waits for something to happen to an order. */
+  /** Waits for an event of an order. */
   event(id: number, what: PuppetEvent["what"]): Promise<PuppetEvent>;
   /** Waits until all orders are carried out; resolves with the exit code. */
   finish(): Promise<number>;

@@ -1,16 +1,16 @@
 /**
- * Random numbers of runs that can be repeated.
+ * Random numbers from a seed, so that a run can be repeated.
  *
  * @module
  */
 import process from "node:process";
 
-/** The seed of this run: `HOLDFAST_SEED`, or a new one. To be printed. */
+/** The seed of this run: `HOLDFAST_SEED`, or a new one. The test prints it. */
 export function seedOf(): number {
   return Number(process.env["HOLDFAST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 }
 
-/** A small generator of numbers from 0 to 1. */
+/** A small generator of numbers from 0 (inclusive) to 1 (exclusive). */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

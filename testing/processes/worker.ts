@@ -1,5 +1,5 @@
 /**
- * A process with many waiters for one lock, for {@linkcode startWorker}.
+ * The process behind {@linkcode startWorker}: many waiters for one lock.
  *
  * @module
  */
@@ -28,7 +28,7 @@ async function waiter(
       const startUs = nowUs();
       if (holdMs === undefined) lease.throwIfLost();
       else await pause(holdMs);
-      const nearEndUs = nowUs(); // before the proof: the process may be frozen in between
+      const nearEndUs = nowUs(); // read before the check, as the process may be suspended in between
       const endUs = lease.remainingMs > 0 ? nearEndUs : startUs;
       const token = String(lease.fencingToken);
       report({ token, calledUs, queuedUs, held: [startUs, endUs] });

@@ -1,5 +1,5 @@
 /**
- * Processes with many waiters, and the order in which they were served.
+ * Starts processes with many waiters, and checks the order in which these were served.
  *
  * @module
  */
@@ -7,32 +7,32 @@ import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { Signal } from "../runtime/processes.ts";
 import { startReporter } from "./child.ts";
 
-/** What one process does. */
+/** Options of one process. */
 export interface WorkerOptions {
   readonly spec: LockSpec;
   readonly name: string;
   readonly waiters: number;
-  /** Whether some waits end by a time-out. */
+  /** Whether some waits time out. */
   readonly aborts: boolean;
   readonly seed: number;
-  /** How long in ms each holds the lock. */
+  /** How long in ms each holder keeps the lock. */
   readonly holdMs?: number;
 }
 
 /** One grant; times in µs on a clock that all processes share. */
 export interface Grant {
   readonly token: string;
-  /** When acquire was called. */
+  /** When `acquire()` was called. */
   readonly calledUs: number;
-  /** When it was told that it waits; `Infinity` (in JSON: null) if it did not have to. */
+  /** When `onWait` was first called; `Infinity` (null in JSON) if the call did not have to wait. */
   readonly queuedUs: number | null;
-  /** When acquire returned, and until when the lease was used; the same if it was lost. */
+  /** From the return of `acquire()` until the last use of the lease; both are equal if it was lost. */
   readonly held?: readonly [startUs: number, endUs: number];
 }
 
 /** A running process. */
 export interface Worker extends AsyncDisposable {
-  /** The grants that it has reported so far. */
+  /** The grants reported so far. */
   readonly grants: readonly Grant[];
   kill(signal: Signal): void;
   /** Lets its waiters finish; resolves with its exit code. */
@@ -48,7 +48,7 @@ export function startWorker(options: WorkerOptions): Worker {
   return { grants: reports, kill, finish, [Symbol.asyncDispose]: dispose };
 }
 
-/** How often a holder was still at work, under a lease that it could prove, when the next one began. */
+/** How often a holder still used a provable lease when the next holder began. */
 export function overlaps(grants: readonly Grant[]): number {
   const spans = grants.flatMap(({ token, held }) => held ? [{ token: BigInt(token), held }] : []);
   spans.sort((a, b) => a.token < b.token ? -1 : 1);
@@ -62,8 +62,8 @@ export function overlaps(grants: readonly Grant[]): number {
 }
 
 /**
- * How many grants came out of order: a was told that it waits before b was even called, and b was
- * granted before a.
+ * How many grants came out of order: a waiter was in the queue before another call was made, and that
+ * call was granted first.
  */
 export function inversions(grants: readonly Grant[]): number {
   const inOrder = [...grants].sort((a, b) => BigInt(a.token) < BigInt(b.token) ? -1 : 1);
@@ -76,7 +76,7 @@ export function inversions(grants: readonly Grant[]): number {
   return count;
 }
 
-/** How many grants began in another order than that of their tokens. */
+/** How many grants began in a different order than their tokens. */
 export function tokenInversions(grants: readonly Grant[]): number {
   const inOrder = grants.filter(({ held }) => held !== undefined)
     .sort((a, b) => a.held![0] - b.held![0]);

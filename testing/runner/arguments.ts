@@ -1,5 +1,5 @@
 /**
- * The arguments of the test runner.
+ * The command line of the test runner: options, help text, selection of files.
  *
  * @module
  */
@@ -7,17 +7,19 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { isStrategy, selectFiles, STRATEGIES, testFilesIn } from "./select.ts";
 
-/** How the runner is used. */
+/** The help text of the runner. */
 export const USAGE = `Usage: deno task test [options] [FILES…]
 
-  --only memory,file,redis,zookeeper  only these strategies' tests, and those of no strategy
-  --filter TEXT                       only tests whose name contains the text, or matches /REGEX/
-  --no-install                        installs nothing: fails and says what is missing; so does the
-                                      environment variable HOLDFAST_NO_INSTALL=1
-  --help                              prints this
+Runs the tests. Finds or starts the servers that they need and stops them at the end.
+
+  --only memory,file,redis,zookeeper  only the tests of these strategies, and tests that belong to none
+  --filter TEXT                       only tests whose name contains TEXT, or matches /REGEX/
+  --no-install                        never installs a missing server, but fails and names it; the
+                                      same as HOLDFAST_NO_INSTALL=1
+  --help                              prints this text
   FILES                               only these test files or folders`;
 
-/** The tests to run, as the arguments say. */
+/** The tests to run, as read from the command line. */
 export interface Selection {
   readonly files: readonly string[];
   readonly filter: string | undefined;
@@ -28,8 +30,8 @@ export interface Selection {
 /**
  * Reads the arguments; files are relative to the root.
  *
- * @returns Undefined if only help is asked for.
- * @throws {Error} If an argument is wrong.
+ * @returns Undefined for `--help`.
+ * @throws {Error} If an option, a strategy or a file is unknown.
  */
 export async function readArguments(
   args: readonly string[],
@@ -49,7 +51,7 @@ export async function readArguments(
   const wanted = values.only?.split(",") ?? STRATEGIES;
   const unknown = wanted.find((name) => !isStrategy(name));
   if (unknown !== undefined) {
-    throw new Error(`Unknown strategy "${unknown}": name some of ${STRATEGIES.join(",")}`);
+    throw new Error(`Unknown strategy "${unknown}": choose from ${STRATEGIES.join(",")}`);
   }
   const paths = positionals.length > 0 ? positionals : ["tests"];
   const files = await Promise.all(paths.map((path) => findFiles(path, root)));
@@ -64,6 +66,6 @@ async function findFiles(path: string, root: string): Promise<string[]> {
   try {
     return await testFilesIn(resolve(root, path));
   } catch {
-    throw new Error(`No such test file or folder: ${path}`);
+    throw new Error(`Cannot find the test file or folder "${path}"`);
   }
 }

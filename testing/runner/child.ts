@@ -17,22 +17,22 @@ const DRAIN_BOUND_MS = 5_000;
 /** How `deno test` ended. */
 export interface DenoTestResult {
   readonly code: number;
-  /** All that it printed on its standard output, which was passed on as well. */
+  /** Its whole standard output, which was also passed on to ours. */
   readonly output: string;
 }
 
-/** What to run, where. */
+/** The command line of `deno test`, and where to run it. */
 export interface DenoTestOptions {
   readonly args: readonly string[];
   readonly cwd: string;
-  /** Ends the tests, by a signal that its reason names. */
+  /** Ends the tests when it aborts; its reason is the name of the signal to send. */
   readonly signal: AbortSignal;
 }
 
-/** Runs `deno test` with these arguments and passes on what it prints. */
+/** Runs `deno test` with these arguments and passes on its output. */
 export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promise<DenoTestResult> {
   await using lifeline = openLifeline();
-  // Tests wait more than they work: three files at a time keep two cores busy.
+  // Tests mostly wait: running three files at a time keeps two cores busy.
   const child = spawnProcess([process.execPath, "test", "--parallel", ...args], {
     cwd,
     env: { DENO_JOBS: "3", ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
@@ -48,7 +48,7 @@ export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promi
   if (signal.aborted) end();
   else signal.addEventListener("abort", end);
   const chunks: Buffer[] = [];
-  // A test's own child that lives on would keep the output open.
+  // A grandchild that outlives its test would keep the output open.
   const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
   await Promise.race([passOn(child.stdout!, chunks), drained]);
   const { code } = await child.ended;

@@ -1,5 +1,5 @@
 /**
- * Runs the tests: finds the servers that they need, runs them, counts.
+ * `deno task test`: finds the servers that the tests need, runs the tests and prints the counts.
  *
  * @module
  */
@@ -45,7 +45,9 @@ async function main(): Promise<number> {
 }
 
 async function run({ files, filter }: Selection): Promise<number> {
-  if (files.length === 0) throw new Error("No test file is selected: choose others");
+  if (files.length === 0) {
+    throw new Error("No test file is selected: name other files or strategies");
+  }
   const signal = listenForInterruption();
   const interrupted = new Promise<undefined>((resolve) =>
     signal.addEventListener("abort", () => resolve(undefined))
@@ -59,7 +61,7 @@ async function run({ files, filter }: Selection): Promise<number> {
   return signal.aborted ? exitCodeOf(signal) : counted;
 }
 
-/** Finds what the tests need; resolves with the arguments that `deno test` needs here. */
+/** Finds the servers; resolves with the arguments that `deno test` needs on this machine. */
 async function prepare(files: readonly string[]): Promise<string[]> {
   const problems: string[] = [];
   for (const kind of SERVER_KINDS) {
@@ -73,16 +75,18 @@ async function prepare(files: readonly string[]): Promise<string[]> {
     }
   }
   if (problems.length > 0) {
-    throw new Error(`${problems.join("\n")}\nOr choose among the tests with --only`);
+    throw new Error(
+      `${problems.join("\n")}\nOr run the tests that need no such server, with --only`,
+    );
   }
-  // What is missing of these skips tests; it does not stop the run.
+  // A missing program only skips its tests: it does not stop the run.
   if (files.some((file) => /\binterop\/zookeeper/.test(file))) {
     for (const { line } of Object.values(await preparePrograms())) {
-      console.log(`Beside ours: ${line}`);
+      console.log(`For comparison: ${line}`);
     }
   }
   const imports = await importMapArgs();
-  const standIns = "does not answer: small stand-ins for @std/assert and @std/async";
+  const standIns = "does not answer, so small stand-ins replace @std/assert and @std/async";
   console.log(`JSR: ${imports.length === 0 ? "answers" : standIns}`);
   return imports;
 }
@@ -93,8 +97,8 @@ function report(output: string, code: number): number {
     { passed: 0, failed: 1, skipped: 0, skippedNames: [] };
   for (const name of summary.skippedNames) console.log(`skipped: ${name}`);
   const hasRun = summary.passed + summary.failed > 0;
-  if (!hasRun) console.error("No test ran: choose others");
-  else if (code !== 0 && summary.failed === 0) console.error(`deno test ended with ${code}`);
+  if (!hasRun) console.error("No test ran: choose other files or another --filter");
+  else if (code !== 0 && summary.failed === 0) console.error(`deno test exited with ${code}`);
   console.log(closingLine(summary));
   return code !== 0 || summary.failed > 0 || !hasRun ? 1 : 0;
 }

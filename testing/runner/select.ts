@@ -1,5 +1,5 @@
 /**
- * Which test files belong to which strategy.
+ * Maps test files to strategies and selects the files of a run.
  *
  * @module
  */
@@ -18,8 +18,8 @@ export function isStrategy(name: string): name is Strategy {
 }
 
 /**
- * The strategy that a test file is about: as its folder in `tests/` says, or the start of its name,
- * as in `tests/conformance/redis_ioredis_test.ts`. Undefined for files that are about none.
+ * The strategy of a test file, by its folder in `tests/` or by the start of its name, as in
+ * `tests/conformance/redis_ioredis_test.ts`. Undefined if the file belongs to no strategy.
  */
 export function strategyOf(path: string): Strategy | undefined {
   const [folder = "", ...rest] = path.replace(/^.*\btests\//, "").split("/");
@@ -28,7 +28,7 @@ export function strategyOf(path: string): Strategy | undefined {
   return [folder, name.split("_")[0] ?? ""].find(isStrategy);
 }
 
-/** The files to run: those about the wanted strategies, and those about none. */
+/** The files to run: those of the wanted strategies, and those that belong to none. */
 export function selectFiles(paths: readonly string[], wanted: readonly Strategy[]): string[] {
   return paths.filter((path) => {
     const strategy = strategyOf(path);
@@ -36,7 +36,7 @@ export function selectFiles(paths: readonly string[], wanted: readonly Strategy[
   });
 }
 
-/** All test files in a folder and its folders, sorted; or the path itself if it is a file. */
+/** All test files below a folder, sorted; or the path itself if it is a file. */
 export async function testFilesIn(path: string): Promise<string[]> {
   if ((await stat(path)).isFile()) return [path];
   const files: string[] = [];

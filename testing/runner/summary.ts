@@ -1,10 +1,10 @@
 /**
- * Reads counts from what `deno test` prints.
+ * Reads the counts from the output of `deno test`, and writes the closing line of a run.
  *
  * @module
  */
 
-/** How many tests ended how. */
+/** The counts of a run. */
 export interface Summary {
   readonly passed: number;
   readonly failed: number;
@@ -13,13 +13,13 @@ export interface Summary {
   readonly skippedNames: readonly string[];
 }
 
-// deno-lint-ignore no-control-regex -- the escape character is what colours begin with
+// deno-lint-ignore no-control-regex -- colours begin with the escape character
 const COLOURS = /\x1b\[[\d;]*m/g;
 const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$/gm;
-// Where files run side by side, each line begins with its file.
+// When files run in parallel, each line begins with its file.
 const IGNORED_LINE = /^\s*(?:\S+\.ts => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
 
-/** Reads the last summary line; undefined if there is none, as after a type error. */
+/** Reads the last summary line; undefined if there is none, for example after a type error. */
 export function readSummary(output: string): Summary | undefined {
   const text = output.replaceAll(COLOURS, "").replaceAll("\r\n", "\n");
   const last = [...text.matchAll(SUMMARY_LINE)].at(-1);
@@ -33,7 +33,7 @@ export function readSummary(output: string): Summary | undefined {
   };
 }
 
-/** The line that a run ends with. */
+/** The last line of a run. */
 export function closingLine({ passed, failed, skipped }: Summary): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }

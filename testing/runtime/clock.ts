@@ -5,15 +5,15 @@
  */
 import process from "node:process";
 
-/** The C library of a system, and the number of its clock that is never set. */
+/** The C library of each system, and the number of its monotonic clock. */
 const CLOCKS: Partial<Record<NodeJS.Platform, readonly [library: string, id: number]>> = {
   linux: ["libc.so.6", 1],
   darwin: ["libSystem.dylib", 6],
 };
 
-/** Opens the clock, which counts µs; null where it cannot be read. */
+/** Returns a function that reads the clock in µs; null where the clock cannot be read. */
 export function openMonotonicClock(): (() => number) | null {
-  // Deno's `process.hrtime()` begins with each process.
+  // In Deno, `process.hrtime()` starts at zero in each process.
   const [library, id] = CLOCKS[process.platform] ?? [];
   if (library === undefined || id === undefined) return null;
   try {

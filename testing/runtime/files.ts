@@ -6,7 +6,7 @@
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 
-/** Makes a temporary directory, in the system's place for those by default. */
+/** Makes a temporary directory; in the system's own one by default. */
 export function makeTempDirectory(base: string = tmpdir()): Promise<string> {
   return mkdtemp(`${base}/holdfast-`);
 }

@@ -1,18 +1,19 @@
 /**
- * Programs that talk in lines.
+ * Reads streams of bytes line by line.
  *
  * @module
  */
 import { Readable } from "node:stream";
 
-/** Reads lines; null at the end. */
+/** Reads one line after the other. */
 export interface Lines {
+  /** Resolves with null at the end of the stream. */
   next(): Promise<string | null>;
-  /** Reads no more: a call of `next()` that waits resolves with null. */
+  /** Stops reading; a pending `next()` resolves with null. */
   cancel(): Promise<void>;
 }
 
-/** The lines of a stream of bytes, without their ends. What follows the last end is lost. */
+/** The lines of a stream, without line ends. A last line that has no end is dropped. */
 export function linesOf(bytes: Readable | ReadableStream<Uint8Array>): Lines {
   const chunks = bytes instanceof Readable ? chunksOf(bytes) : chunksOfWeb(bytes);
   const decoder = new TextDecoder();
@@ -40,8 +41,8 @@ interface Chunks {
 const CHANGES = ["readable", "end", "close", "error"] as const;
 
 /**
- * Not by `Readable.toWeb()`: in Deno, a cancel before the end rejects a promise that nobody handles.
- * Listens from the beginning: what nobody listens for is thrown away when the process ends.
+ * `Readable.toWeb()` is no option: in Deno, a cancel before the end leaves an unhandled rejection.
+ * Listens from the start: Node discards unread data of a process that has ended.
  */
 function chunksOf(stream: Readable): Chunks {
   let wake = () => {};

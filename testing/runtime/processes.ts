@@ -1,6 +1,6 @@
 /**
- * The port to processes: starts programs and scripts, and gives a script its argument, its input and
- * its output.
+ * The port to processes: starts programs and scripts, and gives a script access to its argument,
+ * input and output.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export type Signal = "SIGHUP" | "SIGINT" | "SIGTERM" | "SIGKILL" | "SIGSTOP" | "
 
 /** The end of a process: it exits with a code, or a signal ends it. */
 export interface ProcessEnd {
-  /** 128 and the signal's number if a signal ended it, as shells say. */
+  /** 128 plus the number of the signal if a signal ended it, as in shells. */
   readonly code: number;
   readonly signal: string | null;
 }
@@ -28,32 +28,36 @@ export interface SpawnOptions {
   readonly cwd?: string;
   /** Environment variables besides those of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Whether this process writes to its input; else its input is empty. */
+  /** Whether this process writes to its input; otherwise the input is empty. */
   readonly hasInput?: boolean;
-  /** Where its standard output goes; thrown away by default. */
+  /** Where its standard output goes; discarded by default. */
   readonly stdout?: "pipe" | "ignore" | "inherit";
-  /** Where its error output goes; thrown away by default. */
+  /** Where its error output goes; discarded by default. */
   readonly stderr?: "pipe" | "ignore" | "inherit";
   /** Whether it gets a session and a process group of its own. */
   readonly isDetached?: boolean;
 }
 
-/** A process that was started. A test must wait for `ended`: it leaves no process behind. */
+/** A running process. A test must wait for `ended`, so that it leaves no process behind. */
 export interface SpawnedProcess {
   readonly pid: number;
   readonly stdout: Readable | null;
   readonly stderr: Readable | null;
   /** Resolves when the process has ended. */
   readonly ended: Promise<ProcessEnd>;
-  /** Sends a signal; does nothing when the process has ended. */
+  /** Sends a signal; does nothing after the process has ended. */
   kill(signal: Signal): void;
-  /** Writes to its input; rejects when it reads no more, unless that is because it has ended. */
+  /** Writes to its input. Rejects if the process has closed its input, but not if it has ended. */
   write(text: string): Promise<void>;
-  /** Ends its input; resolves in any case. */
+  /** Closes its input; never rejects. */
   endInput(): Promise<void>;
 }
 
-/** Starts a program; throws if there is none. */
+/**
+ * Starts a program.
+ *
+ * @throws {Error} If the program does not exist.
+ */
 export function spawnProcess(
   [program = "", ...args]: readonly string[],
   options: SpawnOptions = {},
@@ -65,10 +69,10 @@ export function spawnProcess(
     stdio: [hasInput ? "pipe" : "ignore", stdout, stderr],
     detached: options.isDetached === true,
   });
-  child.on("error", () => {}); // A process that could not start has no id.
+  child.on("error", () => {}); // A failed start is detected by the missing process id.
   const { pid } = child;
   if (pid === undefined) throw new Error(`Cannot start ${program}: is it installed?`);
-  child.stdin?.on("error", () => {}); // The callback of each write reports it.
+  child.stdin?.on("error", () => {}); // Each write reports its own error.
   const ended = endOf(child);
   return {
     pid,
@@ -78,18 +82,18 @@ export function spawnProcess(
     kill(signal) {
       if (child.exitCode === null && child.signalCode === null) send(pid, signal);
     },
-    // The end of a process destroys its input, and then no callback follows.
+    // When a process ends, its input is destroyed and callbacks are never called.
     write: (text) => Promise.race([write(child, text), ended.then(() => {})]),
     endInput: () => Promise.race([endInput(child), ended.then(() => {})]),
   };
 }
 
-/** Not by `ChildProcess.kill()`: in Deno, it sends one signal only. */
+/** `ChildProcess.kill()` is no option: in Deno, it sends only one signal. */
 function send(pid: number, signal: Signal): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    // It has just ended, and its exit is about to be reported.
+    // The process has just ended; its exit event follows.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
@@ -109,7 +113,7 @@ function endInput({ stdin }: ChildProcess): Promise<void> {
   return new Promise((resolve) => void stdin!.end(resolve));
 }
 
-/** The command that runs a script with this runtime, unchecked and with all permissions. */
+/** The command that runs a script in this runtime, without type check, with all permissions. */
 export function scriptCommand(script: URL): string[] {
   const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
   const isDeno = process.versions["deno"] !== undefined;
@@ -117,7 +121,7 @@ export function scriptCommand(script: URL): string[] {
   return [process.execPath, ...run, fileURLToPath(script)];
 }
 
-/** The argument that `startChild()` has handed to this script. */
+/** The argument that `startChild()` passed to this script. */
 export function scriptArgument<T>(): T {
   return JSON.parse(process.argv[2]!) as T;
 }
@@ -132,7 +136,7 @@ export async function inputEnd(): Promise<void> {
   for await (const _ of process.stdin);
 }
 
-/** Prints text at once: nothing is lost if the process is killed next. */
+/** Prints text synchronously, so that nothing is lost if the process is killed right afterwards. */
 export function print(text: string): void {
   const bytes = Buffer.from(text);
   for (let sent = 0; sent < bytes.length;) sent += writeSync(1, bytes, sent);

@@ -1,14 +1,14 @@
 /**
- * The port to TCP. Deno's own sockets, not `node:net`: the test runner reports those that a test
- * leaves open, and it does not see the sockets of `node:net`.
+ * The port to TCP. It uses Deno's own sockets: the test runner reports those that a test leaves open,
+ * but does not see sockets of `node:net`.
  *
  * @module
  */
 
-/** A connection, as far as tests use it. */
+/** The part of a connection that tests use. */
 export type Socket = Pick<Deno.Conn, "read" | "write" | "closeWrite" | "close"> & Disposable;
 
-/** A connection by TCP alone. */
+/** A plain TCP connection, without TLS. */
 export type TcpSocket = Socket & Pick<Deno.TcpConn, "setNoDelay">;
 
 /** Accepts connections, by asynchronous iteration. */
@@ -20,18 +20,22 @@ export interface TcpAddress {
   readonly port: number;
 }
 
-/** Connects; a signal that aborts ends the attempt. */
+/** Connects; the signal aborts the attempt. */
 export function connectTcp(address: TcpAddress, signal?: AbortSignal): Promise<TcpSocket> {
   const { hostname, port } = address;
   return Deno.connect({ hostname, port, ...signal && { signal } });
 }
 
-/** Connects by TLS. */
+/** Connects with TLS. */
 export function connectTls({ hostname, port }: TcpAddress): Promise<Socket> {
   return Deno.connectTls({ hostname, port });
 }
 
-/** Listens; throws an error with the code `EADDRINUSE` if the port is in use. */
+/**
+ * Listens on a port.
+ *
+ * @throws {Error} With the code `EADDRINUSE` if the port is in use.
+ */
 export function listenTcp({ hostname, port }: TcpAddress): TcpListener {
   return Deno.listen({ hostname, port });
 }

@@ -1,17 +1,17 @@
 /**
- * The port to the test runner: how a suite registers its tests. Together with `sockets.ts` and
- * `clock.ts`, the only modules of the suite that name a runtime.
+ * The port to the test runner, through which the conformance suite registers its tests. Besides this
+ * module, only `sockets.ts` and `clock.ts` depend on a runtime.
  *
  * @module
  */
 
-/** How a test is registered. */
+/** Options of a test. */
 export interface TestOptions {
-  /** The test is listed, but does not run. */
+  /** Whether the test is listed but does not run. */
   readonly isSkipped?: boolean;
 }
 
-/** Registers a test. It fails when it throws, and when it leaves a timer, a socket or a process. */
+/** Registers a test. It fails if it throws, or if it leaves a timer, a socket or a process behind. */
 export function registerTest(
   name: string,
   fn: () => Promise<void>,

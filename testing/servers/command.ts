@@ -1,18 +1,18 @@
 /**
- * Short-lived helper commands.
+ * Runs short-lived commands and collects their output.
  *
  * @module
  */
 import { text } from "node:stream/consumers";
 import { type SpawnedProcess, type SpawnOptions, spawnProcess } from "../runtime/processes.ts";
 
-/** How a command ended, and what it printed on both of its outputs. */
+/** Whether a command succeeded, and its standard output followed by its error output. */
 export interface CommandResult {
   readonly success: boolean;
   readonly output: string;
 }
 
-/** Runs a command; one that does not exist or takes longer than the bound in ms has failed. */
+/** Runs a command. It fails if it does not exist, or is killed after `boundMs`. */
 export async function runCommand(
   command: readonly string[],
   boundMs: number,

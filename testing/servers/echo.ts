@@ -1,5 +1,5 @@
 /**
- * The two ends of a connection, to try the proxy with.
+ * An echo server and a client, for the tests of the proxy.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import { connectTcp, listenTcp, type TcpSocket } from "../runtime/sockets.ts";
 import { closer, writeAll } from "./sockets.ts";
 
-/** Echoes everything; counts what it got. */
+/** Starts a server that echoes everything and keeps what it received. */
 export function startEcho() {
   const listener = listenTcp({ hostname: "127.0.0.1", port: 0 });
   const echo = { port: listener.addr.port, received: "", ended: 0 };
@@ -22,7 +22,7 @@ export function startEcho() {
         await writeAll(socket, buffer.slice(0, count));
       }
     } catch {
-      // Reset by the proxy.
+      // The proxy reset the connection.
     }
     echo.ended++;
   };
@@ -39,7 +39,7 @@ export function startEcho() {
   });
 }
 
-/** A client that keeps what it receives. */
+/** Connects a client that keeps what it receives. */
 export async function connect({ hostname, port }: { hostname: string; port: number }) {
   const socket = await connectTcp({ hostname, port });
   const client = { received: "", hasEnded: false };
@@ -50,7 +50,7 @@ export async function connect({ hostname, port }: { hostname: string; port: numb
         client.received += new TextDecoder().decode(buffer.subarray(0, count));
       }
     } catch {
-      // Reset by the proxy, or closed here.
+      // The proxy reset the connection, or it was closed here.
     }
     client.hasEnded = true;
   })();
@@ -63,5 +63,5 @@ export async function connect({ hostname, port }: { hostname: string; port: numb
   });
 }
 
-/** Such a client. */
+/** The client of {@linkcode connect}. */
 export type Client = Awaited<ReturnType<typeof connect>>;

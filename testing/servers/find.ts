@@ -1,5 +1,5 @@
 /**
- * Finds the servers that tests and the demo use: given by URL, in Docker, or installed here.
+ * Finds the servers that tests and the demo use: given by URL, in Docker, or installed locally.
  *
  * @module
  */
@@ -17,15 +17,15 @@ const SHARED_BOUND_MS = 5_000;
 /** A kind of server. */
 export type ServerKind = "redis" | "zookeeper";
 
-/** Where servers of one kind come from; serialisable. */
+/** Where servers of one kind come from. Serialisable, as it is passed to child processes. */
 export interface ServerSource {
-  /** A server that others use too: for the conformance suite, under a random prefix. */
+  /** A server that others use too. Only the conformance suite runs there, under a random prefix. */
   readonly shared?: string;
-  /** What a test starts servers of its own with. */
+  /** How a test starts its own servers. */
   readonly own?: OwnSource;
 }
 
-/** How an own server is started. */
+/** How a test's own server is started. */
 export type OwnSource =
   | { readonly kind: "docker"; readonly image: string }
   | { readonly kind: "local"; readonly command: readonly string[] };
@@ -33,14 +33,14 @@ export type OwnSource =
 /** The outcome of a search. */
 export interface FoundServer {
   readonly source: ServerSource;
-  /** Says in one line what was chosen. */
+  /** Describes the choice in one line. */
   readonly line: string;
 }
 
 interface KindFacts {
   readonly title: string;
   readonly urlVariable: string;
-  /** Hands a source found by one process to its children. */
+  /** The environment variable that passes a source to child processes. */
   readonly sourceVariable: string;
   readonly aptPackages: readonly string[];
   readonly needs: string;
@@ -71,19 +71,23 @@ const FACTS: Record<ServerKind, KindFacts> = {
   },
 };
 
-/** The name of the environment variable that hands a source to child processes. */
+/** The name of the environment variable that passes a source to child processes. */
 export function sourceVariable(kind: ServerKind): string {
   return FACTS[kind].sourceVariable;
 }
 
-/** Searches; rejects, saying what to install, if there is no way to get such a server. */
+/**
+ * Searches for a server.
+ *
+ * @throws {Error} If there is none; the message says what to install.
+ */
 export async function findServer(kind: ServerKind): Promise<FoundServer> {
   const facts = FACTS[kind];
   const shared = process.env[facts.urlVariable];
   if (shared) await checkShared(facts, shared);
   const own = await findOwn(kind, facts);
   if (!shared && !own) throw new Error(notFound(facts));
-  const ownPart = own ? own.description : "no server of their own for the other tests";
+  const ownPart = own ? own.description : "no server for the other tests";
   const sharedPart = `${facts.urlVariable} for the conformance suite, `;
   return {
     source: { ...shared && { shared }, ...own && { own: own.source } },
@@ -93,7 +97,7 @@ export async function findServer(kind: ServerKind): Promise<FoundServer> {
 
 const sources = new Map<ServerKind, Promise<ServerSource>>();
 
-/** The source that the test runner has handed down; searches once where there is none. */
+/** The source that the test runner passed on; without a runner, searches once. */
 export function serverSource(kind: ServerKind): Promise<ServerSource> {
   let source = sources.get(kind);
   if (source === undefined) {
@@ -106,7 +110,11 @@ export function serverSource(kind: ServerKind): Promise<ServerSource> {
   return source;
 }
 
-/** What to start an own server with; rejects, saying what to install, if there is no way. */
+/**
+ * How to start a server of one's own.
+ *
+ * @throws {Error} If there is no way; the message says what to install.
+ */
 export async function ownSource(kind: ServerKind): Promise<OwnSource> {
   const { own } = await serverSource(kind);
   if (own === undefined) throw new Error(notFound(FACTS[kind]));
@@ -136,9 +144,9 @@ async function findOwn(kind: ServerKind, facts: KindFacts): Promise<FoundOwn | u
 
 function notFound({ title, urlVariable, needs }: KindFacts): string {
   const refused = isInstallRefused()
-    ? ` It is not installed now because of --no-install or ${NO_INSTALL_VARIABLE}.`
+    ? ` It was not installed because of --no-install or ${NO_INSTALL_VARIABLE}.`
     : "";
-  return `No ${title} was found.${refused} Install ${needs}, or start Docker, or set ` +
+  return `Cannot find ${title}.${refused} Install ${needs}, or start Docker, or set ` +
     `${urlVariable} to a running server (used for the conformance suite only)`;
 }
 
@@ -146,7 +154,7 @@ async function checkShared(facts: KindFacts, url: string): Promise<void> {
   try {
     await bounded("The answer", SHARED_BOUND_MS, (signal) => facts.check(url, signal));
   } catch (cause) {
-    const problem = `${facts.urlVariable} is set, but no ${facts.title} answers there`;
+    const problem = `${facts.urlVariable} is set, but ${facts.title} does not answer there`;
     throw new Error(`${problem}: start that server or unset ${facts.urlVariable}`, { cause });
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Installs server programs on Debian and Ubuntu, for root, unless the user refuses.
+ * Installs server programs with apt-get on Debian and Ubuntu, as root, unless the user refuses.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import process from "node:process";
 import { runCommand } from "./command.ts";
 import { pause } from "./wait.ts";
 
-/** Set to anything but nothing, this environment variable refuses to install programs. */
+/** If this environment variable is set and not empty, nothing is installed. */
 export const NO_INSTALL_VARIABLE = "HOLDFAST_NO_INSTALL";
 
 const WARNING_MS = 5_000;
 const INSTALL_BOUND_MS = 1_800_000;
 
 /**
- * Keeps the packages from starting services, by the file that the system asks, unless there is one
- * already. Traps see to the file's removal, but for SIGKILL.
+ * Prevents the packages from starting services: `policy-rc.d` refuses it, unless that file exists
+ * already. Traps remove the file, except after SIGKILL.
  */
 const INSTALL_SCRIPT = `
 policy=/usr/sbin/policy-rc.d
@@ -30,13 +30,13 @@ apt-get update -qq
 apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 `;
 
-/** The circumstances that decide whether to install programs. */
+/** The facts that decide whether programs are installed. */
 export interface InstallSituation {
-  /** By `--no-install` or {@linkcode NO_INSTALL_VARIABLE}. */
+  /** Whether the user refused, with `--no-install` or {@linkcode NO_INSTALL_VARIABLE}. */
   readonly isRefused: boolean;
-  /** Whether this is root on a Linux with `apt-get`. */
+  /** Whether this process is root on a Linux with `apt-get`. */
   readonly canInstall: boolean;
-  /** Whether a person can read what is printed, and press Ctrl-C. */
+  /** Whether a person can read the output and press Ctrl-C. */
   readonly isTerminal: boolean;
 }
 
@@ -50,21 +50,21 @@ export function decideInstall(situation: InstallSituation): InstallDecision {
   return situation.isTerminal ? "warn and install" : "install";
 }
 
-/** Refuses to install programs from now on, in this process and in those that it starts. */
+/** Forbids installing programs from now on, in this process and its children. */
 export function refuseInstall(): void {
   process.env[NO_INSTALL_VARIABLE] = "1";
 }
 
-/** True if the user has refused to install programs. */
+/** True if the user refused to have programs installed. */
 export function isInstallRefused(): boolean {
   return Boolean(process.env[NO_INSTALL_VARIABLE]);
 }
 
 /**
- * Installs the packages and says so. On a terminal it first says what it will install, and waits 5
- * seconds: Ctrl-C then ends the whole command.
+ * Installs packages and prints that it does. On a terminal it first prints what it will install and
+ * waits 5 seconds, in which Ctrl-C ends the whole command.
  *
- * @returns False if the user has refused, or if this cannot be done here.
+ * @returns False if the user refused, if this machine cannot install packages, or if apt-get failed.
  */
 export async function installWithApt(
   title: string,

@@ -1,5 +1,5 @@
 /**
- * Servers in Docker containers, of the images that `compose.yaml` names.
+ * Finds the Docker images of servers, as `compose.yaml` names them.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { runCommand } from "./command.ts";
 const ANSWER_BOUND_MS = 3_000;
 const PULL_BOUND_MS = 300_000;
 
-/** The image of a service, once a Docker daemon answers and has the image. */
+/** The image of a service, pulled if necessary; undefined without a Docker daemon or the image. */
 export async function findDocker(service: string): Promise<string | undefined> {
   const answer = await runCommand(["docker", "info"], ANSWER_BOUND_MS);
   if (!answer.success) return undefined;
@@ -28,6 +28,6 @@ export async function findDocker(service: string): Promise<string | undefined> {
 export function imageOf(service: string, compose: string): string {
   const block = new RegExp(`^  ${service}:\\n(?:    .*\\n|\\n)*?    image: (\\S+)`, "m");
   const image = block.exec(compose)?.[1];
-  if (image === undefined) throw new Error(`compose.yaml names no image for ${service}: add it`);
+  if (image === undefined) throw new Error(`compose.yaml names no image for ${service}: add one`);
   return image;
 }

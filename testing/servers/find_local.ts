@@ -1,5 +1,5 @@
 /**
- * Server programs installed on this machine.
+ * Finds server programs that are installed on this machine.
  *
  * @module
  */
@@ -66,7 +66,7 @@ function zooKeeperClassPaths(): string[] {
   return home ? [...unpacked, ...debian] : [...debian, ...unpacked];
 }
 
-/** The paths of the programs of this name: those in `PATH` first, then those in the usual places. */
+/** The paths of all programs with this name: first those in `PATH`, then those in the usual folders. */
 export function programPaths(name: string): string[] {
   const directories = (process.env["PATH"] ?? "").split(":");
   directories.push("/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin");

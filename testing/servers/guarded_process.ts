@@ -1,9 +1,7 @@
 /**
- * Child processes that cannot outlive this one, however it ends.
- *
- * A small POSIX shell in a session of its own, the lifeline, reads from a pipe that only this
- * process holds. When the pipe ends, because of a dispose or because this process is gone, the
- * lifeline kills what it guards and removes its files.
+ * Child processes that cannot outlive this one, however it ends. A small shell in its own session, the
+ * lifeline, reads from a pipe that only this process holds open. When the pipe ends, on disposal or
+ * because this process has died, the lifeline kills the guarded process and removes its files.
  *
  * @module
  */
@@ -26,7 +24,7 @@ while read -r line; do pid=$line; done
 [ -z "$path" ] || rm -rf "$path" || { sleep 1; rm -rf "$path"; }
 `;
 
-/** Starts nothing before the lifeline knows the process id: at the end of its input it gives up. */
+/** Waits for a line before it starts the program, so that the lifeline knows the process id first. */
 const LAUNCH_SCRIPT = `
 read -r go || exit 0
 log=$1
@@ -34,22 +32,22 @@ shift
 exec "$@" </dev/null >>"$log" 2>&1
 `;
 
-/** Both shells read from a pipe; a session of its own keeps signals of a terminal away. */
+/** Both shells read from a pipe. In their own session they get no signals from a terminal. */
 const OF_SHELLS: SpawnOptions = { hasInput: true, isDetached: true };
 
-/** What the lifeline does when this process ends. */
+/** Options of a lifeline. */
 export interface LifelineOptions {
-  /** The path of a file or directory to remove in the end. */
+  /** A file or directory to remove at the end. */
   readonly remove?: string;
-  /** Run in the end, after the guarded process was killed. */
+  /** A command to run at the end, after the guarded process was killed. */
   readonly stop?: readonly string[];
 }
 
-/** Kills one process, when disposed of or when this process is gone. */
+/** Kills one process on disposal, or when this process ends. */
 export interface Lifeline extends AsyncDisposable {
   /** Guards the process with this id from now on. */
   guard(pid: number): Promise<void>;
-  /** Guards nothing from now on; the process has ended and its id may be used anew. */
+  /** Stops guarding: the process has ended, and the system may reuse its id. */
   forget(): Promise<void>;
 }
 
@@ -68,24 +66,24 @@ export function openLifeline(options: LifelineOptions = {}): Lifeline {
   };
 }
 
-/** What to run, and what to clean up after it. */
+/** The command to run, and the clean-up after it. */
 export interface GuardedOptions extends LifelineOptions {
   /** The program and its arguments. */
   readonly command: readonly string[];
-  /** Gets the program's output; thrown away by default. */
+  /** The file for the program's output; discarded by default. */
   readonly logFile?: string;
 }
 
-/** A process that ends with this one at the latest. */
+/** A process that does not outlive this one. */
 export interface GuardedProcess extends AsyncDisposable {
-  /** The id of the process started last. */
+  /** The id of the latest run. */
   readonly pid: number;
   readonly isRunning: boolean;
-  /** Resolves when the process started last has ended. */
+  /** Resolves when the latest run has ended. */
   readonly exited: Promise<ProcessEnd>;
-  /** Sends a signal; does nothing when the process has ended. */
+  /** Sends a signal, SIGKILL by default; does nothing after the process has ended. */
   kill(signal?: Signal): void;
-  /** Kills the process if it still runs, then starts it again, or another command instead. */
+  /** Kills the process if it still runs, then starts its command again, or another one. */
   restart(command?: readonly string[]): Promise<void>;
 }
 
@@ -95,7 +93,7 @@ interface Run {
   isRunning: boolean;
 }
 
-/** Starts a process that ends with this one at the latest. */
+/** Starts a process that does not outlive this one. */
 export async function startGuarded(options: GuardedOptions): Promise<GuardedProcess> {
   const lifeline = openLifeline(options);
   const start = (command: readonly string[]) =>

@@ -1,5 +1,5 @@
 /**
- * Throw-away servers: the life of a local process or a Docker container on a free port.
+ * Starts and controls throw-away servers: local processes or Docker containers on free ports.
  *
  * @module
  */
@@ -17,26 +17,26 @@ const DOCKER_BOUND_MS = 30_000;
 const READY_BOUND_MS = 60_000;
 const START_ATTEMPTS = 4;
 
-/** What differs between the kinds of servers. */
+/** The parts that differ between kinds of servers. */
 export interface OwnServerSpec {
   readonly title: string;
   readonly source: OwnSource;
-  /** Where the temporary directory is made; the system's place by default. */
+  /** Where the temporary directory is made; in the system's own one by default. */
   readonly baseDirectory?: string;
-  /** More environment variables of a local program. */
+  /** Additional environment variables of a local program. */
   readonly env?: Readonly<Record<string, string>>;
   /** The local program's arguments; may write a configuration into the directory. */
   localArguments(place: ServerPlace): string[] | Promise<string[]>;
-  /** `docker run`'s options, such as `-e`. */
+  /** Options of `docker run`, such as `-e`. */
   readonly containerOptions: readonly string[];
-  /** What follows the image's name. */
+  /** The arguments after the name of the image. */
   readonly containerArguments: readonly string[];
   readonly containerPort: number;
   /** Chooses the port; any free one by default. */
   choosePort?(): number;
   /**
-   * True if this very server serves, and no other one that got the port; must have a bound of its
-   * own. The process id is undefined for a container.
+   * True if this server serves, rather than another one that took its port. Must resolve within a
+   * bounded time. The process id is undefined for a container.
    */
   isServing(place: ServerPlace, pid: number | undefined): Promise<boolean>;
 }
@@ -47,11 +47,11 @@ export interface ServerPlace {
   readonly directory: string;
 }
 
-/** A server of the test's own, which the test may treat badly. */
+/** A server that belongs to one test, which may kill, pause and restart it. */
 export interface OwnServer extends AsyncDisposable {
   readonly hostname: string;
   readonly port: number;
-  /** The process id of the server, or for a container that of the Docker client. */
+  /** The process id of the server; for a container, that of the Docker client. */
   readonly pid: number;
   /** Sends a signal, SIGKILL by default, and resolves when the server has ended. */
   kill(signal?: Signal): Promise<void>;
@@ -63,7 +63,7 @@ export interface OwnServer extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-/** Starts a server and waits until it serves; takes another port if that one got taken. */
+/** Starts a server and waits until it serves; tries again on another port if that fails. */
 export async function startOwnServer(spec: OwnServerSpec): Promise<OwnServer> {
   for (let attempt = 1;; attempt++) {
     try {
@@ -122,7 +122,7 @@ async function plan(spec: OwnServerSpec, place: ServerPlace): Promise<LaunchPlan
 
 async function startError(title: string, logFile: string): Promise<Error> {
   const log = await readFile(logFile, "utf8").catch(() => "");
-  return new Error(`${title} ended before it served; its output: ${log.slice(-2_000)}`);
+  return new Error(`${title} ended before it was ready. Its output: ${log.slice(-2_000)}`);
 }
 
 function control(

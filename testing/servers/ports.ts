@@ -1,7 +1,7 @@
 /**
- * Free TCP ports of 127.0.0.1, below the range from which systems take the ports of outgoing
- * connections: so a server that is down for a while gets its port back, and nobody who reconnects
- * to it meanwhile is given that very port and connects to itself.
+ * Finds free TCP ports of 127.0.0.1 below the range for outgoing connections. So a server can always
+ * restart on its port: no client that reconnects in the meantime can be assigned that port (and then
+ * connect to itself).
  *
  * @module
  */
@@ -25,7 +25,7 @@ export function freePort(): number {
   return listener.addr.port;
 }
 
-/** A port that was free a moment ago, together with that of its cluster bus. */
+/** A port that was free a moment ago, and whose cluster bus port was free too. */
 export function freeClusterPort(): number {
   return retried(() => {
     using listener = listen(FIRST_PORT + Math.floor(Math.random() * (PORT_COUNT - BUS_OFFSET)));

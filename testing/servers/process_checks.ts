@@ -1,5 +1,5 @@
 /**
- * What tests ask about processes.
+ * Checks of processes and files, for tests of the helpers.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { runCommand } from "./command.ts";
 
 const KILL_BOUND_MS = 5_000;
 
-/** True while the process runs; a zombie that nobody has waited for does not. */
+/** True while the process runs. A zombie does not run. */
 export async function isAlive(pid: number): Promise<boolean> {
   if (process.platform === "linux") {
     const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
@@ -21,14 +21,14 @@ export async function isAlive(pid: number): Promise<boolean> {
   return (await runCommand(["kill", "-0", String(pid)], KILL_BOUND_MS)).success;
 }
 
-/** True if there is such a file or directory. */
+/** True if the file or directory exists. */
 export async function exists(path: string): Promise<boolean> {
   return await stat(path).then(() => true, () => false);
 }
 
-/** A process of its own process group, as one that a terminal has started. */
+/** A process with its own process group, like one that a terminal starts. */
 export interface HoldingProcess extends AsyncDisposable {
-  /** What it printed about what it holds. */
+  /** The server or process that it guards, as it reported it. */
   readonly held: { readonly pid: number; readonly directory?: string; readonly port?: number };
   /** Sends a signal to the process alone. */
   kill(signal: Signal): void;
@@ -36,7 +36,7 @@ export interface HoldingProcess extends AsyncDisposable {
   killGroup(signal: Signal): void;
 }
 
-/** Starts a process that holds something guarded, and waits until it does. */
+/** Starts a process that starts a guarded process, and waits until that runs. */
 export async function startHolding(what: "redis" | "sleep"): Promise<HoldingProcess> {
   const command = scriptCommand(new URL("./testdata/hold.ts", import.meta.url));
   const child = spawnProcess([...command, JSON.stringify(what)], {
@@ -46,7 +46,7 @@ export async function startHolding(what: "redis" | "sleep"): Promise<HoldingProc
   });
   const lines = linesOf(child.stdout!);
   const held = await lines.next();
-  if (held === null) throw new Error("The process ended before it held anything");
+  if (held === null) throw new Error("The process ended before it started a guarded process");
   return {
     held: JSON.parse(held),
     kill: (signal) => child.kill(signal),

@@ -1,5 +1,5 @@
 /**
- * A TCP proxy that breaks connections in the ways networks do.
+ * A TCP proxy that fails in the ways networks fail: lost bytes, delays, cut and refused connections.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { pause } from "./wait.ts";
 /** Which way bytes travel. */
 export type Direction = "to-server" | "to-client";
 
-/** What becomes of a chunk of bytes. */
+/** The decision about a chunk of bytes. */
 export type Verdict =
   | "pass"
   | "drop"
@@ -31,14 +31,14 @@ export interface ProxyConnection {
 }
 
 /**
- * Judges a chunk before it travels on. `"drop"` swallows it and all that follows it in this
- * direction of the connection, `"cut"` closes the connection without delivering it, `cutAfterBytes`
- * after having delivered its beginning; a delay, and a promise that is waited for, hold up what
- * follows, too. What a hook throws closes the connection, and the proxy's disposal rejects with it.
+ * Decides about a chunk before it is forwarded. `"drop"` swallows it and everything after it in this
+ * direction of the connection. `"cut"` closes the connection without delivering the chunk,
+ * `cutAfterBytes` after delivering its beginning. `delayMs` and `until` also hold up later chunks. If
+ * a hook throws, the connection closes, and the disposal of the proxy rejects with the error.
  */
 export type ChunkHook = (chunk: Uint8Array, connection: ProxyConnection) => Verdict;
 
-/** A proxy whose faults can be switched while connections are open. */
+/** A proxy whose faults can be switched on and off while connections are open. */
 export interface FaultProxy extends AsyncDisposable {
   readonly hostname: string;
   readonly port: number;
@@ -46,13 +46,13 @@ export interface FaultProxy extends AsyncDisposable {
   readonly connections: number;
   onRequest: ChunkHook | undefined;
   onReply: ChunkHook | undefined;
-  /** Swallows bytes and ends of streams; connections stay open, new ones are accepted. */
+  /** Swallows bytes and ends of streams. Connections stay open, and new ones are accepted. */
   blackHole(direction: "both" | Direction): void;
-  /** Ends the black hole: closes the connections that were in it, new ones work. */
+  /** Ends the black hole: closes the connections that were affected; new ones work. */
   heal(): void;
   /** Closes all connections now; new ones work. */
   cutAll(): void;
-  /** While on, nobody listens on the port: new connections are refused, open ones live on. */
+  /** While on, the port is closed: new connections are refused, open ones stay open. */
   refuse(on: boolean): Promise<void>;
 }
 
@@ -60,21 +60,21 @@ export interface FaultProxy extends AsyncDisposable {
 export interface ProxyTarget {
   readonly hostname: string;
   readonly port: number;
-  /** For how many ms to wait for it to listen, before the client is hung up on; 0 by default. */
+  /** How long in ms to retry while the target does not listen; 0 by default. */
   readonly connectForMs?: number;
 }
 
 type Hooks = Pick<FaultProxy, "onRequest" | "onReply">;
 
-/** What all connections share. */
+/** The state that all connections share. */
 interface ProxyState {
   readonly target: ProxyTarget;
   hooks: Hooks;
   readonly hole: Set<Direction>;
   readonly open: Set<ProxyConnection>;
-  /** The connections that are still at work. */
+  /** The connections that are still being served. */
   readonly running: Set<Promise<void>>;
-  /** What hooks have thrown. */
+  /** Errors thrown by hooks. */
   readonly hookErrors: unknown[];
 }
 
@@ -108,7 +108,7 @@ export function startProxy(target: ProxyTarget): FaultProxy {
       if (state.hookErrors.length > 0) throw state.hookErrors[0];
     },
   };
-  // The hooks are read where tests set them.
+  // Tests set the hooks on the proxy object, so they are read from there.
   state.hooks = proxy;
   return proxy;
 }
@@ -124,7 +124,7 @@ function newState(target: ProxyTarget): ProxyState {
   };
 }
 
-/** Accepts connections on a free port, unless it is to refuse them. */
+/** Accepts connections on a free port, until told to refuse them. */
 function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "refuse"> {
   let lastId = 0;
   const accept = async (listener: TcpListener) => {
@@ -145,7 +145,7 @@ function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "re
       if (on) {
         listener?.close();
         listener = undefined;
-        // Not before that does the system stop to accept connections.
+        // Until then, the system still accepts connections.
         await accepting;
       } else if (listener === undefined) {
         listener = listenTcp({ hostname, port });
@@ -168,7 +168,7 @@ async function serve(state: ProxyState, client: TcpSocket, id: number): Promise<
   };
   state.open.add(connection);
   try {
-    // A black hole that lets nothing through needs no other end.
+    // A black hole in both directions needs no connection to the server.
     if (state.hole.size === 2) return await swallow(client);
     const server = await reach(state.target, signal);
     if (server === undefined) return;
@@ -207,7 +207,7 @@ interface PumpOptions {
   readonly back: Direction;
 }
 
-/** Forwards bytes one way. That an end is gone is news, which a black hole swallows as well. */
+/** Forwards bytes one way. A black hole also hides that the other end has closed. */
 async function pump(options: PumpOptions): Promise<void> {
   const { state: { hole }, connection, from, to, way, back } = options;
   for (;;) {
@@ -245,7 +245,7 @@ function isDone(work: Promise<void>): Promise<boolean> {
   return work.then(() => true, () => false);
 }
 
-/** Asks the hook; false if the chunk and all after it are swallowed. */
+/** Asks the hook; false if the chunk and everything after it is to be swallowed. */
 async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<boolean> {
   const { state, connection, signal, way, to } = options;
   const { onRequest, onReply } = state.hooks;
@@ -258,10 +258,10 @@ async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<bo
     return !signal.aborted;
   }
   if ("until" in verdict) {
-    await abortable(verdict.until, signal).catch(() => {}); // cut meanwhile
+    await abortable(verdict.until, signal).catch(() => {}); // the connection was cut
     return !signal.aborted;
   }
-  // Closed at once, it could take back what is not read yet.
+  // Closing at once could discard bytes that the client has not read yet.
   const beginning = chunk.subarray(0, verdict.cutAfterBytes);
   await isDone(writeAll(to, beginning).then(() => to.closeWrite()));
   return false;

@@ -1,5 +1,5 @@
 /**
- * Redis servers for tests.
+ * Starts Redis servers for tests, or connects to the one given by `REDIS_URL`.
  *
  * @module
  */
@@ -13,17 +13,17 @@ import { bounded } from "./wait.ts";
 const PROBE_BOUND_MS = 1_000;
 const NO_FILES = ["--save", "", "--appendonly", "no"];
 
-/** An observer's commands, on a connection of its own that is kept open. */
+/** Sends commands of an observer over its own connection, which stays open. */
 export type RedisCommand = (...args: (string | number)[]) => Promise<unknown>;
 
-/** A Redis server of the test's own. */
+/** A Redis server that belongs to one test. */
 export interface RedisServer extends OwnServer {
   readonly url: string;
   /** Sends one command at a time; rejects with the server's error. */
   readonly command: RedisCommand;
 }
 
-/** A Redis server for the conformance suite, perhaps used by others too. */
+/** A Redis server for the conformance suite; others may use it too. */
 export interface ConformanceRedis extends AsyncDisposable {
   readonly url: string;
   readonly hostname: string;
@@ -34,13 +34,13 @@ export interface ConformanceRedis extends AsyncDisposable {
   readonly command: RedisCommand;
 }
 
-/** Settings of an own Redis server. */
+/** Settings of a test's own Redis server. */
 export interface RedisServerOptions {
-  /** Arguments besides the usual ones. */
+  /** Additional arguments. */
   readonly args?: readonly string[];
-  /** What to start it with; what was found by default. */
+  /** How to start it; as found on this machine by default. */
   readonly source?: OwnSource;
-  /** More environment variables; for a local server only. */
+  /** Additional environment variables; for a local server only. */
   readonly env?: Readonly<Record<string, string>>;
   /** Chooses its port; any free one by default. */
   choosePort?(): number;
@@ -51,10 +51,10 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const server = await startOwnServer(await specOf(options));
   const url = urlOf(server.port);
   const observer = observe(url);
-  // At once: a test must not be the one to open what outlives it.
+  // Connect now: otherwise the first test would open a connection that outlives it.
   await observer.command("PING");
   const { kill, restart, [Symbol.asyncDispose]: dispose } = server;
-  // Not a copy: `pid` changes with a restart.
+  // Extend the object instead of copying it: the getter `pid` changes with a restart.
   return Object.assign(server, {
     url,
     command: observer.command,
@@ -92,7 +92,7 @@ async function specOf(options: RedisServerOptions): Promise<OwnServerSpec> {
   };
 }
 
-/** The server given by `REDIS_URL`, or one of the suite's own. */
+/** The server given by `REDIS_URL`, or a new one. */
 export async function conformanceRedis(): Promise<ConformanceRedis> {
   const { shared } = await serverSource("redis");
   if (shared === undefined) return Object.assign(await startRedis(), { keyPrefix: randomPrefix() });
@@ -101,7 +101,7 @@ export async function conformanceRedis(): Promise<ConformanceRedis> {
   return redis;
 }
 
-/** A server that others use too; in the end only the keys that contain the prefix are removed. */
+/** A server that others use too. Disposal removes only keys that contain the prefix. */
 export function sharedRedis(url: string): ConformanceRedis {
   const keyPrefix = randomPrefix();
   const observer = observe(url);
@@ -124,7 +124,7 @@ function randomPrefix(): string {
   return `holdfast-test-${crypto.randomUUID()}:`;
 }
 
-/** Removes the keys that contain the prefix: auxiliary keys have something else before it. */
+/** Removes all keys that contain the prefix; auxiliary keys have more text in front of it. */
 async function removeKeys(keyPrefix: string, command: RedisCommand): Promise<void> {
   let cursor = "0";
   do {

@@ -1,5 +1,5 @@
 /**
- * Redis Clusters for tests: three masters on this machine.
+ * Starts Redis Clusters for tests: three masters on this machine.
  *
  * @module
  */
@@ -14,31 +14,31 @@ import { waitUntil } from "./wait.ts";
 const MASTERS = 3;
 const SLOTS = 16_384;
 
-/** A cluster of the test's own. */
+/** A cluster that belongs to one test. */
 export interface RedisCluster extends AsyncDisposable {
-  /** The masters; each may be treated badly. */
+  /** The masters; a test may kill, pause and restart each of them. */
   readonly masters: readonly RedisServer[];
-  /** Where clients find it: any of the masters. */
+  /** The address for clients: one of the masters. */
   readonly url: string;
-  /** The master that keeps a key, as far as the others know. */
+  /** The master that owns a key, as the masters report it. */
   masterOf(key: string): Promise<RedisServer>;
   /**
-   * Moves the slot of a key to another master, with all that is in it.
+   * Moves the slot of a key, with all its keys, to another master.
    *
-   * @param meanwhile Called when the move has begun and nothing is moved yet.
+   * @param meanwhile Called after the move has begun and before any key is moved.
    */
   moveSlot(key: string, target: RedisServer, meanwhile?: () => Promise<void>): Promise<void>;
-  /** Resolves when all masters say that the cluster works. */
+  /** Resolves when all masters report that the cluster works. */
   ready(): Promise<void>;
 }
 
-/** Why there can be no cluster here; `undefined` where there can. */
+/** Why no cluster can be started on this machine; `undefined` if one can. */
 export async function redisClusterSkip(): Promise<string | undefined> {
   if (await localSource() !== undefined) return undefined;
   return "the nodes of a cluster must reach each other, so redis-server must be installed here";
 }
 
-/** Starts three masters that share the slots, with the given arguments besides the usual ones. */
+/** Starts three masters that share the slots, with additional arguments. */
 export async function startRedisCluster(
   options: { readonly args?: readonly string[] } = {},
 ): Promise<RedisCluster> {
@@ -61,7 +61,7 @@ export async function startRedisCluster(
   return cluster;
 }
 
-/** A server in a container could not be reached by the others under the address that it tells. */
+/** Only local servers work: a container announces an address that the others cannot reach. */
 async function localSource(): Promise<OwnSource | undefined> {
   const { own } = await serverSource("redis");
   if (own?.kind === "local") return own;
@@ -76,7 +76,7 @@ async function join(masters: readonly RedisServer[]): Promise<void> {
     const start = Math.ceil(index * SLOTS / masters.length);
     const end = Math.ceil((index + 1) * SLOTS / masters.length);
     const slots = Array.from({ length: end - start }, (_, offset) => start + offset);
-    // Each of its own; else they would have to agree on them first.
+    // Distinct epochs: otherwise the masters would first have to agree on them.
     await command("CLUSTER", "SET-CONFIG-EPOCH", index + 1);
     await command("CLUSTER", "ADDSLOTS", ...slots);
   }
@@ -108,13 +108,13 @@ function control(masters: readonly RedisServer[], stack: AsyncDisposableStack): 
 /** A range of slots and the address of its master. */
 type SlotRange = [from: number, to: number, master: [hostname: string, port: number]];
 
-/** Who keeps what, as any master that runs sees it. */
+/** The owners of the slots, as reported by the first master that answers. */
 async function slotsOf(masters: readonly RedisServer[]): Promise<SlotRange[]> {
   for (const { command } of masters) {
     const slots = await command("CLUSTER", "SLOTS").catch(() => null);
     if (slots !== null) return slots as SlotRange[];
   }
-  throw new Error("No master of the cluster runs");
+  throw new Error("Cannot read the slots: no master of the cluster answers");
 }
 
 async function isReady({ command }: RedisServer): Promise<boolean> {
@@ -123,7 +123,7 @@ async function isReady({ command }: RedisServer): Promise<boolean> {
     info.includes(`cluster_known_nodes:${MASTERS}`);
 }
 
-/** As an administrator would. */
+/** Moves a slot with the commands that an administrator would use. */
 async function moveSlot(
   slot: number,
   masters: readonly RedisServer[],

@@ -1,5 +1,5 @@
 /**
- * A tiny Redis connection for observers in tests: RESP2, one command at a time, no reconnecting.
+ * A small Redis connection for observers in tests: RESP2, one command at a time, no reconnect.
  *
  * @module
  */
@@ -13,9 +13,9 @@ export interface RespConnection extends Disposable {
   readonly isOpen: boolean;
   /** Sends a command and resolves with its reply; rejects with the server's error. */
   command(...args: (string | number)[]): Promise<unknown>;
-  /** Sends commands together; resolves with their replies, errors among them. */
+  /** Sends several commands at once; resolves with their replies, including errors. */
   pipeline(commands: (string | number)[][]): Promise<unknown[]>;
-  /** Waits for a reply that no command asked for: a message of a subscription. */
+  /** Waits for a pushed message, such as one of a subscription. */
   next(): Promise<unknown>;
 }
 
@@ -96,7 +96,7 @@ function encodeCommands(commands: (string | number)[][]): Uint8Array {
   return encoder.encode(texts.join(""));
 }
 
-/** Reads one reply after the other; error replies are returned, for they may be array items. */
+/** Reads one reply after the other. Error replies are returned, as they may be items of arrays. */
 function replyReader(socket: Socket): () => Promise<unknown> {
   const source = byteReader(socket);
   const readReply = async (): Promise<unknown> => {
@@ -118,7 +118,7 @@ function replyReader(socket: Socket): () => Promise<unknown> {
         return items;
       }
       default:
-        throw new Error(`Unexpected reply of the Redis server: ${line}`);
+        throw new Error(`Unexpected reply from the Redis server: ${line}`);
     }
   };
   return readReply;

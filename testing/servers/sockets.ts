@@ -1,17 +1,17 @@
 /**
- * What every use of raw sockets needs.
+ * Helpers for raw sockets: closing, connecting on loopback, writing all bytes.
  *
  * @module
  */
 
 import { connectTcp, type Socket, type TcpAddress, type TcpSocket } from "../runtime/sockets.ts";
 
-/** Closes a socket when it is disposed of, or when a signal aborts. */
+/** Closes a socket on disposal or when a signal aborts. */
 export interface Closer extends Disposable {
   readonly isOpen: boolean;
 }
 
-/** Takes over the closing of a socket; a second close does nothing. */
+/** Closes a socket at most once, on disposal or when the signal aborts. */
 export function closer(socket: Disposable, signal?: AbortSignal): Closer {
   let isOpen = true;
   const close = () => {
@@ -30,8 +30,9 @@ export function closer(socket: Disposable, signal?: AbortSignal): Closer {
 }
 
 /**
- * Connects on loopback, where that ends at once. `Deno.connect` with a signal now and then loses a
- * connection that is made as the signal aborts: seen with 2.9.6 on a busy machine.
+ * Connects on loopback, where connecting never takes long, so the signal is checked afterwards.
+ * `Deno.connect()` with a signal can leak a connection that is made while the signal aborts (seen in
+ * Deno 2.9.6 on a busy machine).
  */
 export async function connectLocally(
   address: TcpAddress,
@@ -43,7 +44,7 @@ export async function connectLocally(
   throw signal.reason;
 }
 
-/** Writes all bytes, for one call may write only some of them. */
+/** Writes all bytes; a single `write()` may write only some of them. */
 export async function writeAll(socket: Socket, bytes: Uint8Array): Promise<void> {
   for (let sent = 0; sent < bytes.length;) sent += await socket.write(bytes.subarray(sent));
 }

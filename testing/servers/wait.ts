@@ -1,12 +1,12 @@
 /**
- * Waiting for conditions with bounds.
+ * Waits for a time or a condition, within bounds.
  *
  * @module
  */
 
 const POLL_EVERY_MS = 5;
 
-/** Resolves after some time, or when the signal aborts. */
+/** Resolves after `ms`, or when the signal aborts. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -19,7 +19,12 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** Resolves once the condition holds; rejects, naming what it waited for, after the bound. */
+/**
+ * Resolves once the condition holds.
+ *
+ * @param what The condition in words, for the error message.
+ * @throws {Error} If it does not hold within `boundMs`.
+ */
 export async function waitUntil(
   what: string,
   condition: () => boolean | Promise<boolean>,
@@ -28,13 +33,17 @@ export async function waitUntil(
   const deadline = performance.now() + boundMs;
   while (!await condition()) {
     if (performance.now() > deadline) {
-      throw new Error(`Waited ${boundMs} ms in vain until ${what}`);
+      throw new Error(`Timed out after ${boundMs} ms waiting until ${what}`);
     }
     await pause(POLL_EVERY_MS);
   }
 }
 
-/** Does the work under a signal that aborts after the bound; the work must heed it. */
+/**
+ * Runs work with a signal that aborts after `boundMs`. The work must reject when it aborts.
+ *
+ * @throws {Error} If the work took longer; its own error otherwise.
+ */
 export async function bounded<T>(
   what: string,
   boundMs: number,

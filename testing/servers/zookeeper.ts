@@ -1,5 +1,5 @@
 /**
- * ZooKeeper servers for tests.
+ * Starts ZooKeeper servers for tests, or uses the one given by `ZOOKEEPER_CONNECT`.
  *
  * @module
  */
@@ -12,36 +12,36 @@ import { closer, connectLocally } from "./sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
 
-/** How long each attempt may take: a server that is just starting may never answer the first. */
+/** Bounds of successive attempts: a server that is still starting may never answer the first. */
 const WORD_BOUNDS_MS = [300, 1_000, 3_000] as const;
 const SHARED_MEMORY = "/dev/shm";
 
-/** Settings of an own ZooKeeper server. */
+/** Settings of a test's own ZooKeeper server. */
 export interface ZooKeeperOptions {
-  /** 100 by default. */
+  /** @default {100} */
   readonly tickTimeMs?: number;
-  /** 200 by default. */
+  /** @default {200} */
   readonly minSessionTimeoutMs?: number;
-  /** 60,000 by default. */
+  /** @default {60_000} */
   readonly maxSessionTimeoutMs?: number;
-  /** What to start it with; what was found by default. */
+  /** How to start it; as found on this machine by default. */
   readonly source?: OwnSource;
   /** For a local server only. */
   readonly extra?: {
     readonly settings?: Settings;
-    /** What to write below its directory. */
+    /** Files to write into its directory, by path. */
     readonly files?: Readonly<Record<string, string>>;
   };
 }
 
-/** A standalone ZooKeeper server of the test's own. */
+/** A standalone ZooKeeper server that belongs to one test. */
 export interface ZooKeeperServer extends OwnServer {
   readonly connectString: string;
-  /** Sends an administrator's word such as `srvr`, `cons`, `dump` or `wchp`. */
+  /** Sends a four-letter word such as `srvr`, `cons`, `dump` or `wchp`; resolves with the answer. */
   fourLetterWord(word: string): Promise<string>;
 }
 
-/** A ZooKeeper server for the conformance suite, perhaps used by others too. */
+/** A ZooKeeper server for the conformance suite; others may use it too. */
 export interface ConformanceZooKeeper extends AsyncDisposable {
   readonly connectString: string;
   /** Random; every znode of the test must be below it. */
@@ -70,21 +70,21 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
     isServing,
   });
   const connectString = `127.0.0.1:${server.port}`;
-  // Not a copy: `pid` changes with a restart.
+  // Extend the object instead of copying it: the getter `pid` changes with a restart.
   return Object.assign(server, {
     connectString,
     fourLetterWord: (word: string) => fourLetterWord(server.port, word),
   });
 }
 
-/** The server given by `ZOOKEEPER_CONNECT`, or one of the suite's own. */
+/** The server given by `ZOOKEEPER_CONNECT`, or a new one. */
 export async function conformanceZooKeeper(): Promise<ConformanceZooKeeper> {
   const { shared } = await serverSource("zookeeper");
   if (shared !== undefined) return sharedZooKeeper(shared);
   return Object.assign(await startZooKeeper(), { rootPath: randomPath() });
 }
 
-/** A server that others use too; in the end only the root path is removed. */
+/** A server that others use too. Disposal removes only the root path. */
 export function sharedZooKeeper(connectString: string): ConformanceZooKeeper {
   const rootPath = randomPath();
   return {
@@ -144,7 +144,7 @@ function settingLines(settings: Settings): string[] {
   return Object.entries(settings).map(([name, value]) => `${name}=${value}`);
 }
 
-/** `ruok` would say yes too early, and no word tells the process id, but `conf` the directory. */
+/** `ruok` answers too early. `conf` reports the directory, which identifies this server. */
 async function isServing({ port, directory }: ServerPlace, pid: number | undefined) {
   try {
     if (!(await askOnce(port, "srvr")).includes("Mode:")) return false;

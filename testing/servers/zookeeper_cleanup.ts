@@ -1,5 +1,5 @@
 /**
- * Leaves a ZooKeeper server that others use as it was.
+ * Removes the znodes of a test from a ZooKeeper server that others use too.
  *
  * @module
  */
@@ -12,7 +12,7 @@ const ATTEMPTS = 10;
 
 type Callback<T = void> = (error: unknown, result?: T) => void;
 
-/** The few calls of the client package that are needed here. */
+/** The calls of the client package that are used here. */
 export interface CleanupClient {
   exists(path: string, callback: Callback<unknown>): void;
   mkdirp(path: string, callback: Callback<string>): void;
@@ -26,7 +26,7 @@ interface Connecting {
   once(event: "connected" | "disconnected", listener: () => void): void;
 }
 
-/** Removes a znode with everything below it. */
+/** Removes a znode and everything below it. */
 export function removeTree(connectString: string, path: string): Promise<void> {
   return withClient(connectString, async (client) => {
     const stat = () => called<unknown>(`Looking for ${path}`, (done) => client.exists(path, done));
@@ -34,14 +34,14 @@ export function removeTree(connectString: string, path: string): Promise<void> {
       try {
         await removeBelow(client, path);
       } catch (error) {
-        // Somebody else's node came or went meanwhile.
+        // Another client created or removed a znode in between: try again.
         if (attempt === ATTEMPTS) throw error;
       }
     }
   });
 }
 
-/** The package's own `removeRecursive()` does not look below the first level. */
+/** The package's own `removeRecursive()` handles only the first level. */
 async function removeBelow(client: CleanupClient, path: string): Promise<void> {
   const list = (done: Callback<string[]>) => client.getChildren(path, done);
   for (const name of await called(`Listing ${path}`, list) ?? []) {
@@ -50,12 +50,12 @@ async function removeBelow(client: CleanupClient, path: string): Promise<void> {
   await called(`Removing ${path}`, (done) => client.remove(path, done));
 }
 
-/** Connects, does the work and disconnects. */
+/** Connects, runs the work and disconnects. */
 export async function withClient<T>(
   connectString: string,
   work: (client: CleanupClient) => Promise<T>,
 ): Promise<T> {
-  // Loaded only where it is needed.
+  // Loaded on demand: most tests do not need the package.
   const { default: zooKeeper } = await import("node-zookeeper-client");
   const client = zooKeeper.createClient(connectString) as unknown as CleanupClient & Connecting;
   try {
@@ -72,7 +72,7 @@ export async function withClient<T>(
   }
 }
 
-/** Settles as the callback says; rejects after the bound. */
+/** Settles as the callback reports; rejects after `boundMs`. */
 export function called<T>(
   what: string,
   start: (done: Callback<T>) => void,

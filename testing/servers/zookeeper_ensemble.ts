@@ -1,5 +1,5 @@
 /**
- * ZooKeeper ensembles for tests: three servers on this machine.
+ * Starts ZooKeeper ensembles for tests: three servers on this machine.
  *
  * @module
  */
@@ -13,50 +13,54 @@ import { startZooKeeper, type ZooKeeperOptions, type ZooKeeperServer } from "./z
 
 const IDS = [1, 2, 3] as const;
 const MODE_BOUND_MS = 60_000;
-/** Long enough for a machine that is busy with other tests. */
+/** Long enough for a machine that runs other tests at the same time. */
 const INIT_TICKS = 100;
 const SYNC_TICKS = 30;
-/** How long in ms a new leader may take to listen. */
+/** How long in ms a new leader may take until it listens. */
 const LISTEN_BOUND_MS = 1_000;
 
 type Id = typeof IDS[number];
 
 /** Settings of an ensemble. */
 export interface EnsembleOptions extends ZooKeeperOptions {
-  /** For how many ticks a follower and its leader bear with each other's silence; 30 by default. */
+  /**
+   * How many ticks of silence a follower and its leader tolerate before they disconnect.
+   *
+   * @default {30}
+   */
   readonly syncLimitTicks?: number;
-  /** Whether members can be cut off from each other: then they talk through this process. */
+  /** Whether members can be cut off from each other: then their traffic goes through this process. */
   readonly canCutOff?: boolean;
 }
 
-/** One of the servers; it can be killed, paused and restarted like one that is alone. */
+/** One of the servers; it can be killed, paused and restarted like a standalone server. */
 export interface EnsembleMember extends ZooKeeperServer {
   readonly id: Id;
 }
 
-/** An ensemble of the test's own. */
+/** An ensemble that belongs to one test. */
 export interface ZooKeeperEnsemble extends AsyncDisposable {
   readonly members: readonly EnsembleMember[];
-  /** All members. */
+  /** The addresses of all members. */
   readonly connectString: string;
-  /** Who leads now; waits until somebody does. */
+  /** The current leader; waits until there is one. */
   leader(): Promise<EnsembleMember>;
-  /** Who follows now; waits until there is a leader. */
+  /** The current followers; waits until there is a leader. */
   followers(): Promise<EnsembleMember[]>;
-  /** What a member says that it is, as `"leader"`; null while it does not serve. */
+  /** The mode that a member reports, such as `"leader"`; null while it does not serve. */
   modeOf(member: EnsembleMember): Promise<string | null>;
   /** Resolves when every member serves. */
   ready(): Promise<void>;
   /**
-   * Swallows, without closing a connection, what a member and its leader tell each other. What it
-   * knows it goes on telling its clients for as long as it bears with the silence.
+   * Swallows the traffic between a member and the others without closing connections. Until
+   * `syncLimitTicks` have passed, the member keeps serving its clients with stale data.
    */
   cutOff(member: EnsembleMember): void;
-  /** Ends that. Connections that were cut off are closed. */
+  /** Ends `cutOff()`: closes the connections that were cut off, so that the member reconnects. */
   rejoin(member: EnsembleMember): void;
 }
 
-/** Why there can be no ensemble here; `undefined` where there can. */
+/** Why no ensemble can be started on this machine; `undefined` if one can. */
 export async function zooKeeperEnsembleSkip(): Promise<string | undefined> {
   if (await localSource() !== undefined) return undefined;
   return "the servers of an ensemble must reach each other, so ZooKeeper must be installed here";
@@ -89,7 +93,7 @@ export async function startZooKeeperEnsemble(
   return ensemble;
 }
 
-/** A server in a container could not be reached by the others under the address that it tells. */
+/** Only local servers work: a container announces an address that the others cannot reach. */
 async function localSource(): Promise<OwnSource | undefined> {
   const { own } = await serverSource("zookeeper");
   if (own?.kind === "local") return own;
@@ -97,7 +101,7 @@ async function localSource(): Promise<OwnSource | undefined> {
   return local && { kind: "local", command: local.command };
 }
 
-/** How the servers reach each other: the leader listens, on its quorum port. */
+/** The links between the servers. Followers connect to the quorum port of the leader. */
 class Links implements AsyncDisposable {
   readonly #quorumPorts = IDS.map(() => freePort());
   readonly #electionPorts = IDS.map(() => freePort());
@@ -106,7 +110,8 @@ class Links implements AsyncDisposable {
   constructor(canCut: boolean) {
     for (const from of canCut ? IDS : []) {
       for (const to of IDS.filter((id) => id !== from)) {
-        // A follower that is hung up on by a leader that does not listen yet costs a whole `initLimit`.
+        // A follower whose connection is closed because the leader does not listen yet would lose a
+        // whole `initLimit`, so the proxy retries.
         const port = this.#quorumPorts[to - 1]!;
         const target = { hostname: "127.0.0.1", port, connectForMs: LISTEN_BOUND_MS };
         this.#proxies.push({ between: [from, to], proxy: startProxy(target) });
@@ -125,7 +130,9 @@ class Links implements AsyncDisposable {
 
   /** The links of a server, in both directions. */
   of(id: Id): FaultProxy[] {
-    if (this.#proxies.length === 0) throw new Error("Start the ensemble with 'canCutOff'");
+    if (this.#proxies.length === 0) {
+      throw new Error("Cannot cut off a member: start the ensemble with 'canCutOff'");
+    }
     return this.#proxies.filter(({ between }) => between.includes(id)).map(({ proxy }) => proxy);
   }
 
@@ -147,7 +154,7 @@ function control(
   stack: AsyncDisposableStack,
 ): ZooKeeperEnsemble {
   const modes = () => Promise.all(members.map(modeOf));
-  /** Those in one mode, once there are both a leader and a follower. */
+  /** The members in this mode, once there are both a leader and a follower. */
   const inMode = async (wanted: string) => {
     let found: (string | null)[] = [];
     await waitUntil("there is a leader", async () => {

@@ -6,7 +6,7 @@ import { makeArena } from "../../testing/conformance/arena.ts";
 import type { Harness } from "../../testing/conformance/harness.ts";
 import { conformance } from "../../testing/conformance/suite.ts";
 
-/** A lock file stays, by design: unlinking it would give two holders. A lock on it must not. */
+/** Lock files remain, by design: unlinking one could lead to two holders. They must not be locked. */
 function lockedFiles(dir: string): string[] {
   const names = readdirSync(dir);
   return names.filter((name) => {
@@ -33,7 +33,7 @@ const file: Harness = {
     return makeArena({
       spec: ({ label }) => ({ strategy: "file", dir, label }),
       async lose(lease) {
-        // As a clean-up of the temporary directory would: the next one makes a new file.
+        // As if the temporary directory were cleaned up: the next caller creates a new file.
         await rm(lockPath(dir, lease.name));
       },
       residue: () => Promise.resolve(lockedFiles(dir)),

@@ -10,7 +10,7 @@ const memory: Harness = {
   start: () => Promise.resolve(),
   stop: () => Promise.resolve(),
   arena() {
-    // Callers of one instance exclude each other, so every client is the same one.
+    // A memory lock excludes callers of the same instance, so all clients share one.
     const opened: MemoryLock[] = [];
     return Promise.resolve({
       client(options = {}) {

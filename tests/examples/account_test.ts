@@ -21,7 +21,7 @@ async function openFolder(): Promise<AsyncDisposable & { dir: string; file: stri
   return { dir, file, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
 }
 
-Deno.test("the account counts deposits per worker", async () => {
+Deno.test("deposit() counts the deposits of each worker", async () => {
   await using folder = await openFolder();
   for (const worker of [1, 2, 2]) {
     await writeAccount(folder.file, deposit(await readAccount(folder.file), worker));
@@ -31,10 +31,10 @@ Deno.test("the account counts deposits per worker", async () => {
   assertEquals(filesIn(folder.dir), ["account.json"]);
 });
 
-Deno.test("the account refuses the fencing token of an earlier holder", async () => {
+Deno.test("writeFenced() rejects the fencing token of an earlier holder", async () => {
   await using folder = await openFolder();
   const account = await readAccount(folder.file);
-  const token = 2n ** 60n; // more than a number can hold
+  const token = 2n ** 60n; // greater than Number.MAX_SAFE_INTEGER
   await writeFenced(folder.file, deposit(account, 1), token);
   await writeFenced(folder.file, deposit(account, 1), token); // a holder may write twice
   const late = writeFenced(folder.file, deposit(account, 2), token - 1n);
@@ -42,7 +42,7 @@ Deno.test("the account refuses the fencing token of an earlier holder", async ()
   assertEquals((await readAccount(folder.file)).lastToken, token);
 });
 
-Deno.test("readers see a whole account at any moment", async () => {
+Deno.test("readAccount() never reads a half-written account", async () => {
   await using folder = await openFolder();
   let isWriting = true;
   const write = async () => {
@@ -63,7 +63,7 @@ Deno.test("readers see a whole account at any moment", async () => {
 
 const { signal: NEVER } = new AbortController();
 
-/** Grants everybody at once: what the demo is to find out. */
+/** Grants every call at once: the demo must detect this. */
 function brokenLock(): DistributedLock {
   const real = new MemoryLock();
   let grants = 0;
@@ -71,7 +71,7 @@ function brokenLock(): DistributedLock {
   return Object.assign(Object.create(real), { acquire });
 }
 
-Deno.test("workers under a lock that does not hold are found out", async () => {
+Deno.test("check() detects a lock that grants itself to everybody", async () => {
   await using folder = await openFolder();
   const [workers, rounds] = [2, 50];
   const jobs = [1, 2].map((worker) => ({ worker, rounds, accountFile: folder.file }));

@@ -6,7 +6,7 @@ import { report } from "../../examples/demo/report.ts";
 const ACCOUNT = { balance: 4, deposits: [2, 2], lastToken: 13n };
 const CONTRAST: Contrast = { rounds: 2, account: { ...ACCOUNT, balance: 3 }, failures: [] };
 
-/** Worker 1 and 2 in turn, 2 rounds each, each hold 5 ms long; `change` plants a violation. */
+/** Workers 1 and 2 in turns, 2 rounds each, each hold 5 ms long. `change` and `plant` add violations. */
 function makeRun(change: Partial<Run> = {}, plant: (event: Event) => Event | null = (e) => e): Run {
   const events: Event[] = [];
   for (let turn = 0; turn < 4; turn++) {
@@ -31,7 +31,7 @@ function violations(run: Run, contrast = CONTRAST): string[] {
   return check(run, contrast).filter(({ isGood }) => !isGood).map(({ text }) => text);
 }
 
-/** Worker 1 in its second round. */
+/** True for worker 1 in its second round. */
 function isVictim(event: Event): boolean {
   return event.worker === 1 && event.round === 2;
 }
@@ -41,7 +41,7 @@ function killed(event: Event): Event | null {
   return { event: "killed", worker: 1, round: 2, atMs: event.atMs };
 }
 
-Deno.test("a good run has no violation", () => {
+Deno.test("check() finds no violation in a good run", () => {
   assertEquals(violations(makeRun()), []);
   const touching = makeRun(
     {},
@@ -50,14 +50,14 @@ Deno.test("a good run has no violation", () => {
   assertEquals(violations(touching), []);
 });
 
-Deno.test("a wrong balance is a violation", () => {
+Deno.test("check() reports a wrong balance", () => {
   for (const balance of [3, 5]) {
     const account = { ...ACCOUNT, balance };
     assertEquals(violations(makeRun({ account })), [`the balance is ${balance}, but should be 4`]);
   }
 });
 
-Deno.test("a deposit that was counted for another worker is a violation", () => {
+Deno.test("check() reports a deposit that was counted for another worker", () => {
   const account = { ...ACCOUNT, deposits: [1, 3] };
   assertEquals(violations(makeRun({ account })), [
     "the account shows 1 deposit of worker 1, not 2",
@@ -65,7 +65,7 @@ Deno.test("a deposit that was counted for another worker is a violation", () => 
   ]);
 });
 
-Deno.test("holds that overlap are a violation", () => {
+Deno.test("check() reports holds that overlap", () => {
   const run = makeRun(
     {},
     (event) =>
@@ -74,7 +74,7 @@ Deno.test("holds that overlap are a violation", () => {
   assertEquals(violations(run), ["1 hold overlaps another, first workers 2 and 1"]);
 });
 
-Deno.test("a hold within another is a violation, also behind a third", () => {
+Deno.test("check() reports a hold within another, even with a third one in between", () => {
   const run = makeRun(
     {},
     (event) =>
@@ -85,7 +85,7 @@ Deno.test("a hold within another is a violation, also behind a third", () => {
   assertEquals(violations(run), ["3 holds overlap another, first workers 1 and 2"]);
 });
 
-Deno.test("a fencing token that does not grow is a violation", () => {
+Deno.test("check() reports a fencing token that does not grow", () => {
   for (const token of ["11", "9"]) {
     const run = makeRun(
       {},
@@ -95,14 +95,14 @@ Deno.test("a fencing token that does not grow is a violation", () => {
   }
 });
 
-Deno.test("a worker that failed is a violation, with the lock and without", () => {
+Deno.test("check() reports a worker that failed, with the lock and without", () => {
   assertEquals(violations(makeRun({ failures: ["worker 1 fell"] })), ["worker 1 fell"]);
   assertEquals(violations(makeRun(), { ...CONTRAST, failures: ["worker 2 fell"] }), [
     "worker 2 fell",
   ]);
 });
 
-Deno.test("the round of a killed worker counts once or not at all", () => {
+Deno.test("check() accepts the last round of a killed worker once or not at all", () => {
   for (const [deposits, balance] of [[1, 3], [2, 4]] as const) {
     const account = { ...ACCOUNT, balance, deposits: [deposits, 2] };
     assertEquals(violations(makeRun({ kill: true, account }, killed)), []);
@@ -113,7 +113,7 @@ Deno.test("the round of a killed worker counts once or not at all", () => {
   }
 });
 
-Deno.test("a kill that broke the others, or did not take place, is a violation", () => {
+Deno.test("check() reports a kill that did not happen or that stopped the other workers", () => {
   assertEquals(violations(makeRun({ kill: true })), [
     "no worker was killed, though one should have been",
   ]);
@@ -127,7 +127,7 @@ Deno.test("a kill that broke the others, or did not take place, is a violation",
   assert(found.includes("the balance is 2, but should be 3"), found.join("; "));
 });
 
-Deno.test("the report shows violations", () => {
+Deno.test("report() shows violations", () => {
   const run = makeRun({ account: { ...ACCOUNT, balance: 3 } });
   const text = report("file", { run, contrast: CONTRAST, findings: check(run, CONTRAST) }).join(
     "\n",
@@ -137,7 +137,7 @@ Deno.test("the report shows violations", () => {
   assertStringIncludes(text, "          4          3   1 update lost");
 });
 
-Deno.test("the report tells what followed a kill", () => {
+Deno.test("report() shows what followed a kill", () => {
   const run = makeRun(
     { kill: true, account: { ...ACCOUNT, balance: 3, deposits: [1, 2] } },
     killed,
@@ -146,12 +146,12 @@ Deno.test("the report tells what followed a kill", () => {
     "\n",
   );
   assertStringIncludes(text, "Kill: worker 1 got SIGKILL in its round 2, while it held the lock\n");
-  assertStringIncludes(text, "It had finished 1 round; this one is not in the account\n");
+  assertStringIncludes(text, "It had finished 1 round; this round is not in the account\n");
   assertStringIncludes(text, "The next grant came 5.0 ms later; the dead holder's lease");
   assertStringIncludes(text, "1 worker waited for it, up to 1.0 ms each\n");
 });
 
-Deno.test("the report of a run without a single grant has no timeline", () => {
+Deno.test("report() has no timeline when no lease was granted", () => {
   const run = makeRun({ events: [], failures: ["worker 1 fell", "worker 2 fell"] });
   const text = report("file", { run, contrast: CONTRAST, findings: check(run, CONTRAST) }).join(
     "\n",

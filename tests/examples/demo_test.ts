@@ -4,7 +4,7 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 import { filesIn, runDemo, startDemo } from "../../testing/examples/run_demo.ts";
 
 for (const backend of ["file", "memory"]) {
-  Deno.test(`the demo shows that the ${backend} lock holds`, async () => {
+  Deno.test(`demo.ts shows that the ${backend} lock loses no update`, async () => {
     const { code, out, errors } = await runDemo("--backend", backend, "--rounds", "10");
     assertEquals([code, errors], [0, ""]);
     assertMatch(out, /under the lock +40 +40 +nothing lost/);
@@ -20,13 +20,13 @@ for (const backend of ["file", "memory"]) {
   });
 }
 
-Deno.test("the demo takes the file lock by default", async () => {
+Deno.test("demo.ts uses the file lock by default", async () => {
   const { code, out } = await runDemo("--workers", "2", "--rounds", "1");
   assertEquals(code, 0);
   assertStringIncludes(out, "file lock, 2 workers × 1 round\n");
 });
 
-Deno.test("the demo survives the kill of a worker that holds the file lock", async () => {
+Deno.test("demo.ts --kill loses no update when the holder of the file lock is killed", async () => {
   const { code, out, errors } = await runDemo("--kill", "--workers", "3", "--rounds", "12");
   assertEquals([code, errors], [0, ""]);
   assertMatch(out, /worker \d got SIGKILL in its round \d+, while it held the lock\n/);
@@ -35,7 +35,7 @@ Deno.test("the demo survives the kill of a worker that holds the file lock", asy
   assertMatch(out, /ok {6}worker \d was killed and the others went on\n/);
 });
 
-Deno.test("the demo fails if a worker fails", async () => {
+Deno.test("demo.ts exits with 1 when a worker fails", async () => {
   await using demo = await startDemo("--workers", "2", "--rounds", "60");
   const [first] = await demo.workers(2);
   Deno.kill(first!, "SIGKILL");
@@ -47,7 +47,7 @@ Deno.test("the demo fails if a worker fails", async () => {
 });
 
 for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
-  Deno.test(`the demo leaves nothing behind at ${signal}`, async () => {
+  Deno.test(`demo.ts leaves no process and no file behind after ${signal}`, async () => {
     await using demo = await startDemo("--workers", "2", "--rounds", "10000");
     const workers = await demo.workers(2);
     demo.kill(signal);
@@ -58,7 +58,7 @@ for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
   });
 }
 
-Deno.test("workers do not outlive a demo that is killed", async () => {
+Deno.test("demo.ts leaves no worker running when it is killed", async () => {
   await using demo = await startDemo("--workers", "2", "--rounds", "10000");
   const workers = await demo.workers(2);
   demo.kill("SIGKILL");
@@ -71,7 +71,7 @@ Deno.test("workers do not outlive a demo that is killed", async () => {
 const BAD_ARGUMENTS: [args: string[], message: string][] = [
   [
     ["--backend", "etcd"],
-    'Cannot use --backend "etcd": name one of file, redis, zookeeper, memory',
+    'Cannot use --backend "etcd": choose one of file, redis, zookeeper, memory',
   ],
   [["--workers", "0"], 'Cannot use --workers "0": give a whole number from 1 to 64'],
   [["--workers", "65"], 'Cannot use --workers "65": give a whole number from 1 to 64'],
@@ -90,7 +90,7 @@ const BAD_ARGUMENTS: [args: string[], message: string][] = [
   [["redis"], "Unexpected argument 'redis'"],
 ];
 
-Deno.test("the demo refuses bad arguments", async () => {
+Deno.test("demo.ts exits with 2 for invalid arguments", async () => {
   for (const [args, message] of BAD_ARGUMENTS) {
     const { code, out, errors } = await runDemo(...args);
     assertEquals([code, out], [2, ""], args.join(" "));
@@ -99,7 +99,7 @@ Deno.test("the demo refuses bad arguments", async () => {
   }
 });
 
-Deno.test("the demo explains itself", async () => {
+Deno.test("demo.ts --help lists its options", async () => {
   const { code, out } = await runDemo("--help");
   assertEquals(code, 0);
   for (const option of ["backend", "workers", "rounds", "url", "kill"]) {

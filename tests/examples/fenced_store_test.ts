@@ -11,7 +11,7 @@ async function openFolder(): Promise<AsyncDisposable & { path: string }> {
   return { path, [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }) };
 }
 
-Deno.test("a store refuses the token of an earlier lease, key by key", async () => {
+Deno.test("FencedStore.write() refuses the token of an earlier lease, separately for each key", async () => {
   await using folder = await openFolder();
   {
     using store = new FencedStore(folder.path);
@@ -23,15 +23,15 @@ Deno.test("a store refuses the token of an earlier lease, key by key", async () 
     assertEquals(store.read("a"), { value: "second", fence: 5n });
   }
   using store = new FencedStore(folder.path);
-  assert(!store.write("a", "late", 4n), "it is remembered");
+  assert(!store.write("a", "late", 4n), "the token survives a reopening");
   assertEquals(store.read("b"), { value: "other", fence: 1n });
 });
 
-Deno.test("a store's tokens have 63 bits", async () => {
+Deno.test("FencedStore.write() takes tokens of up to 63 bits and throws for larger ones", async () => {
   await using folder = await openFolder();
   using store = new FencedStore(folder.path);
   const greatest = 2n ** 63n - 1n;
-  assert(store.write("a", "almost", greatest - 1n)); // the same as numbers
+  assert(store.write("a", "almost", greatest - 1n)); // equal to the next token as a JavaScript number
   assert(store.write("a", "last", greatest));
   assert(!store.write("a", "late", greatest - 1n));
   assertEquals(store.read("a"), { value: "last", fence: greatest });
@@ -44,7 +44,7 @@ async function answerOf(child: ChildProcess, tokens: readonly number[]): Promise
   return JSON.parse((await child.line())!);
 }
 
-Deno.test("two processes cannot go back behind each other", async () => {
+Deno.test("FencedStore.write() refuses a token smaller than that of another process", async () => {
   await using folder = await openFolder();
   const { path } = folder;
   await using a = startChild(WRITER, { path, key: "k", value: "a" });
@@ -58,7 +58,7 @@ Deno.test("two processes cannot go back behind each other", async () => {
   await Promise.all([a.end(), b.end()]);
 });
 
-Deno.test("two processes that write at once leave the greatest token", async () => {
+Deno.test("FencedStore.write() keeps the greatest token when two processes write at once", async () => {
   await using folder = await openFolder();
   const { path } = folder;
   await using a = startChild(WRITER, { path, key: "k", value: "a" });
@@ -84,14 +84,17 @@ Deno.test("two processes that write at once leave the greatest token", async () 
   const [evens, odds] = await Promise.all([all(a, 0), all(b, 1)]);
   isWriting = false;
   await watching;
-  assertEquals(odds.at(-1), true, "nothing is greater");
+  assertEquals(odds.at(-1), true, "the greatest token is accepted");
   assertEquals([evens.length, odds.length], [1_000, 1_000]);
   assertEquals(store.read("k"), { value: "b", fence: 1_999n });
-  assert(seen.every((fence, i) => i === 0 || seen[i - 1]! <= fence), "it only grew");
+  assert(
+    seen.every((fence, i) => i === 0 || seen[i - 1]! <= fence),
+    "the stored token never decreases",
+  );
   await Promise.all([a.end(), b.end()]);
 });
 
-Deno.test("several processes can make the same store at once", async () => {
+Deno.test("FencedStore can be created by several processes at once", async () => {
   await using folder = await openFolder();
   await using stack = new AsyncDisposableStack();
   const openers = Array.from({ length: 4 }, () => stack.use(startChild(OPENER, null)));

@@ -3,7 +3,7 @@ import { ENDPOINTS, orderOnce } from "../../testing/examples/orders.ts";
 import { filePlace } from "../../testing/examples/programs.ts";
 
 for (const framework of ENDPOINTS) {
-  Deno.test(`an order is shipped once by two ${framework} processes, with locks in files`, async () => {
+  Deno.test(`examples/web/${framework}.ts ships an order once in two processes, with locks in files`, async () => {
     await using place = await filePlace();
     await orderOnce(framework, place);
   });

@@ -3,14 +3,14 @@ import { freePort } from "../../testing/servers/ports.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { runDemo } from "../../testing/examples/run_demo.ts";
 
-Deno.test("the demo shows that the Redis lock holds", async () => {
+Deno.test("demo.ts shows that the Redis lock loses no update", async () => {
   const { code, out, errors } = await runDemo("--backend", "redis", "--rounds", "10");
   assertEquals([code, errors], [0, ""]);
   assertMatch(out, /under the lock +40 +40 +nothing lost/);
   assertStringIncludes(out, "ok      each grant has a greater fencing token\n");
 });
 
-Deno.test("the demo survives the kill of a worker that holds the Redis lock", async () => {
+Deno.test("demo.ts --kill loses no update when the holder of the Redis lock is killed", async () => {
   const args = ["--backend", "redis", "--kill", "--rounds", "12"];
   const { code, out, errors } = await runDemo(...args);
   assertEquals([code, errors], [0, ""]);
@@ -19,7 +19,7 @@ Deno.test("the demo survives the kill of a worker that holds the Redis lock", as
   assertMatch(out, /The next grant came \d+ ms later; the dead holder's lease had to run out/);
 });
 
-Deno.test("the demo leaves nothing behind on a given Redis", async () => {
+Deno.test("demo.ts leaves nothing behind on the Redis given by --url", async () => {
   await using server = await startRedis();
   await server.command("CONFIG", "SET", "requirepass", "sesame"); // our connection stays open
   const url = server.url.replace("://", "://:sesame@");
@@ -31,7 +31,7 @@ Deno.test("the demo leaves nothing behind on a given Redis", async () => {
   assertEquals(await server.command("DBSIZE"), 0);
 });
 
-Deno.test("the demo says that no Redis answers, without the password", async () => {
+Deno.test("demo.ts reports that Redis does not answer without printing the password", async () => {
   const url = `redis://:sesame@127.0.0.1:${freePort()}`;
   const { code, out, errors } = await runDemo("--backend", "redis", "--url", url);
   assertEquals(code, 1);

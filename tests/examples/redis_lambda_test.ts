@@ -30,7 +30,7 @@ async function open() {
   return { redis, instances, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-Deno.test("the example of a Lambda does not run twice at once", async () => {
+Deno.test("examples/lambda.ts does not run twice at once", async () => {
   await using stage = await open();
   const { redis: { command }, instances: [first, second] } = stage;
   const transfers: string[] = [];
@@ -41,14 +41,17 @@ Deno.test("the example of a Lambda does not run twice at once", async () => {
   };
   await push(30);
   const running = first!.invoke(HTTP_EVENT);
-  await waitUntil("it is at work", async () => await command("LLEN", "bank") !== 0);
-  let isTold = false;
-  const feeding = (async () => { // it stays at work until the other one was told
-    for (; !isTold; await pause(15)) await push(2);
+  await waitUntil(
+    "the first invocation has begun",
+    async () => await command("LLEN", "bank") !== 0,
+  );
+  let isRefused = false;
+  const feeding = (async () => { // keeps the first invocation busy until the second one is refused
+    for (; !isRefused; await pause(15)) await push(2);
   })();
   const human = await second!.invoke(HTTP_EVENT);
   const schedule = await second!.invoke(SCHEDULE);
-  isTold = true;
+  isRefused = true;
   await feeding;
   assertEquals(human.value.statusCode, 409);
   const { reason, retryable } = schedule.value;
@@ -61,7 +64,7 @@ Deno.test("the example of a Lambda does not run twice at once", async () => {
   assert(await first!.finish() === 0 && await second!.finish() === 0);
 });
 
-Deno.test("the example of a Lambda makes all transfers when it is invoked from everywhere", async () => {
+Deno.test("examples/lambda.ts makes each transfer once when two instances are invoked all the time", async () => {
   await using stage = await open();
   const { redis: { command }, instances } = stage;
   const transfers = Array.from({ length: 60 }, (_, i) => `transfer ${i}`);
@@ -77,14 +80,17 @@ Deno.test("the example of a Lambda makes all transfers when it is invoked from e
     await command("RPUSH", "transfers:list", ...transfers.slice(i, i + 10));
     await pause(100);
   }
-  await waitUntil("all are made", async () => await command("GET", "transfers:made") === "60");
+  await waitUntil(
+    "all transfers are made",
+    async () => await command("GET", "transfers:made") === "60",
+  );
   isDone = true;
   await Promise.all(callers);
   assertEquals(await command("LRANGE", "bank", 0, -1), transfers);
   assertEquals(counted, transfers.length);
 });
 
-Deno.test("the example of a Lambda that starts without Redis says so, and finds it later", async () => {
+Deno.test("examples/lambda.ts answers 503 when it starts without Redis, and works once Redis runs", async () => {
   await using stack = new AsyncDisposableStack();
   const redis = await startRedis();
   stack.defer(() => redis[Symbol.asyncDispose]());

@@ -16,7 +16,7 @@ const TOKENS = { backup: TOKEN, other: "another-secret" };
 const curl = (await runCommand(["curl", "--version"], 10_000)).success;
 const note = curl ? "" : " [skipped: there is no curl]";
 
-/** The example, as a process on a Redis of its own. */
+/** Starts the example as a process, on a new Redis server. */
 async function open() {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
@@ -43,7 +43,7 @@ async function open() {
   return { url, redis, child, ended, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Runs the script; a process group of its own is not needed: it stops what it starts. */
+/** Starts the script. It needs no process group, as it stops the command that it started. */
 function script(
   url: string,
   command: readonly string[],
@@ -65,29 +65,29 @@ async function resultOf(child: Deno.ChildProcess): Promise<{ code: number; text:
 }
 
 Deno.test({
-  name: "the example of a lock service and its client in curl: once at a time" + note,
+  name: "examples/lock_service.sh runs one command at a time under examples/lock_service.ts" + note,
   ignore: !curl,
   async fn() {
     await using place = await open();
     const { url } = place;
     const queue = async () =>
       (await call(url, "GET", "/lock/nightly%2Fbackup", { as: TOKEN })).body;
-    // The command's own code, and its token.
+    // The script passes on the exit code of its command, which gets the fencing token.
     const first = await resultOf(script(url, ["sh", "-c", 'echo "token $FENCING_TOKEN"; exit 3']));
     assertEquals(first.code, 3, first.text);
     const token = BigInt(/token (\d+)/.exec(first.text)![1]!);
     assertEquals((await queue()).held, false);
-    // It reads what the script is given.
+    // The command reads the input of the script.
     const reader = script(url, ["cat"], {}, "piped");
     const input = reader.stdin.getWriter();
     await input.write(new TextEncoder().encode("from the pipe"));
     await input.close();
     const { code: readCode, text: read } = await resultOf(reader);
     assertEquals([readCode, read], [0, "from the pipe"]);
-    // One works for longer than its TTL; another waits, a third does not get it.
+    // The first holder outlasts its TTL, the second waits, the third gives up at once.
     const held = { LOCK_TTL_MS: "1500" };
     const long = script(url, ["sleep", "60"], held);
-    await waitUntil("it works", async () => (await queue()).held);
+    await waitUntil("the command runs", async () => (await queue()).held);
     const third = await resultOf(script(url, ["echo", "no"], { LOCK_WAIT_MS: "0" }));
     assertEquals([third.code, third.text.includes("somebody else")], [75, true], third.text);
     const second = script(url, ["sh", "-c", 'echo "token $FENCING_TOKEN"'], {
@@ -105,11 +105,11 @@ Deno.test({
     assert(BigInt(/token (\d+)/.exec(next.text)![1]!) > before && before > token);
     // A lease that is lost stops the command.
     const lost = script(url, ["sleep", "60"], held);
-    await waitUntil("it works", async () => (await queue()).held);
+    await waitUntil("the command runs", async () => (await queue()).held);
     await place.redis.command("DEL", "lock:nightly/backup");
     const { code, text } = await resultOf(lost);
     assertEquals([code, text.includes("lost the lock")], [70, true], text);
-    // Others' tokens.
+    // An unknown bearer token is refused.
     const stranger = await resultOf(script(url, ["echo"], { LOCK_TOKEN: "guessed" }));
     assertEquals([stranger.code, stranger.text.includes("403")], [69, true], stranger.text);
     place.child.kill("SIGTERM");
@@ -117,7 +117,7 @@ Deno.test({
   },
 });
 
-Deno.test("the example's bearer tokens tell who asks", () => {
+Deno.test("bearerTokens() finds the principal of a token and throws an error with status 401 without one", () => {
   const authorize = bearerTokens({ a: "one", b: "two" });
   const ask = (authorization?: string) => authorize({ headers: { authorization } });
   assertEquals([ask("Bearer one"), ask("bearer two")], ["a", "b"]);

@@ -8,10 +8,10 @@ import {
 import { redisPlace } from "../../testing/examples/programs.ts";
 
 const TESTS = {
-  "each tick of a cron job is run by one of three processes": cronOnce,
-  "a leader that is killed or ends is followed by the next in line": leadersInTurn,
-  "a leader that was asleep for too long stands in line again": leaderAsleep,
-  "many requests in two processes refill a cache once": refilledOnce,
+  "examples/cron.ts runs each tick in one of three processes": cronOnce,
+  "examples/leader.ts lets the next process lead when the leader is killed or ends": leadersInTurn,
+  "examples/leader.ts waits for its turn again after it was suspended for too long": leaderAsleep,
+  "examples/web/cache.ts refills the cache once for many requests in two processes": refilledOnce,
 };
 
 for (const [name, run] of Object.entries(TESTS)) {

@@ -4,9 +4,9 @@ import { cronOnce, leadersInTurn, refilledOnce } from "../../testing/examples/si
 import { filePlace, startProgram } from "../../testing/examples/programs.ts";
 
 const TESTS = {
-  "each tick of a cron job is run by one of three processes": cronOnce,
-  "a leader that is killed or ends is followed by the next in line": leadersInTurn,
-  "many requests in two processes refill a cache once": refilledOnce,
+  "examples/cron.ts runs each tick in one of three processes": cronOnce,
+  "examples/leader.ts lets the next process lead when the leader is killed or ends": leadersInTurn,
+  "examples/web/cache.ts refills the cache once for many requests in two processes": refilledOnce,
 };
 
 for (const [name, run] of Object.entries(TESTS)) {
@@ -16,7 +16,7 @@ for (const [name, run] of Object.entries(TESTS)) {
   });
 }
 
-Deno.test("the examples explain themselves", async () => {
+Deno.test("examples/ print their usage with --help", async () => {
   await using place = await filePlace();
   for (const file of ["cron.ts", "leader.ts", "web/cache.ts", "web/koa.ts"]) {
     await using program = startProgram(file, place, "--help");

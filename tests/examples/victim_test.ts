@@ -15,16 +15,16 @@ function victims(finishedRounds: number, events: Event[]): (Victim | null)[] {
   return events.map((event) => findVictim(event));
 }
 
-Deno.test("the victim is the holder at the chosen moment, and there is one only", () => {
+Deno.test("watchForVictim() picks the holder at the chosen moment, once", () => {
   const events = [granted(1, 1), finished(1, 1), granted(2, 1), granted(2, 1), finished(2, 1)];
   assertEquals(victims(1, events), [null, null, { worker: 2, round: 1 }, null, null]);
 });
 
-Deno.test("the very first holder can be the victim", () => {
+Deno.test("watchForVictim() can pick the very first holder", () => {
   assertEquals(victims(0, [granted(3, 1), granted(3, 1)]), [{ worker: 3, round: 1 }, null]);
 });
 
-Deno.test("the victim is found whichever worker is heard first", () => {
+Deno.test("watchForVictim() picks the holder even when its event arrives before the last release", () => {
   const events = [granted(1, 1), granted(2, 1), finished(1, 1)];
   assertEquals(victims(1, events), [null, null, { worker: 2, round: 1 }]);
 });

@@ -4,14 +4,14 @@ import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
 import { runDemo } from "../../testing/examples/run_demo.ts";
 
-Deno.test("the demo shows that the ZooKeeper lock holds", async () => {
+Deno.test("demo.ts shows that the ZooKeeper lock loses no update", async () => {
   const { code, out, errors } = await runDemo("--backend", "zookeeper", "--rounds", "10");
   assertEquals([code, errors], [0, ""]);
   assertMatch(out, /under the lock +40 +40 +nothing lost/);
   assertStringIncludes(out, "ok      each grant has a greater fencing token\n");
 });
 
-Deno.test("the demo survives the kill of a worker that holds the ZooKeeper lock", async () => {
+Deno.test("demo.ts --kill loses no update when the holder of the ZooKeeper lock is killed", async () => {
   const args = ["--backend", "zookeeper", "--kill", "--rounds", "12"];
   const { code, out, errors } = await runDemo(...args);
   assertEquals([code, errors], [0, ""]);
@@ -20,7 +20,7 @@ Deno.test("the demo survives the kill of a worker that holds the ZooKeeper lock"
   assertMatch(out, /The next grant came \d+ ms later; the dead holder's session had to expire/);
 });
 
-Deno.test("the demo leaves nothing behind on a given ZooKeeper", async () => {
+Deno.test("demo.ts leaves nothing behind on the ZooKeeper given by --url", async () => {
   await using server = await startZooKeeper();
   const url = server.connectString;
   const args = ["--backend", "zookeeper", "--workers", "2", "--rounds", "5", "--url", url];
@@ -34,7 +34,7 @@ Deno.test("the demo leaves nothing behind on a given ZooKeeper", async () => {
   assertEquals(children, ["zookeeper"]);
 });
 
-Deno.test("the demo says that no ZooKeeper answers", async () => {
+Deno.test("demo.ts reports that ZooKeeper does not answer", async () => {
   const url = `127.0.0.1:${freePort()}`;
   const { code, errors } = await runDemo("--backend", "zookeeper", "--url", url);
   assertEquals(code, 1);

@@ -16,12 +16,12 @@ import {
   told,
 } from "../../testing/faults/stories.ts";
 
-Deno.test("a clean history passes", () => {
+Deno.test("check() finds nothing in a clean history", () => {
   const verdict = judge([
     { ...first, wrote: [21], releasing: 40, released: 60 },
     { ...second, granted: 41, wrote: [50], ...left },
     { invoke: 31, queued: 32, failed: 50, reason: "aborted" },
-    { name: "other", invoke: 20, granted: 30, token: "1", ...left }, // without a TTL
+    { name: "other", invoke: 20, granted: 30, token: "1", ...left }, // a lease without a TTL
   ]);
   assertEquals(kindsOf(verdict), [[], []]);
   assert(verdict.isGood);
@@ -29,7 +29,7 @@ Deno.test("a clean history passes", () => {
   assertEquals([calls, grants, failed, writes], [4, 3, 1, 2]);
 });
 
-Deno.test("two leases at once are found, until the deadline, the loss or the release", () => {
+Deno.test("check() reports overlapping leases, each until its deadline, loss or release", () => {
   const at = (story: Partial<Story>, granted: number) =>
     kindsOf(judge([{ ...first, ...story }, { ...second, granted, ...left }]));
   const ends = { releasing: 450, released: 451 };
@@ -43,7 +43,7 @@ Deno.test("two leases at once are found, until the deadline, the loss or the rel
   assertEquals(at({ releasing: 60, released: 90 }, 60), [[], []]);
 });
 
-Deno.test("an overlap names the leases and their events", () => {
+Deno.test("check() names the leases of an overlap and lists their events", () => {
   const { violations: [overlap] } = judge([
     { ...first, ...left },
     { ...second, granted: 90, ...left },
@@ -52,13 +52,13 @@ Deno.test("an overlap names the leases and their events", () => {
   assertEquals(overlap?.events.map(({ atUs }) => atUs), [10, 20, 30, 90, 400, 400, 401, 401]);
 });
 
-Deno.test("an overlap with several leases is found with each", () => {
+Deno.test("check() reports an overlap with each of several leases", () => {
   const third = { worker: "w3.0", invoke: 35, granted: 60, until: 500, token: "7", ...left };
   const verdict = judge([{ ...first, ...left }, { ...second, granted: 50, ...left }, third]);
   assertEquals(kindsOf(verdict), [["3 overlap"], []]);
 });
 
-Deno.test("an overlap is excused by a loss at the server between, if late writes are refused", () => {
+Deno.test("check() excuses an overlap when the server lost data between the grants and refused late writes", () => {
   const run = (story: Partial<Story>, fault: FaultEvent) =>
     kindsOf(judge(
       [{ ...first, lost: 90, ...left, ...story }, { ...second, granted: 40, wrote: [50], ...left }],
@@ -72,7 +72,7 @@ Deno.test("an overlap is excused by a loss at the server between, if late writes
   assertEquals(run({ wrote: [55] }, flush)[0], ["1 overlap", "1 stale-write"]);
 });
 
-Deno.test("an overlap is not excused by a loss after which the server has promised the lock to both", () => {
+Deno.test("check() does not excuse an overlap when the server promised both leases after its data loss", () => {
   const run = (renewed: Story["renewed"] & object, story: Partial<Story> = {}) =>
     kindsOf(judge(
       [{ ...first, renewed, ...left }, { ...second, granted: 40, until: 120, ...left, ...story }],
@@ -89,7 +89,7 @@ Deno.test("an overlap is not excused by a loss after which the server has promis
   assertEquals(kindsOf(judge([robbed, thief], { ttlUs: 80 })), found, "nor by a theft");
 });
 
-Deno.test("a lease that was lost before it was known may overlap the next one", () => {
+Deno.test("check() excuses a lease that was lost before its holder learned of the grant", () => {
   const next = { ...first, invoke: 18, token: "7", wrote: [21], ...left };
   const run = (fault: FaultEvent, story: Partial<Story> = {}) =>
     kindsOf(judge([next, { ...second, invoke: 12, granted: 50, token: "6", ...left, ...story }], {
@@ -102,7 +102,7 @@ Deno.test("a lease that was lost before it was known may overlap the next one", 
   assertEquals(run(lost, { wrote: [51] }), ["1 overlap", "1 stale-write"]);
 });
 
-Deno.test("an overlap with a thief is excused", () => {
+Deno.test("check() excuses an overlap with a steal", () => {
   const thief = { ...second, granted: 40, wrote: [50], ...left };
   const robbed = { ...first, lost: 90, ...left };
   assertEquals(kindsOf(judge([robbed, { ...thief, steals: true }])), [[], ["1 overlap"]]);
@@ -118,7 +118,7 @@ Deno.test("an overlap with a thief is excused", () => {
   assertEquals(violations, ["1 overlap", "1 stale-write"]);
 });
 
-Deno.test("a grant before the deadline of a dead worker's lease is found", () => {
+Deno.test("check() reports a grant before the deadline of a dead worker's lease", () => {
   const run = (granted: number, more: Partial<History>) =>
     kindsOf(judge([first, { ...second, granted, ...left }], more));
   assertEquals(run(99, { faults: [kill] }), [["1 early-grant"], []]);
@@ -130,7 +130,7 @@ Deno.test("a grant before the deadline of a dead worker's lease is found", () =>
   assertEquals(kindsOf(judge(events, { faults: [kill] })), [[], []], "nothing outlives it");
 });
 
-Deno.test("a grant that comes too late to be provable must respect the lease before, too", () => {
+Deno.test("check() reports an early grant even when the granted lease has already expired", () => {
   const late = { ...second, granted: 60, until: 60, ...left };
   assertEquals(kindsOf(judge([{ ...first, ...left }, late])), [["1 early-grant"], []]);
   const old = { ...late, invoke: 15, token: "4" };
@@ -143,7 +143,7 @@ Deno.test("a grant that comes too late to be provable must respect the lease bef
   ]);
 });
 
-Deno.test("tokens must grow where the events tell the order of the grants", () => {
+Deno.test("check() reports tokens that do not grow when the events prove the order of the grants", () => {
   const run = (a: Partial<Story>, b: Partial<Story>, faults: FaultEvent[] = []) =>
     kindsOf(judge([
       { ...first, releasing: 40, released: 60, ...a },
@@ -159,7 +159,11 @@ Deno.test("tokens must grow where the events tell the order of the grants", () =
   assertEquals(run({ token: "7" }, {}, [flush]), [["1 token-order"], []]);
   assertEquals(run({ token: "7" }, {}, [reset]), [[], ["1 token-order"]]);
   const between = [{ ...flush, atUs: 18 }];
-  assertEquals(run({ token: "7" }, early, between), [[], ["1 token-order"]], "late news");
+  assertEquals(
+    run({ token: "7" }, early, between),
+    [[], ["1 token-order"]],
+    "its grant became known late",
+  );
   assertEquals(run({ token: "7" }, { invoke: 21 }, between), [["1 token-order"], []]);
   assertEquals(run({ token: "7", steals: true }, early), [[], ["1 token-order"]], "stolen");
   const other = kindsOf(judge([
@@ -169,7 +173,7 @@ Deno.test("tokens must grow where the events tell the order of the grants", () =
   assertEquals(other, [[], []], "of another name");
 });
 
-Deno.test("a write after one with a greater token is found", () => {
+Deno.test("check() reports a write after one with a greater token", () => {
   const run = (wrote: number, sentUs?: number) => {
     const events = [
       ...told({ ...first, releasing: 40, released: 41, wrote: [wrote] }),
@@ -182,20 +186,20 @@ Deno.test("a write after one with a greater token is found", () => {
   assertEquals(run(70, 59), [[], []], "both were under way");
 });
 
-Deno.test("what is left behind is found", () => {
+Deno.test("check() reports residue", () => {
   const residue = [{ what: "keys", count: 2 }, { what: "connections", count: 0 }];
   const { violations: [found], counts } = judge([], { residue });
   assertEquals(counts.violations, { residue: 1 });
   assertMatch(found!.message, /2 keys/);
 });
 
-Deno.test("violations in great number are all counted, and a hundred listed", () => {
+Deno.test("check() counts all violations and lists the first hundred of each kind", () => {
   const stories = Array.from({ length: 300 }, (): Story => ({ invoke: 1 }));
   const { violations, counts } = judge(stories);
   assertEquals([violations.length, counts.violations], [100, { unfinished: 300 }]);
 });
 
-Deno.test("200,000 clean calls pass, and what is planted among them is found", () => {
+Deno.test("check() passes 200,000 clean calls and finds a planted overlap among them", () => {
   const seed = seedOf();
   const history = randomHistory(seed, 200_000, 8);
   const startMs = performance.now();
@@ -207,8 +211,8 @@ Deno.test("200,000 clean calls pass, and what is planted among them is found", (
   assert(verdict.counts.calls === 200_000);
   const random = randomOf(seed);
   const releases = history.events.filter(({ kind }) => kind === "releasing");
-  const { call } = releases[Math.floor(random() * releases.length / 2)]!; // others follow
-  // Held on for a second: all who came in that time are two.
+  const { call } = releases[Math.floor(random() * releases.length / 2)]!; // a holder with later grants
+  // One holder keeps the lock for 0.9 s: all grants in that time overlap with it.
   const events = history.events.map((event) =>
     event.call === call && event.kind.startsWith("releas")
       ? { ...event, atUs: event.atUs + 900_000 }

@@ -11,7 +11,7 @@ import {
   told,
 } from "../../testing/faults/stories.ts";
 
-Deno.test("a call, a lease and a release that do not end are found, except of the dead", () => {
+Deno.test("check() reports calls, leases and releases that never end, unless their process died", () => {
   const run = (story: Story, more: Partial<History> = {}) => kindsOf(judge([story], more));
   for (const story of [{ invoke: 10, queued: 12 }, first, { ...first, releasing: 30 }]) {
     assertEquals(run(story), [["1 unfinished"], []]);
@@ -25,7 +25,7 @@ Deno.test("a call, a lease and a release that do not end are found, except of th
   assertEquals(run({ ...first, lost: 100 }), [[], []], "lost is an end");
 });
 
-Deno.test("what a killed worker had not ended long before is found", () => {
+Deno.test("check() reports a lease that was still open long before its worker was killed", () => {
   const run = (story: Story, diedUs: number) =>
     kindsOf(judge([story, { name: "m", invoke: diedUs - 1, failed: diedUs }], {
       crashed: ["w1.0"],
@@ -37,24 +37,24 @@ Deno.test("what a killed worker had not ended long before is found", () => {
   assertEquals(run({ invoke: 10, queued: 12 }, 20e6), [[], []], "one may wait for long");
 });
 
-Deno.test("a history that cannot be is found", () => {
+Deno.test("check() reports a history that contradicts itself", () => {
   const twice = told({ ...first, ...left }).flatMap((event) => [event, event]);
   const [violations] = kindsOf(judge([], { events: twice }));
   assertEquals(violations, ["1 malformed"]);
 });
 
-/** w1 is in line at 12; w2, called at 30, is served before it. */
+/** w1 is in the queue at 12; w2, called at 30, is granted the lock before it. */
 const overtaken: Story = { invoke: 10, queued: 12, granted: 80, until: 500, token: "9", ...left };
 const overtaker: Story = {
   ...{ worker: "w2.0", invoke: 30, granted: 40, until: 70, token: "8" },
   ...{ releasing: 50, released: 51 },
 };
 
-Deno.test("a grant out of order is found", () => {
+Deno.test("check() reports a grant out of order", () => {
   const run = (a: Partial<Story>, b: Partial<Story>, more: Partial<History> = {}) =>
     kindsOf(judge([{ ...overtaken, ...a }, { ...overtaker, ...b }], more));
   assertEquals(run({}, {}), [["1 inversion"], []]);
-  assertEquals(run({}, { invoke: 11 }), [[], []], "called before it was told of its place");
+  assertEquals(run({}, { invoke: 11 }), [[], []], "called before the waiter was in the queue");
   assertEquals(run({}, { steals: true }), [[], []], "did not wait for its turn");
   assertEquals(run({}, {}, { fifo: false }), [[], []]);
   assertEquals(run({}, {}, { fifo: false, strategy: "file" }), [[], []], "two processes");
@@ -62,7 +62,7 @@ Deno.test("a grant out of order is found", () => {
   assertEquals(one, [["1 inversion"], []], "within a process");
 });
 
-Deno.test("a grant out of order is excused if the waiter was parked", () => {
+Deno.test("check() excuses a grant out of order when the waiter was parked", () => {
   const run = (fault: Partial<FaultEvent>) =>
     kindsOf(judge([overtaken, overtaker], { faults: [{ ...freeze, ...fault }] }));
   const [excused, found] = [[[], ["1 inversion"]], [["1 inversion"], []]];
@@ -88,7 +88,7 @@ Deno.test("a grant out of order is excused if the waiter was parked", () => {
   assertEquals(blocked("w3.0"), found);
 });
 
-Deno.test("an inversion long after a fault is healed is not excused by it", () => {
+Deno.test("check() does not excuse an inversion long after the fault was healed", () => {
   const shift = 20e6;
   const late = {
     ...{ ...overtaken, granted: 80 + 2 * shift, until: 3 * shift },
@@ -104,7 +104,7 @@ Deno.test("an inversion long after a fault is healed is not excused by it", () =
   assertEquals(both, [["1 inversion"], []], "one of two has no excuse");
 });
 
-Deno.test("a waiter that many overtake for long is found", () => {
+Deno.test("check() reports a waiter that many later calls overtake for a long time", () => {
   const others = (count: number) =>
     Array.from({ length: count }, (_, i): Story => {
       const granted = 1_000 * (i + 1);

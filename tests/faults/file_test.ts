@@ -1,3 +1,3 @@
 import { shortRun } from "../../testing/faults/short_run.ts";
 
-Deno.test("FileLock holds its promises under fire", () => shortRun({ strategy: "file" }));
+Deno.test("FileLock keeps its promises under faults", () => shortRun({ strategy: "file" }));

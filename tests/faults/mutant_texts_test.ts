@@ -1,11 +1,12 @@
 /**
- * The mutants still fit the code. Needs no server: the gate runs this file, and the soak the mutants.
+ * Checks that the mutants still fit the code. Needs no server, so the gate runs it; only a soak runs the
+ * mutants themselves.
  */
 import { assertEquals } from "@std/assert";
 import { MUTANTS } from "../../testing/faults/mutants.ts";
 
 for (const { title, changes } of MUTANTS) {
-  Deno.test(`the code has each text that a mutant changes, once: ${title}`, () => {
+  Deno.test(`MUTANTS names texts that the code contains exactly once: ${title}`, () => {
     for (const [file, from] of changes) {
       const source = Deno.readTextFileSync(new URL(`../../${file}`, import.meta.url));
       assertEquals(source.split(from).length - 1, 1, `${file}: ${from}`);

@@ -1,6 +1,6 @@
 /**
- * Puts bugs into a copy of our own code. The checker must find each of them, and nothing without
- * them. Soak only.
+ * Runs a copy of our code with a bug, for each mutant. The checker must find every bug, and nothing in
+ * the code without one. Runs only in a soak.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { runCommand } from "../../testing/servers/command.ts";
@@ -11,7 +11,7 @@ import { type Mutant, MUTANTS } from "../../testing/faults/mutants.ts";
 
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 const ROOT = new URL("../../", import.meta.url).pathname;
-/** What the runs import, and all scripts that are embedded. */
+/** The folders that the runs import, and those of the embedded scripts. */
 const COPIED = [
   ...["core", "file", "redis", "zookeeper", "memory", "http", "lock_service", "fencing"],
   ...["examples", "testing", "tools"],
@@ -19,7 +19,7 @@ const COPIED = [
 const FILES = ["mod.ts", "deno.json", "deno.lock"];
 const COMMAND_BOUND_MS = 60_000;
 const RUN_MS = 25_000;
-/** As the project's aims name it. */
+/** The time limit that the project sets itself. */
 const CAUGHT_WITHIN_MS = 60_000;
 
 /** A copy of the code with the bug in it. */
@@ -29,7 +29,7 @@ async function mutate(directory: string, { changes }: Mutant): Promise<void> {
     try {
       return Deno.statSync(path) !== null;
     } catch {
-      return false; // no lock file, say
+      return false; // for example, there is no lock file
     }
   });
   const copied = await runCommand(["cp", "-R", ...there, directory], COMMAND_BOUND_MS);
@@ -37,7 +37,10 @@ async function mutate(directory: string, { changes }: Mutant): Promise<void> {
   for (const [file, from, to] of changes) {
     const path = `${directory}/${file}`;
     const text = await Deno.readTextFile(path);
-    assert(text.includes(from), `${file} has changed: nothing to put the bug in`);
+    assert(
+      text.includes(from),
+      `${file} has changed: adapt the mutant in testing/faults/mutants.ts`,
+    );
     await Deno.writeTextFile(path, text.replace(from, () => to));
   }
   const embed = [Deno.execPath(), "run", "-A", `${directory}/tools/embed_lua.ts`];
@@ -45,12 +48,14 @@ async function mutate(directory: string, { changes }: Mutant): Promise<void> {
   assert(embedded.success, embedded.output);
 }
 
-/** The same run without a bug: what it finds would not be a mutant's. */
+/** The same run without a bug. If it found something, the findings for mutants would prove nothing. */
 const CONTROL: Mutant = { title: "none", changes: [], faults: ["worker-freeze", "black-hole"] };
 
 for (const mutant of [CONTROL, ...MUTANTS]) {
   const isControl = mutant === CONTROL;
-  const title = isControl ? "code without a mutant passes" : `a mutant is caught: ${mutant.title}`;
+  const title = isControl
+    ? "check() finds nothing in code without a mutant"
+    : `check() catches a mutant: ${mutant.title}`;
   Deno.test({
     name: `${title}${SOAK ? "" : " [soak only]"}`,
     ignore: !SOAK,

@@ -3,7 +3,7 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { table } from "../../testing/faults/peers/table.ts";
 import { type Outcome, play } from "../../testing/faults/peers/trials.ts";
 
-Deno.test("under the trials' faults our locks neither overlap nor stay behind; others' do", async () => {
+Deno.test("play() finds overlaps and leftover locks of redis-semaphore, and none of RedisLock", async () => {
   await using server = await startRedis();
   const [ours, others, ourReply, otherReply] = await Promise.all([
     play("holdfast", "pause", server),
@@ -12,13 +12,13 @@ Deno.test("under the trials' faults our locks neither overlap nor stay behind; o
     play("redis-semaphore", "lost-reply", server),
   ]);
   assertEquals([ours.overlaps, ours.overlapMs], [0, 0]);
-  assert(typeof ours.lateMs === "number", "the loss was told");
+  assert(typeof ours.lateMs === "number", "the loss was reported");
   assertEquals(ourReply, { overlaps: 0, overlapMs: 0, isFailed: false, leftMs: 0 });
   assert(others.overlaps > 0, "the trial can tell");
   assert(otherReply.isFailed && otherReply.leftMs > 0, "the trial can tell");
 });
 
-Deno.test("the table of outcomes tells overlaps, leaks and lateness", () => {
+Deno.test("table() shows overlaps, leftover locks and how late a loss was reported", () => {
   const good: Outcome = { overlaps: 0, overlapMs: 0, isFailed: false, leftMs: 0 };
   const bad: Outcome = { overlaps: 2, overlapMs: 1_234.5, isFailed: true, leftMs: 900 };
   const text = table(

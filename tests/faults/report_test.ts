@@ -7,7 +7,7 @@ import { textReport } from "../../testing/faults/report.ts";
 
 const SEED = 7;
 
-/** A run in which one held on for 5 ms, and a fault that does not excuse it. */
+/** A run in which one holder kept the lock 5 ms too long, with a fault that does not excuse it. */
 function badHistory(calls: number): History {
   const history = randomHistory(SEED, calls, 2);
   const releases = history.events.filter(({ kind }) => kind === "releasing");
@@ -24,7 +24,7 @@ function badHistory(calls: number): History {
   return { ...history, events, faults };
 }
 
-Deno.test("the text tells the seed, the counts, the faults and the violations", () => {
+Deno.test("textReport() prints the seed, the counts, the faults and the violations", () => {
   const clean = randomHistory(SEED, 100, 1);
   const good = textReport(clean, check(clean));
   assertMatch(good, /^ok: redis, seed 7, /);
@@ -39,7 +39,7 @@ Deno.test("the text tells the seed, the counts, the faults and the violations", 
   assertMatch(text, /fault: freeze of w\d+\.0 at/);
 });
 
-Deno.test("the page is whole, of one piece, and shows what is wrong", () => {
+Deno.test("htmlReport() is well-formed and self-contained, and shows the violations", () => {
   const history = badHistory(1_000);
   const verdict = check(history);
   const html = htmlReport(history, verdict);
@@ -57,7 +57,7 @@ Deno.test("the page is whole, of one piece, and shows what is wrong", () => {
   for (let worker = 0; worker < 20; worker++) assertStringIncludes(html, `>w${worker}.0</text>`);
 });
 
-Deno.test("the page stays small for 100,000 calls", () => {
+Deno.test("htmlReport() stays below 6 million characters for 100,000 calls", () => {
   const history = badHistory(100_000);
   const html = htmlReport(history, check(history));
   assert(html.length < 6_000_000, `${html.length}`);

@@ -4,7 +4,7 @@ import { shortRun } from "../../testing/faults/short_run.ts";
 const skip = await zooKeeperEnsembleSkip();
 
 Deno.test({
-  name: `ZooKeeperLock holds its promises under fire${skip ? ` [${skip}]` : ""}`,
+  name: `ZooKeeperLock keeps its promises under faults${skip ? ` [${skip}]` : ""}`,
   ignore: skip !== undefined,
   fn: () => shortRun({ strategy: "zookeeper" }),
 });

@@ -1,5 +1,5 @@
 /**
- * What the server gets of the Lua sources, and how its line numbers lead back.
+ * Compares the embedded scripts with the Lua sources, and maps line numbers back to the sources.
  */
 import { assertEquals, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
@@ -26,7 +26,7 @@ function linesOf(path: string): string[] {
   return Deno.readTextFileSync(new URL(`../../${path}`, import.meta.url)).split("\n");
 }
 
-/** How the constants that a file knows are sent, by name. */
+/** The constants that a file can use: a pattern for each name, and the value as it is sent. */
 function sentConstants(path: string): [name: RegExp, sent: string][] {
   return [...partsOf(path), path].flatMap((file) => [...constantsOf(file)]).map(([name, value]) => [
     new RegExp(`(?<!['\\w])${name}(?!\\w)`, "g"),
@@ -37,13 +37,13 @@ function sentConstants(path: string): [name: RegExp, sent: string][] {
 for (const script of SCRIPTS) {
   const { name } = script;
 
-  Deno.test(`the embedded ${name} script is its source, and has its digest`, () => {
+  Deno.test(`scripts.ts has the source and the SHA-1 digest of ${name}.lua`, () => {
     const { sha1, source } = EMBEDDED[name.toUpperCase()]!;
     assertEquals(source, sourceOf(script));
     assertEquals(sha1, createHash("sha1").update(source).digest("hex"));
   });
 
-  Deno.test(`locate() finds each line of the ${name} script in its file`, () => {
+  Deno.test(`locate() finds each line of ${name}.lua in its file`, () => {
     const byPath = new Map<string, ReturnType<typeof sentConstants>>();
     const constants = (path: string) => {
       if (!byPath.has(path)) byPath.set(path, sentConstants(path));
@@ -62,7 +62,7 @@ for (const script of SCRIPTS) {
   });
 }
 
-Deno.test("the embedded module has each part once", () => {
+Deno.test("generate() writes each part once", () => {
   for (const folder of SCRIPT_FOLDERS) {
     const text = generate(folder).replaceAll("\\\\", "\\");
     const parts = new Map(
@@ -74,7 +74,7 @@ Deno.test("the embedded module has each part once", () => {
   }
 });
 
-Deno.test("locate() says what it cannot find", () => {
+Deno.test("locate() throws for an unknown script or line and names the known ones", () => {
   assertThrows(() => locate("ask"), Error, "name a script and a line");
   assertThrows(() => locate("ask:x"), Error, "name a script and a line");
   assertThrows(() => locate("nobody:1"), Error, "the scripts are ask, leave,");

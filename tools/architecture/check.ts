@@ -5,7 +5,7 @@
  */
 import type { Layer } from "./rules.ts";
 
-/** The files that each file imports, by their paths from the root; types count as well. */
+/** The files that each file imports, by their paths from the root; imports of types count too. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>;
 
 /** The violations, each as `file → file: rule`. */
@@ -46,7 +46,7 @@ function isAllowed({ mayImport }: Layer, imported: string, layers: readonly Laye
   return mayImport.includes(imported) || target !== undefined && mayImport.includes(target.files);
 }
 
-/** One circle for each import that closes one, found by a search in depth. */
+/** One circle for each import that closes one, found by depth-first search. */
 function circles(graph: ImportGraph): string[] {
   const found: string[] = [];
   const path: string[] = [];

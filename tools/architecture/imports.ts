@@ -10,12 +10,12 @@ import type { ImportGraph } from "./check.ts";
 const ROOT = new URL("../../", import.meta.url);
 const PACKAGE = "@holdfast/lock";
 
-/** Block comments, which hold the examples of the documentation, and comments on lines of their own. */
+/** Block comments, which contain the examples of the documentation, and comments on their own lines. */
 const COMMENTS = /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm;
 /** `import … from "x"`, `export … from "x"`, `import "x"`, `import("x")` and `typeof import("x")`. */
 const IMPORTS = /\bfrom\s*"([^"]+)"|\bimport\s*\(?\s*"([^"]+)"/g;
 
-/** The names in a module's imports, of types too. */
+/** The specifiers in a module's imports, including imports of types. */
 export function specifiersIn(source: string): string[] {
   const code = source.replaceAll(COMMENTS, "");
   return [...code.matchAll(IMPORTS)].map(([, from, bare]) => (from ?? bare)!);
@@ -31,7 +31,7 @@ export function readImports(): ImportGraph {
   }));
 }
 
-/** Undefined for other packages, and for texts that only look like an import. */
+/** The imported file; undefined for other packages, and for text that only looks like an import. */
 function targetOf(
   specifier: string,
   file: string,

@@ -1,14 +1,14 @@
 /**
- * Which code may import which: the table that the gate checks (`tests/architecture_test.ts`).
+ * The table of layers and their allowed imports, which the gate checks (`tests/architecture_test.ts`).
  *
  * @module
  */
 
 /** Files that belong together, and what they may import. */
 export interface Layer {
-  /** A folder with all below it (`core/`), the files of a folder (`redis/*.ts`), or one file. */
+  /** A folder and everything below it (`core/`), the files of a folder (`redis/*.ts`), or one file. */
   readonly files: string;
-  /** Layers or single files. Its own files only if it names itself. */
+  /** Layers or single files. A layer may import its own files only if it lists itself. */
   readonly mayImport: readonly string[];
 }
 
@@ -22,7 +22,7 @@ const STRATEGIES: Table = {
   "mod.ts": ["memory/", "core/"],
 };
 
-// Each layer imports only what stands below it, here: the lines before.
+// Each layer imports only layers below it, which are listed before it.
 const REDIS: Table = {
   "redis/client.ts": ["core/"],
   "redis/clients/internal/": ["redis/clients/internal/", "redis/client.ts", "core/"],
@@ -62,7 +62,7 @@ const AROUND_HANDLERS: Table = {
 const PUBLISHED: Table = { ...STRATEGIES, ...REDIS, ...ZOOKEEPER, ...AROUND_HANDLERS };
 const published = Object.keys(PUBLISHED);
 
-/** Nothing imports tests: what several need is in `testing/`. */
+/** Nothing imports tests: code that several tests share is in `testing/`. */
 const UNPUBLISHED: Table = {
   "testing/": ["testing/", "examples/", "tools/", ...published],
   "examples/": ["examples/", "testing/", ...published],

@@ -1,4 +1,4 @@
-/** Opens a store and writes, for each path that it is given. */
+/** Opens a store for each path on its input, writes to it, and prints the outcome. */
 import { FencedStore } from "../../../examples/fenced_store.ts";
 import { linesOf } from "../../runtime/lines.ts";
 import { print, scriptInput } from "../../runtime/processes.ts";

@@ -1,4 +1,4 @@
-/** Writes with the tokens that it is given, one per line, and answers each with the outcome. */
+/** Writes with the tokens on each line of its input, and prints the outcomes. */
 import { FencedStore } from "../../../examples/fenced_store.ts";
 import { linesOf } from "../../runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../../runtime/processes.ts";

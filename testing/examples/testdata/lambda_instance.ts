@@ -15,4 +15,4 @@ print(`${JSON.stringify({ isReady: true })}\n`);
 await inputEnd();
 stop.abort();
 await loop;
-process.exit(0); // the example's connection lives as long as the instance
+process.exit(0); // the example never closes its connection

@@ -1,5 +1,5 @@
 /**
- * Lock packages behind one face, each on its defaults.
+ * Lock packages behind one interface, each with its default options.
  *
  * @module
  */
@@ -16,31 +16,31 @@ export const PEERS = ["holdfast", "redlock", "redis-semaphore", "redlock-univers
 /** One of them. */
 export type Peer = typeof PEERS[number];
 
-/** What a package tells its user about a lock that he holds. */
+/** The information that a package gives a holder about its lock. */
 export interface Hold {
-  /** Whether it says so at this moment, without waiting. */
+  /** Whether the package says, at this moment and without waiting, that the lock is held. */
   isMine(): boolean;
-  /** Aborts when it says that the lock is lost. */
+  /** Aborts when the package reports that the lock is lost. */
   readonly signal: AbortSignal;
 }
 
-/** How long a lock lives, and how long in ms one tries to get it. */
+/** The TTL of a lock, and how long to try to acquire it, both in ms. */
 export interface PeerOptions {
   readonly ttlMs: number;
   readonly patienceMs: number;
 }
 
-/** Takes the lock, keeps it alive while the body runs, and gives it back. */
+/** Acquires a lock, renews it while the body runs, and releases it. */
 export interface PeerLock extends AsyncDisposable {
   hold(name: string, body: (hold: Hold) => Promise<void>): Promise<void>;
 }
 
-/** The key that a package makes of a name. */
+/** The Redis key that a package uses for a name. */
 export function keyOf(peer: Peer, name: string): string {
   return peer === "redis-semaphore" ? `mutex:${name}` : name;
 }
 
-/** Opens a package on a client. */
+/** Opens the locks of a package on a client. */
 export function openPeer(peer: Peer, client: Redis, options: PeerOptions): PeerLock {
   switch (peer) {
     case "holdfast":
@@ -67,7 +67,7 @@ function ours(client: Redis, { ttlMs, patienceMs }: PeerOptions): PeerLock {
   };
 }
 
-/** Its patience is ten tries, 2 s in all. */
+/** By default it tries ten times, for 2 s in total. */
 function redlock(client: Redis, { ttlMs }: PeerOptions): PeerLock {
   const lock = new Redlock([client]);
   lock.on("error", () => {});
@@ -100,7 +100,7 @@ function semaphore(client: Redis, { ttlMs, patienceMs }: PeerOptions): PeerLock 
   };
 }
 
-/** Its patience is three tries, 200 ms in all. */
+/** By default it tries three times, for 200 ms in total. */
 function universal(client: Redis, { ttlMs }: PeerOptions): PeerLock {
   const adapter = new IoredisAdapter(client);
   return {

@@ -11,14 +11,14 @@ type Outcomes = ReadonlyMap<Fault, readonly Outcome[]>;
 const HEAD = [
   "package",
   "overlaps, frozen",
-  "told of the loss, frozen",
+  "loss reported, frozen",
   "overlaps, black hole",
-  "told of the loss, black hole",
+  "loss reported, black hole",
   "failed acquires, lost reply",
   "locks left behind, lost reply",
 ];
 
-/** Overlaps, leaks and the lateness of lost signals, by package. */
+/** A table of overlaps, leftover locks and the delay of loss reports, by package. */
 export function table(packages: ReadonlyMap<string, Outcomes>): string {
   const rows = [...packages].map(([name, of]) => [
     name,

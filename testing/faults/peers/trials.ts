@@ -1,5 +1,5 @@
 /**
- * The same faults for every package.
+ * The trials: the same faults for every package, and how each one ended.
  *
  * @module
  */
@@ -13,35 +13,35 @@ import type { FaultEvent, WorkerEvent } from "../history.ts";
 import { keyOf, type Peer } from "./locks.ts";
 import { type PeerWorkerOptions, warmUpName } from "./worker.ts";
 
-/** What is done to a holder, or to an acquire. */
+/** The faults that hit a holder, or a call that acquires. */
 export const FAULTS = ["pause", "black-hole", "lost-reply"] as const;
 
 /** One of them. */
 export type Fault = typeof FAULTS[number];
 
-/** How one went. */
+/** The outcome of a trial. */
 export interface Outcome {
-  /** How often two processes were told at the same instant that they hold the lock. */
+  /** How often the package told two processes at the same instant that they hold the lock. */
   readonly overlaps: number;
-  /** For how long, in ms. */
+  /** The length of the overlap, in ms. */
   readonly overlapMs: number;
   /**
-   * How long in ms after the loss at the server, and after it could run again, the holder was told;
-   * negative: before. Null: not while it was watched; undefined: no lock was lost.
+   * How long in ms after the loss (and after it could run again) the holder was notified; negative if
+   * it was notified before. Null: not while it was watched. Undefined: no lock was lost.
    */
   readonly lateMs?: number | null;
   /** Whether an acquire failed. */
   readonly isFailed: boolean;
-  /** For how long in ms the lock stays behind after an acquire that failed. */
+  /** How long in ms the lock remains on the server after an acquire that failed. */
   readonly leftMs: number;
 }
 
-/** What a trial tells besides what its events do. */
+/** The part of an outcome that does not come from recorded events. */
 type Ending = Omit<Outcome, "overlaps" | "overlapMs">;
 
-/** The lease time of a holder; long enough for all packages to renew at their pace. */
+/** The TTL of a holder; long enough for all packages to renew in time. */
 const TTL_MS = 2_000;
-/** The lease time of a lock that may be left behind. */
+/** The TTL of a lock that may be left behind. */
 const LONG_TTL_MS = 10_000;
 const PATIENCE_MS = 3_000;
 /** How long a holder is watched after its lock is lost. */
@@ -50,7 +50,7 @@ const WATCHED_MS = 10_000;
 const CLEANED_WITHIN_MS = 500;
 const BOUND_MS = 60_000;
 
-/** A process with some package, and what it told. */
+/** A process that uses a package, with its reports. */
 interface PeerWorker extends Reporter<WorkerEvent> {
   readonly name: string;
 }
@@ -59,14 +59,14 @@ interface Stage extends AsyncDisposable {
   readonly server: RedisServer;
   readonly key: string;
   readonly name: string;
-  /** Its way to the server is {@linkcode proxy}. */
+  /** It reaches the server through {@linkcode proxy}. */
   readonly holder: PeerWorker;
   readonly rival: PeerWorker;
   readonly proxy: FaultProxy;
   readonly faults: FaultEvent[];
 }
 
-/** Plays one trial. */
+/** Runs one trial. */
 export async function play(peer: Peer, fault: Fault, server: RedisServer): Promise<Outcome> {
   const ttlMs = fault === "lost-reply" ? LONG_TTL_MS : TTL_MS;
   await using stage = await setUp(peer, server, ttlMs);
@@ -112,16 +112,16 @@ async function told(
   is: (event: WorkerEvent) => boolean,
   boundMs = BOUND_MS,
 ): Promise<WorkerEvent> {
-  await waitUntil("it is told", () => reports.some(is), boundMs);
+  await waitUntil("the event is reported", () => reports.some(is), boundMs);
   return reports.find(is)!;
 }
 
-/** Waits for something that happened to the lock that the trial is about. */
+/** Waits for an event of the lock of this trial. */
 function happens(worker: PeerWorker, { name }: Stage, kind: WorkerEvent["kind"]) {
   return told(worker, (event) => event.kind === kind && event.name === name);
 }
 
-/** The holder is frozen for longer than its lease; meanwhile the lock goes to the rival. */
+/** Freezes the holder for longer than its lease, so that the rival gets the lock. */
 async function playPause(stage: Stage): Promise<Ending> {
   const { holder, rival, faults } = stage;
   const loss = await holdBoth(stage);
@@ -138,7 +138,7 @@ async function playPause(stage: Stage): Promise<Ending> {
   return { lateMs, isFailed: false, leftMs: 0 };
 }
 
-/** What the holder sends is swallowed, and so is what it is sent. */
+/** Swallows all bytes between the holder and the server. */
 async function playBlackHole(stage: Stage): Promise<Ending> {
   const { rival, proxy, faults } = stage;
   const loss = await holdBoth(stage);
@@ -153,7 +153,7 @@ async function playBlackHole(stage: Stage): Promise<Ending> {
   return { lateMs, isFailed: false, leftMs: 0 };
 }
 
-/** The server takes the lock for the first ask, but its answer is lost with the connection. */
+/** The server grants the first request, but its reply is lost because the connection is cut. */
 async function playLostReply(stage: Stage): Promise<Ending> {
   const { holder, proxy, server, key, name } = stage;
   let isAsked = false;
@@ -180,7 +180,7 @@ async function playLostReply(stage: Stage): Promise<Ending> {
   return { isFailed, leftMs };
 }
 
-/** The holder has the lock, the rival tries to get it; resolves with what waits for the loss. */
+/** Lets the holder acquire the lock and the rival try; resolves with a function that awaits the loss. */
 async function holdBoth(stage: Stage): Promise<() => Promise<number>> {
   const { holder, rival, name, key, server } = stage;
   await holder.send(`until ${name}`);
@@ -199,14 +199,14 @@ async function holdBoth(stage: Stage): Promise<() => Promise<number>> {
   };
 }
 
-/** How long after an instant the holder was told in ms; null if it was not. */
+/** How many ms after an instant the holder was notified of its loss; null if it was not. */
 async function lateness(stage: Stage, sinceUs: number): Promise<number | null> {
   const isLost = ({ kind, name }: WorkerEvent) => kind === "lost" && name === stage.name;
   const lost = await told(stage.holder, isLost, WATCHED_MS).catch(() => null);
   return lost && (lost.atUs - sinceUs) / 1_000;
 }
 
-/** For how long in ms the holder was told that it holds the lock when the rival did. */
+/** How long in ms the package told the holder that it has the lock while the rival had it. */
 function overlapOf({ holder, rival, name, faults }: Stage): number {
   const first = rival.reports.find((event) => event.kind === "granted" && event.name === name);
   if (!first) return 0;

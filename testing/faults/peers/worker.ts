@@ -1,5 +1,5 @@
 /**
- * A process that holds a lock of some package while it is told to, for the trials.
+ * The process of a trial: takes and holds a lock of one package, on orders from its input.
  *
  * @module
  */
@@ -11,26 +11,26 @@ import { pause } from "../../servers/wait.ts";
 import type { WorkerEvent } from "../history.ts";
 import { type Hold, openPeer, type Peer, type PeerLock, type PeerOptions } from "./locks.ts";
 
-/** How often in ms a holder asks whether it still is one. */
+/** How often in ms a holder asks the package whether it still has the lock. */
 const ASK_EVERY_MS = 10;
-/** Between two tries. */
+/** The pause in ms between two attempts. */
 const RETRY_MS = 20;
 
-/** What the process is to do. */
+/** Options of the process. */
 export interface PeerWorkerOptions extends PeerOptions {
   readonly peer: Peer;
   readonly url: string;
   readonly worker: string;
 }
 
-/** Taken once, and told of by its `released`, so that scripts are loaded when a trial begins. */
+/** A lock that is taken once before a trial, so that all scripts are loaded when the trial begins. */
 export function warmUpName({ peer, worker }: PeerWorkerOptions): string {
   return `warm:${peer}:${worker}`;
 }
 
 type Tell = (kind: WorkerEvent["kind"], more?: Partial<WorkerEvent>) => void;
 
-/** Works with what it holds until it is told that it lost it, or to stop. */
+/** Holds the lock until the package reports its loss, or until `stop` aborts. */
 async function work(hold: Hold, stop: AbortSignal, tell: Tell): Promise<void> {
   const { signal } = hold;
   tell("granted", { deadlineUs: nowUs() });
@@ -42,7 +42,7 @@ async function work(hold: Hold, stop: AbortSignal, tell: Tell): Promise<void> {
     if (signal.aborted) onLost();
     else signal.addEventListener("abort", onLost, { once: true });
   });
-  // Good as long as the package says so, not as long as it will turn out to have been.
+  // The record must show what the package claims at each moment, not what turns out later.
   const watch = setInterval(() => {
     if (hold.isMine()) tell("renewed", { deadlineUs: nowUs() });
   }, ASK_EVERY_MS);
@@ -52,7 +52,7 @@ async function work(hold: Hold, stop: AbortSignal, tell: Tell): Promise<void> {
   if (!signal.aborted) tell("releasing");
 }
 
-/** Tries once; tells how it went. */
+/** Tries once; resolves with whether the lock was granted. */
 async function attempt(
   lock: PeerLock,
   { worker }: PeerWorkerOptions,
@@ -73,14 +73,14 @@ async function attempt(
     });
     tell("released");
   } catch (error) {
-    // Of some packages a release fails when the lock was lost.
+    // In some packages, the release rejects when the lock was lost.
     tell(isGranted ? "released" : "failed", { reason: String(error).slice(0, 120) });
   }
   return isGranted;
 }
 
 async function main(options: PeerWorkerOptions): Promise<void> {
-  // Some packages leave failed renewals to nobody.
+  // Some packages do not handle the rejections of failed renewals.
   globalThis.addEventListener("unhandledrejection", (event) => event.preventDefault());
   const client = new Redis(options.url).on("error", () => {});
   const lock = openPeer(options.peer, client, options);

@@ -1,5 +1,5 @@
 /**
- * A process that tells the time.
+ * Prints the time in µs for each line of its input.
  *
  * @module
  */

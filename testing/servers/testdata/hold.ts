@@ -1,5 +1,5 @@
 /**
- * Starts something guarded, prints its process id and directory, and waits to be killed.
+ * Starts a guarded process, prints its process id with its directory or port, and waits to be killed.
  *
  * @module
  */

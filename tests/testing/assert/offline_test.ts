@@ -9,7 +9,7 @@ class CustomError extends Error {
   }
 }
 
-Deno.test("the offline assertions pass what is right and narrow types", async () => {
+Deno.test("assert.ts accepts correct values and narrows their types", async () => {
   const value: unknown = new CustomError(7);
   a.assertInstanceOf(value, CustomError);
   a.assertEquals(value.code, 7);
@@ -32,7 +32,7 @@ Deno.test("the offline assertions pass what is right and narrow types", async ()
   a.assertStringIncludes("abc", "bc");
 });
 
-Deno.test("the offline assertions fail what is wrong", async () => {
+Deno.test("assert.ts fails for incorrect values", async () => {
   const wrong: (() => unknown)[] = [
     () => a.assert(0),
     () => a.assertEquals([1], [2]),
@@ -65,13 +65,13 @@ Deno.test("the offline assertions fail what is wrong", async () => {
   await a.assertRejects(rejectsOther, Error, "Expected x to include y");
 });
 
-Deno.test("the offline assertions name what the caller says", () => {
+Deno.test("assert.ts fails with the message of the caller", () => {
   a.assertThrows(() => a.assert(false, "because"), Error, "because");
   a.assertThrows(() => a.assertEquals(1, 2, "because"), Error, "because");
   a.assertThrows(() => a.assertLess(2, 1, "because"), Error, "because");
 });
 
-Deno.test("the offline delay ends in time", async () => {
+Deno.test("delay() resolves after its duration", async () => {
   const startMs = performance.now();
   await delay(20);
   a.assertGreater(performance.now() - startMs, 15);

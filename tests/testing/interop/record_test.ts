@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { readRecord } from "../../../testing/interop/record.ts";
 
-Deno.test("a record tells sections, handoffs, overlaps and inversions", () => {
+Deno.test("readRecord() counts sections, handoffs, overlaps and inversions", () => {
   const lines = ["enter a 0", "leave a 0", "enter b 1", "leave b 1", "enter b 2", "leave b 2"];
   const good = readRecord(`${lines.join("\n")}\n`);
   assertEquals([...good.sections], [["a", 1], ["b", 2]]);

@@ -14,17 +14,17 @@ Deno.test("readArguments() passes on the filter", async () => {
   assertEquals((await readArguments(["--filter", "killed"], ROOT))!.filter, "killed");
 });
 
-Deno.test("readArguments() allows to install servers unless --no-install is given", async () => {
+Deno.test("readArguments() lets servers be installed unless --no-install is given", async () => {
   assertEquals((await readArguments([], ROOT))!.isInstallRefused, false);
   assertEquals((await readArguments(["--no-install"], ROOT))!.isInstallRefused, true);
 });
 
-Deno.test("readArguments() selects nothing when help is asked for", async () => {
+Deno.test("readArguments() returns undefined for --help", async () => {
   assertEquals(await readArguments(["--help", "no/such_test.ts"], ROOT), undefined);
   assertStringIncludes(USAGE, "--no-install");
 });
 
-Deno.test("readArguments() rejects what it does not know", async () => {
+Deno.test("readArguments() rejects unknown strategies, options and files", async () => {
   for (const args of [["--only", "postgres"], ["--onyl", "redis"], ["no/such_test.ts"]]) {
     assert(await assertRejects(() => readArguments(args, ROOT)) instanceof Error);
   }

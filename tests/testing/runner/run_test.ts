@@ -13,7 +13,7 @@ function runner(args: string[]): Deno.Command {
   });
 }
 
-/** Runs the runner on a test file with this text; tells the exit code and both outputs. */
+/** Runs `deno task test` on a test file with this text; resolves with its exit code and output. */
 async function runOn(text: string, ...args: string[]) {
   const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
   const file = `${folder}/some_test.ts`;
@@ -25,7 +25,7 @@ async function runOn(text: string, ...args: string[]) {
   return { code, lines, lastLine: lines.at(-1), errors: decoder.decode(stderr) };
 }
 
-Deno.test("the runner counts, names what is skipped and succeeds", async () => {
+Deno.test("deno task test prints counts and skipped tests and exits with 0", async () => {
   const { code, lines, lastLine } = await runOn(`
     import { assertEquals } from "@std/assert";
     import { delay } from "@std/async";
@@ -38,7 +38,7 @@ Deno.test("the runner counts, names what is skipped and succeeds", async () => {
   assertEquals(code, 0);
 });
 
-Deno.test("the runner fails if a test fails", async () => {
+Deno.test("deno task test exits with 1 when a test fails", async () => {
   const { code, lastLine } = await runOn(`
     Deno.test("a", () => {});
     Deno.test("b", () => { throw new Error("no"); });
@@ -46,7 +46,7 @@ Deno.test("the runner fails if a test fails", async () => {
   assertEquals([code, lastLine], [1, "1 passed, 1 failed"]);
 });
 
-Deno.test("the runner fails on type errors, failed imports and leaks", async () => {
+Deno.test("deno task test exits with 1 for type errors, failed imports and leaks", async () => {
   for (const text of [`const a: number = "";`, `import "./missing.ts";`]) {
     const { code, lastLine } = await runOn(`${text} Deno.test("a", () => {});`);
     assertEquals([code, lastLine], [1, "0 passed, 1 failed"], text);
@@ -55,19 +55,19 @@ Deno.test("the runner fails on type errors, failed imports and leaks", async () 
   assertEquals([leak.code, leak.lastLine], [1, "0 passed, 1 failed"]);
 });
 
-Deno.test("the runner fails if no test has run", async () => {
+Deno.test("deno task test exits with 1 when no test ran", async () => {
   const { code, lastLine, errors } = await runOn(`Deno.test("a", () => {});`, "--filter", "b");
   assertEquals([code, lastLine], [1, "0 passed, 0 failed"]);
   assertStringIncludes(errors, "No test ran");
 });
 
-Deno.test("the runner filters by text and by expression", async () => {
+Deno.test("deno task test --filter takes a text or a regular expression", async () => {
   const text = `Deno.test("one", () => {}); Deno.test("two", () => {});`;
   assertEquals((await runOn(text, "--filter", "tw")).lastLine, "1 passed, 0 failed");
   assertEquals((await runOn(text, "--filter", "/^(one|two)$/")).lastLine, "2 passed, 0 failed");
 });
 
-Deno.test("the runner refuses bad arguments", async () => {
+Deno.test("deno task test exits with 2 for invalid arguments", async () => {
   const bad = [["--only", "postgres"], ["--only", ""], ["--onyl", "redis"], ["no/such_test.ts"]];
   for (const args of bad) {
     const { code, stderr } = await runner(args).output();
@@ -77,7 +77,7 @@ Deno.test("the runner refuses bad arguments", async () => {
 });
 
 for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGKILL", 137]] as const) {
-  Deno.test(`the runner ends its tests at ${signal}`, async () => {
+  Deno.test(`deno task test ends its tests on ${signal}`, async () => {
     const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
     const pidFile = JSON.stringify(`${folder}/pid`);
     await Deno.writeTextFile(

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { selectFiles, strategyOf } from "../../../testing/runner/select.ts";
 
-Deno.test("a test file belongs to the strategy of its folder or name, or to none", () => {
+Deno.test("strategyOf() and selectFiles() go by the folder and the name of a test file", () => {
   const strategies = {
     "tests/memory/a_test.ts": "memory",
     "/somewhere/tests/file/deep/a_test.ts": "file",

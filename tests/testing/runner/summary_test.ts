@@ -3,7 +3,7 @@ import { closingLine, readSummary } from "../../../testing/runner/summary.ts";
 
 const NONE = { passed: 0, failed: 0, skipped: 0, skippedNames: [] };
 
-Deno.test("readSummary() reads the last summary, through colours", () => {
+Deno.test("readSummary() reads the last summary line, with or without colours", () => {
   const lines = {
     "ok | 2 passed (1 step) | 0 failed | 1 ignored (1 step) (10ms)": [2, 0, 1],
     "\x1b[0m\x1b[32mok\x1b[0m | 12 passed | 0 failed \x1b[0m\x1b[38;5;245m(7ms)\x1b[0m": [12, 0, 0],
@@ -18,7 +18,7 @@ Deno.test("readSummary() reads the last summary, through colours", () => {
   }
 });
 
-Deno.test("readSummary() names the skipped tests and finds no summary where there is none", () => {
+Deno.test("readSummary() lists skipped tests and returns undefined without a summary line", () => {
   const output = "a test: with ... dots ... ignored (0ms)\n  a step ... \x1b[33mignored\x1b[0m\n";
   assertEquals(readSummary(output), undefined);
   assertEquals(readSummary(`${output}\nok | 0 passed | 0 failed | 1 ignored (1ms)`), {
@@ -34,7 +34,7 @@ Deno.test("closingLine() mentions skipped tests only if there are any", () => {
   assertEquals(closingLine({ ...NONE, failed: 1, skipped: 2 }), "0 passed, 1 failed, 2 skipped");
 });
 
-Deno.test("readSummary() names skipped tests also where files run side by side", () => {
+Deno.test("readSummary() lists skipped tests when files run in parallel", () => {
   const output = "./tests/a_test.ts => needs => the moon ... ignored (0ms)\n" +
     "../tmp/b_test.ts => a test ... ignored (0ms)\n\nok | 1 passed | 0 failed | 2 ignored (1ms)\n";
   assertEquals(readSummary(output)?.skippedNames, ["needs => the moon", "a test"]);

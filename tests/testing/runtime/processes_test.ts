@@ -5,8 +5,8 @@ import { spawnProcess } from "../../../testing/runtime/processes.ts";
 import { pause } from "../../../testing/servers/wait.ts";
 import { startChild } from "../../../testing/processes/child.ts";
 
-Deno.test("linesOf() can be cancelled before the end, and then a pending next() is null", async () => {
-  // The grandchild keeps the output open for longer than its parent runs.
+Deno.test("linesOf() resolves a pending next() with null when it is cancelled", async () => {
+  // The grandchild keeps the output open after its parent has ended.
   const child = spawnProcess(["sh", "-c", "echo one; sleep 60 & echo $!"], { stdout: "pipe" });
   const lines = linesOf(child.stdout!);
   assertEquals(await lines.next(), "one");
@@ -19,7 +19,7 @@ Deno.test("linesOf() can be cancelled before the end, and then a pending next() 
   process.kill(grandchild, "SIGKILL");
 });
 
-Deno.test("linesOf() joins the bytes of a character that two chunks share", async () => {
+Deno.test("linesOf() decodes a character that is split between two chunks", async () => {
   const script = "printf 'a\\303'; sleep 0.1; printf '\\251\\nb\\nlost'";
   const child = spawnProcess(["sh", "-c", script], { stdout: "pipe" });
   const lines = linesOf(child.stdout!);
@@ -27,7 +27,7 @@ Deno.test("linesOf() joins the bytes of a character that two chunks share", asyn
   await child.ended;
 });
 
-Deno.test("linesOf() keeps the lines of a process that has ended before they are read", async () => {
+Deno.test("linesOf() keeps the lines of a process that ended before they were read", async () => {
   const child = spawnProcess(["sh", "-c", "seq 20000"], { stdout: "pipe" });
   const lines = linesOf(child.stdout!);
   assertEquals(await lines.next(), "1");
@@ -42,7 +42,7 @@ Deno.test("linesOf() keeps the lines of a process that has ended before they are
   assertEquals([await late.next(), await late.next()], ["done", null]);
 });
 
-Deno.test("spawnProcess() sends every signal, also after the first one", async () => {
+Deno.test("spawnProcess() sends every signal, not only the first", async () => {
   const child = spawnProcess(["sleep", "60"]);
   child.kill("SIGSTOP");
   child.kill("SIGCONT");
@@ -55,7 +55,7 @@ Deno.test("spawnProcess() throws for a program that does not exist", () => {
   assertThrows(() => spawnProcess(["no-such-program"]), Error, "Cannot start no-such-program");
 });
 
-Deno.test("a child that has ended can be written to, ended and disposed of again", async () => {
+Deno.test("startChild() ignores writes and disposal after the child has ended", async () => {
   const script = new URL("../../../testing/processes/testdata/now.ts", import.meta.url);
   const child = startChild(script, null);
   child.kill("SIGKILL");

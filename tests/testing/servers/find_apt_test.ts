@@ -11,13 +11,13 @@ Deno.test("decideInstall() warns first on a terminal", () => {
   assertEquals(decideInstall({ ...SITUATION, isTerminal: true }), "warn and install");
 });
 
-Deno.test("decideInstall() respects a refusal, with and without a terminal", () => {
+Deno.test("decideInstall() installs nothing after a refusal, with or without a terminal", () => {
   for (const isTerminal of [true, false]) {
     assertEquals(decideInstall({ ...SITUATION, isTerminal, isRefused: true }), "refused");
   }
 });
 
-Deno.test("decideInstall() tells where nothing can be installed", () => {
+Deno.test("decideInstall() returns impossible where nothing can be installed, unless it was refused", () => {
   assertEquals(decideInstall({ ...SITUATION, canInstall: false }), "impossible");
   const refused = { ...SITUATION, canInstall: false, isRefused: true };
   assertEquals(decideInstall(refused), "refused");

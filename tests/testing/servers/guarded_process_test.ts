@@ -5,7 +5,7 @@ import { waitUntil } from "../../../testing/servers/wait.ts";
 
 const SLEEP = ["sleep", "300"];
 
-Deno.test("a guarded process runs until it is disposed of, and its directory is removed", async () => {
+Deno.test("startGuarded() ends the process and removes its directory on disposal", async () => {
   const directory = await Deno.makeTempDir({ prefix: "holdfast-" });
   const guarded = await startGuarded({ command: SLEEP, remove: directory });
   assert(guarded.isRunning);
@@ -17,7 +17,7 @@ Deno.test("a guarded process runs until it is disposed of, and its directory is 
   await guarded[Symbol.asyncDispose]();
 });
 
-Deno.test("a guarded process that the test killed can be started again", async () => {
+Deno.test("startGuarded() can restart a process that was killed", async () => {
   await using guarded = await startGuarded({ command: SLEEP });
   const firstPid = guarded.pid;
   guarded.kill("SIGTERM");
@@ -32,7 +32,7 @@ Deno.test("a guarded process that the test killed can be started again", async (
   assertEquals(await isAlive(secondPid), false);
 });
 
-Deno.test("a guarded process gets its arguments as they are, and its output goes to the file", async () => {
+Deno.test("startGuarded() passes arguments unchanged and writes the output to the log file", async () => {
   const logFile = await Deno.makeTempFile();
   const text = "a  'b' $HOME \\ *";
   await using guarded = await startGuarded({ command: ["printf", "%s|", text, ""], logFile });
@@ -41,7 +41,7 @@ Deno.test("a guarded process gets its arguments as they are, and its output goes
   await Deno.remove(logFile);
 });
 
-Deno.test("the stop command runs in the end", async () => {
+Deno.test("startGuarded() runs the stop command on disposal", async () => {
   const file = await Deno.makeTempFile();
   const guarded = await startGuarded({ command: SLEEP, stop: ["rm", file] });
   assert(await exists(file));
@@ -50,7 +50,7 @@ Deno.test("the stop command runs in the end", async () => {
 });
 
 for (const signal of ["SIGKILL", "SIGTERM", "SIGINT"] as const) {
-  Deno.test(`a guarded process is gone when its parent gets ${signal}`, async () => {
+  Deno.test(`startGuarded() ends the process when its parent gets ${signal}`, async () => {
     await using parent = await startHolding("sleep");
     const { pid, directory = "" } = parent.held;
     assert(await isAlive(pid));
@@ -60,7 +60,7 @@ for (const signal of ["SIGKILL", "SIGTERM", "SIGINT"] as const) {
   });
 }
 
-Deno.test("a guarded process is gone after Ctrl-C", async () => {
+Deno.test("startGuarded() ends the process after Ctrl-C", async () => {
   await using parent = await startHolding("sleep");
   const { pid, directory = "" } = parent.held;
   parent.killGroup("SIGINT");
@@ -68,7 +68,7 @@ Deno.test("a guarded process is gone after Ctrl-C", async () => {
   await waitUntil("its directory is gone", async () => !await exists(directory));
 });
 
-Deno.test("a directory is removed even if the parent dies after the guarded process", async () => {
+Deno.test("startGuarded() removes the directory even if the parent dies after the process", async () => {
   await using parent = await startHolding("sleep");
   const { pid, directory = "" } = parent.held;
   Deno.kill(pid, "SIGKILL");

@@ -4,7 +4,7 @@ import { freePort } from "../../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 
-/** Nothing arrives within this time: long enough for a loopback, and no proof needs more. */
+/** How long in ms a test waits to see that nothing arrives; ample on loopback. */
 const QUIET_MS = 100;
 
 async function exchange(client: Client, text: string): Promise<void> {
@@ -19,7 +19,7 @@ async function isServed(proxy: FaultProxy): Promise<boolean> {
   return true;
 }
 
-Deno.test("the proxy forwards both ways, counts connections and passes on their ends", async () => {
+Deno.test("startProxy() forwards both ways, counts connections and passes on their ends", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   const first = await connect(proxy);
@@ -32,7 +32,7 @@ Deno.test("the proxy forwards both ways, counts connections and passes on their 
   await exchange(second, "three");
 });
 
-Deno.test("the proxy waits for a server that is to listen soon", async () => {
+Deno.test("startProxy() with connectForMs waits for a server that does not listen yet", async () => {
   const port = freePort();
   await using proxy = startProxy({ hostname: "127.0.0.1", port, connectForMs: 60_000 });
   await using client = await connect(proxy);
@@ -46,7 +46,7 @@ Deno.test("the proxy waits for a server that is to listen soon", async () => {
   assertEquals(new TextDecoder().decode(chunk), "early");
 });
 
-Deno.test("a black hole swallows everything and closes nothing until it is healed", async () => {
+Deno.test("blackHole(both) swallows all bytes and keeps connections open until heal()", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -65,7 +65,7 @@ Deno.test("a black hole swallows everything and closes nothing until it is heale
   assert(await isServed(proxy));
 });
 
-Deno.test("a black hole to the client lets requests through", async () => {
+Deno.test("blackHole(to-client) lets requests through", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -81,7 +81,7 @@ Deno.test("a black hole to the client lets requests through", async () => {
   await waitUntil("both are closed", () => client.hasEnded && late.hasEnded);
 });
 
-Deno.test("a black hole to the server hides that the client has gone", async () => {
+Deno.test("blackHole(to-server) hides that the client has closed its connection", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   const client = await connect(proxy);
@@ -95,7 +95,7 @@ Deno.test("a black hole to the server hides that the client has gone", async () 
   await waitUntil("the server's end is closed", () => echo.ended === 1);
 });
 
-Deno.test("a black hole hides that the server has gone", async () => {
+Deno.test("blackHole(both) hides that the server is out of reach", async () => {
   await using proxy = startProxy({ hostname: "127.0.0.1", port: 1 });
   proxy.blackHole("both");
   await using client = await connect(proxy);
@@ -106,7 +106,7 @@ Deno.test("a black hole hides that the server has gone", async () => {
   await waitUntil("the client is closed", () => client.hasEnded);
 });
 
-Deno.test("cutAll() closes what is open, and new connections work", async () => {
+Deno.test("cutAll() closes open connections and accepts new ones", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -117,7 +117,7 @@ Deno.test("cutAll() closes what is open, and new connections work", async () => 
   assert(await isServed(proxy));
 });
 
-Deno.test("refuse() refuses new connections on the same port, open ones live on", async () => {
+Deno.test("refuse() refuses new connections on the same port and keeps open ones", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -129,7 +129,7 @@ Deno.test("refuse() refuses new connections on the same port, open ones live on"
   assert(await isServed(proxy));
 });
 
-Deno.test("hooks see every chunk with its connection", async () => {
+Deno.test("onRequest() and onReply() see every chunk with its connection", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   const seen: string[] = [];
@@ -150,7 +150,7 @@ Deno.test("hooks see every chunk with its connection", async () => {
   assertEquals(seen, ["1> a", "1< a", "2> b", "2< b", "1< c"]);
 });
 
-Deno.test("a dropped reply takes all later ones of its connection with it", async () => {
+Deno.test("onReply() with drop swallows the reply and all later ones of its connection", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -171,7 +171,7 @@ Deno.test("a dropped reply takes all later ones of its connection with it", asyn
   await waitUntil("it is closed", () => client.hasEnded);
 });
 
-Deno.test("a cut at a reply closes the connection, though the server has got the request", async () => {
+Deno.test("onReply() with cut closes the connection after the server has received the request", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -181,7 +181,7 @@ Deno.test("a cut at a reply closes the connection, though the server has got the
   assertEquals([client.received, echo.received], ["", "a"]);
 });
 
-Deno.test("a reply can be cut in its middle", async () => {
+Deno.test("onReply() with cutAfterBytes delivers the beginning of the reply, then closes the connection", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -191,7 +191,7 @@ Deno.test("a reply can be cut in its middle", async () => {
   assertEquals([client.received, echo.received], ["abc", "abcdef"]);
 });
 
-Deno.test("a request can be cut before the server gets it", async () => {
+Deno.test("onRequest() with cut closes the connection before the server receives the request", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -201,7 +201,7 @@ Deno.test("a request can be cut before the server gets it", async () => {
   assertEquals(echo.received, "");
 });
 
-Deno.test("a delayed reply arrives late, and those after it behind it", async () => {
+Deno.test("onReply() with delayMs delays the reply and those after it", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -219,7 +219,7 @@ Deno.test("a delayed reply arrives late, and those after it behind it", async ()
   assert(performance.now() - startedAt >= 195);
 });
 
-Deno.test("a reply can be held back until something has happened, or the connection is cut", async () => {
+Deno.test("onReply() with until holds the reply back until a promise resolves or the connection is cut", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
   for (const isCut of [false, true]) {
@@ -237,7 +237,7 @@ Deno.test("a reply can be held back until something has happened, or the connect
   }
 });
 
-Deno.test("disposing of the proxy ends connections and delays", async () => {
+Deno.test("startProxy() ends connections and delays on disposal", async () => {
   await using echo = startEcho();
   const proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -248,14 +248,14 @@ Deno.test("disposing of the proxy ends connections and delays", async () => {
   await waitUntil("it is closed", () => client.hasEnded);
 });
 
-Deno.test("the proxy closes connections when the server cannot be reached", async () => {
+Deno.test("startProxy() closes connections when the server is out of reach", async () => {
   await using proxy = startProxy({ hostname: "127.0.0.1", port: 1 });
   await using client = await connect(proxy);
   await waitUntil("it is closed", () => client.hasEnded);
   assertEquals(proxy.connections, 0);
 });
 
-Deno.test("what a hook throws closes the connection and comes out in the end", async () => {
+Deno.test("startProxy() closes the connection when a hook throws, and its disposal rejects with the error", async () => {
   await using echo = startEcho();
   const proxy = startProxy(echo);
   await using client = await connect(proxy);
@@ -267,7 +267,7 @@ Deno.test("what a hook throws closes the connection and comes out in the end", a
   await assertRejects(() => proxy[Symbol.asyncDispose](), Error, "A mistake in the test");
 });
 
-Deno.test("a black hole to the client hides that the server has gone", async () => {
+Deno.test("blackHole(to-client) hides that the server has closed its connection", async () => {
   const echo = startEcho();
   await using proxy = startProxy(echo);
   await using client = await connect(proxy);

@@ -24,7 +24,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a slot of a Redis Cluster can be moved${skip ? ` [${skip}]` : ""}`,
+  name: `RedisCluster.moveSlot() moves a slot with its keys${skip ? ` [${skip}]` : ""}`,
   ignore: skip !== undefined,
   async fn() {
     await using cluster = await startRedisCluster();

@@ -5,7 +5,7 @@ import { sharedRedis, startRedis } from "../../../testing/servers/redis.ts";
 import { connectResp } from "../../../testing/servers/resp.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 
-Deno.test("startRedis() serves commands until it is disposed of", async () => {
+Deno.test("startRedis() serves commands until its disposal", async () => {
   const server = await startRedis();
   assertEquals(await server.command("SET", "ключ", "two\r\nlines"), "OK");
   assertEquals(await server.command("GET", "ключ"), "two\r\nlines");
@@ -21,14 +21,14 @@ Deno.test("startRedis() serves commands until it is disposed of", async () => {
   assertEquals(await isAlive(server.pid), false);
 });
 
-Deno.test("startRedis() starts servers side by side", async () => {
+Deno.test("startRedis() starts servers that do not share data", async () => {
   await using first = await startRedis();
   await using second = await startRedis();
   await first.command("SET", "k", "first");
   assertEquals(await second.command("GET", "k"), null);
 });
 
-Deno.test("a Redis server can be killed and started again on its port", async () => {
+Deno.test("RedisServer.restart() starts a killed server on the same port with its data", async () => {
   await using server = await startRedis({ args: ["--appendonly", "yes"] });
   const { port, pid } = server;
   await server.command("SET", "k", "kept");
@@ -42,7 +42,7 @@ Deno.test("a Redis server can be killed and started again on its port", async ()
   assertEquals(await server.command("GET", "k"), "kept");
 });
 
-Deno.test("a paused Redis server answers after it is resumed", async () => {
+Deno.test("RedisServer.resume() lets a paused server answer", async () => {
   await using server = await startRedis();
   await server.command("PING");
   await server.pause();
@@ -57,7 +57,7 @@ Deno.test("a paused Redis server answers after it is resumed", async () => {
   await answer;
 });
 
-Deno.test("disposing of a paused Redis server ends it and what waits for it", async () => {
+Deno.test("RedisServer ends on disposal while it is paused, and pending commands reject", async () => {
   const server = await startRedis();
   await server.command("PING");
   await server.pause();
@@ -67,7 +67,7 @@ Deno.test("disposing of a paused Redis server ends it and what waits for it", as
   assertEquals(await isAlive(server.pid), false);
 });
 
-Deno.test("a Redis URL's password and database are used", async () => {
+Deno.test("connectResp() uses the password and the database of the URL", async () => {
   await using server = await startRedis();
   await server.command("ACL", "SETUSER", "me", "on", ">p@ss", "~*", "+@all");
   using connection = await connectResp(`redis://me:p%40ss@127.0.0.1:${server.port}/3`);
@@ -79,7 +79,7 @@ Deno.test("a Redis URL's password and database are used", async () => {
   await assertRejects(wrong, Error, "WRONGPASS");
 });
 
-Deno.test("a shared Redis server keeps what is not of the test", async () => {
+Deno.test("sharedRedis() removes only the keys of the test", async () => {
   await using server = await startRedis();
   const shared = sharedRedis(server.url);
   for (let i = 0; i < 2_500; i++) void server.command("SET", `other:${i}`, i);
@@ -91,7 +91,7 @@ Deno.test("a shared Redis server keeps what is not of the test", async () => {
   assertEquals(await server.command("DBSIZE"), 2_501);
 });
 
-Deno.test("REDIS_URL is used for the conformance suite, and must answer", async () => {
+Deno.test("findServer() uses REDIS_URL for the conformance suite, and rejects when no Redis answers there", async () => {
   await using server = await startRedis();
   Deno.env.set("REDIS_URL", server.url);
   try {
@@ -106,13 +106,13 @@ Deno.test("REDIS_URL is used for the conformance suite, and must answer", async 
   }
 });
 
-Deno.test("a Redis server is gone when the process that started it is killed", async () => {
+Deno.test("startRedis() leaves no server behind when its process is killed", async () => {
   await using parent = await startHolding("redis");
   parent.kill("SIGKILL");
   await waitUntil("the server is gone", async () => !await isAlive(parent.held.pid));
 });
 
-Deno.test("a Redis server is gone after Ctrl-C", async () => {
+Deno.test("startRedis() leaves no server behind after Ctrl-C", async () => {
   await using parent = await startHolding("redis");
   parent.killGroup("SIGINT");
   await waitUntil("the server is gone", async () => !await isAlive(parent.held.pid));

@@ -12,7 +12,7 @@ const ignore = skip !== undefined;
 const note = skip ? ` [${skip}]` : "";
 
 Deno.test({
-  name: `an ensemble elects another leader when one is killed${note}`,
+  name: `startZooKeeperEnsemble() has another leader after the first was killed${note}`,
   ignore,
   async fn() {
     const ensemble = await startZooKeeperEnsemble();
@@ -28,7 +28,7 @@ Deno.test({
     await ensemble.ready();
     assertEquals(await ensemble.modeOf(first), "follower");
     await observing(first.connectString, async (observer) => {
-      await observer.make("/kept/after"); // A write: after it the member has seen all before.
+      await observer.make("/kept/after"); // After a write, the member has seen all earlier writes.
       assertEquals(await observer.children("/kept"), ["after"]);
     });
     const pids = members.map(({ pid }) => pid);
@@ -38,7 +38,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: `a follower that is cut off from its leader goes on answering reads, and can rejoin${note}`,
+  name:
+    `ZooKeeperEnsemble.cutOff() leaves a follower that answers stale reads until rejoin()${note}`,
   ignore,
   async fn() {
     await using ensemble = await startZooKeeperEnsemble({ canCutOff: true, syncLimitTicks: 300 });
@@ -48,15 +49,19 @@ Deno.test({
       other!.connectString,
       (others) =>
         observing(follower!.connectString, async (observer) => {
-          await waitUntil("it has heard of that", () => observer.exists("/before"));
+          await waitUntil("the follower knows of the write", () => observer.exists("/before"));
           ensemble.cutOff(follower!);
           await others.make("/after");
           assertEquals(await observer.exists("/before"), true);
-          assertEquals(await observer.exists("/after"), false, "it cannot have heard of that");
+          assertEquals(
+            await observer.exists("/after"),
+            false,
+            "the follower cannot know of this write",
+          );
           assertMatch(await follower!.fourLetterWord("srvr"), /^Mode: follower$/m);
           ensemble.rejoin(follower!);
           await waitUntil(
-            "it has heard of that",
+            "the follower knows of the write",
             () => observer.exists("/after").catch(() => false),
           );
         }),

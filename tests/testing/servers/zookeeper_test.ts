@@ -10,7 +10,7 @@ import { isAlive } from "../../../testing/servers/process_checks.ts";
 import { sharedZooKeeper, startZooKeeper } from "../../../testing/servers/zookeeper.ts";
 import { called, withClient } from "../../../testing/servers/zookeeper_cleanup.ts";
 
-Deno.test("startZooKeeper() serves until it is disposed of", async () => {
+Deno.test("startZooKeeper() serves until its disposal", async () => {
   const server = await startZooKeeper({ maxSessionTimeoutMs: 5_000 });
   assertMatch(await server.fourLetterWord("srvr"), /^Mode: standalone$/m);
   const settings = await server.fourLetterWord("conf");
@@ -21,7 +21,7 @@ Deno.test("startZooKeeper() serves until it is disposed of", async () => {
   assertEquals(await isAlive(server.pid), false);
 });
 
-Deno.test("a ZooKeeper server can be paused, killed and started again on its port", async () => {
+Deno.test("ZooKeeperServer can be paused, killed and restarted on the same port", async () => {
   await using server = await startZooKeeper();
   const { connectString, pid } = server;
   await server.pause();
@@ -36,7 +36,7 @@ Deno.test("a ZooKeeper server can be paused, killed and started again on its por
   assertMatch(await server.fourLetterWord("srvr"), /^Mode: /m);
 });
 
-Deno.test("a shared ZooKeeper server keeps what is not of the test", async () => {
+Deno.test("sharedZooKeeper() removes only the znodes of the test", async () => {
   await using server = await startZooKeeper();
   const shared = sharedZooKeeper(server.connectString);
   await withClient(server.connectString, async (client) => {
@@ -52,7 +52,7 @@ Deno.test("a shared ZooKeeper server keeps what is not of the test", async () =>
   await sharedZooKeeper(server.connectString)[Symbol.asyncDispose]();
 });
 
-Deno.test("ZOOKEEPER_CONNECT is used for the conformance suite, and must answer", async () => {
+Deno.test("findServer() uses ZOOKEEPER_CONNECT for the conformance suite, and rejects when no ZooKeeper answers there", async () => {
   await using server = await startZooKeeper();
   Deno.env.set("ZOOKEEPER_CONNECT", `127.0.0.1:1,${server.connectString}/chroot`);
   try {
