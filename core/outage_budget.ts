@@ -21,7 +21,9 @@ export interface Failure {
   readonly kind: "retry" | "restart" | "refused" | "foreign";
   /** Whether the service is within reach again: it answered, and the answer is of use to the caller. */
   readonly endsOutage: boolean;
-  /** The end of an error message: `"it refuses (NOAUTH)"`. */
+  /** Whether the service answered, and refused. Left out, this is so if `kind` is `"refused"`. */
+  readonly isRefusal?: boolean;
+  /** Why, and what to do, as the end of an error message: `"its memory is full (OOM)"`. No secrets. */
   readonly reason: string;
 }
 
@@ -104,7 +106,7 @@ export class OutageBudget {
       };
       const fail = (error: unknown) => (end(), reject(error));
       const abort = () => fail(signal!.reason);
-      const timedOut = () => fail(this.#lastFailure ?? new Error("No answer in time"));
+      const timedOut = () => fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       const cancel = clock.schedule(timedOut, leftMs);
       signal?.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
@@ -140,12 +142,20 @@ export class OutageBudget {
   }
 
   #unavailable(cause: unknown): LockUnavailableError {
-    const { service, lockName, classify } = this.#options;
-    const { reason } = classify(cause);
+    const { service, lockName, unavailableAfterMs, classify } = this.#options;
+    const isSilent = cause === undefined || cause instanceof NoAnswerError;
+    const failure = isSilent ? null : classify(cause);
+    const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
+    const isRefusal = failure?.isRefusal ?? failure?.kind === "refused";
     return new LockUnavailableError(
-      `Cannot ask ${service} for the lock ${JSON.stringify(lockName)}: ${reason}`,
+      `Cannot ${isRefusal ? "use" : "reach"} ${service} for lock ${
+        JSON.stringify(lockName)
+      }: ${reason}`,
       lockName,
       cause === undefined ? {} : { cause },
     );
   }
 }
+
+/** No failure is known: a request was sent, and nothing came back. */
+class NoAnswerError extends Error {}
