@@ -59,7 +59,7 @@ export class AcquisitionState {
     return this.#phase;
   }
 
-  /** Whether the answer to the current ask counts: there was neither a grant message nor a theft since. */
+  /** Whether the answer to the current ask counts: no grant message and no theft came since. */
   get takesAnswer(): boolean {
     return this.#phase.kind === "asking" && this.#phase.answer !== "void";
   }

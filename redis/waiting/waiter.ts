@@ -6,7 +6,7 @@
 import type { LockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 
-/** A call that waits for a lock or holds it. Its event methods only record the event, and send nothing. */
+/** A call that waits for a lock or holds it. Its event methods send nothing themselves. */
 export interface Waiter {
   readonly keys: LockKeys;
   /** The owner value of the call. Messages name their receiver by it. */

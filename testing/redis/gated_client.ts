@@ -17,7 +17,10 @@ export interface SentScript {
   readonly copy: readonly string[];
 }
 
-/** Called before a request or a reply is passed on. May delay it by a promise; if it throws, `send()` rejects. */
+/**
+ * Called before a request or a reply is passed on, which waits for the promise that the hook returns. If
+ * the hook throws, `send()` rejects.
+ */
 export type ScriptHook = (sent: SentScript) => Promise<void> | void;
 
 /** The hooks of a gated client. A test may set them at any time. */

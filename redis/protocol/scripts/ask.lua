@@ -54,7 +54,7 @@ if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms }
 local remaining_ms = NO_KEY_MS
 if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
 
--- The owner id holds the lock already, from another nonce or from an earlier copy of this ask.
+-- The owner id holds the lock: by an earlier call (other nonce), a copy of this ask, or a handoff.
 if lock_value and has_same_owner_id(lock_value, owner_value) then
   if record then remove_waiter(keys, owner_value) end
   local life_ms = math.max(remaining_ms, ttl_ms)
@@ -84,7 +84,7 @@ if lock_value and ticket then
 end
 if lock_value then return { HELD, now_ms, remaining_ms } end
 
--- The lock is free, but has a queue.
+-- The lock is free, but calls have queued for it: the first live waiter gets it.
 --#include "parts/handoff.lua"
 --#include "parts/next_waiter.lua"
 
