@@ -25,7 +25,9 @@ export interface Failure {
    * still loading its data answers, but is of no use yet.
    */
   readonly endsOutage: boolean;
-  /** The last part of an error message: why the request failed, as in `"it refuses (NOAUTH)"`. */
+  /** Whether the service answered, and refused. Left out, this is so if `kind` is `"refused"`. */
+  readonly isRefusal?: boolean;
+  /** Why, and what to do, as the end of an error message: `"its memory is full (OOM)"`. No secrets. */
   readonly reason: string;
 }
 
@@ -114,7 +116,7 @@ export class OutageBudget {
       };
       const fail = (error: unknown) => (end(), reject(error));
       const abort = () => fail(signal!.reason);
-      const timedOut = () => fail(this.#lastFailure ?? new Error("No answer in time"));
+      const timedOut = () => fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
       const cancel = clock.schedule(timedOut, leftMs);
       signal?.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
@@ -156,12 +158,20 @@ export class OutageBudget {
   }
 
   #unavailable(cause: unknown): LockUnavailableError {
-    const { service, lockName, classify } = this.#options;
-    const { reason } = classify(cause);
+    const { service, lockName, unavailableAfterMs, classify } = this.#options;
+    const isSilent = cause === undefined || cause instanceof NoAnswerError;
+    const failure = isSilent ? null : classify(cause);
+    const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
+    const isRefusal = failure?.isRefusal ?? failure?.kind === "refused";
     return new LockUnavailableError(
-      `Cannot ask ${service} for lock ${JSON.stringify(lockName)}: ${reason}`,
+      `Cannot ${isRefusal ? "use" : "reach"} ${service} for lock ${
+        JSON.stringify(lockName)
+      }: ${reason}`,
       lockName,
       cause === undefined ? {} : { cause },
     );
   }
 }
+
+/** No failure is known: a request was sent, and nothing came back. */
+class NoAnswerError extends Error {}

@@ -1,6 +1,6 @@
 /**
- * How an acquire call gets the lock: it asks, waits in the queue, and makes a lease of the grant. How
- * it keeps and leaves the lock is in `hold.ts`.
+ * How an acquire call gets the lock: it asks, waits in the queue, and opens a lease for the grant. The
+ * states of a call are in `acquisition_state.ts`; renewal, release and clean-up in `hold.ts`.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import type { Queued } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/claim_start.ts";
 import type { Waiter } from "./waiting/waiter.ts";
 
-/** What the caller wants. */
+/** The arguments and options of an acquire call. */
 export interface AcquisitionRequest extends HoldTerms {
   readonly name: string;
   readonly autoRenew: boolean;
@@ -29,7 +29,7 @@ export interface AcquisitionRequest extends HoldTerms {
   /** Aborts when the call ends: the caller's signal, and disposal. */
   readonly signal: AbortSignal;
   readonly callerSignal: AbortSignal | undefined;
-  /** The caller's option. */
+  /** The caller's option: is called when the call starts to wait. */
   readonly onWait: ((info: WaitInfo) => void) | undefined;
 }
 
@@ -39,12 +39,12 @@ export interface AcquisitionListener extends HoldListener {
   onQueued(): void;
 }
 
-/** A grant, without the terms of the call. */
+/** The part of a grant that an answer or a message tells. */
 type GrantedTime = Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">;
 
 /**
- * One acquire call. It sends at most one ask at a time, so that a client's offline queue cannot grow;
- * only a grant message that comes too late makes it ask again before the last ask is answered.
+ * One acquire call. It sends one ask at a time, so that a client's offline queue cannot grow. There is
+ * one exception: a grant message that arrives too late makes it ask while the last ask is unanswered.
  */
 export class Acquisition implements Waiter {
   readonly #context: CallContext;
@@ -104,7 +104,7 @@ export class Acquisition implements Waiter {
     }
   }
 
-  /** Does what the phase asks for, until the call has a lease or is denied. */
+  /** Acts on the phase, until the call has a lease or is denied. */
   async #acquire(): Promise<ManagedLease | null> {
     const { signal } = this.#request;
     for (;;) {
@@ -119,7 +119,7 @@ export class Acquisition implements Waiter {
     }
   }
 
-  /** Sends one ask and waits for its answer, or for a grant message that overtakes it. */
+  /** Sends one ask and waits for its answer, or for a grant message that arrives before it. */
   async #askOnce(): Promise<void> {
     const { budget, signal, callerSignal } = this.#request;
     this.#state.sendAsk();
@@ -133,7 +133,7 @@ export class Acquisition implements Waiter {
     if (result !== undefined) this.#onAnswer(result);
   }
 
-  /** Sends one ask, and reports to the clean-up state what becomes of it, however late. */
+  /** Sends one ask, and reports its outcome to the clean-up state, however late. */
   #send(): Promise<AskResult> {
     const { commands, waiters: { inbox } } = this.#context;
     const { cleanUpState } = this.#hold;
@@ -155,7 +155,7 @@ export class Acquisition implements Waiter {
     if (!this.#state.takesAnswer) return;
     const { name, budget } = this.#request;
     const { answer, sent } = result;
-    // A grant that is known too late, or an ask that came too late, does not end an outage.
+    // Neither a grant that arrives too late for a lease nor a "too late" ends an outage.
     if (answer.state !== "granted" && answer.state !== "late") budget.answered();
     switch (answer.state) {
       case "granted":
@@ -165,13 +165,16 @@ export class Acquisition implements Waiter {
       case "held":
         return this.#state.deny();
       case "late":
-        return budget.check(); // asks again: the answer has told the server's time
+        return budget.check(); // asks again, with the server's time that this answer told
       case "ended":
-        throw new LockError("Cannot ask for a lock under an owner that has left", name);
+        throw new LockError(
+          `Cannot acquire lock ${JSON.stringify(name)}: the call has left it`,
+          name,
+        );
     }
   }
 
-  /** The server has the call in its queue, at the place that its first ticket gave it. */
+  /** The server has queued the call, at the place of its first ticket. */
   #enqueue(answer: Queued, result: AskResult): void {
     const { position, waiters } = answer;
     this.#ask.ticket ||= answer.ticket;
@@ -190,8 +193,8 @@ export class Acquisition implements Waiter {
   }
 
   /**
-   * Makes a lease of a grant that came by message. Asks once more if that grant came late, if less than
-   * half of it is left, or if the lease is not renewed automatically: the server then extends the claim.
+   * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
+   * lease is renewed automatically. Otherwise asks once more, which extends the claim to the whole TTL.
    */
   #accept({ serverMs, claimMs, fencingToken }: GrantMessage, received: Instant): void {
     const { waiters, engine } = this.#context;
@@ -204,10 +207,10 @@ export class Acquisition implements Waiter {
     if (this.#request.autoRenew && leftMs > claimMs / 2) this.#open({ ...grant, fencingToken });
   }
 
-  /** Makes a lease of a grant. If the grant is known too late for that, the same owner asks again. */
+  /** Opens a lease for a grant. If the grant is over already, the call asks again as the same owner. */
   #open(grant: GrantedTime): void {
     const { name, owner, ttlMs, autoRenew, budget, maxHoldMs, outlivesDisposal } = this.#request;
-    // An earlier call may have got a longer TTL for this owner id: it stays.
+    // An earlier call of this owner id may have a longer TTL, which stays.
     const longestMs = outlivesDisposal ? Math.max(ttlMs, grant.validMs) : ttlMs;
     const terms = { ttlMs: longestMs, autoRenew, maxHoldMs, outlivesDisposal };
     const { ownerId } = owner;
@@ -217,14 +220,14 @@ export class Acquisition implements Waiter {
     this.#state.acquire(lease);
   }
 
-  /** Implements {@linkcode Waiter}. A grant to a call that has a lease already is a duplicate. */
+  /** Implements {@linkcode Waiter}. If the call has a lease already, a grant is a duplicate. */
   onMessage(message: InboxMessage): void {
     if (message.kind === "stolen") this.#onStolen();
     else if (message.kind !== "grant") this.#state.requireAsk();
     else this.#state.grant(message, instant(this.#context.engine.clock));
   }
 
-  /** Without a lease, the caller never sees the grant that was stolen. */
+  /** The lock was stolen from this call. If it has no lease yet, its caller never sees the grant. */
   #onStolen(): void {
     const { phase } = this.#state;
     if (phase.kind === "acquired") phase.lease.lose("stolen");

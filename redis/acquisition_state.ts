@@ -8,11 +8,11 @@ import type { ManagedLease } from "../core/lease.ts";
 import type { GrantMessage } from "./protocol/messages.ts";
 
 /**
- * Where an acquisition stands:
- * - `asking`: an ask is unanswered, or about to be sent. Its answer is `"valid"`; or `"outdated"`: it
- *   counts, but another ask must follow; or `"void"`: a lock that it grants was stolen since;
- * - `queued`: the server has the call in its queue, and the call waits for a message;
- * - `granted`: a message says that the call owns the lock, for a claim;
+ * The phases of an acquisition:
+ * - `asking`: an ask is unanswered, or is about to be sent. Its answer is `"valid"`; or `"outdated"`: it
+ *   counts, but another ask must follow; or `"void"`: a grant in it has been stolen since;
+ * - `queued`: the server has queued the call, which waits for a message;
+ * - `granted`: a message says that the call holds the lock, for a claim;
  * - `unavailable`: the call was queued when another call found that Redis is unavailable;
  * - `acquired`: the call has a lease;
  * - `denied`: another owner holds the lock, and the caller does not wait.
@@ -46,25 +46,25 @@ const DENIED: AcquisitionPhase = { kind: "denied" };
  * | `acquire`    | asking                               | acquired                           |
  * | `deny`       | asking                               | denied                             |
  *
- * So a grant message counts even if it overtakes the answer to an ask. A theft voids every grant
- * before it. A failure of another call ends only a wait in the queue, and a grant or the need to ask
- * comes before it.
+ * So a grant message counts even if it arrives before the answer to an ask. A theft voids every
+ * earlier grant. The failure of another call ends only a wait in the queue; a grant message, or the
+ * need to ask again, overrides it.
  */
 export class AcquisitionState {
   #phase: AcquisitionPhase = ASKING;
-  /** Ends the current wait of the acquisition, which then looks at its phase. */
+  /** Ends the current wait of the acquisition, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
 
   get phase(): AcquisitionPhase {
     return this.#phase;
   }
 
-  /** Whether the answer to the unanswered ask counts: no grant and no theft has come since. */
+  /** Whether the answer to the current ask counts: no grant message and no theft came since. */
   get takesAnswer(): boolean {
     return this.#phase.kind === "asking" && this.#phase.answer !== "void";
   }
 
-  /** An ask is sent. Its answer will cover everything that happened before. */
+  /** An ask is sent. Its answer covers everything that happened before. */
   sendAsk(): void {
     if (this.#phase.kind === "asking") this.#enter(ASKING);
   }
@@ -74,7 +74,7 @@ export class AcquisitionState {
     if (this.#phase === ASKING) this.#enter(QUEUED);
   }
 
-  /** Messages may be lost, or a poll is due: another ask must follow. */
+  /** Messages may have been lost, or an ask is due: another ask must follow. */
   requireAsk(): void {
     const { kind } = this.#phase;
     if (this.#phase === ASKING || kind === "queued" || kind === "unavailable") {
@@ -82,17 +82,17 @@ export class AcquisitionState {
     }
   }
 
-  /** A grant message has come. */
+  /** A grant message has arrived. */
   grant(message: GrantMessage, received: Instant): void {
     if (!this.#isFinal) this.#enter({ kind: "granted", message, received });
   }
 
-  /** The grant is examined. Unless it becomes a lease, an ask follows. */
+  /** The call looks at its grant. Unless a lease is opened for it, an ask follows. */
   takeGrant(): void {
     if (this.#phase.kind === "granted") this.#enter(ASKING);
   }
 
-  /** The lock was stolen: another owner has whatever was granted before. */
+  /** The lock was stolen: every earlier grant is void. */
   voidGrant(): void {
     if (!this.#isFinal) this.#enter(ASKING_VOID);
   }
@@ -102,7 +102,7 @@ export class AcquisitionState {
     if (this.#phase.kind === "queued") this.#enter({ kind: "unavailable", error });
   }
 
-  /** The grant has become a lease. */
+  /** A lease was opened for the grant. */
   acquire(lease: ManagedLease): void {
     if (this.#phase.kind === "asking") this.#enter({ kind: "acquired", lease });
   }

@@ -1,26 +1,27 @@
 /**
- * What the server may still know of one call, computed from its asks and their answers.
+ * Tracks what one call may have left on the server, from its asks and their answers. The clean-up
+ * itself is in `hold.ts`.
  *
  * @module
  */
 import { type AskResult, type RedisCommands, TOMBSTONE_MS } from "./protocol/commands.ts";
-import { refusalOf } from "./protocol/replies.ts";
+import { refusalOf } from "./protocol/failures.ts";
 
-/** The same as {@linkcode TOMBSTONE_MS} for asks that the server may execute at any time. */
+/** Like {@linkcode TOMBSTONE_MS}, for asks without a time limit: the server may execute them late. */
 const LONG_TOMBSTONE_MS = 30_000;
 
-/** Whether a call must clean up on the server, and whether copies of its asks may follow. */
+/** Whether a call must clean up on the server, and whether copies of its asks may still be executed. */
 export class CleanUpState {
   readonly #commands: RedisCommands;
   /** The connection on which the call began. */
   readonly #epoch: number;
-  /** Whether the server may have the call as the owner or in the queue. */
+  /** Whether the server may know the call as the holder or as a waiter. */
   #isKnown = false;
-  /** Whether the server may execute a copy of an ask later. */
+  /** Whether the server may still execute a copy of an ask. */
   #isUnclean = false;
-  /** Whether it may do so at any time: no deadline was sent, as the server's clock was unknown. */
+  /** Whether such a copy has no time limit: it was sent before the server's clock was known. */
   #isUndated = false;
-  /** How many asks are without an answer. */
+  /** How many asks are unanswered. */
   #unanswered = 0;
 
   constructor(commands: RedisCommands) {
@@ -28,7 +29,11 @@ export class CleanUpState {
     this.#epoch = commands.epoch;
   }
 
-  /** An ask is about to be sent. */
+  /**
+   * An ask is about to be sent.
+   *
+   * @param isDated Whether it carries a time limit.
+   */
   onAsk(isDated: boolean): void {
     if (!isDated) this.#isUndated = true;
     this.#unanswered++;
@@ -52,17 +57,17 @@ export class CleanUpState {
     if (refusalOf(error) === null || epoch !== this.#commands.epoch) this.#isUnclean = true;
   }
 
-  /** A message says that the lock was granted. */
+  /** A message says that the call was granted the lock. */
   onGrant(): void {
     this.#isKnown = true;
   }
 
-  /** Whether anything of the call may be on the server, or come there. */
+  /** Whether the server knows of the call, or may learn of it by a late copy of an ask. */
   get isNeeded(): boolean {
     return this.#isKnown || this.#isUnclean || this.#unanswered > 0;
   }
 
-  /** How long in ms a leave must reject asks of this call; 0 if no ask can follow. */
+  /** How long in ms a leave must refuse asks of this call; 0 if no ask can follow it. */
   get tombstoneMs(): number {
     const isClean = !this.#isUnclean && this.#unanswered === 0 &&
       this.#commands.epoch === this.#epoch;

@@ -1,5 +1,5 @@
 /**
- * The port: the few client calls that the Redis strategy needs. Knows nothing of locks.
+ * The port: the few client calls that the Redis strategy needs. Knows nothing about locks.
  *
  * @module
  */
@@ -26,9 +26,10 @@
  */
 export interface RedisClient {
   /**
-   * Sends a command and resolves with its reply: text as a string, integers as a number, nil as
-   * `null`, arrays as arrays of these. Rejects with an error whose message starts with the server's
-   * own words (`NOSCRIPT …`) if the server refused.
+   * Sends a command and resolves with its reply: text as a string, an integer as a number, nil as
+   * `null`, an array as an array of these. If the server refuses, rejects with an error whose message
+   * begins with the server's own text (`NOSCRIPT …`). If the connection failed, rejects with an error
+   * that has the network error's `code` (`ECONNREFUSED`), itself or in its `cause`: messages name it.
    *
    * @param command The name of the command.
    * @param args Its arguments.
@@ -40,7 +41,7 @@ export interface RedisClient {
    *
    * @param channel The name of the channel.
    * @param onMessage Gets each message.
-   * @param onGap Called when the subscription was made again after messages may have been lost.
+   * @param onGap Called after each resubscription: messages may have been lost before it.
    * @returns The subscription; disposing it closes its connection.
    */
   subscribe?(
@@ -49,8 +50,8 @@ export interface RedisClient {
     onGap: () => void,
   ): Promise<AsyncDisposable>;
   /**
-   * Changes whenever a command connection is lost or made. A reply that arrives in another epoch than
-   * its command was sent in may belong to a copy: the client may have sent it twice.
+   * A number that changes whenever a command connection is lost or made. If it has changed between a
+   * command and its reply, the client may have sent the command twice.
    */
   readonly epoch: number;
   /**
@@ -59,10 +60,10 @@ export interface RedisClient {
    */
   readonly cluster: boolean;
   /**
-   * Drops the connection. Called when a command has been without a reply for too long. Only for
-   * clients that run one command at a time and never time out: there, one command blocks all later ones.
+   * Drops the connection. Called when a command has had no reply within `commandTimeoutMs`. Only for
+   * clients that run one command at a time and never time out: there one command blocks all later ones.
    */
   reset?(): void;
-  /** Ends the connections that the adapter itself opened. The next command may open new ones. */
+  /** Closes the connections that the adapter itself opened. The next command may open new ones. */
   close?(): Promise<void>;
 }

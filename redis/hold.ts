@@ -1,6 +1,5 @@
 /**
- * How a call keeps and leaves what it has on the server: renewal, release, clean-up. How it gets the
- * lock belongs to the acquisition.
+ * Renewal, release and clean-up of one call. How the call gets the lock is in `acquisition.ts`.
  *
  * @module
  */
@@ -14,7 +13,7 @@ import type { LockKeys } from "./protocol/keys.ts";
 import { type Owner, ownerValue } from "./protocol/owner_value.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 
-/** What all calls of one instance share. */
+/** The objects that all calls of one `RedisLock` share. */
 export interface CallContext {
   readonly engine: LeaseEngine;
   readonly commands: RedisCommands;
@@ -31,17 +30,17 @@ export interface HoldTerms {
   readonly outlivesDisposal: boolean;
 }
 
-/** Gets the end of a lease. */
+/** Is notified of the end of a lease. */
 export interface HoldListener {
-  /** The lease ends: it is released, or was lost and is cleaned up. May be called repeatedly. */
+  /** The lease ends: it is being released, or cleaned up after a loss. May be called repeatedly. */
   onLeaseEnd(): void;
 }
 
-/** What one call has on the server, or may have: the lock, or a place in its queue. */
+/** The lock, or the place in its queue, that one call has or may have on the server. */
 export class Hold implements LeaseActions {
   /** The whole owner value. */
   readonly value: string;
-  /** What the server may know of the call. The acquisition reports its asks here. */
+  /** Tracks whether a clean-up is needed. The acquisition reports its asks and answers here. */
   readonly cleanUpState: CleanUpState;
   readonly #context: CallContext;
   readonly #terms: HoldTerms;
@@ -61,7 +60,10 @@ export class Hold implements LeaseActions {
     return this.#context.commands.renew(keys, owner, ttlMs);
   }
 
-  /** Sends one release. If the connection changes, "gone" may be the answer to a second copy of it. */
+  /**
+   * Sends one release. "gone" after a change of the connection is reported as unknown: the client may
+   * have sent the release twice, and the second copy finds the lock gone.
+   */
   async release(): Promise<ReleaseAnswer> {
     const { commands } = this.#context;
     this.#listener?.onLeaseEnd();
@@ -80,7 +82,7 @@ export class Hold implements LeaseActions {
     const { ttlMs, mode, outlivesDisposal } = this.#terms;
     waiters.unregister(this.value);
     if (!this.cleanUpState.isNeeded) return;
-    // An earlier call may hold the lock under the same owner id, which must not lose it here.
+    // An earlier call may hold the lock under the same owner id: this clean-up must not release it.
     const keepsLock = mode.kind === "attach" || outlivesDisposal;
     const untilMs = engine.clock.now() + ttlMs + TOMBSTONE_MS;
     engine.background.run(async () => {
@@ -92,7 +94,7 @@ export class Hold implements LeaseActions {
     });
   }
 
-  /** Sends one leave. A grant message that comes from now on goes to the next waiter. */
+  /** Sends one leave. From now on a grant message for this call makes the next waiter the holder. */
   #leave(keepsLock: boolean): Promise<ReleaseAnswer> {
     const { commands, waiters } = this.#context;
     waiters.unregister(this.value);

@@ -1,6 +1,6 @@
 /**
  * The public class of the Redis strategy: checks arguments, starts acquisitions, reads snapshots and
- * disposes. How a call gets the lock belongs to `acquisition.ts`.
+ * disposes. How a call gets the lock is in `acquisition.ts`.
  *
  * @module
  */
@@ -29,26 +29,26 @@ import type { RedisClient } from "./client.ts";
 import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { type AskMode, RedisCommands } from "./protocol/commands.ts";
+import { classifyFailure } from "./protocol/failures.ts";
 import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
-import { classifyFailure, type QueryAnswer } from "./protocol/replies.ts";
+import type { QueryAnswer } from "./protocol/replies.ts";
 import { SharedAcquisitions } from "./shared_acquisitions.ts";
 import { snapshotOf } from "./snapshot.ts";
 import { Waiters } from "./waiting/waiters.ts";
 import { Warnings } from "./protocol/warnings.ts";
 
-/** How long in ms closing connections may take when releasing has used up the time of disposal. */
+/** Least time in ms for closing connections, if the releases have used up `disposeTimeoutMs`. */
 const CLOSE_MS = 100;
 
 /**
  * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server, or on a cluster of them.
  *
- * A lock is a key that is set if it is free and expires by its TTL; Lua scripts make acquire, renewal
- * and release atomic and safe to be executed twice, late or not at all. An uncontended acquire is one
- * round trip, and so is a release. Waiters queue on the server, first in, first out: a release makes
- * the next live waiter the owner and notifies only that waiter. The validity of a lease counts from the
- * moment its request was *sent*, minus a drift allowance, so a lease ends here before it expires on the
- * server.
+ * A lock is a key that expires by its TTL. Lua scripts make acquire, renewal and release atomic, and
+ * safe to be executed twice, late or not at all. An uncontended acquire is one round trip, and so is a
+ * release. Waiters queue on the server, first in, first out: a release makes the next live waiter the
+ * holder and notifies only that waiter. A lease counts from the moment its request was *sent*, minus an
+ * allowance for clock drift, so it ends here before it expires on the server.
  *
  * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
  * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
@@ -56,8 +56,8 @@ const CLOSE_MS = 100;
  * dead (its process is frozen, its subscription broken). When that waiter asks again, it gets its old
  * place back.
  *
- * In Redis Cluster all keys of a lock are in one slot. No node knows whether a waiter still listens, so
- * a waiter that has died gets the lock for up to three seconds when its turn comes.
+ * In Redis Cluster all keys of a lock are in one slot. No node knows whether a waiter is still
+ * subscribed, so a dead waiter blocks the lock for up to three seconds when its turn comes.
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  *
@@ -74,7 +74,7 @@ const CLOSE_MS = 100;
  * ```
  */
 export class RedisLock implements AttachableLock {
-  /** What this strategy promises. */
+  /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({
     fifo: "global",
     endsBy: "ttl",
@@ -85,15 +85,15 @@ export class RedisLock implements AttachableLock {
   readonly request: RequestMethod = requestOn(this, (name, options) => this.#steal(name, options));
   readonly #options: ReturnType<typeof readOptions>;
   readonly #lifetime: Lifetime;
-  /** Shared, as arming a timer of the runtime per deadline costs a sixth of an uncontended cycle. */
+  /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
   readonly #context: CallContext;
   readonly #shared: SharedAcquisitions;
-  /** The keys of the last lock. Most calls ask for the same lock as the call before. */
+  /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
   /**
-   * Creates a manager of locks. Nothing is sent before the first lock is asked for.
+   * Creates a manager of locks. It sends nothing before the first call.
    *
    * @param client The user's own Redis client in an adapter: `nodeRedis()`, `ioredis()`,
    * `denoRedis()`, or any other {@linkcode RedisClient}.
@@ -105,7 +105,7 @@ export class RedisLock implements AttachableLock {
   constructor(client: RedisClient, options: RedisLockOptions = {}) {
     if (typeof client?.send !== "function") {
       throw new LockSetupError(
-        "Cannot use the Redis client as it is: wrap it, as in nodeRedis(client)",
+        "Cannot use this Redis client: pass an adapter, as in new RedisLock(nodeRedis(client))",
       );
     }
     this.#options = readOptions(options);
@@ -120,13 +120,13 @@ export class RedisLock implements AttachableLock {
     this.#shared = new SharedAcquisitions(this.#context);
   }
 
-  /** Waits for the lock. See {@linkcode AttachableLock.acquire}. */
+  /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     // A wait ends with a lease or rejects.
     return this.#acquire(name, options, { kind: "wait" }) as Promise<Lease>;
   }
 
-  /** Acquires the lock if it is free. See {@linkcode AttachableLock.tryAcquire}. */
+  /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
   tryAcquire(
     name: string,
     options: Omit<AttachableAcquireOptions, "onWait"> = {},
@@ -150,7 +150,7 @@ export class RedisLock implements AttachableLock {
     return snapshotOf(name, await this.#read(name));
   }
 
-  /** Rejects waiters with an `AbortError` and releases what is held. Never rejects. */
+  /** Rejects waiters with an `AbortError` and releases leases, in `disposeTimeoutMs`. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => this.#close(this.#lifetime.disposeTimeoutMs));
   }
@@ -160,7 +160,7 @@ export class RedisLock implements AttachableLock {
     const endMs = this.#timer.now() + timeoutMs;
     waiters.disposeAll();
     await engine.close(timeoutMs);
-    // The inbox closes after all calls have left: until then the server counts its listener.
+    // The inbox closes after all calls have left: while they wait, its subscription shows they are alive.
     const closed = Promise.allSettled([waiters.close(), commands.close()]);
     await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
     this.#timer.close();
@@ -217,7 +217,7 @@ export class RedisLock implements AttachableLock {
       const { value } = await this.#read(name);
       const mode: AskMode = value === null ? { kind: "try" } : { kind: "steal", victim: value };
       const lease = await this.#acquire(name, options, mode);
-      if (lease !== null) return lease; // otherwise the holder has changed
+      if (lease !== null) return lease; // otherwise the holder has changed: steal from the new one
     }
   }
 

@@ -1,6 +1,6 @@
 /**
  * Locks on Redis and Valkey. The client is your own, in an adapter: `./redis/node-redis`,
- * `./redis/ioredis`, `./redis/deno-redis`, or any object that has the form of {@linkcode RedisClient}.
+ * `./redis/ioredis`, `./redis/deno-redis`, or any object with the methods of {@linkcode RedisClient}.
  *
  * @example Usage
  * ```ts ignore

@@ -9,15 +9,15 @@ import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
   /**
-   * How long in ms a lease is valid without renewal, and so how long a dead holder blocks the lock. 10 ms
-   * to 24 days.
+   * How long in ms a lease is valid without renewal, and so how long a dead holder blocks the lock:
+   * 10 ms to 24 days.
    *
    * @default {10000}
    */
   ttlMs?: number;
   /**
-   * What the keys of the locks begin with. May be empty, to share keys with other libraries that use
-   * a plain `SET key token NX PX`: they and we exclude each other.
+   * Prefix of the locks' keys. May be empty, to share keys with other libraries that use a plain
+   * `SET key token NX PX`: their locks and ours exclude each other.
    *
    * @default {"lock:"}
    */
@@ -29,21 +29,21 @@ export interface RedisLockOptions extends StrategyOptions {
    */
   unavailableAfterMs?: number;
   /**
-   * How long in ms a command may be without a reply before a client that runs one command at a time
+   * How long in ms a command may go unanswered before a client that runs one command at a time
    * (deno-redis) drops its connection.
    *
    * @default {1000}
    */
   commandTimeoutMs?: number;
   /**
-   * Whether a release makes the first waiter the owner. With `false` a release frees the lock and
-   * notifies the first waiter, which then races for it. Use that where other libraries poll for the same
-   * keys: with handoff they would starve.
+   * Whether a release makes the first waiter the holder. With `false` a release frees the lock and
+   * notifies the first waiter, which then races for it. Use `false` where other libraries poll for the
+   * same keys: with handoff they would starve.
    *
    * @default {true}
    */
   handoff?: boolean;
-  /** Gets warnings that no call can report. Without it they go to the console. */
+  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
   onWarning?: (message: string) => void;
 }
 

@@ -1,5 +1,6 @@
 /**
- * Calls that name the same lock and the same `ownerId` share one acquisition, and its lease.
+ * Calls for the same lock with the same `ownerId` share one acquisition and its lease. Calls without
+ * an `ownerId` do not come here.
  *
  * @module
  */
@@ -8,7 +9,7 @@ import type { ManagedLease } from "../core/lease.ts";
 import { Acquisition, type AcquisitionListener, type AcquisitionRequest } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 
-/** The acquisitions and leases under caller-made owner ids in one instance. */
+/** The shared acquisitions of one `RedisLock`, by lock and owner id. */
 export class SharedAcquisitions {
   readonly #context: CallContext;
   readonly #shared = new Map<string, SharedAcquisition>();
@@ -17,7 +18,10 @@ export class SharedAcquisitions {
     this.#context = context;
   }
 
-  /** Joins the acquisition of the same lock and owner id, or its lease; starts one if there is none. */
+  /**
+   * Joins the acquisition of the same lock and owner id, or its lease; starts one if there is none.
+   * Resolves with `null` if this call does not wait, and the lock is not to be had now.
+   */
   async join(request: AcquisitionRequest): Promise<ManagedLease | null> {
     const key = JSON.stringify([request.name, request.owner.ownerId]);
     for (;;) {
@@ -33,7 +37,7 @@ export class SharedAcquisitions {
   }
 }
 
-/** One acquisition that calls share. */
+/** One acquisition that several calls share. */
 class SharedAcquisition implements AcquisitionListener {
   readonly #shared: Map<string, SharedAcquisition>;
   readonly #key: string;
@@ -46,7 +50,7 @@ class SharedAcquisition implements AcquisitionListener {
     this.#key = key;
   }
 
-  /** Runs the acquisition. Calls can join it until it ends without a lease, or its lease ends. */
+  /** Runs the acquisition. Other calls can join until it ends without a lease, or its lease ends. */
   async start(context: CallContext, request: AcquisitionRequest): Promise<ManagedLease | null> {
     this.#shared.set(this.#key, this);
     this.#lease = new Acquisition(context, request, this).run();
@@ -68,7 +72,7 @@ class SharedAcquisition implements AcquisitionListener {
     return waits || this.#isSettled ? lease : Promise.race([lease, this.#queued.promise]);
   }
 
-  /** Later calls start anew. Does nothing if a later acquisition has taken this place. */
+  /** Makes later calls start over. Does nothing if a later acquisition has replaced this one. */
   remove(): void {
     if (this.#shared.get(this.#key) === this) this.#shared.delete(this.#key);
   }

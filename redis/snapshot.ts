@@ -1,5 +1,5 @@
 /**
- * The snapshot that `query()` returns. Pure.
+ * Converts the server's answer to the snapshot that `query()` returns. Pure.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { LockSnapshot } from "../core/distributed_lock.ts";
 import { isOurs, labelOfValue } from "./protocol/owner_value.ts";
 import type { QueryAnswer } from "./protocol/replies.ts";
 
-/** Makes a snapshot of the server's answer. Shows labels only: an owner id is a secret. */
+/** Makes a snapshot from the server's answer. Shows labels only: an owner id is a secret. */
 export function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
   const { value, leftMs, fencingToken } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));

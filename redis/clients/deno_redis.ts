@@ -6,19 +6,19 @@
 import type { RedisClient } from "../client.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
-/** What the adapter needs of a deno-redis connection. */
+/** The members of a deno-redis connection that the adapter uses. */
 export interface DenoRedisConnection {
   /** Starts a pipeline: its commands leave together. */
   pipeline(): DenoRedisPipeline;
   /** Subscribes to a channel; the connection serves nothing else from then on. */
   subscribe(channel: string): Promise<DenoRedisSubscription>;
-  /** Closes the connection; what is under way rejects. */
+  /** Closes the connection; unanswered commands reject. */
   close(): void;
   /** Listens for events of the connection. */
   addEventListener?(event: "reconnecting" | "ready", listener: () => void): void;
 }
 
-/** What the adapter needs of a pipeline. */
+/** The members of a pipeline that the adapter uses. */
 export interface DenoRedisPipeline {
   /** Adds a command. */
   sendCommand(command: string, args: string[]): Promise<unknown>;
@@ -26,7 +26,7 @@ export interface DenoRedisPipeline {
   flush(): Promise<unknown[]>;
 }
 
-/** What the adapter needs of a subscription. */
+/** The members of a subscription that the adapter uses. */
 export interface DenoRedisSubscription {
   /** The messages. */
   receive(): AsyncIterableIterator<{ message: string }>;
@@ -41,14 +41,14 @@ interface Pending {
 }
 
 /**
- * Makes deno-redis usable for `RedisLock`. That client runs one command at a time, never times out and
- * repeats commands after it reconnected, so the adapter takes a *factory*: it opens its own connections
- * when it needs them (one for commands, one for messages), drops a connection that failed or does not
- * answer, and closes both when the lock is disposed. Commands issued in one tick are sent together.
+ * Adapts deno-redis for `RedisLock`. That client runs one command at a time, never times out, and
+ * repeats commands after a reconnect. So the adapter takes a *factory* and opens its own connections
+ * when it needs them, one for commands and one for messages. It drops a connection that failed or does
+ * not answer, and closes both when the lock is disposed. Commands issued in one tick are sent together.
  *
  * @param connect Opens a connection. Called again after a connection was dropped.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If `connect` is not a function: a connection, say.
+ * @throws {TypeError} If `connect` is not a function, but a connection for example.
  *
  * @example Usage
  * ```ts ignore
@@ -62,7 +62,9 @@ interface Pending {
  */
 export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisClient {
   if (typeof connect !== "function") {
-    throw new TypeError("Cannot use this as a factory: pass () => connect({ … })");
+    throw new TypeError(
+      "Cannot use this as a factory of deno-redis connections: pass () => connect({ … })",
+    );
   }
   let epoch = 0;
   let current: Promise<DenoRedisConnection> | null = null;
@@ -89,7 +91,7 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     try {
       settle(commands, await exchange(await connection, commands));
     } catch (error) {
-      drop(connection); // replies could belong to earlier commands
+      drop(connection); // its later replies could belong to these commands
       for (const { reject } of commands) reject(error);
     }
   };
@@ -143,7 +145,7 @@ async function subscribe(
   const connection = await connect();
   try {
     const subscription = await connection.subscribe(channel);
-    // It reconnects and subscribes again automatically. Messages sent in between are lost.
+    // The client reconnects and subscribes again automatically. Messages in between are lost.
     connection.addEventListener?.("ready", onGap);
     const ended = receive(subscription, onMessage).finally(() => connection.close());
     return { ended, close: () => connection.close() };

@@ -6,13 +6,13 @@
 import type { RedisClient } from "../client.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
-/** What the adapter needs of an ioredis client. */
+/** The members of an ioredis client that the adapter uses. */
 export interface IoredisClient {
   /** Sends a raw command. */
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string, listener: () => void): unknown;
-  /** Makes another client with the same settings but for these. */
+  /** Makes another client with the same settings, except these. */
   duplicate(options: { lazyConnect: boolean; retryStrategy: () => null }): IoredisSubscriber;
   /** The options that it was made with. */
   readonly options: { readonly keyPrefix?: string | undefined };
@@ -20,7 +20,7 @@ export interface IoredisClient {
   readonly status?: string;
 }
 
-/** What the adapter needs of an ioredis client that subscribes. */
+/** The members of a subscribing ioredis client that the adapter uses. */
 export interface IoredisSubscriber {
   /** Connects. */
   connect(): Promise<unknown>;
@@ -36,9 +36,9 @@ export interface IoredisSubscriber {
   readonly status: string;
 }
 
-/** What the adapter needs of an ioredis cluster client. */
+/** The members of an ioredis cluster client that the adapter uses. */
 export interface IoredisCluster {
-  /** Sends a raw command to the master that keeps its keys. */
+  /** Sends a raw command to the master that has its keys. */
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for nodes that are added. */
   on(event: "+node", listener: (node: IoredisClient) => void): unknown;
@@ -50,21 +50,21 @@ export interface IoredisCluster {
   readonly options: { readonly keyPrefix?: string | undefined };
 }
 
-/** Events that say that a connection was made or lost. */
+/** Events after which the connection is another one. */
 const EVENTS = ["connect", "close", "end"];
 
 /** One adapter per client, so that its listeners are added once. */
 const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
 
 /**
- * Makes an ioredis client (version 5 or later) usable for `RedisLock`. The client stays the user's
- * own: close it after the lock, and listen to its `error` event. Its default settings are fine, also
- * the ones that send commands again after a reconnect.
+ * Adapts an ioredis client (version 5 or later) for `RedisLock`. The client stays yours: close it after
+ * the lock, and listen to its `error` event. Its default settings are fine, even those that send
+ * commands again after a reconnect.
  *
  * @param client A client as `new Redis()` or `new Cluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If it is something else, or has a `keyPrefix`: it would change the keys of some
- * commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
+ * @throws {TypeError} If it is not such a client, or has a `keyPrefix`, which would change the keys of
+ * some commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
  *
  * @example Usage
  * ```ts ignore
@@ -158,10 +158,10 @@ async function subscribe(
   channel: string,
   onMessage: (message: string) => void,
 ): Promise<Subscribed> {
-  // If the client reconnected itself, nobody would learn when it has subscribed again.
+  // No reconnecting by the client: it does not report when it has subscribed again.
   const subscriber = client.duplicate({ lazyConnect: true, retryStrategy: () => null });
   const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
-  subscriber.on("error", () => {}); // the end of the connection is what counts
+  subscriber.on("error", () => {}); // "end" follows
   subscriber.on("message", (_channel, message) => onMessage(message));
   await subscriber.connect();
   try {

@@ -6,13 +6,13 @@
 import type { RedisClient } from "../client.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
-/** What the adapter needs of a node-redis client. */
+/** The members of a node-redis client that the adapter uses. */
 export interface NodeRedisClient {
   /** Sends a raw command. */
   sendCommand(args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string, listener: () => void): unknown;
-  /** Makes another client with the same settings but for these. */
+  /** Makes another client with the same settings, except these. */
   duplicate(options: { socket: object }): NodeRedisSubscriber;
   /** The options that it was made with. */
   readonly options?: { readonly socket?: object };
@@ -20,7 +20,7 @@ export interface NodeRedisClient {
   readonly isReady?: boolean;
 }
 
-/** What the adapter needs of a node-redis client that subscribes. */
+/** The members of a subscribing node-redis client that the adapter uses. */
 export interface NodeRedisSubscriber {
   /** Connects. */
   connect(): Promise<unknown>;
@@ -30,13 +30,13 @@ export interface NodeRedisSubscriber {
   on(event: string, listener: () => void): unknown;
   /** Closes the connection at once. */
   destroy(): void;
-  /** Whether it is connected, or means to be. */
+  /** Whether it is connected, connecting or reconnecting. */
   readonly isOpen: boolean;
 }
 
-/** What the adapter needs of a node-redis cluster client. */
+/** The members of a node-redis cluster client that the adapter uses. */
 export interface NodeRedisCluster {
-  /** Sends a raw command to the master that keeps a key. */
+  /** Sends a raw command to the master that has a key. */
   sendCommand(firstKey: string, isReadonly: boolean, args: string[]): Promise<unknown>;
   /** Listens for events of the connections. */
   on(event: string, listener: () => void): unknown;
@@ -44,13 +44,13 @@ export interface NodeRedisCluster {
   readonly masters: readonly NodeRedisMaster[];
 }
 
-/** What the adapter needs of a master in a node-redis cluster client. */
+/** The members of a master in a node-redis cluster client that the adapter uses. */
 export interface NodeRedisMaster {
   /** The connection to it, if there is one already. */
   readonly client?: NodeRedisClient | undefined;
 }
 
-/** Events that say that a connection was made or lost. */
+/** Events after which the connection is another one. */
 const CLIENT_EVENTS = ["ready", "reconnecting", "end"];
 const CLUSTER_EVENTS = ["node-ready", "node-reconnecting", "node-disconnect", "node-error"];
 
@@ -58,12 +58,13 @@ const CLUSTER_EVENTS = ["node-ready", "node-reconnecting", "node-disconnect", "n
 const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
 
 /**
- * Makes a node-redis client (version 4 or later; for a cluster, 5 or later) usable for `RedisLock`. The
- * client stays the user's own: connect it before, close it after, and listen to its `error` event.
+ * Adapts a node-redis client (version 4 or later; for a cluster, 5 or later) for `RedisLock`. The
+ * client stays yours: connect it before the first call, close it after the lock, and listen to its
+ * `error` event.
  *
  * @param client A connected client as `createClient()` or `createCluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If it is something else.
+ * @throws {TypeError} If it is not such a client.
  *
  * @example Usage
  * ```ts ignore
@@ -148,7 +149,7 @@ async function subscribe(
   channel: string,
   onMessage: (message: string) => void,
 ): Promise<Subscribed> {
-  // If the client reconnected itself, its first attempts to connect could not be stopped.
+  // No reconnecting by the client: its first attempts to connect could not be stopped.
   const socket = { ...client.options?.socket, reconnectStrategy: false };
   const subscriber = client.duplicate({ socket });
   const ended = new Promise<void>((resolve) => {
@@ -159,7 +160,7 @@ async function subscribe(
   const closed = Promise.withResolvers<void>();
   const close = () => {
     if (subscriber.isOpen) subscriber.destroy();
-    closed.resolve(); // the client may end without an event
+    closed.resolve(); // the client may close without an event
   };
   await subscriber.connect();
   try {

@@ -5,20 +5,20 @@
  */
 import { type Owner, ownerValue } from "./owner_value.ts";
 
-/** Mode of an ask: waits in the queue. */
+/** Mode of an ask: wait in the queue. */
 export const MODE_WAIT = "wait";
-/** Mode of an ask: extends a lock that its owner id holds already. */
+/** Mode of an ask: extend a lock that the owner id holds already. */
 export const MODE_ATTACH = "attach";
 /** In an ask: `PUBSUB NUMSUB` counts the subscribers of its inbox. */
 export const COUNTABLE = "1";
-/** Of a leave: the next waiter becomes the holder. */
+/** In a leave: the next waiter becomes the holder. */
 export const HANDOFF = "handoff";
-/** Of a leave: the next waiter is notified that the lock is free. */
+/** In a leave: the next waiter is notified that the lock is free. */
 export const FREE = "free";
-/** Of a leave: a lock that the caller holds stays held. */
+/** In a leave: a lock that the caller holds stays held. */
 export const KEEP = "keep";
 
-/** What an ask tells the server. */
+/** The contents of an ask. */
 interface AskTerms {
   readonly owner: Owner;
   readonly ttlMs: number;
@@ -28,7 +28,11 @@ interface AskTerms {
   readonly ticket: number;
 }
 
-/** The arguments of `ask.lua`. A try and an attach have no place in the queue. */
+/**
+ * The arguments of `ask.lua`. Only mode "wait" needs those of the queue.
+ *
+ * @param notAfterMs The server time in ms after which the ask does nothing; 0 for no limit.
+ */
 export function askArguments(ask: AskTerms, notAfterMs: number): string[] {
   const { owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
   const args = [ownerValue(owner), String(ttlMs), String(notAfterMs), mode.kind, inbox];
@@ -36,7 +40,12 @@ export function askArguments(ask: AskTerms, notAfterMs: number): string[] {
   return args;
 }
 
-/** The arguments of `steal.lua`. */
+/**
+ * The arguments of `steal.lua`.
+ *
+ * @param notAfterMs As in an ask.
+ * @param victim The owner value from which the lock is taken.
+ */
 export function stealArguments(
   { owner, ttlMs }: Pick<AskTerms, "owner" | "ttlMs">,
   notAfterMs: number,
@@ -45,7 +54,14 @@ export function stealArguments(
   return [ownerValue(owner), String(ttlMs), String(notAfterMs), victim];
 }
 
-/** The arguments of `leave.lua`. */
+/**
+ * The arguments of `leave.lua`.
+ *
+ * @param value The caller's owner value.
+ * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
+ * @param handoff Whether the next waiter becomes the holder; otherwise it is notified to race.
+ * @param keepsLock Whether a lock that the caller holds stays held.
+ */
 export function leaveArguments(
   value: string,
   tombstoneMs: number,

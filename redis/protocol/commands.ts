@@ -1,5 +1,6 @@
 /**
- * The scripts as typed commands on one client, and the warnings that their replies give rise to.
+ * The scripts as typed commands on one client, and the warnings about the server's settings. When to
+ * send a command is decided in `acquisition.ts` and `hold.ts`.
  *
  * @module
  */
@@ -10,6 +11,7 @@ import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import type { RedisClient } from "../client.ts";
 import type { Warnings } from "./warnings.ts";
 import { evictionWarning } from "./eviction.ts";
+import { isNoScript } from "./failures.ts";
 import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
 import { ServerClocks } from "./server_clocks.ts";
@@ -19,23 +21,22 @@ import {
   decodeLeave,
   decodeQuery,
   decodeRenew,
-  isNoScript,
   type QueryAnswer,
 } from "./replies.ts";
 
-/** How long in ms an ask may be executed after it was sent. Older copies of it do nothing. */
+/** How long in ms after it was sent the server executes an ask. A later copy of it does nothing. */
 export const ASK_LIFE_MS = 1_000;
-/** How long in ms a leave rejects earlier asks: the server executes none of them later than this. */
+/** How long in ms a tombstone refuses earlier asks: no copy of them is executed later than that. */
 export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
-/** Longest claim in ms: what a waiter is granted until it has confirmed the grant. */
+/** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
 export const MAX_CLAIM_MS = 3_000;
 
-/** How a call wants the lock. */
+/** How a call asks for the lock: the modes of `ask.lua`, or a steal. */
 export type AskMode =
   | { readonly kind: "wait" | "try" | "attach" }
   | { readonly kind: "steal"; readonly victim: string };
 
-/** What a call asks for. One object serves all asks of the call, which updates it. */
+/** The asks of one call. One object serves all of them, and the call updates it. */
 export interface Ask {
   readonly keys: LockKeys;
   readonly owner: Owner;
@@ -45,34 +46,34 @@ export interface Ask {
   readonly signal: AbortSignal;
   /** Id of the inbox that gets the grant message. */
   inbox: string;
-  /** Whether `PUBSUB NUMSUB` counts the listener of that inbox. */
+  /** Whether `PUBSUB NUMSUB` counts the subscriber of that inbox. */
   isCountable: boolean;
-  /** The ticket of the first answer; 0 before any. */
+  /** The ticket of the first answer; 0 before that. */
   ticket: number;
-  /** Whether the call still wants the lock. Without this, no ask is sent a second time. */
+  /** Whether the call still wants the lock. If not, a NOSCRIPT does not repeat the ask. */
   isWanted: boolean;
 }
 
-/** The answer to an ask, when the ask was sent, and on which connection. */
+/** The answer to an ask, with the time and the connection of the ask. */
 export interface AskResult {
   readonly answer: AskAnswer;
   readonly sent: Instant;
   readonly epoch: number;
-  /** Whether the ask was executed exactly once: the connection is still the same. */
+  /** Whether the ask was executed exactly once, as the connection has not changed. */
   readonly isClean: boolean;
 }
 
 /** Options of {@linkcode RedisCommands}. */
 export interface RedisCommandsOptions {
   readonly clock: Clock;
-  /** How long in ms a command may be without a reply before a client with `reset` is reset. */
+  /** How long in ms a command may go unanswered before a client with `reset` is reset. */
   readonly commandTimeoutMs: number;
   /** Whether a release makes the next waiter the owner; otherwise it notifies it to race. */
   readonly handoff: boolean;
   readonly warnings: Warnings;
 }
 
-/** Sends scripts and learns the server's clock. Each call is one command (two on NOSCRIPT). */
+/** Sends scripts and learns the server's clock. Each call is one command, two after a NOSCRIPT. */
 export class RedisCommands {
   readonly #client: RedisClient;
   readonly #options: RedisCommandsOptions;
@@ -95,12 +96,12 @@ export class RedisCommands {
     return this.#client.cluster;
   }
 
-  /** Whether asks that are sent now carry the time after which they do nothing. */
+  /** Whether asks that are sent now carry a time limit. It needs the server's clock. */
   knowsServerTime({ lock }: LockKeys): boolean {
     return this.#clocks.offsetMs(lock) !== null;
   }
 
-  /** Asks for the lock. The first answer of a server also starts a check of its memory settings. */
+  /** Asks for the lock. The first answer also starts a check of the server's memory settings. */
   async ask(ask: Ask): Promise<AskResult> {
     const { clock } = this.#options;
     const { keys, mode } = ask;
@@ -117,16 +118,16 @@ export class RedisCommands {
     return { answer, sent, epoch, isClean: epoch === this.#client.epoch };
   }
 
-  /** Extends the lock if the owner still has it, and confirms a claim. */
+  /** Extends the lock if the owner still holds it, and confirms a claim. */
   async renew(keys: LockKeys, owner: Owner, ttlMs: number): Promise<RenewAnswer> {
     return decodeRenew(await this.#run(RENEW, keys, [ownerValue(owner), String(ttlMs)]));
   }
 
   /**
-   * Gives the lock back, or leaves the queue. Warns once if the next waiter could not be notified.
+   * Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified.
    *
    * @param value The whole owner value.
-   * @param tombstoneMs How long asks of this value are rejected from now on; 0 for not at all.
+   * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
    * @param keepsLock Whether a lock that this value holds stays held.
    */
   async leave(
@@ -140,7 +141,7 @@ export class RedisCommands {
     const { answer, isNotified } = decodeLeave(await this.#run(LEAVE, keys, args));
     if (!isNotified) {
       warnings.warn(
-        `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters learn by polling`,
+        `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,
       );
     }
     return answer;
@@ -151,12 +152,12 @@ export class RedisCommands {
     return decodeQuery(await this.#run(QUERY, keys, []));
   }
 
-  /** Ends the connections that the client's adapter opened. */
+  /** Closes the connections that the client's adapter opened. */
   async close(): Promise<void> {
     await this.#client.close?.();
   }
 
-  /** Warns if the server may evict lock keys. */
+  /** Warns if the server may evict the keys of locks. */
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
     try {
@@ -164,11 +165,11 @@ export class RedisCommands {
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {
-      // The user may lack the right to INFO: a warning is not worth an error.
+      // The user may lack the right to INFO. Locks work without this check.
     }
   }
 
-  /** Runs a script; sends its source if the server does not know it, and the call still wants it. */
+  /** Runs a script. Sends its source if the server does not know it and the call still wants the lock. */
   #run(
     script: Script,
     { lock, queue, waiters, token }: LockKeys,
@@ -183,7 +184,7 @@ export class RedisCommands {
     });
   }
 
-  /** Sends a command. If no reply comes, a client that would wait forever drops its connection. */
+  /** Sends a command. Without a reply in time, a client that would wait for ever is reset. */
   #send(command: string, args: string[], key: string): Promise<unknown> {
     const reply = this.#client.send(command, args, key);
     if (this.#client.reset === undefined) return reply;

@@ -1,12 +1,12 @@
 /**
- * Whether a server may evict lock keys. Pure.
+ * Whether a server may evict the keys of locks, by its memory settings. Pure.
  *
  * @module
  */
 
 /**
- * The warning for a server that may evict lock keys: they have a TTL, so every policy but
- * `noeviction` can choose them. Returns `null` if the server does not evict.
+ * Returns a warning if the server may evict lock keys, `null` if it does not evict. Lock keys have a
+ * TTL, so every policy except `noeviction` can choose them.
  *
  * @param info The reply of `INFO memory`.
  * @see {@link https://redis.io/docs/latest/develop/reference/eviction/}

@@ -1,21 +1,21 @@
 /**
- * The keys of a lock, all in one Cluster slot, and the channels of inboxes. A version stands in the
- * names of what two versions of this library must not share.
+ * The keys of a lock, all in one Cluster slot, and the channels of inboxes. Names that two versions
+ * of the wire format must not share contain the version.
  *
  * @module
  * @see {@link https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags}
  */
 
-/** The prefix of all keys and channels but the lock keys. */
+/** The prefix of all keys and channels except the lock keys. */
 const AUX_PREFIX = "holdfast:";
-/** The same for the queue and its messages, which have a format of their own in each version. */
+/** The prefix of the queue and its messages, whose format may differ between versions. */
 const VERSION_PREFIX = `${AUX_PREFIX}1:`;
 /** The prefix of the channels of inboxes; the id of the inbox follows. */
 export const INBOX_CHANNEL_PREFIX: string = `${VERSION_PREFIX}inbox:`;
 /** How many slots a cluster has. */
 const SLOTS = 16_384;
 
-/** The smallest number in each slot, as far as the search has come: it takes ms. */
+/** The smallest number in each slot, as far as searched: a search for all slots takes ms. */
 const tags = new Map<number, string>();
 let nextCandidate = 0;
 
@@ -34,13 +34,15 @@ export interface LockKeys {
 /**
  * Derives the keys of a lock.
  *
- * @throws {RangeError} If the lock's key would begin like the other keys.
+ * @param keyPrefix The prefix of the lock's key.
+ * @param name The name of the lock.
+ * @throws {RangeError} If the lock's key would begin with `holdfast:`, as our other keys do.
  */
 export function lockKeys(keyPrefix: string, name: string): LockKeys {
   const lock = keyPrefix + name;
   if (lock.startsWith(AUX_PREFIX)) {
     throw new RangeError(
-      `Cannot use a key that begins with "${AUX_PREFIX}": choose another prefix`,
+      `Cannot use a lock key that begins with "${AUX_PREFIX}": choose another 'keyPrefix' or name`,
     );
   }
   const tag = `{${slotTag(lock)}}`;
@@ -52,12 +54,12 @@ export function lockKeys(keyPrefix: string, name: string): LockKeys {
   };
 }
 
-/** A hash tag that puts a key into the slot of `key`. */
+/** Finds a hash tag that puts other keys into the slot of `key`. */
 export function slotTag(key: string): string {
   const tag = hashTag(key);
   if (tag !== null) return tag;
   if (!key.includes("}")) return key;
-  // No text with a brace in it can be a tag of its own: look for one that falls into the same slot.
+  // A key with a brace in it cannot be a tag itself: search a number in the same slot.
   const slot = crc16(key) % SLOTS;
   while (!tags.has(slot)) {
     const candidate = String(nextCandidate++);
@@ -67,12 +69,12 @@ export function slotTag(key: string): string {
   return tags.get(slot)!;
 }
 
-/** The slot of a key. */
+/** The Cluster slot of a key. */
 export function slotOf(key: string): number {
   return crc16(hashTag(key) ?? key) % SLOTS;
 }
 
-/** What stands between the first `{` and the first `}` after it, unless that is nothing. */
+/** The text between the first `{` and the first `}` after it; `null` if there is none. */
 function hashTag(key: string): string | null {
   const start = key.indexOf("{");
   if (start === -1) return null;
@@ -80,7 +82,7 @@ function hashTag(key: string): string | null {
   return end <= start + 1 ? null : key.slice(start + 1, end);
 }
 
-/** CRC16-CCITT (XMODEM), as the Cluster specification wants it. */
+/** CRC16-CCITT (XMODEM), which the Cluster specification prescribes. */
 function crc16(text: string): number {
   let crc = 0;
   for (const byte of new TextEncoder().encode(text)) {

@@ -1,10 +1,11 @@
 /**
- * The messages on the channel of an inbox: a first line of words, the owner value, the lock key.
+ * Decodes the messages on the channel of an inbox: a first line of words, the owner value, the lock
+ * key.
  *
  * @module
  */
 
-/** First word of a message: the lock was handed over to a waiter. */
+/** First word of a message: the waiter was granted the lock. */
 export const GRANT_MESSAGE = "grant";
 /** First word of a message: the lock is free, and the waiter may race for it. */
 export const FREE_MESSAGE = "free";
@@ -16,24 +17,24 @@ export type InboxMessage =
   | GrantMessage
   | { readonly kind: "free" | "stolen"; readonly lockKey: string; readonly value: string };
 
-/** The lock was handed over to a waiter, for a claim in ms. */
+/** A waiter was granted the lock, for a claim. */
 export interface GrantMessage {
   readonly kind: "grant";
   readonly lockKey: string;
-  /** The owner value. */
+  /** The owner value of the waiter. */
   readonly value: string;
-  /** When the lock was granted, by the server's clock. */
+  /** When the lock was granted, in ms of the server's clock. */
   readonly serverMs: number;
   readonly claimMs: number;
   readonly fencingToken: bigint;
 }
 
 /**
- * Decodes a message. Returns `null` for any other text, as anybody may publish on a channel. More
- * words in the first line are ignored: a later version may send them.
+ * Decodes a message. Returns `null` for any other text: anybody may publish on a channel. Ignores
+ * further words in the first line: a later version may send them.
  */
 export function decodeMessage(text: string): InboxMessage | null {
-  // No JSON, no split(): they cost a process that has just woken as much as the rest of its wake-up.
+  // No JSON, no split(): in a process that just woke, they cost as much as the rest of the wake-up.
   const headEnd = text.indexOf("\n");
   const valueEnd = text.indexOf("\n", headEnd + 1);
   if (headEnd === -1 || valueEnd === -1) return null;
@@ -52,7 +53,7 @@ export function decodeMessage(text: string): InboxMessage | null {
   }
 }
 
-/** Decodes the words after the first one: token, server time, claim. */
+/** Decodes the words behind "grant": token, server time, claim. */
 function decodeGrant(
   text: string,
   kindEnd: number,
@@ -70,7 +71,7 @@ function decodeGrant(
   return { kind: "grant", lockKey, value, serverMs, claimMs, fencingToken: BigInt(token) };
 }
 
-/** Where the word ends that begins at `start`. */
+/** The end of the word that begins at `start`. */
 function wordEnd(text: string, start: number, lineEnd: number): number {
   const end = text.indexOf(" ", start);
   return end === -1 || end > lineEnd ? lineEnd : end;

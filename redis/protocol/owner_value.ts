@@ -8,7 +8,7 @@ import { labelOf } from "../../core/owner_id.ts";
 /** An owner: the id that a caller knows, and the nonce of one call. */
 export interface Owner {
   readonly ownerId: string;
-  /** New in each call that acquires the lock, so that an earlier lease of this id is recognized. */
+  /** Differs between calls under the same id, so that an earlier lease of the id is recognized. */
   readonly nonce: string;
 }
 
@@ -17,16 +17,20 @@ export const NONCE_DIGITS = 16;
 
 const VALUE = new RegExp(`^(.*)#[0-9a-f]{${NONCE_DIGITS}}$`, "s");
 
-/** The nonce of an owner id that one call has made for itself: no earlier lease has that id. */
+/** The nonce of an owner id that was made for one call: no earlier lease has that id. */
 const ONLY_NONCE = "0".repeat(NONCE_DIGITS);
 
-/** Makes the owner for one call: under an id of its own, or under one that earlier calls may have used. */
+/**
+ * Makes the owner for one call.
+ *
+ * @param isNew Whether the id was made for this call; otherwise earlier calls may have used it.
+ */
 export function makeOwner(ownerId: string, isNew: boolean): Owner {
   const nonce = isNew ? ONLY_NONCE : crypto.randomUUID().replaceAll("-", "").slice(0, NONCE_DIGITS);
   return { ownerId, nonce };
 }
 
-/** The whole value. Renewals and releases compare it, so that they never touch another lease. */
+/** The whole owner value. Renewals and releases compare it, so that they never touch another lease. */
 export function ownerValue({ ownerId, nonce }: Owner): string {
   return `${ownerId}#${nonce}`;
 }

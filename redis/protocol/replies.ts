@@ -1,121 +1,54 @@
 /**
- * The server's answers: replies of the scripts are decoded, errors classified.
+ * Decodes what the scripts reply. Errors are in `failures.ts`.
  *
  * @module
  */
 import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
-import type { Failure } from "../../core/outage_budget.ts";
 
-/** Refusals that may pass: the server starts, fails over, is busy or full. */
-const PASSING = new Set([
-  "ASK",
-  "BUSY",
-  "CLUSTERDOWN",
-  "LOADING",
-  "MASTERDOWN",
-  "MISCONF",
-  "MOVED",
-  "NOREPLICAS",
-  "NOSCRIPT",
-  "OOM",
-  "READONLY",
-  "TRYAGAIN",
-  "UNKILLABLE",
-]);
-
-/** Refusals that last until somebody changes a setting, a permission or the code. */
-const LASTING = new Set([
-  "CROSSSLOT",
-  "DENIED",
-  "ERR",
-  "EXECABORT",
-  "NOAUTH",
-  "NOPERM",
-  "NOPROTO",
-  "WRONGPASS",
-  "WRONGTYPE",
-]);
-
-/** A refusal by the server itself. */
-export interface Refusal {
-  /** The first word of the error. */
-  readonly code: string;
-  /** Whether the same command may succeed a little later. */
-  readonly passing: boolean;
-}
-
-/**
- * Reads an error. A refusal is a *definite no*: the server says that it did not do it. Our scripts
- * make every check and every refusable write before their first effect on the lock, so that holds for
- * an error inside a script too. `null` is any other failure (a lost connection, a client's time-out):
- * the command may have been executed, or may still be.
- */
-export function refusalOf(error: unknown): Refusal | null {
-  const message = error instanceof Error ? error.message : String(error);
-  const code = /^-?([A-Z]+)(?: |$)/.exec(message)?.[1];
-  if (code === undefined || !(PASSING.has(code) || LASTING.has(code))) return null;
-  return { code, passing: PASSING.has(code) };
-}
-
-/** Tells an outage budget what a failed command means. */
-export function classifyFailure(error: unknown): Failure {
-  const refusal = refusalOf(error);
-  if (refusal === null) {
-    return { kind: "retry", endsOutage: false, reason: "it does not answer in time" };
-  }
-  const kind = refusal.passing ? "retry" : "refused";
-  return { kind, endsOutage: false, reason: `it refuses (${refusal.code})` };
-}
-
-/** Whether the server does not know the script. */
-export function isNoScript(error: unknown): boolean {
-  return /^-?NOSCRIPT\b/.test(error instanceof Error ? error.message : String(error));
-}
-
-/** First item of a reply to an ask or a steal: the lock is the caller's. */
+/** First item of a reply to an ask or a steal: the caller holds the lock. */
 export const GRANTED = 1;
 /** The same: the caller is in the queue. */
 export const QUEUED = 2;
-/** The same: the lock is another owner's; an attach gets this also if it is free. */
+/** The same: another owner holds the lock; in answer to an attach also if it is free. */
 export const HELD = 0;
-/** The same: the request was executed after its last moment, and did nothing. */
+/** The same: the request arrived after its time limit, and did nothing. */
 export const TOO_LATE = -1;
 /** The same: a tombstone refuses the owner value. */
 export const OWNER_HAS_LEFT = -2;
 
-/** First item of a reply to a renewal or a leave: the lock was the caller's, and it is done. */
+/** First item of a reply to a renewal or a leave: the caller held the lock, and it is done. */
 export const DONE = 1;
 /** The same: nobody held the lock. */
 export const GONE = 0;
 /** The same: another owner held the lock. */
 export const OTHER_OWNER = -1;
 
-/** Second item of a reply to a leave: no inbox had to be notified, or one was. */
+/** Second item of a reply to a leave: the next waiter was notified, or there was none. */
 export const NOTIFIED = 1;
-/** The same: this user may not publish. */
+/** The same: it was not, as the user has no right to publish. */
 export const NOT_NOTIFIED = 0;
 
-/** In a queued reply: the waiters of this inbox were not counted. */
+/** In a queued reply: the waiters of the inbox were not counted. */
 export const NOT_COUNTED = -1;
 /** In a queued reply: the holder uses this library. */
 export const HOLDER_IS_OURS = 1;
-/** The same: it does not, and so will not hand over. */
+/** The same: it does not, so its release notifies nobody. */
 export const HOLDER_IS_FOREIGN = 0;
 
 /** A place in the queue. */
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
-  /** What remains to the holder in ms; negative if its key has no TTL. */
+  /** How long in ms the holder's key still lives; negative if it has no TTL. */
   readonly leftMs: number;
-  /** The place in the queue. The waiter's next asks carry it. */
+  /** The place in the queue, kept for the whole wait. Later asks of the waiter carry it. */
   readonly ticket: number;
   /** 1 for the first in the queue. */
   readonly position: number;
   readonly waiters: number;
-  /** How many waiters of this inbox the server knows; {@linkcode NOT_COUNTED} if it did not count. */
+  /** How many waiters of this inbox are in the queue; {@linkcode NOT_COUNTED} if not counted. */
   readonly known: number;
-  /** Whether the holder uses this library, and so will hand over. */
+  /** Whether the holder uses this library, whose release notifies the next waiter. */
   readonly holderIsOurs: boolean;
 }
 
@@ -137,12 +70,12 @@ function numbers(reply: unknown): number[] {
   return items(reply).map((item) => item === null ? NaN : Number(item));
 }
 
-/** For a reply that no script sends: the state of the lock is unknown. */
+/** The error for a reply that no script sends: the state of the lock is unknown. */
 function unexpected(reply: unknown): Error {
   return new Error(`Unexpected reply of the server: ${reply}`);
 }
 
-/** Why the lock is not the caller's any more. */
+/** Why the caller no longer holds the lock. */
 function reasonOf(state: number | undefined, reply: unknown): "expired" | "stolen" {
   if (state === GONE) return "expired";
   if (state === OTHER_OWNER) return "stolen";
@@ -185,7 +118,7 @@ export function decodeRenew(reply: unknown): RenewAnswer {
 /** The answer to a leave. */
 export interface LeaveAnswer {
   readonly answer: ReleaseAnswer;
-  /** False if the next waiter was not notified: this user has no right to publish. */
+  /** False if the next waiter could not be notified: the user has no right to publish. */
   readonly isNotified: boolean;
 }
 
@@ -202,7 +135,7 @@ export function decodeLeave(reply: unknown): LeaveAnswer {
 export interface QueryAnswer {
   /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
-  /** What remains of it in ms; negative if it has no TTL. */
+  /** How long in ms it still lives; negative if it has no TTL. */
   readonly leftMs: number;
   /** The last fencing token. */
   readonly fencingToken: bigint;

@@ -1,19 +1,19 @@
 /**
- * What is known of the servers' clocks.
+ * How far the servers' clocks are from ours, as their answers tell.
  *
  * @module
  */
 import { slotOf } from "./keys.ts";
 
-/** The slot that stands for all where there is only one server. */
+/** Stands for all slots where there is only one server. */
 const ONLY_SLOT = 0;
 
 /**
- * How far a server's clock is from ours: one server's, or that of each slot of a cluster, whose nodes
- * have clocks of their own. A slot that moves to another node is learned anew by the first answer.
+ * The clock offset of one server, or of each slot of a cluster, whose nodes have clocks of their own.
+ * When a slot moves to another node, the next answer replaces its offset.
  */
 export class ServerClocks {
-  /** Server time minus our monotonic time, never more than the truth, by slot. */
+  /** Server time minus our monotonic time in ms, by slot. Never more than the true offset. */
   readonly #offsetsMs = new Map<number, number>();
   readonly #cluster: boolean;
 
@@ -21,12 +21,12 @@ export class ServerClocks {
     this.#cluster = cluster;
   }
 
-  /** Server time minus our monotonic time for the server of a key; `null` before any answer. */
+  /** Server time minus our monotonic time in ms, for the server of a key; `null` before any answer. */
   offsetMs(key: string): number | null {
     return this.#offsetsMs.get(this.#slotOf(key)) ?? null;
   }
 
-  /** The server of a key has told its time. */
+  /** Stores the offset in ms that an answer of a key's server shows. */
   learn(key: string, offsetMs: number): void {
     this.#offsetsMs.set(this.#slotOf(key), offsetMs);
   }

@@ -1,20 +1,20 @@
 /**
- * Warnings: what the user should know and no call can report. Knows only where they go.
+ * Warnings that no call can report. Decides only whether to pass a warning on, not when to warn.
  *
  * @module
  */
 
-/** The warnings of one instance. Each text is passed on once. */
+/** The warnings of one `RedisLock`. Each text is passed on once. */
 export class Warnings {
   readonly #onWarning: (message: string) => void;
   readonly #given = new Set<string>();
 
-  /** @param onWarning The user's option: gets the warnings. */
+  /** @param onWarning The user's option, called with each warning. */
   constructor(onWarning: (message: string) => void) {
     this.#onWarning = onWarning;
   }
 
-  /** Passes a warning on, unless the same one was given before. */
+  /** Passes a warning on, unless the same text was passed on before. */
   warn(message: string): void {
     if (this.#given.has(message)) return;
     this.#given.add(message);

@@ -1,37 +1,39 @@
 /**
- * When a process asks the server again for a lock that it waits for. Pure.
+ * When a process asks the server again for a lock that its waiters wait for. Pure: no timers here.
  *
  * @module
  */
 import type { Queued } from "../protocol/replies.ts";
 
-/** How often in ms a process asks for a lock it waits for. Renews the lease of its inbox (6 s). */
+/** How often in ms a process asks at least. Each ask renews the lease of its inbox, which is 6 s. */
 const HEARTBEAT_MS = 2_000;
-/** How often in ms the first in line asks. */
+/** How often in ms the process of the first waiter in the queue asks. */
 const HEAD_POLL_MS = 500;
-/** The same in ms while another library holds the lock: it does not hand the lock over. */
+/** The same in ms while another library holds the lock: its release notifies nobody. */
 const FOREIGN_POLL_MS = 20;
 
-/** How a process waits. */
+/** How a process learns of grants. */
 export interface WaitMode {
-  /** Whether grants reach the process by message. */
+  /** Whether the process is subscribed to its inbox, so that it is notified of grants. */
   readonly listens: boolean;
-  /** How long in ms a grant is valid until it is confirmed. */
+  /** How long in ms a grant lasts unless the waiter confirms it. */
   readonly claimMs: number;
 }
 
-/** What decides when to ask again: a part of the last answer. */
+/** The parts of the last answer that decide when to ask again. */
 export type Place = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
 
 /** The place of a waiter that is not first in line. */
 export const BEHIND: Place = { position: Infinity, leftMs: -1, holderIsOurs: true };
-/** The place of a waiter that may be first in line now. */
+/** The place of a waiter that may have become the first in line. */
 export const HEAD: Place = { position: 1, leftMs: -1, holderIsOurs: true };
 
 /**
- * How long in ms to wait after an answer before a process asks again, for all its waiters.
+ * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
  *
- * @param random A number from 0 to 1, so that processes do not ask at the same time.
+ * @param place The place of its foremost waiter, and what remains to the holder.
+ * @param mode How the process learns of grants. Without messages it must ask within each claim.
+ * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
  */
 export function nextAskDelayMs(
   { position, leftMs, holderIsOurs }: Place,
@@ -43,7 +45,7 @@ export function nextAskDelayMs(
   if (!listens) delayMs = Math.min(delayMs, claimMs / 3);
   if (isHead) delayMs = Math.min(delayMs, holderIsOurs ? HEAD_POLL_MS : FOREIGN_POLL_MS);
   if (leftMs >= 0) {
-    // A dead holder notifies nobody. The first in line asks before the others.
+    // A dead holder notifies nobody, so ask once its lock has expired: the first in line before others.
     delayMs = Math.min(delayMs, leftMs + (isHead ? 1 : 20 + 20 * random));
   }
   return delayMs;

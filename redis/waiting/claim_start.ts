@@ -1,26 +1,28 @@
 /**
- * From when a grant that came by message counts, on this process's clock. Pure.
+ * When a grant that arrived as a message was made, in this process's time. Pure.
  *
  * @module
  */
 import type { Instant } from "../../core/clock.ts";
 
-/** An answer of the server: the server's time in it, and when its request was sent. */
+/** Maps the server's clock to ours: the server time in an answer, and when its request was sent. */
 export interface ClockMapping {
   readonly sent: Instant;
   readonly serverMs: number;
 }
 
 /**
- * The earliest moment, in monotonic ms, at which the server can have made a grant. Costs no round
- * trip: the server executed the request of the mapping after it was sent, and made the grant
- * `grantedServerMs - mapping.serverMs` later, but before the message was received. 1 % of the wait is
- * taken off, since the two clocks may run at different speeds.
+ * The earliest moment, in monotonic ms, at which the server can have made a grant. A claim that counts
+ * from then ends here before it ends on the server, and no round trip is needed.
+ *
+ * The server executed the request of the mapping after it was sent, and made the grant
+ * `grantedServerMs - mapping.serverMs` later, but before its message was received. 1 % of that
+ * interval is subtracted, since the two clocks may run at different speeds.
  *
  * @param mapping The last answered ask on this connection; `null` if there is none.
- * @param firstSentMs When the first ask of this waiter was sent: the grant cannot be older.
- * @param grantedServerMs When the grant was made, on the server's clock.
- * @param receivedMs When its message was received.
+ * @param firstSentMs When the waiter sent its first ask, in monotonic ms: the grant cannot be older.
+ * @param grantedServerMs When the grant was made, in ms of the server's clock.
+ * @param receivedMs When the message was received, in monotonic ms.
  */
 export function claimStartMs(
   mapping: ClockMapping | null,

@@ -1,5 +1,6 @@
 /**
- * The inbox: the channel on which one instance receives messages. It opens on first contention.
+ * The inbox: the channel on which one `RedisLock` receives its messages. It is opened when a call first
+ * has to wait. Which waiter a message is for is not known here.
  *
  * @module
  */
@@ -7,7 +8,7 @@ import { type Clock, pause } from "../../core/clock.ts";
 import type { RedisClient } from "../client.ts";
 import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
-import { refusalOf } from "../protocol/replies.ts";
+import { refusalOf } from "../protocol/failures.ts";
 import type { Warnings } from "../protocol/warnings.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */
@@ -15,13 +16,13 @@ const RETRY_MS = 500;
 
 /** Gets the events of an inbox. */
 export interface InboxListener {
-  /** A message has come. */
+  /** A message has arrived. */
   onInboxMessage(message: InboxMessage): void;
-  /** The inbox has opened, or messages may have been lost: every waiter must ask again. */
+  /** The inbox has opened or turned mute, or messages may have been lost: all waiters must ask again. */
   onInboxChange(): void;
 }
 
-/** The inbox of one instance. */
+/** The inbox of one `RedisLock`. Mute if the client cannot subscribe, or may not: then waiters poll. */
 export class Inbox {
   readonly #client: RedisClient;
   readonly #clock: Clock;
@@ -31,7 +32,6 @@ export class Inbox {
   readonly #closed = new AbortController();
   #opening: Promise<void> | null = null;
   #subscription: AsyncDisposable | null = null;
-  /** Whether the client cannot subscribe, or may not. */
   #isMute: boolean;
 
   constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
@@ -42,30 +42,30 @@ export class Inbox {
     this.#isMute = client.subscribe === undefined;
   }
 
-  /** Its id for the scripts. They publish nothing to an id that begins with `-`. */
+  /** Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. */
   get id(): string {
     return this.#isMute ? `-${this.#uuid}` : this.#uuid;
   }
 
-  /** Whether messages come in. */
+  /** Whether the inbox is subscribed. */
   get listens(): boolean {
     return this.#subscription !== null;
   }
 
   /**
-   * Whether the server of a lock can count the listener. In a cluster each node counts only its own
-   * subscribers, while messages come from all nodes.
+   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
+   * messages come from all nodes, but each node counts only its own subscribers.
    */
   get isCountable(): boolean {
     return this.listens && !this.#client.cluster;
   }
 
-  /** Opens the inbox in the background, unless it is open. */
+  /** Opens the inbox in the background, unless it is open or mute. Tries until it succeeds. */
   open(): void {
     if (!this.#isMute) this.#opening ??= this.#open();
   }
 
-  /** Closes the connection of the subscription. */
+  /** Ends the subscription and its connection. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#opening;
@@ -93,7 +93,7 @@ export class Inbox {
   #mute(error: unknown): void {
     this.#isMute = true;
     this.#warnings.warn(
-      `Redis refuses the subscription to "${INBOX_CHANNEL_PREFIX}*", so waiters poll: ` +
+      `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL: ` +
         (error instanceof Error ? error.message : String(error)),
     );
     this.#listener.onInboxChange();

@@ -1,6 +1,6 @@
 /**
- * All waiters of one instance, its inbox, and its waiting rooms: how a grant finds its waiter. How a
- * waiter acts on a grant belongs to the acquisition.
+ * All waiters of one `RedisLock`, their common inbox, and a waiting room per lock: passes each message
+ * to its waiter. How a waiter acts on a message is in `acquisition.ts`.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { Inbox, type InboxListener } from "./inbox.ts";
 import type { Waiter } from "./waiter.ts";
 import { WaitingRoom } from "./waiting_room.ts";
 
-/** What {@linkcode Waiters} needs. */
+/** Options of {@linkcode Waiters}. */
 export interface WaitersOptions {
   readonly client: RedisClient;
   readonly commands: RedisCommands;
@@ -31,15 +31,15 @@ export interface WaitersOptions {
   readonly ttlMs: number;
 }
 
-/** The waiters of one instance. */
+/** The waiters of one `RedisLock`. */
 export class Waiters implements InboxListener {
   readonly #commands: RedisCommands;
   readonly #engine: LeaseEngine;
   readonly #inbox: Inbox;
   readonly #claimMs: number;
-  /** Every call that has not left, by its owner value. Holders get messages too. */
+  /** The calls that wait or hold a lock, by owner value. Holders get messages too: "stolen". */
   readonly #waiters = new Map<string, Waiter>();
-  /** By lock key. A lock for which no call is queued has no room. */
+  /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
   constructor({ client, commands, engine, warnings, ttlMs }: WaitersOptions) {
@@ -49,22 +49,22 @@ export class Waiters implements InboxListener {
     this.#claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
   }
 
-  /** Where grants are published for the waiters of this instance. */
+  /** The inbox that all asks of this instance name. */
   get inbox(): Pick<Inbox, "id" | "isCountable"> {
     return this.#inbox;
   }
 
-  /** From now on the waiter gets the messages for its owner value. */
+  /** Passes messages for the waiter's owner value to it from now on. */
   register(waiter: Waiter): void {
     this.#waiters.set(waiter.value, waiter);
   }
 
-  /** From now on a grant to this owner value goes to the next waiter in the queue. */
+  /** Forgets a waiter: from now on a grant to it is released for the next waiter in the queue. */
   unregister(value: string): void {
     this.#waiters.delete(value);
   }
 
-  /** The server has answered that the waiter is in its queue. Opens the inbox. */
+  /** Puts a waiter into its waiting room, after each answer that it is in the queue. Opens the inbox. */
   enqueue(waiter: Waiter, answer: Queued, result: AskResult): void {
     const { lock } = waiter.keys;
     let room = this.#rooms.get(lock);
@@ -76,7 +76,7 @@ export class Waiters implements InboxListener {
     this.#inbox.open();
   }
 
-  /** The waiter waits no more. Does nothing if it was never queued. */
+  /** Takes a waiter out of its waiting room, with a grant or without. Does nothing if it is in none. */
   dequeue(waiter: Waiter): void {
     const { lock } = waiter.keys;
     const room = this.#rooms.get(lock);
@@ -85,7 +85,7 @@ export class Waiters implements InboxListener {
   }
 
   /**
-   * The server's clock as the last answer for this lock has shown it. `null` if the connection has
+   * Maps the server's clock to ours, by the last answer for this lock. `null` if the connection has
    * changed since, and in a cluster: the lock may have moved to a node with another clock.
    */
   clockMapping({ lock }: LockKeys): ClockMapping | null {
@@ -93,12 +93,12 @@ export class Waiters implements InboxListener {
     return cluster ? null : this.#rooms.get(lock)?.clockMapping(epoch) ?? null;
   }
 
-  /** A call for this lock has found that Redis is unavailable: ends the wait of all others. */
+  /** Ends the wait of all queued calls for a lock, after one of them found that Redis is unavailable. */
   failAll({ lock }: LockKeys, error: unknown): void {
     this.#rooms.get(lock)?.failAll(error);
   }
 
-  /** Wakes all waiters at disposal. Listening to one signal would be slow with thousands of them. */
+  /** Wakes all waiters at disposal. Thousands of listeners on one `AbortSignal` would be slow. */
   disposeAll(): void {
     for (const waiter of this.#waiters.values()) waiter.onDisposed();
   }
@@ -120,7 +120,7 @@ export class Waiters implements InboxListener {
     for (const room of this.#rooms.values()) room.askAll();
   }
 
-  /** Gives back a lock that was granted to a call that has left. The next waiter gets it. */
+  /** Releases a lock that was granted to a call that has left. The next waiter gets it. */
   #handOn({ lockKey, value }: GrantMessage): void {
     this.#engine.background.run(async () => {
       await this.#commands.leave(lockKeys("", lockKey), value, TOMBSTONE_MS, false);

@@ -1,5 +1,6 @@
 /**
- * The queued waiters of one lock in one instance. Only the foremost asks the server, for all of them.
+ * The waiters of one `RedisLock` that are queued for the same lock. One timer makes the foremost waiter
+ * ask the server, on behalf of all of them. The delays are in `ask_delay.ts`.
  *
  * @module
  */
@@ -11,7 +12,7 @@ import type { ClockMapping } from "./claim_start.ts";
 import type { Inbox } from "./inbox.ts";
 import type { Waiter } from "./waiter.ts";
 
-/** The local waiters of one lock, on one timer. */
+/** The local waiters of one lock, with one timer for all. */
 export class WaitingRoom {
   readonly #clock: Clock;
   readonly #inbox: Inbox;
@@ -19,9 +20,9 @@ export class WaitingRoom {
   readonly #waiters = new Set<Waiter>();
   #cancelTimer: (() => void) | null = null;
   #dueMs = Infinity;
-  /** How often in a row the server knew fewer waiters than there are here. */
+  /** How many answers in a row counted fewer waiters in the server's queue than there are here. */
   #shortfalls = 0;
-  /** The last answered ask and its connection. */
+  /** The clock mapping of the last answered ask, and the connection of that ask. */
   #mapping: ClockMapping & { readonly epoch: number } | null = null;
 
   constructor(clock: Clock, inbox: Inbox, claimMs: number) {
@@ -30,16 +31,17 @@ export class WaitingRoom {
     this.#claimMs = claimMs;
   }
 
+  /** Whether no waiter is left. */
   get isEmpty(): boolean {
     return this.#waiters.size === 0;
   }
 
-  /** What is known of the server's clock, if the connection is still the same. */
+  /** The clock mapping of the last answered ask; `null` if the connection has changed since. */
   clockMapping(epoch: number): ClockMapping | null {
     return this.#mapping?.epoch === epoch ? this.#mapping : null;
   }
 
-  /** The server has answered that the waiter is in its queue: for the first time, or still. */
+  /** Adds a waiter, or keeps it, after each answer that it is in the server's queue. Sets the timer. */
   enqueue(waiter: Waiter, answer: Queued, { sent, epoch }: AskResult): void {
     this.#mapping = { sent, serverMs: answer.serverMs, epoch };
     this.#waiters.add(waiter);
@@ -51,31 +53,31 @@ export class WaitingRoom {
     this.#askIn(answer);
     const isShort = answer.known >= 0 && answer.known < this.#waiters.size;
     this.#shortfalls = isShort ? this.#shortfalls + 1 : 0;
-    // A single shortfall may be a grant whose message is under way.
+    // The server has lost some waiters. Once is normal: a grant whose message is still under way.
     if (this.#shortfalls >= 2) this.askAll();
   }
 
-  /** A waiter waits no more, with a grant or without. */
+  /** Removes a waiter, with a grant or without. */
   dequeue(waiter: Waiter): void {
     if (!this.#waiters.delete(waiter)) return;
     if (this.isEmpty) return this.#disarm();
-    // The next waiter may be the first in line now.
+    // The next waiter here may have become the first in the whole queue.
     this.#askIn(HEAD);
   }
 
-  /** Makes every waiter ask again, in order: messages or the server's queue may be lost. */
+  /** Makes all waiters ask again, in the order of their tickets: messages or the queue may be lost. */
   askAll(): void {
     this.#shortfalls = 0;
     const inOrder = [...this.#waiters].sort((a, b) => a.ticket - b.ticket);
     for (const waiter of inOrder) waiter.onAskDue();
   }
 
-  /** Redis is unavailable, which concerns every waiter. */
+  /** Tells all waiters that Redis is unavailable. */
   failAll(error: unknown): void {
     for (const waiter of [...this.#waiters]) waiter.onUnavailable(error);
   }
 
-  /** The waiter that came first: nearly always the lowest ticket. If not, any other is as good. */
+  /** The waiter that was added first. It may lack the lowest ticket: any waiter can ask for all. */
   #foremost(): Waiter | undefined {
     return this.#waiters.values().next().value;
   }
@@ -102,7 +104,7 @@ export class WaitingRoom {
   #fire(): void {
     this.#disarm();
     this.#foremost()?.onAskDue();
-    // If that waiter gives up without an answer, the next one asks.
+    // In case that waiter gives up before it is answered, a later one asks.
     this.#askIn(BEHIND, 1);
   }
 }

@@ -13,7 +13,7 @@ import type { RedisClientName } from "../conformance/lock_spec.ts";
 import { pause } from "../servers/wait.ts";
 import { connectLike } from "./deno_redis_like.ts";
 
-/** Not a literal: processes that use another client need not look for it. */
+/** Not a literal, so that processes with another client do not load it. */
 const DENO_REDIS: string = "@db/redis";
 
 /** A client, and how to close it. */
@@ -28,7 +28,7 @@ export async function denoRedisSkip(): Promise<string | undefined> {
   return loaded ? undefined : "jsr:@db/redis cannot be loaded: JSR is out of reach";
 }
 
-/** Connects a client; one of a cluster finds all nodes through the one of the URL. */
+/** Connects a client. A cluster client finds all nodes through the one at the URL. */
 export async function openRedisClient(name: RedisClientName, url: string): Promise<OpenClient> {
   switch (name) {
     case "node-redis": {
@@ -49,7 +49,7 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       const redisOptions = { disconnectTimeout: 1 };
       const client = new Cluster([url], { lazyConnect: true, redisOptions });
       client.on("error", () => {});
-      await client.connect(); // closed while it connects it might never end
+      await client.connect(); // a client that is closed while it connects may never end
       return { client: ioredis(client), close: () => endIoredisCluster(client) };
     }
     case "deno-redis": {
@@ -65,7 +65,7 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
   }
 }
 
-/** `disconnect()` comes to its end later; a test must not go on before. */
+/** Disconnects, and waits for the end of the connection: otherwise a test reports it as a leak. */
 export async function endIoredis(client: Redis): Promise<void> {
   const ended = endOf(client);
   client.disconnect();
@@ -73,8 +73,8 @@ export async function endIoredis(client: Redis): Promise<void> {
 }
 
 /**
- * The same for a cluster client, whose nodes may end after it. The connections by which it looked for
- * nodes tell nobody that they end, but they do so within their `disconnectTimeout`.
+ * The same for a cluster client, whose nodes may end after it. The connections by which it searched for
+ * nodes end without an event, within their `disconnectTimeout`.
  */
 async function endIoredisCluster(client: Cluster): Promise<void> {
   const nodes = client.nodes().filter(({ status }) => status !== "wait" && status !== "end");

@@ -1,7 +1,7 @@
 /**
- * A small real-socket client with the manners of deno-redis, for machines that cannot load it: one
- * command or pipeline at a time, no time-outs, commands sent again after a reconnect, `-` before the
- * text of errors, subscriptions that reconnect by themselves.
+ * A small client that behaves like deno-redis, for machines that cannot load it: one command or pipeline
+ * at a time, no time-outs, commands sent again after a reconnect, `-` before the text of errors,
+ * subscriptions that reconnect automatically.
  *
  * @module
  */
@@ -9,11 +9,11 @@ import type { DenoRedisConnection, DenoRedisSubscription } from "../../redis/cli
 import { connectResp, type RespConnection } from "../servers/resp.ts";
 import { pause } from "../servers/wait.ts";
 
-/** How often a command is sent again after its connection broke. */
+/** How often a broken connection is made again before a command fails. */
 const MAX_RETRIES = 10;
 const RETRY_EVERY_MS = 20;
 
-/** Connects. */
+/** Connects to the server at the URL. */
 export async function connectLike(url: string): Promise<DenoRedisConnection> {
   const listeners = { reconnecting: [] as (() => void)[], ready: [] as (() => void)[] };
   const tell = (event: keyof typeof listeners) =>

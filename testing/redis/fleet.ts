@@ -1,5 +1,5 @@
 /**
- * Many waiters for one lock in this process, over several instances, each with clients of its own.
+ * Many waiters for one lock in this process, spread over several instances with a client each.
  *
  * @module
  */
@@ -12,43 +12,43 @@ import { pause } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import type { Grant } from "../processes/workers.ts";
 
-/** How long anybody may wait for one lease. */
+/** How long in ms a waiter may wait for one lease before the test fails. */
 const WAIT_BOUND_MS = 60_000;
 
-/** What the fleet does. */
+/** Options of {@linkcode startFleet}. */
 export interface FleetOptions {
-  /** One instance for each. */
+  /** The servers: one instance per URL. */
   readonly urls: readonly string[];
   readonly name: string;
   readonly waiters: number;
   readonly client?: RedisClientName;
   readonly options?: RedisLockOptions;
-  /** How long in ms each holds the lock. */
+  /** How long in ms each waiter holds the lock. */
   readonly holdMs?: number;
 }
 
-/** How many {@linkcode startFifty} starts. */
+/** How many waiters {@linkcode startFifty} starts. */
 export const WAITERS = 50;
 
-/** Waiters at work. */
+/** A running fleet: each waiter acquires and releases the lock in a loop. */
 export interface Fleet extends AsyncDisposable {
   readonly grants: Grant[];
   readonly locks: readonly RedisLock[];
-  /** How often two leases were provable at once, or came in another order than their tokens. */
+  /** How often two leases were valid at once, or were not granted in the order of their tokens. */
   readonly overlaps: number;
-  /** How many calls ended because the server was out of reach. */
+  /** How many calls failed because the server was out of reach. */
   readonly refusals: number;
-  /** Everybody who waits is served once more, and goes. */
+  /** Grants each waiter the lock once more, and ends the fleet. */
   finish(): Promise<void>;
 }
 
-/** Watches that leases of one lock follow one another. */
+/** Counts leases of one lock that overlap. */
 export class Gauge {
   overlaps = 0;
   #holder: Lease | null = null;
   #token = 0n;
 
-  /** A lease is used from now on. */
+  /** A critical section begins under this lease. */
   enter(lease: Lease): void {
     if (this.#holder !== null && this.#holder.remainingMs > 0) this.overlaps++;
     if (lease.fencingToken <= this.#token) this.overlaps++;
@@ -56,18 +56,18 @@ export class Gauge {
     this.#holder = lease;
   }
 
-  /** It is not used any more. */
+  /** The critical section ends. */
   leave(lease: Lease): void {
     if (this.#holder === lease) this.#holder = null;
   }
 }
 
-/** 50 waiters of as many instances as there are URLs. */
+/** Starts 50 waiters over as many instances as there are URLs. */
 export function startFifty(urls: readonly string[], name: string, holdMs = 0): Promise<Fleet> {
   return startFleet({ urls, name, waiters: WAITERS, holdMs, options: { ttlMs: 10_000 } });
 }
 
-/** The same server for each of four instances. */
+/** The URL four times: four instances on one server. */
 export function fourOf(url: string): string[] {
   return Array.from({ length: 4 }, () => url);
 }
@@ -90,7 +90,7 @@ export async function startFleet(fleet: FleetOptions): Promise<Fleet> {
       }
     }
   }));
-  running.catch(() => {}); // heard by those who wait for the end
+  running.catch(() => {}); // finish() reports it
   return {
     grants,
     locks,
@@ -117,7 +117,7 @@ function nowUs(): number {
   return performance.now() * 1_000;
 }
 
-/** One critical section; `null` if the server was out of reach. */
+/** Runs one critical section. Returns `null` if the server was out of reach. */
 async function turn(
   lock: RedisLock,
   { name, holdMs = 0 }: FleetOptions,

@@ -8,19 +8,22 @@ import type { RedisClient } from "../../redis/mod.ts";
 
 const SCRIPTS = { ask: ASK, leave: LEAVE, query: QUERY, renew: RENEW, steal: STEAL };
 
-/** A script that was sent. */
+/** A script that the lock has sent. */
 export interface SentScript {
   readonly script: keyof typeof SCRIPTS;
-  /** What followed the keys. */
+  /** The arguments behind the keys. */
   readonly args: readonly string[];
-  /** The whole command, to be sent again by hand. */
+  /** The whole command, so that a test can send it again. */
   readonly copy: readonly string[];
 }
 
-/** Called before a script travels on; what it returns is waited for, what it throws is the outcome. */
+/**
+ * Called before a request or a reply is passed on, which waits for the promise that the hook returns. If
+ * the hook throws, `send()` rejects.
+ */
 export type ScriptHook = (sent: SentScript) => Promise<void> | void;
 
-/** The hooks, to be set at any time. */
+/** The hooks of a gated client. A test may set them at any time. */
 export interface Gates {
   onRequest?: ScriptHook | undefined;
   onReply?: ScriptHook | undefined;
@@ -29,32 +32,32 @@ export interface Gates {
   readonly sent: SentScript[];
   /** Added to the client's epoch. */
   epoch: number;
-  /** Says that messages may have been lost. */
+  /** Reports to the lock that messages may have been lost. */
   gap(): void;
 }
 
-/** Something that comes by and is held back until told to go on. */
+/** Holds back the first request, reply or message that reaches it, until a test opens it. */
 export class Gate {
   readonly #arrived = Promise.withResolvers<void>();
   readonly #open = Promise.withResolvers<void>();
   #isUsed = false;
 
-  /** Resolves when the first one is held back. */
+  /** Resolves when something is held back. */
   get arrived(): Promise<void> {
     return this.#arrived.promise;
   }
 
-  /** Lets it go on. */
+  /** Lets it pass. */
   open(): void {
     this.#open.resolve();
   }
 
-  /** A hook that holds back the first of these scripts and lets pass all others. */
+  /** A hook that holds back the first script of a kind, and lets all others pass. */
   first(script: SentScript["script"]): ScriptHook {
     return (sent) => sent.script === script ? this.pass() : undefined;
   }
 
-  /** Holds back the first that comes. */
+  /** Holds back its first caller: returns a promise to wait for. Lets all later ones pass. */
   pass(): Promise<void> | void {
     if (this.#isUsed) return;
     this.#isUsed = true;
@@ -63,7 +66,7 @@ export class Gate {
   }
 }
 
-/** Puts gates around a client. */
+/** Wraps a client, so that hooks see and delay its traffic. */
 export function gated(client: RedisClient): { client: RedisClient; gates: Gates } {
   const gates: Gates = { sent: [], epoch: 0, gap: () => {} };
   return {

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** What a file may use besides its own names, and how its keys are named. */
+/** The names that a file may use besides its own, and whether it may read its inputs. */
 export interface LuaRules {
   /** Names of the parts that the file includes. */
   readonly includedNames: ReadonlySet<string>;
@@ -32,7 +32,7 @@ const BUILT_IN = new Set(
 );
 const COMPARISON = ["==", "~=", "<=", ">=", "<", ">"];
 
-/** What breaks the rules in a file, one line each. */
+/** Finds what breaks the rules in a file, one text per problem. */
 export function luaProblems(source: string, rules: LuaRules): string[] {
   const tokens = tokensOf(source);
   const lines = source.split("\n");
@@ -44,7 +44,7 @@ export function luaProblems(source: string, rules: LuaRules): string[] {
   ];
 }
 
-/** What a script's header does not say, or says of inputs that the code does not use. */
+/** Finds inputs that a script's header does not name, or names in vain, and a missing "Returns". */
 export function headerProblems(source: string): string[] {
   const header = headerOf(source);
   const code = source.slice(header.length).replace(/--.*$/gm, "");
@@ -84,7 +84,7 @@ function tokensOf(source: string): Token[] {
   return tokens;
 }
 
-/** Functions of a file begin and end at the left margin. The name belongs to the file. */
+/** The function that a line is in. Functions begin and end at the left margin. */
 function scopeOf(lines: readonly string[], line: number): number {
   for (let i = line; i > 0; i--) {
     if (i < line && lines[i - 1] === "end") return FILE_SCOPE;
@@ -93,7 +93,7 @@ function scopeOf(lines: readonly string[], line: number): number {
   return FILE_SCOPE;
 }
 
-/** Inputs are read once, into locals of the script itself; parts read none. */
+/** A script reads each input once, into a local. Parts read none. */
 function inputProblems(tokens: Token[], lines: string[], { isPart }: LuaRules): string[] {
   const problems: string[] = [];
   const seen = new Set<string>();
@@ -107,7 +107,7 @@ function inputProblems(tokens: Token[], lines: string[], { isPart }: LuaRules): 
   return problems;
 }
 
-/** Only constants have numbers, but for the 0 and 1 of plain arithmetic, comparisons and indexes. */
+/** Numbers belong into constants, except the 0 and 1 of plain arithmetic, comparisons and indexes. */
 function numberProblems(tokens: Token[], lines: string[]): string[] {
   const problems: string[] = [];
   for (const [i, { kind, text, line }] of tokens.entries()) {
@@ -134,7 +134,7 @@ function isPlain(tokens: Token[], i: number, code: string): boolean {
   return at(-1) === "," && at(1) === "," && code.includes("string.sub(");
 }
 
-/** Every name is declared in its scope, an included part's or Lua's, and says something. */
+/** Each name has more than one letter, and is declared in its scope, in an included part or by Lua. */
 function nameProblems(tokens: Token[], { includedNames }: LuaRules): string[] {
   const problems: string[] = [];
   const functions = tokens.filter((_, i) => tokens[i - 1]?.text === "function");
@@ -154,7 +154,7 @@ function nameProblems(tokens: Token[], { includedNames }: LuaRules): string[] {
   return problems;
 }
 
-/** The names after `local` and `for`, of functions and of their parameters. */
+/** The names that `local`, `for` and `function` declare, with parameters. */
 function namesOf(tokens: readonly Token[]): string[] {
   return tokens.flatMap((token, start) => {
     if (!["local", "for", "function"].includes(token.text)) return [];
@@ -167,7 +167,7 @@ function namesOf(tokens: readonly Token[]): string[] {
   });
 }
 
-/** `and` and `or` belong into conditions: an `if` chooses a value. */
+/** `and` and `or` belong into conditions. A value is chosen by an `if`. */
 function logicProblems(lines: string[]): string[] {
   return lines.flatMap((line, index) => {
     const code = line.replace(/--.*$/, "").trim();

@@ -1,6 +1,6 @@
 /**
- * Who stood in the queue when somebody else was granted the lock, as the server itself tells: every
- * command that its scripts execute, in order (`MONITOR`).
+ * Reconstructs the queue at each grant from `MONITOR`, which reports every command that the scripts
+ * execute, in order. So a test can tell a waiter that was overtaken from one that was parked.
  *
  * @module
  */
@@ -12,43 +12,43 @@ import { connectResp } from "../servers/resp.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { type Grant, inversions } from "../processes/workers.ts";
 
-/** A grant as the server made it. */
+/** A grant, and the queue at that moment. */
 interface TracedGrant {
   readonly value: string;
-  /** Those in the queue whose turn came before: nobody may be overtaken there. */
+  /** Waiters in the queue with an earlier ticket: there must be none. */
   readonly overtaken: readonly string[];
-  /** Those who were passed over, or let a claim run out, and have not come back since. */
+  /** Waiters that were skipped, or let a claim expire, and have not returned since. */
   readonly parked: ReadonlySet<string>;
 }
 
-/** How the grants of a run came in another order than first come, first served. */
+/** How the grants of a run differ from first in, first out. */
 export interface OrderReport {
-  /** Grants that came late: somebody who was called after they waited was granted before. */
+  /** Late grants: a call that began when they already waited was granted before them. */
   readonly inversions: number;
-  /** The same, one by one: who was overtaken, and by whom. */
+  /** Pairs of a late grant and a grant that overtook it. */
   readonly pairs: number;
-  /** Pairs of which the overtaken one was not parked at that moment. */
+  /** Pairs in which the overtaken waiter was not parked at that moment. */
   readonly unexplained: readonly string[];
-  /** How often a grant was made ahead of somebody in the queue with an earlier ticket. */
+  /** How often a grant was made ahead of a queued waiter with an earlier ticket. */
   readonly barged: number;
 }
 
 /** Watches one lock until it is disposed. */
 export interface OrderTrace extends Disposable {
-  /** Compares what waiters saw with what the server did. */
+  /** Compares the grants that waiters saw with the server's queue. */
   report(grants: readonly Grant[]): Promise<OrderReport>;
 }
 
-/** Who waits, and who holds. */
+/** Reads the queue with tickets, and the holder. */
 const STANDING =
   "return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('GET', KEYS[2])}";
 
-/** Starts to watch. */
+/** Starts to watch a lock. */
 export async function traceOrder(server: RedisServer, name: string): Promise<OrderTrace> {
   const connection = await connectResp(server.url);
   await connection.command("MONITOR");
   const queue = new TracedQueue(lockKeys("lock:", name));
-  // What it is at this very command; what was seen before is in it.
+  // The state at this very command. Commands that MONITOR reported before it are part of that state.
   const begin = crypto.randomUUID();
   const keys = lockKeys("lock:", name);
   const [standing, holder] = await server.command(
@@ -74,7 +74,7 @@ export async function traceOrder(server: RedisServer, name: string): Promise<Ord
       else isLive = words.at(-1) === begin;
     }
   })();
-  reading.catch(() => {}); // the connection was closed
+  reading.catch(() => {}); // disposal closes the connection
   return {
     async report(grants) {
       const mark = crypto.randomUUID();
@@ -86,18 +86,18 @@ export async function traceOrder(server: RedisServer, name: string): Promise<Ord
   };
 }
 
-/** Asserts that nobody was overtaken but those who were parked; what to say of it. */
+/** Asserts that only parked waiters were overtaken. Returns a line for the log. */
 export async function explainOrder(trace: OrderTrace, grants: readonly Grant[]): Promise<string> {
   const { inversions: late, pairs, unexplained, barged } = await trace.report(grants);
   assertEquals(late, inversions(grants));
-  assertEquals(barged, 0, "nobody in the queue was passed over without being parked");
-  assertEquals(unexplained, [], "who was overtaken was parked");
+  assertEquals(barged, 0, "no queued waiter was overtaken");
+  assertEquals(unexplained, [], "each overtaken waiter was parked");
   return `${grants.length} grants, ${late} out of order (${pairs} pairs), all parked`;
 }
 
-/** The queue of one lock, as the commands of the scripts make it. */
+/** The queue of one lock, reconstructed from the commands of the scripts. */
 class TracedQueue {
-  /** By token, in the order in which they were made. */
+  /** By token, in the order of the grants. */
   readonly grants = new Map<string, TracedGrant>();
   readonly #keys: LockKeys;
   readonly #queue = new Map<string, number>();
@@ -112,7 +112,7 @@ class TracedQueue {
 
   execute([command, key, ...args]: readonly string[]): void {
     const { lock, queue, token } = this.#keys;
-    // The arguments follow the script, the number of keys and four keys; the first is the owner value.
+    // EVALSHA: the hash, the number of keys, four keys, then the owner value.
     if (key === LEAVE.sha1 && args[5] === this.#holder) this.#holder = "";
     else if (command === "SET" && key === token) this.#token = args[0]!;
     else if (command === "SET" && key === lock) this.#grant(args[0]!);
@@ -122,7 +122,7 @@ class TracedQueue {
     else if (command === "ZPOPMIN") this.#pop();
   }
 
-  /** Who holds the lock already, and who waits: values and tickets, in turn. */
+  /** Sets the first state: the holder, and the waiters as values and tickets in turn. */
   begin(holder: string, list: readonly string[]): void {
     this.#holder = holder;
     for (let i = 0; i < list.length; i += 2) this.#enter(list[i]!, Number(list[i + 1]));
@@ -139,7 +139,7 @@ class TracedQueue {
     this.#parked.delete(value);
   }
 
-  /** The first one is taken out: to be granted the lock, else it is parked. */
+  /** Removes the first waiter. It counts as parked unless a grant follows. */
   #pop(): void {
     let first: [value: string, ticket: number] | undefined;
     for (const entry of this.#queue) if (first === undefined || entry[1] < first[1]) first = entry;
@@ -149,7 +149,7 @@ class TracedQueue {
   }
 
   #grant(value: string): void {
-    // One that let its claim run out did not leave: it may come back.
+    // A holder that let its claim expire has not left: it may return.
     if (this.#holder !== "" && this.#holder !== value) this.#parked.add(this.#holder);
     this.#holder = value;
     this.#leave(value);

@@ -1,5 +1,5 @@
 /**
- * The actors of a forced race: a lock behind gates, and others on clients of their own.
+ * The actors of a forced race: a lock whose traffic passes gates, and another one that connects directly.
  *
  * @module
  */
@@ -14,32 +14,32 @@ import { openRedisClient } from "./clients.ts";
 import { gated, type Gates } from "./gated_client.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 
-/** Far longer than any test waits: nothing is solved by an expiry. */
+/** Far longer than any test waits, in ms: no expiry can hide a mistake. */
 export const TTL_MS = 60_000;
-/** The longest life in ms that a scene asks for. */
+/** The longest TTL in ms that a scene uses. */
 const LONGEST_MS = 600_000;
-/** What must come at once must come before half a claim is over. */
+/** Limit in ms for what must happen at once: half a claim. */
 export const AT_ONCE_MS = 1_500;
 
 /** The actors. All locks are called "n". */
 export interface Stage {
   readonly server: RedisServer;
   readonly keys: LockKeys;
-  /** The one whose traffic is tampered with. */
+  /** The lock whose traffic passes the gates. */
   readonly lock: RedisLock;
   readonly gates: Gates;
   readonly other: RedisLock;
-  /** What the lock key holds. */
+  /** Reads the lock key. */
   holder(): Promise<string | null>;
-  /** How many wait. */
+  /** How many waiters are in the queue. */
   waiting(): Promise<number>;
-  /** A waiter behind the gates, first in line behind the other one. */
+  /** Makes `other` hold the lock, and `lock` wait for it, first in line and subscribed. */
   queueUp(signal?: AbortSignal): Promise<{ held: Lease; waiting: Promise<Lease> }>;
-  /** Somebody else gets the lock, without waiting for a claim or a TTL to end. */
+  /** Asserts that `other` gets the lock without waiting for the end of a claim or a TTL. */
   freeAtOnce(): Promise<void>;
 }
 
-/** Plays a scene; nothing of it is left on the server. */
+/** Plays a scene. Asserts that it leaves nothing on the server. */
 export async function play(scene: (stage: Stage) => Promise<void>): Promise<void> {
   await using server = await startRedis();
   const near = await openRedisClient("node-redis", server.url);
@@ -81,7 +81,7 @@ function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Ga
   };
 }
 
-/** The lease is the one and only, and ends with its release. */
+/** Asserts that the lease holds the lock, that no other does, and that no call waits. */
 export async function isTheOne(stage: Stage, lease: Lease): Promise<void> {
   lease.throwIfLost();
   assert((await stage.holder())?.startsWith(lease.ownerId));

@@ -1,5 +1,5 @@
 /**
- * What locks have left on a Redis server.
+ * The keys that locks have left on a Redis server, and which of them expire as they should.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import {
   WAITER_PREFIX,
 } from "./wire_names.ts";
 
-/** Prefixes and names of fields that expire with the hash of a queue: all but waiters and the holder. */
+/** Fields, or their prefixes, that may be left in the hash of a queue: all but waiters and the holder. */
 const EXPIRING_FIELDS = [
   LAST_TICKET_FIELD,
   INBOX_PREFIX,
@@ -24,14 +24,14 @@ const EXPIRING_FIELDS = [
 ];
 
 /**
- * The keys whose names contain `part`, but for those that expire as they should: last fencing tokens,
- * and a queue with its hash in which only dead waiters and tombstones are left.
+ * The keys whose names contain `part`, except those that expire as they should: last fencing tokens,
+ * and a queue and its hash that contain only dead waiters and tombstones.
  */
 export async function keysLeft(command: RedisCommand, part = ""): Promise<string[]> {
   const left: string[] = [];
   for (const key of await keysWith(command, part)) {
     const kind = kindOf(key);
-    const leftMs = Number(await command("PTTL", key)); // -1: for ever; -2: just gone
+    const leftMs = Number(await command("PTTL", key)); // -1: no TTL; -2: expired just now
     if (leftMs === -2 || (kind === "token" && leftMs > 0)) continue;
     const expires = kind !== undefined && leftMs > 0 && leftMs <= QUEUE_LIFE_MS;
     const isDead = kind === "queue" ? isDeadQueue : isDeadHash;
@@ -40,12 +40,12 @@ export async function keysLeft(command: RedisCommand, part = ""): Promise<string
   return left;
 }
 
-/** The keys of last fencing tokens. */
+/** The keys of the last fencing tokens. */
 export async function tokensLeft(command: RedisCommand): Promise<string[]> {
   return (await keysWith(command, "")).filter((key) => kindOf(key) === "token");
 }
 
-/** Whether a key is a queue or its hash: both expire unless somebody asks. */
+/** Whether a key is a queue or its hash. Both expire unless a call asks again. */
 export function isOfQueue(key: string): boolean {
   const kind = kindOf(key);
   return kind === "queue" || kind === "waiters";
@@ -57,7 +57,7 @@ function kindOf(key: string): string | undefined {
   );
 }
 
-/** Whether each entry of the queue is a waiter that the hash has, and whose inbox has no lease. */
+/** Whether each entry of the queue has a record in the hash, and an inbox without a lease. */
 async function isDeadQueue(command: RedisCommand, key: string): Promise<boolean> {
   const values = await command("ZRANGE", key, 0, -1) as string[];
   const fields = await fieldsOf(command, key.replace(/:queue:/, ":waiters:"));

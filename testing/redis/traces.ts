@@ -1,5 +1,5 @@
 /**
- * What locks have left on a Redis server when all are gone: keys, connections, channels.
+ * Asserts that disposed locks leave no keys, connections or channels on a Redis server.
  *
  * @module
  */
@@ -21,8 +21,8 @@ const TTL_MS = 60_000;
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 
 /**
- * Waits until nothing is left but what goes by itself: fencing tokens, a minute after the longest TTL
- * that was asked for, and hashes with tombstones and the dead, within 30 s.
+ * Waits until only keys are left that expire: fencing tokens, a minute after the longest TTL that was
+ * used, and hashes with tombstones and dead waiters, within 30 s.
  */
 export async function nothingLeft({ command }: RedisServer, ttlMs = TTL_MS): Promise<void> {
   await waitUntil("no key is left", async () => (await keysLeft(command)).length === 0);
@@ -34,8 +34,8 @@ export async function nothingLeft({ command }: RedisServer, ttlMs = TTL_MS): Pro
 }
 
 /**
- * The plain case: nobody was killed or cut off. Only fencing tokens are left, but for tombstones of
- * those whose grant overtook the answer of an ask.
+ * The same if no process was killed or cut off: only fencing tokens are left, and tombstones of calls
+ * whose grant message overtook the answer to an ask.
  */
 export async function onlyFencesLeft(server: RedisServer, ttlMs: number): Promise<void> {
   await nothingLeft(server, ttlMs);
@@ -49,7 +49,7 @@ export async function onlyFencesLeft(server: RedisServer, ttlMs: number): Promis
   }
 }
 
-/** The same after processes were killed: their places expire. The soak waits until all have. */
+/** The same after processes were killed: their places in the queue expire. The soak waits for that. */
 export async function nothingLasts(server: RedisServer, ttlMs = TTL_MS): Promise<void> {
   const { command } = server;
   await nobodyLeft(command);
@@ -60,11 +60,11 @@ export async function nothingLasts(server: RedisServer, ttlMs = TTL_MS): Promise
   }
   if (!SOAK) return;
   const gone = async () => (await keysLeft(command)).length === 0;
-  await waitUntil("what the dead left is gone", gone, 2 * QUEUE_LIFE_MS);
+  await waitUntil("the keys of dead processes have expired", gone, 2 * QUEUE_LIFE_MS);
   await nothingLeft(server, ttlMs);
 }
 
-/** A minute after the last TTL the server is empty. The soak waits for that. */
+/** The same. The soak waits until the server is empty, a minute after the last TTL. */
 export async function nothingAtLast(server: RedisServer, ttlMs: number): Promise<void> {
   await nothingLeft(server, ttlMs);
   if (!SOAK) return;
@@ -72,7 +72,7 @@ export async function nothingAtLast(server: RedisServer, ttlMs: number): Promise
   await waitUntil("the server is empty", isEmpty, TOKEN_OUTLIVES_LOCK_MS + ttlMs + 5_000);
 }
 
-/** The observer is the only client, and no channel is open. */
+/** Waits until the observer is the only client, and no channel has a subscriber. */
 async function nobodyLeft(command: RedisServer["command"]): Promise<void> {
   await waitUntil("all clients are gone", async () => {
     return String(await command("CLIENT", "LIST")).trim().split("\n").length === 1;
@@ -80,7 +80,7 @@ async function nobodyLeft(command: RedisServer["command"]): Promise<void> {
   assertEquals(await command("PUBSUB", "CHANNELS"), []);
 }
 
-/** The inboxes that have waiters in the queue of a lock, and have proved that they listen. */
+/** The ids of inboxes that the waiters hash lists as seen with a subscriber. */
 export async function provenInboxes(
   command: RedisServer["command"],
   waiters: string,
@@ -90,7 +90,7 @@ export async function provenInboxes(
     .map((field) => field.slice(LISTENING_PREFIX.length));
 }
 
-/** How many listen to an inbox. */
+/** The number of subscribers of an inbox. */
 export async function listeners(command: RedisServer["command"], inbox: string): Promise<number> {
   const channel = `${INBOX_CHANNEL_PREFIX}${inbox}`;
   const [, count] = await command("PUBSUB", "NUMSUB", channel) as [string, number];

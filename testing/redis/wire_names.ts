@@ -1,24 +1,24 @@
 /**
- * What the scripts store: names and durations that only the server and the tests know. A test compares
- * them with the constants of the scripts, by name.
+ * Names and durations that only the scripts and the tests know. A test compares them with the constants
+ * of the scripts that have the same names.
  *
  * @module
  */
 
-/** The field of the ticket that was given last. */
+/** Field: the last ticket. */
 export const LAST_TICKET_FIELD = "last_ticket";
-/** Before the owner value of a waiter. */
+/** Prefix of the record of a waiter. The owner value follows. */
 export const WAITER_PREFIX = "waiter:";
-/** Before the id of an inbox. */
+/** Prefix of the lease of an inbox. Its id follows. */
 export const INBOX_PREFIX = "inbox:";
-/** Before the id of an inbox that has proved that it listens. */
+/** Prefix of the mark that an inbox was seen with a subscriber. Its id follows. */
 export const LISTENING_PREFIX = "listening:";
-/** The field that says until when waiters of a parked inbox may return. */
+/** Field: until when waiters of a parked inbox may return ahead of new ones. */
 export const PARKED_UNTIL_FIELD = "parked_until";
-/** Before an owner value whose asks are refused. */
+/** Prefix of a tombstone. The refused owner value follows. */
 export const TOMBSTONE_PREFIX = "tombstone:";
 
-/** Longest life in ms of a queue in which nobody asks, and of tombstones. */
+/** How long in ms a queue lives without an ask, and a hash with tombstones. */
 export const QUEUE_LIFE_MS = 30_000;
 /** How long in ms the last fencing token outlives its lock. */
 export const TOKEN_OUTLIVES_LOCK_MS = 60_000;

@@ -1,6 +1,6 @@
 /**
- * The actors of a race that is forced on the wire: a lock whose sockets go through a proxy, and others
- * that connect directly.
+ * The actors of a race that is forced on real sockets: a lock that connects through a proxy, and another
+ * one that connects directly.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import type { Gate } from "./gated_client.ts";
 import { AT_ONCE_MS, TTL_MS } from "./race_stage.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 
-/** The longest life in ms that a scene asks for. */
+/** The longest TTL in ms that a scene uses. */
 const LONGEST_MS = 600_000;
 
 const SCRIPTS = { ask: ASK, leave: LEAVE, renew: RENEW };
@@ -29,43 +29,43 @@ const SCRIPTS = { ask: ASK, leave: LEAVE, renew: RENEW };
 /** A script on its way to the server. */
 export interface WireScript {
   readonly script: keyof typeof SCRIPTS;
-  /** The whole command, to be delivered late. */
+  /** The whole command, so that a test can deliver a copy late. */
   readonly command: readonly string[];
 }
 
-/** What comes back: an ask is answered, or an inbox is told. */
+/** Traffic from the server: the answer to an ask, or a grant message. */
 export type WireReply = "granted" | "queued" | "message";
 
 /** The actors. All locks are called "n". */
 export interface WireStage {
   readonly server: RedisServer;
   readonly keys: LockKeys;
-  /** Behind the proxy. */
+  /** The lock that connects through the proxy. */
   readonly lock: RedisLock;
   readonly other: RedisLock;
   /** All scripts that the proxy has seen. */
   readonly sent: WireScript[];
   onRequest: ((sent: WireScript) => Verdict) | undefined;
   onReply: ((reply: WireReply) => Verdict) | undefined;
-  /** What the lock key holds. */
+  /** Reads the lock key. */
   holder(): Promise<string | null>;
-  /** A waiter behind the proxy, first in line behind the other one. */
+  /** Makes `other` hold the lock, and `lock` wait for it, first in line and subscribed. */
   queueUp(): Promise<{ held: Lease; waiting: Promise<Lease> }>;
-  /** Delivers a copy to the server now; the state that the script answers. */
+  /** Delivers a copy to the server now. Returns the state that the script replies. */
   deliver(late: WireScript): Promise<number>;
-  /** The lease is the one and only. */
+  /** Asserts that the lease holds the lock, that no other does, and that no call waits. */
   isTheOne(lease: Lease): Promise<void>;
-  /** Somebody else gets the lock, without waiting for a claim or a TTL to end. */
+  /** Asserts that `other` gets the lock without waiting for the end of a claim or a TTL. */
   freeAtOnce(): Promise<void>;
 }
 
-/** A gate as the proxy's verdict: holds back the first, and what follows it in its direction. */
+/** The proxy's verdict for a gate: holds back the first chunk, and all that follow in its direction. */
 export function holdBack(gate: Gate): Verdict {
   const held = gate.pass();
   return held === undefined ? "pass" : { until: held };
 }
 
-/** Plays a scene with this client; nothing of it is left on the server. */
+/** Plays a scene with this client. Asserts that it leaves nothing on the server. */
 export async function playOnWire(
   name: RedisClientName,
   scene: (stage: WireStage) => Promise<void>,
@@ -90,7 +90,7 @@ export async function playOnWire(
         const reply = kindOf(chunk);
         return reply === null ? "pass" : stage.onReply?.(reply) ?? "pass";
       };
-      await (await lock.acquire("warm-up")).release(); // the server's clock is known
+      await (await lock.acquire("warm-up")).release(); // makes the server's clock known
       await scene(stage);
     } finally {
       await far.close();
@@ -134,7 +134,7 @@ function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireSta
   };
 }
 
-/** The scripts in a chunk of requests; our arguments hold no line ends. */
+/** Finds the scripts in a chunk of requests. Our arguments contain no line ends. */
 function read(chunk: Uint8Array): WireScript[] {
   const commands = new TextDecoder().decode(chunk).split(/(?=^\*\d+\r\n)/m);
   return commands.flatMap((text) => {

@@ -14,7 +14,8 @@ class ServiceError extends Error {
 
 function classify(error: unknown): Failure {
   if (error instanceof ServiceError) return error.failure;
-  return { kind: "foreign", endsOutage: false, reason: "" };
+  const kind = error instanceof TypeError ? "foreign" : "retry";
+  return { kind, endsOutage: false, reason: "not to be shown" };
 }
 
 function open(signal = new AbortController().signal) {
@@ -41,7 +42,7 @@ Deno.test("OutageBudget.ask() rejects when the outage lasts too long", async () 
   );
   await clock.pass(1_100);
   const error = await refused;
-  assertStringIncludes(error.message, 'Cannot ask Redis for lock "n": it is retry');
+  assertStringIncludes(error.message, 'Cannot reach Redis for lock "n": it is retry');
   assertEquals(error.lockName, "n");
 });
 
@@ -70,7 +71,12 @@ Deno.test("OutageBudget.recover() pauses before a retry, and rejects when a retr
   const paused = budget.recover(new ServiceError("restart"));
   await clock.pass(50);
   await paused;
-  await assertRejects(() => budget.recover(new ServiceError("refused")), LockUnavailableError);
+  const refused = 'Cannot use Redis for lock "n": it is refused';
+  await assertRejects(
+    () => budget.recover(new ServiceError("refused")),
+    LockUnavailableError,
+    refused,
+  );
   const mistake = new TypeError("a bug in a program");
   assertEquals(await assertRejects(() => budget.recover(mistake)), mistake);
 });
@@ -89,6 +95,15 @@ Deno.test("OutageBudget.settle() waits for an answer no longer than the rest of 
   await clock.pass(1);
   await second;
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("OutageBudget.recover() says how long there was no answer when no failure is known", async () => {
+  const { clock, budget } = open();
+  const silent = budget.settle(new Promise(() => {})).catch((error) => budget.recover(error));
+  const text = 'Cannot reach Redis for lock "n": it has not answered in time for 1000 ms';
+  const refused = assertRejects(() => silent, LockUnavailableError, text);
+  await clock.pass(1_000);
+  await refused;
 });
 
 Deno.test("OutageBudget.settle() rejects with the last failure of the outage when time runs out", async () => {

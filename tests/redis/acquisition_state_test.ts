@@ -30,12 +30,12 @@ function after(...events: Event[]): AcquisitionState {
   return state;
 }
 
-/** The phase in one word: that of an ask is what its answer is worth. */
+/** The phase in one word. For an ask: the validity of its answer. */
 function phaseOf({ phase }: AcquisitionState): string {
   return phase.kind === "asking" ? phase.answer : phase.kind;
 }
 
-/** How each phase is entered. */
+/** The events that lead to each phase. */
 const PHASES: Record<string, Event[]> = {
   valid: [],
   outdated: ["requireAsk"],
@@ -71,7 +71,7 @@ const TRANSITIONS: Record<string, Partial<Record<Event, string>>> = {
   denied: {},
 };
 
-Deno.test("AcquisitionState has exactly the transitions of its table", () => {
+Deno.test("AcquisitionState makes exactly the transitions of its table", () => {
   for (const [phase, events] of Object.entries(PHASES)) {
     assertEquals(phaseOf(after(...events)), phase);
     for (const event of Object.keys(EVENTS) as Event[]) {
@@ -106,7 +106,7 @@ Deno.test("AcquisitionState.changeOr() resolves with the answer unless the phase
   assertEquals(await overtaken, undefined);
 });
 
-Deno.test("AcquisitionState.changeOr() goes on waiting when only the answer's worth changes", async () => {
+Deno.test("AcquisitionState.changeOr() keeps waiting when only the validity of the answer changes", async () => {
   const state = new AcquisitionState();
   const { promise, resolve } = Promise.withResolvers<string>();
   const answer = state.changeOr(promise);

@@ -44,7 +44,7 @@ async function run(server: RedisServer, clientName: RedisClientName): Promise<vo
 }
 
 for (const client of ["node-redis", "ioredis", "deno-redis-like"] as const) {
-  Deno.test(`RedisLock × ${client}: a black hole never hides the end of a lease`, async () => {
+  Deno.test(`RedisLock × ${client}: a lease is lost at its deadline when the network swallows everything`, async () => {
     await using server = await startRedis();
     await Promise.all(Array.from({ length: RUNS }, () => run(server, client)));
   });

@@ -1,5 +1,5 @@
 /**
- * Redis Cluster: nodes that are lost, slots that move, and what the adapters tell of it.
+ * Redis Cluster: nodes that are lost, slots that move, and how the adapters report it.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Cluster } from "ioredis";
@@ -52,7 +52,7 @@ function behaviour(
   }
 }
 
-/** Waits in the queue; resolves when the server has said so. */
+/** Starts a call that waits. Resolves when the server has queued it. */
 async function queue(lock: RedisLock, name: string) {
   let waits = false;
   const lease = lock.acquire(name, { onWait: () => void (waits = true) });
@@ -61,7 +61,7 @@ async function queue(lock: RedisLock, name: string) {
   return { lease };
 }
 
-/** How many subscribers all nodes have. */
+/** The number of inboxes with a subscriber, summed over all nodes. */
 async function subscribers(cluster: RedisCluster): Promise<number> {
   const lists = cluster.masters.map(({ command }) => command("PUBSUB", "CHANNELS", "holdfast:*"));
   return (await Promise.all(lists) as string[][]).flat().length;
@@ -71,30 +71,33 @@ async function keysOf(cluster: RedisCluster): Promise<string[]> {
   return (await Promise.all(cluster.masters.map(({ command }) => keysLeft(command)))).flat();
 }
 
-behaviour("messages come from every node, also after the subscription broke", async (name) => {
-  await using redis = await open(name);
-  const client = await redis.connect();
-  assertEquals(client.cluster, true);
-  const messages: string[] = [];
-  let gaps = 0;
-  const channel = "holdfast:1:inbox:x";
-  const onMessage = (message: string) => messages.push(message);
-  await client.send("GET", ["k"], "k"); // so that a node is connected
-  await using _subscription = await client.subscribe!(channel, onMessage, () => gaps++);
-  const publish = async () => {
-    for (const { command } of redis.cluster.masters) await command("PUBLISH", channel, "m");
-  };
-  await publish();
-  await waitUntil("all have told", () => messages.length === 3);
-  for (const { command } of redis.cluster.masters) {
-    await command("CLIENT", "KILL", "TYPE", "pubsub");
-  }
-  await waitUntil("the gap is told", () => gaps > 0);
-  await publish();
-  await waitUntil("all have told again", () => messages.length === 6);
-});
+behaviour(
+  "RedisClient.subscribe() delivers messages of every node, even after its connection broke",
+  async (name) => {
+    await using redis = await open(name);
+    const client = await redis.connect();
+    assertEquals(client.cluster, true);
+    const messages: string[] = [];
+    let gaps = 0;
+    const channel = "holdfast:1:inbox:x";
+    const onMessage = (message: string) => messages.push(message);
+    await client.send("GET", ["k"], "k"); // connects a node
+    await using _subscription = await client.subscribe!(channel, onMessage, () => gaps++);
+    const publish = async () => {
+      for (const { command } of redis.cluster.masters) await command("PUBLISH", channel, "m");
+    };
+    await publish();
+    await waitUntil("a message of each node has arrived", () => messages.length === 3);
+    for (const { command } of redis.cluster.masters) {
+      await command("CLIENT", "KILL", "TYPE", "pubsub");
+    }
+    await waitUntil("the gap is reported", () => gaps > 0);
+    await publish();
+    await waitUntil("a second message of each node has arrived", () => messages.length === 6);
+  },
+);
 
-behaviour("the epoch changes when the connection to any node is lost", async (name) => {
+behaviour("RedisClient.epoch changes when the connection to any node is lost", async (name) => {
   await using redis = await open(name);
   const client = await redis.connect();
   for (const key of ["a", "b", "c"]) {
@@ -111,29 +114,32 @@ behaviour("the epoch changes when the connection to any node is lost", async (na
   }
 });
 
-behaviour("a slot that moves takes its lock and its queue along", async (name) => {
-  await using redis = await open(name);
-  const [a, b, c] = [await redis.lock(), await redis.lock(), await redis.lock()];
-  const first = await a.acquire("n");
-  const second = await queue(b, "n");
-  const third = await queue(c, "n");
-  const { cluster } = redis;
-  const source = await cluster.masterOf("lock:n");
-  const target = cluster.masters.find((master) => master !== source)!;
-  await cluster.moveSlot("lock:n", target);
-  assertEquals(await target.command("EXISTS", "lock:n"), 1);
-  await first.renew();
-  assertEquals(await first.release(), true);
-  const next = await within("the first waiter is granted", second.lease);
-  assert(next.fencingToken > first.fencingToken);
-  assertEquals(await next.release(), true);
-  const last = await within("the second waiter is granted", third.lease);
-  assert(last.fencingToken > next.fencingToken);
-  assertEquals(await last.release(), true);
-  await waitUntil("nothing is left", async () => (await keysOf(cluster)).length === 0);
-});
+behaviour(
+  "RedisLock keeps leases and queues when their slot moves to another node",
+  async (name) => {
+    await using redis = await open(name);
+    const [a, b, c] = [await redis.lock(), await redis.lock(), await redis.lock()];
+    const first = await a.acquire("n");
+    const second = await queue(b, "n");
+    const third = await queue(c, "n");
+    const { cluster } = redis;
+    const source = await cluster.masterOf("lock:n");
+    const target = cluster.masters.find((master) => master !== source)!;
+    await cluster.moveSlot("lock:n", target);
+    assertEquals(await target.command("EXISTS", "lock:n"), 1);
+    await first.renew();
+    assertEquals(await first.release(), true);
+    const next = await within("the first waiter is granted", second.lease);
+    assert(next.fencingToken > first.fencingToken);
+    assertEquals(await next.release(), true);
+    const last = await within("the second waiter is granted", third.lease);
+    assert(last.fencingToken > next.fencingToken);
+    assertEquals(await last.release(), true);
+    await waitUntil("nothing is left", async () => (await keysOf(cluster)).length === 0);
+  },
+);
 
-behaviour("an acquire in the middle of a move waits for its end", async (name) => {
+behaviour("RedisLock.acquire() succeeds after a slot move that was in progress", async (name) => {
   await using redis = await open(name);
   const lock = await redis.lock({ unavailableAfterMs: 60_000 });
   await (await lock.acquire("n")).release();
@@ -144,7 +150,7 @@ behaviour("an acquire in the middle of a move waits for its end", async (name) =
   await moveSlot("lock:n", target, async () => {
     wait = lock.acquire("n");
     wait.catch(() => {});
-    await waitUntil("the server puts it off", async () => {
+    await waitUntil("the server answers TRYAGAIN", async () => {
       const infos = [source, target].map(({ command }) => command("INFO", "errorstats"));
       return (await Promise.all(infos)).some((info) => String(info).includes("TRYAGAIN"));
     });
@@ -154,7 +160,7 @@ behaviour("an acquire in the middle of a move waits for its end", async (name) =
   assertEquals(await target.command("EXISTS", "lock:n"), 1);
 });
 
-behaviour("a node that restarts is waited for, and keeps lease and queue", async (name) => {
+behaviour("RedisLock keeps leases and queues when a node restarts with its data", async (name) => {
   await using redis = await open(name, ["--appendonly", "yes", "--appendfsync", "always"]);
   const options = { ttlMs: 60_000, unavailableAfterMs: 60_000 };
   const [a, b] = [await redis.lock(options), await redis.lock(options)];
@@ -162,7 +168,7 @@ behaviour("a node that restarts is waited for, and keeps lease and queue", async
   const wait = await queue(b, "n");
   const node = await redis.cluster.masterOf("lock:n");
   await node.kill("SIGKILL");
-  // The others still serve theirs.
+  // The other nodes still grant their locks.
   const other = await a.acquire(await nameOnAnother(redis.cluster, "n"));
   await other.release();
   const late = b.acquire("n");
@@ -171,21 +177,24 @@ behaviour("a node that restarts is waited for, and keeps lease and queue", async
   const next = await within("the waiter is granted", wait.lease);
   assert(next.fencingToken > lease.fencingToken);
   await next.release();
-  await using last = await within("the one who came meanwhile is granted", late);
+  await using last = await within("the call that began during the restart is granted", late);
   assert(last.fencingToken > next.fencingToken);
 });
 
-behaviour("a node that restarts empty hangs nobody", async (name) => {
-  await using redis = await open(name);
-  const [a, b] = [await redis.lock(), await redis.lock({ unavailableAfterMs: 60_000 })];
-  const lost = await a.acquire("n");
-  const wait = await queue(b, "n");
-  await (await redis.cluster.masterOf("lock:n")).restart();
-  await using next = await within("the waiter is granted", wait.lease);
-  assert(next.fencingToken > lost.fencingToken);
-});
+behaviour(
+  "RedisLock grants waiters the lock when a node restarts without its data",
+  async (name) => {
+    await using redis = await open(name);
+    const [a, b] = [await redis.lock(), await redis.lock({ unavailableAfterMs: 60_000 })];
+    const lost = await a.acquire("n");
+    const wait = await queue(b, "n");
+    await (await redis.cluster.masterOf("lock:n")).restart();
+    await using next = await within("the waiter is granted", wait.lease);
+    assert(next.fencingToken > lost.fencingToken);
+  },
+);
 
-behaviour("a lock leaves no subscription behind", async (name) => {
+behaviour("RedisLock closes its subscription when it is disposed", async (name) => {
   await using redis = await open(name);
   const [a, b] = [await redis.lock(), await redis.lock()];
   await using lease = await a.acquire("n");
@@ -194,17 +203,17 @@ behaviour("a lock leaves no subscription behind", async (name) => {
   await lease.release();
   await (await within("the waiter is granted", wait.lease)).release();
   await b[Symbol.asyncDispose]();
-  await waitUntil("nobody listens", async () => await subscribers(redis.cluster) === 0);
+  await waitUntil("no subscriber is left", async () => await subscribers(redis.cluster) === 0);
 });
 
-Deno.test("ioredis() refuses a cluster client that has a 'keyPrefix'", () => {
+Deno.test("ioredis() throws when a cluster client has a 'keyPrefix'", () => {
   for (const options of [{ keyPrefix: "x:" }, { redisOptions: { keyPrefix: "x:" } }]) {
     const client = new Cluster(["redis://127.0.0.1:1"], { ...options, lazyConnect: true });
     assertThrows(() => ioredis(client), TypeError, "keyPrefix");
   }
 });
 
-/** A name whose lock another master keeps. */
+/** A name whose lock is on another master. */
 async function nameOnAnother(cluster: RedisCluster, name: string): Promise<string> {
   const master = await cluster.masterOf(`lock:${name}`);
   for (let i = 0;; i++) {

@@ -14,7 +14,7 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Ledger } from "../../testing/redis/ledger.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
-/** The commands of the job below, in their order. */
+/** The commands of the job below, in order. */
 const COMMANDS: Script[] = [ASK, RENEW, QUERY, LEAVE];
 
 interface Fault {
@@ -27,7 +27,7 @@ interface Fault {
 
 const FAULTS: Fault[] = [
   {
-    name: "the reply is lost, and the connection with it after a while",
+    name: "a reply is lost and the connection breaks later",
     ttlMs: 30_000,
     survivable: true,
     strike(proxy) {
@@ -35,16 +35,21 @@ const FAULTS: Fault[] = [
       return "drop";
     },
   },
-  { name: "the connection is cut", ttlMs: 30_000, survivable: true, strike: () => "cut" },
   {
-    name: "the reply comes after the TTL",
+    name: "the connection breaks instead of a reply",
+    ttlMs: 30_000,
+    survivable: true,
+    strike: () => "cut",
+  },
+  {
+    name: "a reply arrives after the TTL",
     ttlMs: 400,
     survivable: false,
     strike: () => ({ delayMs: 700 }),
   },
 ];
 
-/** Strikes the first reply to this script, on whichever connection it was asked for. */
+/** Makes the fault hit the first reply to this script, on any connection. */
 function strikeReply(proxy: FaultProxy, { sha1 }: Script, fault: Fault): { isStruck: boolean } {
   const state = { isStruck: false };
   const asked = new Set<number>();
@@ -61,7 +66,7 @@ function strikeReply(proxy: FaultProxy, { sha1 }: Script, fault: Fault): { isStr
   return state;
 }
 
-/** Acquires, renews, asks and releases; the reply of one command is struck. */
+/** Acquires, renews, queries and releases. The fault hits the reply to one of these commands. */
 async function job(lock: RedisLock, ledger: Ledger, survivable: boolean): Promise<void> {
   const lease = await within("the lock is acquired well before a TTL", lock.acquire("n"), 10_000);
   ledger.granted(lease);
@@ -91,7 +96,7 @@ async function strikeOne(
   try {
     await using lock = new RedisLock(client, { ttlMs: fault.ttlMs, keyPrefix });
     await using rival = new RedisLock(direct.client, { ttlMs: fault.ttlMs, keyPrefix });
-    // The connection, the scripts and the server's clock are known, as in a service that runs.
+    // As in a running service: connected, scripts loaded, the server's clock known.
     const warm = await lock.acquire("warm-up");
     await warm.renew();
     await lock.query("warm-up");
@@ -122,7 +127,7 @@ async function strikeOne(
   }
 }
 
-/** Another process that wants the lock all the time. */
+/** Acquires the lock in a loop, as another process would. */
 async function contend(rival: RedisLock, ledger: Ledger, isDone: () => boolean): Promise<void> {
   while (!isDone()) {
     const lease: Lease | null = await rival.tryAcquire("n");
@@ -137,7 +142,7 @@ async function contend(rival: RedisLock, ledger: Ledger, isDone: () => boolean):
 
 for (const client of CLIENTS) {
   for (const fault of FAULTS) {
-    Deno.test(`RedisLock × ${client}: ${fault.name}, for each command in turn`, async () => {
+    Deno.test(`RedisLock × ${client}: never two holders when ${fault.name}, for each command in turn`, async () => {
       await using server = await startRedis();
       await Promise.all(COMMANDS.map((command) => strikeOne(server, client, fault, command)));
       const keys = await server.command("KEYS", "*") as string[];

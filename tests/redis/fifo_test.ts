@@ -39,14 +39,14 @@ function all(workers: readonly Worker[]): Grant[] {
   return workers.flatMap(({ grants }) => grants);
 }
 
-/** Tokens are unique, nobody was overtaken. */
+/** Asserts that tokens are unique and that no waiter was overtaken. */
 function check(grants: readonly Grant[]): void {
   assertEquals(new Set(grants.map(({ token }) => token)).size, grants.length);
   assert(grants.length >= GRANTS);
   assertEquals(inversions(grants), 0, `seed ${SEED}`);
 }
 
-Deno.test("RedisLock serves waiters of several processes in order", async () => {
+Deno.test("RedisLock grants the lock in order when waiters are in several processes", async () => {
   await using server = await startRedis();
   const workers = start(server, false);
   try {
@@ -59,7 +59,7 @@ Deno.test("RedisLock serves waiters of several processes in order", async () => 
   await onlyFencesLeft(server, TTL_MS);
 });
 
-Deno.test("RedisLock keeps the order when waiters time out and processes are killed", async () => {
+Deno.test("RedisLock grants the lock in order when waiters time out and processes are killed", async () => {
   say(`seed ${SEED}`);
   await using server = await startRedis();
   const workers = start(server, true);

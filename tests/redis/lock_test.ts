@@ -7,7 +7,7 @@ import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 
-/** A server, and locks on it that are closed with it. */
+/** A server, and locks on it that are disposed with it. */
 async function open(options: { args?: string[] } = {}) {
   const stack = new AsyncDisposableStack();
   const server = stack.use(await startRedis(options));
@@ -29,7 +29,7 @@ async function calls(server: RedisServer, command: string): Promise<number> {
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(info)?.[1] ?? 0);
 }
 
-Deno.test("RedisLock takes two commands and two round trips for acquire and release", async () => {
+Deno.test("RedisLock sends one command to acquire and one to release", async () => {
   await using redis = await open();
   const { proxy, lock } = await redis.proxied();
   await (await lock.acquire("n")).release();
@@ -45,7 +45,7 @@ Deno.test("RedisLock takes two commands and two round trips for acquire and rele
   assertEquals(await calls(redis.server, "eval"), 0);
 });
 
-Deno.test("RedisLock loads its scripts again after SCRIPT FLUSH", async () => {
+Deno.test("RedisLock sends its scripts again after SCRIPT FLUSH", async () => {
   await using redis = await open();
   const lock = await redis.lock();
   for (let i = 0; i < 3; i++) {
@@ -58,13 +58,13 @@ Deno.test("RedisLock loads its scripts again after SCRIPT FLUSH", async () => {
   }
 });
 
-Deno.test("RedisLock and a plain SET NX PX exclude each other", async () => {
+Deno.test("RedisLock excludes a plain SET NX PX on the same key, and is excluded by it", async () => {
   await using redis = await open();
   const lock = await redis.lock({ keyPrefix: "" });
   const lease = await lock.acquire("n");
   assertEquals(await redis.server.command("SET", "n", "foreign", "NX", "PX", 1_000), null);
   await lease.release();
-  // Without an expiry: never waited for as if it had one, and never forever once it is gone.
+  // A key without a TTL: the waiter must neither time it out nor miss its deletion.
   assertEquals(await redis.server.command("SET", "n", "foreign", "NX"), "OK");
   assertEquals(await lock.tryAcquire("n"), null);
   assertEquals(await lock.query("n"), {
@@ -80,7 +80,7 @@ Deno.test("RedisLock and a plain SET NX PX exclude each other", async () => {
   assert(next.fencingToken > lease.fencingToken);
 });
 
-Deno.test("RedisLock attaches to a lease by its owner id, and the earlier one is lost", async () => {
+Deno.test("RedisLock.attach() takes over a lease by its owner id, and the earlier lease object is lost", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock({ ttlMs: 1_500 }), await redis.lock({ ttlMs: 1_500 })];
   assertEquals(await b.attach("n", "job-7"), null);
@@ -99,7 +99,7 @@ Deno.test("RedisLock attaches to a lease by its owner id, and the earlier one is
   assertEquals(await second.release(), true);
 });
 
-Deno.test("RedisLock gives the lock to the same owner id again after a restart", async () => {
+Deno.test("RedisLock.acquire() gets a held lock again for the same owner id, as after a restart", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
   const lost = await a.acquire("n", { ownerId: "job-7", autoRenew: false });
@@ -109,7 +109,7 @@ Deno.test("RedisLock gives the lock to the same owner id again after a restart",
   again.throwIfLost();
 });
 
-Deno.test("RedisLock lets go of a lease that outlives its disposal, for a later instance", async () => {
+Deno.test("RedisLock keeps a lease with outlivesDisposal on the server when it is disposed, and another instance attaches to it", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
   const options = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
@@ -128,7 +128,7 @@ Deno.test("RedisLock lets go of a lease that outlives its disposal, for a later 
   await assertRejects(() => b.acquire("kept", wrong), TypeError);
 });
 
-Deno.test("RedisLock takes the same owner id in one instance for one lease", async () => {
+Deno.test("RedisLock.acquire() returns the same lease to all calls with one owner id in one instance", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock(), await redis.lock()];
   const [one, two] = await Promise.all([
@@ -147,12 +147,12 @@ Deno.test("RedisLock takes the same owner id in one instance for one lease", asy
   await held.release();
   await using next = await within("the first call goes on", waiting);
   assert(next !== one);
-  // That it had to wait is over.
+  // Later calls do not remember that the first one had to wait.
   assert(await a.attach("n", "job-7") === next);
   assert(await a.tryAcquire("n", { ownerId: "job-7" }) === next);
 });
 
-Deno.test("RedisLock gives nothing back that the owner id may have held before", async () => {
+Deno.test("RedisLock keeps an earlier lease of the owner id when an attach or acquire call is cut off", async () => {
   await using redis = await open();
   const holder = await redis.lock({ ttlMs: 60_000 });
   const kept = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
@@ -167,7 +167,7 @@ Deno.test("RedisLock gives nothing back that the owner id may have held before",
       const name = `${i} ${isDisposed}`;
       const first = await holder.acquire(name, kept);
       const { proxy, lock } = await redis.proxied();
-      await lock.query(name); // it is connected
+      await lock.query(name); // connects the client
       let isDone = false;
       proxy.onReply = () => (isDone = true, proxy.onReply = undefined, { delayMs: 200 });
       const abort = new AbortController();
@@ -176,7 +176,7 @@ Deno.test("RedisLock gives nothing back that the owner id may have held before",
       if (isDisposed) await lock[Symbol.asyncDispose]();
       else abort.abort();
       await cut;
-      await lock[Symbol.asyncDispose](); // its clean-ups are done
+      await lock[Symbol.asyncDispose](); // waits for its clean-ups
       assertEquals(await holder.tryAcquire(name), null, "nobody else gets it");
       const again = await (await redis.lock()).attach(name, "job-7");
       assert(again!.fencingToken > first.fencingToken);
@@ -185,14 +185,14 @@ Deno.test("RedisLock gives nothing back that the owner id may have held before",
   }
 });
 
-Deno.test("RedisLock gives a lease the TTL that its caller asks for", async () => {
+Deno.test("RedisLock.acquire() uses the TTL of the call instead of the default", async () => {
   await using redis = await open();
   const [a, b] = [await redis.lock(), await redis.lock()];
   const options = { ownerId: "job-7", autoRenew: false };
   const lease = await a.acquire("n", { ...options, ttlMs: 1_000 });
   const leftMs = () => redis.server.command("PTTL", "lock:n").then(Number);
   assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
-  await lease.renew(); // by its own TTL
+  await lease.renew(); // uses the TTL of the lease
   assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
   const longer = await b.attach("n", "job-7", { autoRenew: false, ttlMs: 60_000 });
   assert(longer!.remainingMs > 30_000 && await leftMs() > 30_000);
@@ -205,7 +205,7 @@ Deno.test("RedisLock gives a lease the TTL that its caller asks for", async () =
   }
 });
 
-Deno.test("RedisLock keeps tokens growing when the server has lost them", async () => {
+Deno.test("RedisLock issues growing fencing tokens when the server has lost the last one", async () => {
   await using redis = await open();
   const lock = await redis.lock({ ttlMs: 600 });
   const lost = await lock.acquire("n");
@@ -215,7 +215,7 @@ Deno.test("RedisLock keeps tokens growing when the server has lost them", async 
   await within("the loss is seen", aborted(lost.signal));
 });
 
-Deno.test("RedisLock waits through a short outage and keeps its lease", async () => {
+Deno.test("RedisLock keeps its lease and its waiters during a short outage", async () => {
   await using redis = await open({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
   const [a, b] = [await redis.lock({ ttlMs: 20_000 }), await redis.lock({ ttlMs: 20_000 })];
   const lease = await a.acquire("n");
@@ -228,7 +228,7 @@ Deno.test("RedisLock waits through a short outage and keeps its lease", async ()
   assert(next.fencingToken > lease.fencingToken);
 });
 
-Deno.test("RedisLock reports a server that is down, and never as held", async () => {
+Deno.test("RedisLock rejects with LockUnavailableError and reports no held lock when the server is down", async () => {
   await using redis = await open();
   const lock = await redis.lock({ unavailableAfterMs: 300 });
   await redis.server.kill("SIGKILL");
@@ -236,11 +236,11 @@ Deno.test("RedisLock reports a server that is down, and never as held", async ()
     const error = await assertRejects(call, LockUnavailableError);
     assertEquals(error.lockName, "n");
   }
-  await redis.server.restart(); // else the client package leaves its reconnecting timer behind
+  await redis.server.restart(); // else the reconnect timer of the client package is a leak
   await waitUntil("the client is back", () => lock.query("n").then(() => true, () => false));
 });
 
-Deno.test("RedisLock reports what the server refuses", async () => {
+Deno.test("RedisLock names the error code when the server refuses", async () => {
   await using redis = await open();
   const lock = await redis.lock({ unavailableAfterMs: 300 });
   await redis.server.command("RPUSH", "lock:list", "x");
@@ -255,7 +255,7 @@ Deno.test("RedisLock reports what the server refuses", async () => {
   lease.throwIfLost();
 });
 
-Deno.test("RedisLock releases and renews while memory is full", async () => {
+Deno.test("RedisLock renews and releases a lease while the server has no free memory", async () => {
   await using redis = await open();
   const lock = await redis.lock();
   const lease = await lock.acquire("n");
@@ -264,7 +264,7 @@ Deno.test("RedisLock releases and renews while memory is full", async () => {
   assertEquals(await lease.release(), true);
 });
 
-Deno.test("RedisLock cleans up behind an abort in the middle of a request", async () => {
+Deno.test("RedisLock frees the lock when a call is aborted during its request", async () => {
   await using redis = await open();
   const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
   await (await lock.acquire("warm-up")).release();
@@ -283,7 +283,7 @@ Deno.test("RedisLock cleans up behind an abort in the middle of a request", asyn
   }, 5_000);
 });
 
-Deno.test("RedisLock cleans up behind a disposal in the middle of a request", async () => {
+Deno.test("RedisLock frees the lock when it is disposed during a request", async () => {
   await using redis = await open();
   const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
   await (await lock.acquire("warm-up")).release();
@@ -298,7 +298,7 @@ Deno.test("RedisLock cleans up behind a disposal in the middle of a request", as
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
 });
 
-Deno.test("RedisLock gives up on a server whose grants always come too late", async () => {
+Deno.test("RedisLock rejects with LockUnavailableError when every grant arrives after its deadline", async () => {
   await using redis = await open();
   const { proxy, lock } = await redis.proxied({ ttlMs: 200, unavailableAfterMs: 1_000 });
   await (await lock.acquire("warm-up")).release();
@@ -309,7 +309,7 @@ Deno.test("RedisLock gives up on a server whose grants always come too late", as
   proxy.onReply = undefined;
 });
 
-Deno.test("RedisLock survives a message that is none of ours", async () => {
+Deno.test("RedisLock ignores foreign messages on its inbox", async () => {
   await using redis = await open();
   const a = await redis.lock();
   // An exception in its listener would end the process.
@@ -332,7 +332,7 @@ Deno.test("RedisLock survives a message that is none of ours", async () => {
   lease.throwIfLost();
 });
 
-Deno.test("RedisLock never steals from another holder than the one it saw", async () => {
+Deno.test("RedisLock.request() with steal never takes the lock from another holder than the one it saw", async () => {
   await using redis = await open();
   const locks = await Promise.all([1, 2, 3, 4].map(() => redis.lock()));
   const first = await locks[0]!.acquire("n");
@@ -346,7 +346,7 @@ Deno.test("RedisLock never steals from another holder than the one it saw", asyn
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
 });
 
-Deno.test("RedisLock warns once of a server that may evict locks", async () => {
+Deno.test("RedisLock warns once when the server may evict locks", async () => {
   await using redis = await open({ args: ["--maxmemory", "100mb"] });
   const warnings: string[] = [];
   const onWarning = (message: string) => warnings.push(message);
@@ -362,7 +362,7 @@ Deno.test("RedisLock warns once of a server that may evict locks", async () => {
   assert(warnings[0]!.includes("allkeys-lru"));
 });
 
-Deno.test("RedisLock leaves no connection of its own behind", async () => {
+Deno.test("RedisLock closes the connections that it opened when it is disposed", async () => {
   await using server = await startRedis();
   const count = async () =>
     String(await server.command("CLIENT", "LIST")).trim().split("\n").length;
@@ -376,7 +376,7 @@ Deno.test("RedisLock leaves no connection of its own behind", async () => {
   await waitUntil("the connection is closed", async () => await count() === before);
 });
 
-Deno.test("RedisLock refuses bad options at once", () => {
+Deno.test("RedisLock throws on bad options at construction", () => {
   const client = { send: () => Promise.resolve(null), epoch: 0, cluster: false };
   const bad: [unknown, typeof TypeError | typeof RangeError][] = [
     [{ ttlMs: 9 }, RangeError],
@@ -397,7 +397,7 @@ Deno.test("RedisLock refuses bad options at once", () => {
   assertThrows(() => new RedisLock({} as typeof client), LockSetupError, "nodeRedis");
 });
 
-Deno.test("RedisLock refuses bad owner ids before it sends anything", async () => {
+Deno.test("RedisLock rejects bad owner ids before it sends anything", async () => {
   const send = () => Promise.reject(new Error("Nothing should be sent"));
   await using lock = new RedisLock({ send, epoch: 0, cluster: false });
   const bad: [unknown, typeof TypeError | typeof RangeError][] = [

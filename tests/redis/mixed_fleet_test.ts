@@ -23,7 +23,7 @@ const RETRY_MS = 5;
 const UNLOCK =
   `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`;
 
-/** Takes the lock; what it returns gives it back. */
+/** Acquires the lock. Returns the function that releases it. */
 type Take = () => Promise<() => Promise<unknown>>;
 
 function rawTake(client: Redis): Take {
@@ -59,7 +59,10 @@ function ourTake(lock: RedisLock): Take {
   };
 }
 
-/** Four of each kind, so that one of ours always waits, work until there were enough critical sections; counts them by kind. */
+/**
+ * Runs four contenders of each kind, so that one of ours always waits, until there were enough critical
+ * sections. Counts these by kind.
+ */
 async function compete(takers: Record<string, Take>): Promise<Map<string, number>> {
   const counts = new Map(Object.keys(takers).map((kind) => [kind, 0]));
   let inside = 0;
@@ -82,7 +85,7 @@ async function compete(takers: Record<string, Take>): Promise<Map<string, number
   return counts;
 }
 
-Deno.test("RedisLock shares a key with redlock, redis-semaphore and a plain SET NX PX", async () => {
+Deno.test("RedisLock never overlaps with redlock, redis-semaphore or a plain SET NX PX on the same key", async () => {
   await using server = await startRedis();
   const clients = Array.from({ length: 4 }, () => new Redis(server.url).on("error", () => {}));
   const [a, b, c, d] = clients as [Redis, Redis, Redis, Redis];

@@ -1,5 +1,5 @@
 /**
- * Several calls under one owner id.
+ * Several calls with the same owner id.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
@@ -10,7 +10,7 @@ import { AT_ONCE_MS, play } from "../../testing/redis/race_stage.ts";
 
 const OWNER = { ownerId: "job-7" };
 
-Deno.test("RedisLock: a release that is tried again forgets no later lease of its owner id", () =>
+Deno.test("Lease.release() that is retried keeps a later lease of the same owner id", () =>
   play(async ({ lock, gates }) => {
     const first = await lock.acquire("n", { ...OWNER, ttlMs: 1_200 });
     const gate = new Gate();
@@ -28,7 +28,7 @@ Deno.test("RedisLock: a release that is tried again forgets no later lease of it
     assertEquals(await second.release(), true);
   }));
 
-Deno.test("RedisLock: a clean-up behind a loss forgets no later lease of its owner id", () =>
+Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up after a lost one", () =>
   play(async ({ lock, gates }) => {
     const first = await lock.acquire("n", { ...OWNER, ttlMs: 6_000, maxHoldMs: 300 });
     const gate = new Gate();
@@ -36,7 +36,7 @@ Deno.test("RedisLock: a clean-up behind a loss forgets no later lease of its own
     const renewed = assertRejects(() => first.renew(), LeaseLostError);
     await gate.arrived;
     await waitUntil("it was held for too long", () => first.remainingMs === 0);
-    // The clean-up waits for the renewal, but not for ever.
+    // The clean-up waits for the renewal, but only for a limited time.
     const second = await lock.acquire("n", OWNER);
     await waitUntil(
       "the clean-up is sent",
@@ -48,7 +48,7 @@ Deno.test("RedisLock: a clean-up behind a loss forgets no later lease of its own
     assertEquals(await second.release(), true);
   }));
 
-Deno.test("RedisLock: one of two calls under an owner id gives up, the other goes on", () =>
+Deno.test("RedisLock.acquire() keeps waiting when another call with the same owner id is aborted", () =>
   play(async (stage) => {
     const { lock, other } = stage;
     const held = await other.acquire("n");

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { startRedis } from "../../testing/servers/redis.ts";
 
-Deno.test("RedisLock with deno-redis needs --allow-net for the server, and nothing else", async () => {
+Deno.test("RedisLock with deno-redis needs no permission but --allow-net for the server", async () => {
   await using server = await startRedis();
   const dir = await Deno.makeTempDir();
   const url = (path: string) => JSON.stringify(new URL(path, import.meta.url).href);

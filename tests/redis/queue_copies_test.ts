@@ -1,5 +1,5 @@
 /**
- * Copies of commands that are executed late, and clean-ups that cross a new try.
+ * Copies of commands that are executed late, and clean-ups that arrive during a later call.
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
 import { within } from "../../testing/conformance/wait.ts";
@@ -9,12 +9,12 @@ import { AT_ONCE_MS, play, type Stage } from "../../testing/redis/race_stage.ts"
 
 const OWNER = "somebody-with-an-id-of-its-own";
 
-/** The server's clock is known, as in a service that runs. */
+/** Makes the server's clock known, as in a running service. */
 async function warmUp({ lock }: Stage): Promise<void> {
   await (await lock.acquire("warm-up")).release();
 }
 
-/** Loses the reply of the first script of this kind. */
+/** Loses the reply to the first script of this kind. */
 function loseFirst(script: SentScript["script"]): (sent: SentScript) => void {
   let lost = 0;
   return (sent) => {
@@ -26,13 +26,13 @@ function sentOf({ gates }: Stage, script: SentScript["script"]): SentScript[] {
   return gates.sent.filter((sent) => sent.script === script);
 }
 
-/** Sends a copy by hand; the state that the script answers. */
+/** Sends a copy to the server. Returns the state that the script replies. */
 async function replay({ server }: Stage, { copy }: SentScript): Promise<number> {
   const [state] = await server.command(...copy) as number[];
   return state!;
 }
 
-Deno.test("RedisLock: retries inside a call send no clean-up, and its release leaves a tombstone", () =>
+Deno.test("RedisLock.acquire() retries without a clean-up, and the release then leaves a tombstone", () =>
   play(async (stage) => {
     await warmUp(stage);
     stage.gates.sent.length = 0;
@@ -47,7 +47,7 @@ Deno.test("RedisLock: retries inside a call send no clean-up, and its release le
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a copy of an ask does nothing after the release, for as long as it may come", () =>
+Deno.test("RedisLock refuses late copies of an ask after the release, first by its tombstone, then by their time limit", () =>
   play(async (stage) => {
     await warmUp(stage);
     stage.gates.sent.length = 0;
@@ -66,7 +66,7 @@ Deno.test("RedisLock: a copy of an ask does nothing after the release, for as lo
     assertEquals(await replay(stage, ask!), -1);
   }));
 
-Deno.test("RedisLock: a copy of a clean ask does nothing once its time is over", () =>
+Deno.test("RedisLock needs no tombstone after an answered ask: copies of it do nothing after their time limit", () =>
   play(async (stage) => {
     const { server: { command } } = stage;
     await warmUp(stage);
@@ -85,7 +85,7 @@ Deno.test("RedisLock: a copy of a clean ask does nothing once its time is over",
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a copy of the very first ask, which has no time limit, is refused", () =>
+Deno.test("RedisLock refuses late copies of the first ask of an instance, which has no time limit", () =>
   play(async (stage) => {
     stage.gates.onReply = loseFirst("ask");
     await (await stage.lock.acquire("n")).release();
@@ -98,7 +98,7 @@ Deno.test("RedisLock: a copy of the very first ask, which has no time limit, is 
     assertEquals(await replay(stage, ask!), -2);
   }));
 
-Deno.test("RedisLock: a copy that a reconnect may have made is refused", () =>
+Deno.test("RedisLock refuses copies of an ask that a reconnect may have made", () =>
   play(async (stage) => {
     await warmUp(stage);
     stage.gates.sent.length = 0;
@@ -112,7 +112,7 @@ Deno.test("RedisLock: a copy that a reconnect may have made is refused", () =>
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a copy of the ask of a waiter that gave up does not queue a ghost", () =>
+Deno.test("RedisLock refuses copies of an ask after its waiter has given up", () =>
   play(async (stage) => {
     await warmUp(stage);
     stage.gates.sent.length = 0;
@@ -128,7 +128,7 @@ Deno.test("RedisLock: a copy of the ask of a waiter that gave up does not queue 
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a clean-up that comes late spares the next call of the same owner", () =>
+Deno.test("RedisLock keeps the lease of a later call with the same owner id when a clean-up arrives late", () =>
   play(async (stage) => {
     const { gates, lock } = stage;
     await warmUp(stage);
@@ -139,7 +139,7 @@ Deno.test("RedisLock: a clean-up that comes late spares the next call of the sam
     const abort = new AbortController();
     const first = lock.acquire("n", { ownerId: OWNER, signal: abort.signal });
     first.catch(() => {}); // it is awaited later
-    await reply.arrived; // granted, but not told
+    await reply.arrived; // the server has granted the lock, the reply is held back
     abort.abort();
     await assertRejects(() => first, DOMException);
     await cleanUp.arrived;
@@ -154,7 +154,7 @@ Deno.test("RedisLock: a clean-up that comes late spares the next call of the sam
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a clean-up hands the lock of a call that was given up to the next one", () =>
+Deno.test("RedisLock hands the lock to the next waiter when it cleans up after an aborted call", () =>
   play(async (stage) => {
     const { gates, lock } = stage;
     await warmUp(stage);
@@ -168,7 +168,7 @@ Deno.test("RedisLock: a clean-up hands the lock of a call that was given up to t
     await reply.arrived;
     abort.abort();
     await cleanUp.arrived;
-    const second = lock.acquire("n"); // behind an owner that nobody is
+    const second = lock.acquire("n"); // behind the aborted call, which holds the lock
     await waitUntil("it waits", async () => await stage.waiting() === 1);
     cleanUp.open();
     const lease = await within("it is handed over", second, AT_ONCE_MS);
@@ -177,7 +177,7 @@ Deno.test("RedisLock: a clean-up hands the lock of a call that was given up to t
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a renewal that comes late neither shortens nor revives, nor harms the next holder", () =>
+Deno.test("Lease.renew() that is executed late neither shortens the lease, nor revives it, nor touches the next holder", () =>
   play(async (stage) => {
     const { lock, other, server: { command }, keys } = stage;
     const lease = await lock.acquire("n");
@@ -197,7 +197,7 @@ Deno.test("RedisLock: a renewal that comes late neither shortens nor revives, no
     assertEquals(await next.release(), true);
   }));
 
-Deno.test("RedisLock: a release that is executed twice takes the lock from nobody", () =>
+Deno.test("Lease.release() that is executed twice does not release the lock of the next holder", () =>
   play(async (stage) => {
     const { server: { command } } = stage;
     const { held, waiting } = await stage.queueUp();

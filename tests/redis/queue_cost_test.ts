@@ -1,5 +1,5 @@
 /**
- * What waiting costs the server.
+ * The number of commands that waiters cost the server.
  */
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
@@ -32,7 +32,7 @@ function start(server: RedisServer, waiters: number): Worker[] {
   );
 }
 
-/** How many commands clients have sent so far, those of the observer aside. */
+/** How many commands the clients have sent so far, without those of the observer. */
 async function commands(server: RedisServer): Promise<number> {
   const info = String(await server.command("INFO", "commandstats"));
   const [evalsha, plain] = ["evalsha", "eval"].map((name) =>
@@ -41,7 +41,7 @@ async function commands(server: RedisServer): Promise<number> {
   return evalsha! + plain!;
 }
 
-Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a second", async () => {
+Deno.test("RedisLock sends at most five commands a second for a thousand waiters of a held lock", async () => {
   await using server = await startRedis();
   const { queue, waiters } = lockKeys("lock:", "n");
   const client = await openRedisClient("node-redis", server.url);
@@ -61,7 +61,7 @@ Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a sec
       return await commands(server) - before < 20;
     });
     const [before, sinceMs] = [await commands(server), performance.now()];
-    await pause(IDLE_MS); // what is measured
+    await pause(IDLE_MS); // commands are counted during this pause
     const count = await commands(server) - before;
     const perSecond = count / ((performance.now() - sinceMs) / 1_000);
     say(`1,000 waiters: ${perSecond.toFixed(2)} commands a second`);
@@ -80,7 +80,7 @@ Deno.test("RedisLock: a thousand waiters of a held lock cost five commands a sec
   await onlyFencesLeft(server, TTL_MS);
 });
 
-Deno.test("RedisLock sends two commands per cycle while others wait", async () => {
+Deno.test("RedisLock sends two commands per cycle under contention", async () => {
   await using server = await startRedis();
   const workers = start(server, 48);
   const grants = () => workers.reduce((sum, worker) => sum + worker.grants.length, 0);

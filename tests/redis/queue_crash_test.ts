@@ -25,7 +25,7 @@ interface Scene extends AsyncDisposable {
   readonly holder: RedisLock;
   readonly next: RedisLock;
   readonly worker: Worker;
-  /** How many wait. */
+  /** How many waiters the process has. */
   waiting(): Promise<number>;
   readonly waitersKey: string;
 }
@@ -67,7 +67,7 @@ async function open(
   };
 }
 
-/** All waiters of the process are in line, and a live one behind them. */
+/** Queues all waiters of the process, and a live waiter behind them. */
 async function lineUp(
   scene: Scene,
   waiters: number,
@@ -85,7 +85,7 @@ async function lineUp(
   return { held, next, inbox: inbox! };
 }
 
-/** Kills the process with all waiters ahead; how long the next live one then waits for a release. */
+/** Kills the process of the waiters ahead. Returns how long the live waiter then waits for a release. */
 async function killAhead(server: RedisServer, waiters: number): Promise<number> {
   await using scene = await open(server, { waiters });
   const { held, next, inbox } = await lineUp(scene, waiters);
@@ -102,9 +102,9 @@ async function killAhead(server: RedisServer, waiters: number): Promise<number> 
 }
 
 for (const waiters of [1, 100]) {
-  Deno.test(`RedisLock: ${waiters} dead ahead cost the next waiter neither a claim nor a TTL`, async () => {
+  Deno.test(`RedisLock skips ${waiters} dead waiters without waiting for a claim or a TTL`, async () => {
     await using server = await startRedis();
-    // One that listens to everything must not make the dead look alive.
+    // A client that subscribes to all channels must not make dead waiters look alive.
     using monitor = await connectResp(server.url);
     await monitor.command("PSUBSCRIBE", "*");
     const waitedMs: number[] = [];
@@ -116,7 +116,7 @@ for (const waiters of [1, 100]) {
   });
 }
 
-Deno.test("RedisLock: if all who waited are dead, one who comes waits for a short claim at most", async () => {
+Deno.test("RedisLock.acquire() waits for one short claim at most when all earlier waiters are dead", async () => {
   await using server = await startRedis();
   {
     await using scene = await open(server, { waiters: 100 });
@@ -141,7 +141,7 @@ Deno.test("RedisLock: if all who waited are dead, one who comes waits for a shor
   await nothingLasts(server);
 });
 
-Deno.test("RedisLock: a frozen process with 100 waiters costs the next one a claim in all", async () => {
+Deno.test("RedisLock waits for one claim in all when the first 100 waiters are in a frozen process", async () => {
   await using server = await startRedis();
   {
     await using scene = await open(server, { waiters: 100, holdMs: 0 });
@@ -165,7 +165,7 @@ Deno.test("RedisLock: a frozen process with 100 waiters costs the next one a cla
   await nothingLasts(server);
 });
 
-Deno.test("RedisLock: 100 dead that used to poll cost the next waiter a claim in all", async () => {
+Deno.test("RedisLock waits for one claim in all when the first 100 waiters polled and are dead", async () => {
   await using server = await startRedis();
   const { command, hostname, port } = server;
   await command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels");
@@ -192,7 +192,7 @@ Deno.test("RedisLock: 100 dead that used to poll cost the next waiter a claim in
   await nothingLasts(server);
 });
 
-/** Kills a process that holds the lock; how long after the key's end the first in line held it. */
+/** Kills a holder. Returns how long after the end of its key the first waiter held the lock. */
 async function killHolder(server: RedisServer): Promise<number> {
   const ttlMs = 1_000;
   await using scene = await open(server, { waiters: 1, ttlMs, holdMs: 600_000 });
@@ -210,7 +210,7 @@ async function killHolder(server: RedisServer): Promise<number> {
   return lateMs;
 }
 
-Deno.test("RedisLock: the first in line holds soon after the key of a dead holder has expired", async () => {
+Deno.test("RedisLock grants the lock soon after the key of a dead holder has expired", async () => {
   await using server = await startRedis();
   const lateMs = await Promise.all(Array.from({ length: ROUNDS }, () => killHolder(server)));
   say(`holder killed: expiry to grant, median ${median(lateMs)} ms`);

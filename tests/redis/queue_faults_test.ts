@@ -1,6 +1,6 @@
 /**
- * What goes wrong while many wait: lost messages, killed subscribers, forgotten scripts, full memory.
- * Nobody waits for ever, nobody overlaps, and the order is kept where the queue survives.
+ * Faults while many calls wait: lost messages, killed subscribers, flushed scripts, full memory. Every
+ * call is granted the lock, never two at once, and in order as long as the queue survives.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
@@ -26,12 +26,12 @@ const FAULTY_MS = SOAK ? 60_000 : 2_000;
 const CLAIM_MS = 3_000;
 const NAME = "n";
 
-/** Whether a chunk tells of a grant. */
+/** Whether a chunk contains a grant message. */
 function isGrant(chunk: Uint8Array): boolean {
   return new TextDecoder().decode(chunk).includes(`\r\n${GRANT_MESSAGE} `);
 }
 
-/** Works under faults for a while, then without, until everybody was served. */
+/** Runs the fleet under faults for a while, then without, until each waiter was granted the lock. */
 async function endure(fleet: Fleet, fault: (untilMs: number) => Promise<void>): Promise<void> {
   await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
   await fault(performance.now() + FAULTY_MS);
@@ -42,7 +42,7 @@ async function endure(fleet: Fleet, fault: (untilMs: number) => Promise<void>): 
   assertEquals(fleet.refusals, 0, "each fault was short");
 }
 
-/** One waiter behind a proxy that loses the message of its grant; how long it then waited. */
+/** Loses the grant message of a waiter behind a proxy. Returns how long it then waited. */
 async function loseGrant(server: RedisServer, verdict: Verdict): Promise<number> {
   await using proxy = startProxy(server);
   const near = await openRedisClient("node-redis", server.url);
@@ -76,7 +76,7 @@ async function loseGrant(server: RedisServer, verdict: Verdict): Promise<number>
 for (
   const [title, verdict] of [["is lost", "drop"], ["is lost with its connection", "cut"]] as const
 ) {
-  Deno.test(`RedisLock: a grant whose message ${title} is found before its claim runs out`, async () => {
+  Deno.test(`RedisLock finds its grant before the claim expires when the message ${title}`, async () => {
     await using server = await startRedis();
     const rounds = Array.from({ length: SOAK ? 20 : 5 }, () => loseGrant(server, verdict));
     const waitedMs = await Promise.all(rounds);
@@ -86,7 +86,7 @@ for (
   });
 }
 
-Deno.test("RedisLock serves everybody while grants get lost at random", async () => {
+Deno.test("RedisLock grants every waiter the lock while messages are lost at random", async () => {
   const seed = seedOf();
   const random = randomOf(seed);
   await using server = await startRedis();
@@ -110,7 +110,7 @@ Deno.test("RedisLock serves everybody while grants get lost at random", async ()
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock serves everybody while subscribers are killed twice a second", async () => {
+Deno.test("RedisLock grants every waiter the lock while subscriptions are cut twice a second", async () => {
   await using server = await startRedis();
   {
     using trace = await traceOrder(server, NAME);
@@ -128,7 +128,7 @@ Deno.test("RedisLock serves everybody while subscribers are killed twice a secon
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock keeps the order while somebody listens to everything", async () => {
+Deno.test("RedisLock grants the lock in order while another client subscribes to all channels", async () => {
   await using server = await startRedis();
   {
     using monitor = await connectResp(server.url);
@@ -147,7 +147,7 @@ Deno.test("RedisLock keeps the order while somebody listens to everything", asyn
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock keeps the order while scripts are flushed at random", async () => {
+Deno.test("RedisLock grants the lock in order while scripts are flushed at random", async () => {
   const seed = seedOf();
   const random = randomOf(seed);
   await using server = await startRedis();
@@ -167,7 +167,7 @@ Deno.test("RedisLock keeps the order while scripts are flushed at random", async
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock keeps the order while memory is full at random", async () => {
+Deno.test("RedisLock grants the lock in order while memory is full at random", async () => {
   const seed = seedOf();
   const random = randomOf(seed);
   await using server = await startRedis();
@@ -189,7 +189,7 @@ Deno.test("RedisLock keeps the order while memory is full at random", async () =
   await nothingLeft(server);
 });
 
-/** How often the server refused for a reason. */
+/** How often the server has refused commands with an error code. */
 async function refused(server: RedisServer, code: string): Promise<number> {
   const info = String(await server.command("INFO", "errorstats"));
   return Number(new RegExp(`errorstat_${code}:count=(\\d+)`).exec(info)?.[1] ?? 0);

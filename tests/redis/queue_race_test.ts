@@ -1,5 +1,5 @@
 /**
- * Grants and asks that cross each other, in every order.
+ * Grant messages and asks that cross each other, in every order.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { ASK } from "../../redis/protocol/scripts.ts";
@@ -9,12 +9,12 @@ import { Gate } from "../../testing/redis/gated_client.ts";
 import { AT_ONCE_MS, isTheOne, play } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
 
-Deno.test("RedisLock: a grant overtakes the answer of an ask that was executed before it", () =>
+Deno.test("RedisLock opens one lease when a grant message overtakes the answer to an earlier ask", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
     const gate = new Gate();
     stage.gates.onReply = gate.first("ask");
-    await gate.arrived; // the head asks again, and is told that it waits
+    await gate.arrived; // the first waiter has asked again; the reply "queued" is held back
     await held.release();
     const lease = await within("the message is enough", waiting, AT_ONCE_MS);
     gate.open();
@@ -23,13 +23,13 @@ Deno.test("RedisLock: a grant overtakes the answer of an ask that was executed b
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: the answer of an ask overtakes the message of the grant", () =>
+Deno.test("RedisLock opens one lease when the answer to an ask overtakes the grant message", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
     const gate = new Gate();
     stage.gates.onMessage = () => gate.pass();
     await held.release();
-    await gate.arrived; // the server has told of the grant
+    await gate.arrived; // the server has published the grant message
     const lease = await within("the head asks again", waiting, AT_ONCE_MS);
     gate.open();
     await isTheOne(stage, lease);
@@ -38,7 +38,7 @@ Deno.test("RedisLock: the answer of an ask overtakes the message of the grant", 
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: the message of a grant comes when its lease is over and another one holds", () =>
+Deno.test("RedisLock does not touch the next holder when a grant message arrives after the lease has ended", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
     const gate = new Gate();
@@ -57,7 +57,7 @@ Deno.test("RedisLock: the message of a grant comes when its lease is over and an
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: an ask reaches the server after the grant, while its lease is held", () =>
+Deno.test("RedisLock keeps one lease when an ask reaches the server after the grant", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
     const gate = new Gate();
@@ -75,7 +75,7 @@ Deno.test("RedisLock: an ask reaches the server after the grant, while its lease
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: an ask reaches the server after its lease was released", () =>
+Deno.test("RedisLock leaves the lock free when an ask reaches the server after the release", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
     const gate = new Gate();
@@ -94,7 +94,7 @@ Deno.test("RedisLock: an ask reaches the server after its lease was released", (
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a grant that was stolen before its message came is no lease", () =>
+Deno.test("RedisLock opens no lease for a grant that was stolen before its message arrived", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
     const { promise: both, resolve: deliver } = Promise.withResolvers<void>();
@@ -102,7 +102,7 @@ Deno.test("RedisLock: a grant that was stolen before its message came is no leas
     stage.gates.onMessage = () => (messages++, both);
     await held.release();
     await stage.other.request("n", { steal: true }, async (thief) => {
-      await waitUntil("it is told of the grant and of the theft", () => messages === 2);
+      await waitUntil("the messages of the grant and of the theft are there", () => messages === 2);
       deliver();
       const asked = stage.gates.sent.length;
       await Promise.race([
@@ -119,7 +119,7 @@ Deno.test("RedisLock: a grant that was stolen before its message came is no leas
     await stage.freeAtOnce();
   }));
 
-Deno.test("RedisLock: a waiter gives up while the message of its grant is under way", () =>
+Deno.test("RedisLock frees the lock when a waiter is aborted while its grant message is under way", () =>
   play(async (stage) => {
     const abort = new AbortController();
     const { held, waiting } = await stage.queueUp(abort.signal);
@@ -137,12 +137,12 @@ Deno.test("RedisLock: a waiter gives up while the message of its grant is under 
     assertEquals(await later.release(), true);
   }));
 
-Deno.test("RedisLock hands on a grant to somebody who is not there any more", () =>
+Deno.test("RedisLock releases a grant to an unknown call for the next waiter", () =>
   play(async (stage) => {
     const { server: { command }, keys } = stage;
     const { held, waiting } = await stage.queueUp();
     const [inbox] = await provenInboxes(command, keys.waiters);
-    // A ghost of the same process, ahead of its waiter: an old ask, of which nobody knows.
+    // Ahead of the waiter, a late copy of an old ask has queued a call that is unknown by now.
     const place = [keys.lock, keys.queue, keys.waiters, keys.token];
     const ask = ["ghost#0123456789abcdef", 5_000, 0, "wait", inbox!, "1", 0];
     await command("EVAL", ASK.source, 4, ...place, ...ask);
@@ -153,7 +153,7 @@ Deno.test("RedisLock hands on a grant to somebody who is not there any more", ()
     assertEquals(await lease.release(), true);
   }));
 
-Deno.test("RedisLock: a waiter that must ask again and gives up does not ask", () =>
+Deno.test("RedisLock sends no further ask for a waiter that is aborted", () =>
   play(async (stage) => {
     const { gates, lock, other, server: { command } } = stage;
     const held = await other.acquire("n");
@@ -172,7 +172,7 @@ Deno.test("RedisLock: a waiter that must ask again and gives up does not ask", (
     await gate.arrived;
     gates.gap(); // it must ask again after this answer
     isLast = true;
-    await command("SCRIPT", "FLUSH"); // another ask would be refused, and nobody would hear it
+    await command("SCRIPT", "FLUSH"); // a further ask would fail unnoticed
     gates.sent.length = 0;
     gate.open();
     await assertRejects(() => waiting, DOMException);

@@ -17,7 +17,7 @@ import { inversions } from "../../testing/processes/workers.ts";
 
 const NAME = "n";
 
-Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async () => {
+Deno.test("RedisLock grants the lock in order when Redis restarts while 50 calls wait", async () => {
   await using server = await startRedis({
     args: ["--appendonly", "yes", "--appendfsync", "always"],
   });
@@ -44,7 +44,7 @@ Deno.test("RedisLock keeps the order when Redis restarts while 50 wait", async (
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock keeps the order when the lock is released before anybody listens again", async () => {
+Deno.test("RedisLock grants the lock in order when it is released before any waiter has subscribed again", async () => {
   await using server = await startRedis({
     args: ["--appendonly", "yes", "--appendfsync", "always"],
   });
@@ -80,7 +80,7 @@ Deno.test("RedisLock keeps the order when the lock is released before anybody li
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 wait", async () => {
+Deno.test("RedisLock grants every waiter the lock when Redis loses lock and queue while 50 calls wait", async () => {
   await using server = await startRedis();
   const holder = await openRedisClient("node-redis", server.url);
   {
@@ -90,7 +90,7 @@ Deno.test("RedisLock serves everybody when Redis loses lock and queue while 50 w
     const { queue } = lockKeys("lock:", NAME);
     await waitUntil("all wait", async () => await server.command("ZCARD", queue) === WAITERS);
     await server.restart();
-    // The lease is lost with the server's data; what it guards is for the fencing token to guard.
+    // The lease is lost with the server's data. From now on only the fencing token protects.
     await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);
     await within("everybody is served", fleet.finish());
     assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);

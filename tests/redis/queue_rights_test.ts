@@ -1,5 +1,5 @@
 /**
- * Waiters that may not use channels, and names that are hard to make keys of.
+ * Users without rights to Pub/Sub, and lock names with braces, for which a hash tag must be found.
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
@@ -17,7 +17,7 @@ import { inversions } from "../../testing/processes/workers.ts";
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 12;
 const CLAIM_MS = 3_000;
 
-/** Makes a user with these rules; the URL to log in with. */
+/** Makes a user with these rules. Returns the URL to log in with. */
 async function urlOfUser(server: RedisServer, ...rules: string[]): Promise<string> {
   await server.command("ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", ...rules);
   return `redis://u:secret@${server.hostname}:${server.port}`;
@@ -30,7 +30,7 @@ for (
     ["PUBSUB", "+@all", "-pubsub", "allchannels"],
   ] as const
 ) {
-  Deno.test(`RedisLock serves users without rights to ${title} in order`, async () => {
+  Deno.test(`RedisLock grants the lock in order when the user has no right to ${title}`, async () => {
     await using server = await startRedis();
     const url = await urlOfUser(server, ...rules);
     const warnings: string[] = [];
@@ -48,18 +48,18 @@ for (
       assertEquals(inversions(fleet.grants), 0);
       say(`without ${title}: ${fleet.grants.length} grants`);
     }
-    const told = warnings.filter((warning) => warning.includes("subscription"));
-    assertEquals(told.length, title === "PUBSUB" ? 0 : 2, "once by each instance");
+    const told = warnings.filter((warning) => warning.includes("subscribe"));
+    assertEquals(told.length, title === "PUBSUB" ? 0 : 2, "one warning per instance");
     for (const warning of told) {
-      assertMatch(warning, /"holdfast:1:inbox:\*", so waiters poll: NOPERM/);
+      assertMatch(warning, /"holdfast:1:inbox:\*", so waiters poll\. Check the user's ACL: NOPERM/);
     }
-    // A grant may be made before its waiter knows that it has no inbox; that is said once, too.
+    // A grant may be made before its waiter knows that its inbox is mute. That is one more warning.
     assert(warnings.length <= 2 * told.length, warnings.join("\n"));
     await nothingLeft(server);
   });
 }
 
-Deno.test("RedisLock warns once of a release that may not tell, and the next one finds its grant", async () => {
+Deno.test("RedisLock warns once when a release may not publish, and the next waiter finds its grant by polling", async () => {
   await using server = await startRedis();
   const muzzled = await openRedisClient(
     "node-redis",
@@ -82,7 +82,7 @@ Deno.test("RedisLock warns once of a release that may not tell, and the next one
       await lease.release();
     }
     assertEquals(warnings, [
-      'Redis refuses to publish to "holdfast:1:inbox:*", so waiters learn by polling',
+      `Redis refuses to publish to "holdfast:1:inbox:*", so waiters poll. Check the user's ACL`,
     ]);
   }
   await muzzled.close();
@@ -90,7 +90,7 @@ Deno.test("RedisLock warns once of a release that may not tell, and the next one
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock serves one that cannot subscribe again, among others that go on", async () => {
+Deno.test("RedisLock grants the lock in order when one instance can no longer subscribe", async () => {
   await using server = await startRedis();
   const url = await urlOfUser(server, "+@all", "allchannels");
   const client = await openRedisClient("node-redis", url);
@@ -99,7 +99,7 @@ Deno.test("RedisLock serves one that cannot subscribe again, among others that g
     await using fleet = await startFleet({ urls: [server.url], name: "n", waiters: 4, holdMs: 1 });
     const { waiters } = lockKeys("lock:", "n");
     await waitUntil("both inboxes are proven", async () => {
-      // One that is served before it has asked twice has proved nothing.
+      // A call that is granted the lock before its second ask does not prove its inbox.
       await (await lock.acquire("n")).release();
       return (await provenInboxes(server.command, waiters)).length === 2;
     });
@@ -115,7 +115,7 @@ Deno.test("RedisLock serves one that cannot subscribe again, among others that g
   await nothingLeft(server);
 });
 
-Deno.test("RedisLock hands over locks with braces in their names", async () => {
+Deno.test("RedisLock hands over locks whose names contain braces", async () => {
   await using server = await startRedis();
   for (const name of ["a}b", "{}", "{", "}", "}{", "a{}b", "{x}y", "{{x}}", "ü}\n 😀", "\0}"]) {
     await using fleet = await startFleet({ urls: [server.url, server.url], name, waiters: 6 });

@@ -1,6 +1,6 @@
 /**
- * Everything at once: processes that are frozen, connections that are cut, scripts that are forgotten,
- * memory that is full, a server that stands still, and waiters that time out.
+ * All faults at once: frozen processes, cut connections, flushed scripts, full memory, a paused server,
+ * and waiters that time out.
  */
 import { assertEquals } from "@std/assert";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
@@ -39,7 +39,7 @@ const FAULTS: Fault[] = [
   },
 ];
 
-/** All but the observers: this one, and the one that follows the order. */
+/** All clients except the two observers: this connection, and the order trace. */
 async function killCommandConnections({ command }: RedisServer): Promise<void> {
   const own = await command("CLIENT", "ID");
   const list = String(await command("CLIENT", "LIST", "TYPE", "normal")).trim().split("\n");
@@ -49,7 +49,7 @@ async function killCommandConnections({ command }: RedisServer): Promise<void> {
   }
 }
 
-Deno.test("RedisLock: nobody overlaps and everybody is served in a storm of faults", async () => {
+Deno.test("RedisLock never has two holders and grants every waiter the lock under all faults at once", async () => {
   const seed = seedOf();
   say(`seed ${seed}`);
   const random = randomOf(seed);

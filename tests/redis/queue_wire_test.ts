@@ -18,11 +18,11 @@ const OWNER = "somebody-with-an-id-of-its-own";
 
 function scene(title: string, play: (stage: WireStage) => Promise<void>): void {
   for (const client of ["node-redis", "ioredis", "deno-redis-like"] as const) {
-    Deno.test(`RedisLock on the wire: ${title} (${client})`, () => playOnWire(client, play));
+    Deno.test(`RedisLock × ${client} on the wire: ${title}`, () => playOnWire(client, play));
   }
 }
 
-/** Takes the first of a kind off the wire, with its connection. */
+/** Cuts the connection at the first script of a kind. Returns a function that returns this script. */
 function intercept(stage: WireStage, script: WireScript["script"]): () => WireScript | undefined {
   let caught: WireScript | undefined;
   stage.onRequest = (sent) => {
@@ -33,25 +33,28 @@ function intercept(stage: WireStage, script: WireScript["script"]): () => WireSc
   return () => caught;
 }
 
-scene("a grant overtakes the answer of the ask that the head sent before", async (stage) => {
-  const { held, waiting } = await stage.queueUp();
-  const gate = new Gate();
-  stage.onReply = (reply) => reply === "queued" ? holdBack(gate) : "pass";
-  await gate.arrived; // the head has asked again, and is told that it waits
-  await held.release();
-  const lease = await within("the message is enough", waiting, AT_ONCE_MS);
-  gate.open();
-  await stage.isTheOne(lease);
-  assertEquals(await lease.release(), true);
-  await stage.freeAtOnce();
-});
+scene(
+  "opens one lease when a grant message overtakes the answer to an earlier ask",
+  async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    const gate = new Gate();
+    stage.onReply = (reply) => reply === "queued" ? holdBack(gate) : "pass";
+    await gate.arrived; // the first waiter has asked again; the reply "queued" is held back
+    await held.release();
+    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    gate.open();
+    await stage.isTheOne(lease);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  },
+);
 
-scene("the answer of the head's ask overtakes the message of the grant", async (stage) => {
+scene("opens one lease when the answer to an ask overtakes the grant message", async (stage) => {
   const { held, waiting } = await stage.queueUp();
   const gate = new Gate();
   stage.onReply = (reply) => reply === "message" ? holdBack(gate) : "pass";
   await held.release();
-  await gate.arrived; // the server has told of the grant
+  await gate.arrived; // the server has published the grant message
   const lease = await within("the head asks again", waiting, AT_ONCE_MS);
   gate.open();
   await stage.isTheOne(lease);
@@ -60,7 +63,7 @@ scene("the answer of the head's ask overtakes the message of the grant", async (
   await stage.freeAtOnce();
 });
 
-scene("an ask of the head reaches the server after the grant", async (stage) => {
+scene("keeps one lease when an ask reaches the server after the grant", async (stage) => {
   const { held, waiting } = await stage.queueUp();
   const gate = new Gate();
   stage.onRequest = ({ script }) => script === "ask" ? holdBack(gate) : "pass";
@@ -70,90 +73,105 @@ scene("an ask of the head reaches the server after the grant", async (stage) => 
   const answer = new Gate();
   stage.onReply = (reply) => reply === "granted" ? holdBack(answer) : "pass";
   gate.open();
-  await answer.arrived; // the server has prolonged what is ours already
+  await answer.arrived; // the server has extended the lock
   answer.open();
   await stage.isTheOne(lease);
   assertEquals(await lease.release(), true);
   await stage.freeAtOnce();
 });
 
-scene("an ask whose connection broke is delivered after the release", async (stage) => {
-  const caught = intercept(stage, "ask");
-  const lease = await within("it asks again", stage.lock.acquire("n"));
-  const late = caught();
-  assert(late !== undefined, "the first ask was delayed");
-  await stage.isTheOne(lease);
-  assertEquals(await lease.release(), true);
-  assert(await stage.deliver(late) < 0, "it is refused");
-  assertEquals(await stage.holder(), null);
-  await stage.freeAtOnce();
-  assert(await stage.deliver(late) < 0, "and again");
-});
+scene(
+  "leaves the lock free when an ask whose connection broke is delivered after the release",
+  async (stage) => {
+    const caught = intercept(stage, "ask");
+    const lease = await within("it asks again", stage.lock.acquire("n"));
+    const late = caught();
+    assert(late !== undefined, "the first ask was delayed");
+    await stage.isTheOne(lease);
+    assertEquals(await lease.release(), true);
+    assert(await stage.deliver(late) < 0, "it is refused");
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+    assert(await stage.deliver(late) < 0, "and again");
+  },
+);
 
-scene("an ask whose answer was lost is executed once more after the release", async (stage) => {
-  let lost = 0;
-  stage.onReply = (reply) => reply === "granted" && lost++ === 0 ? "cut" : "pass";
-  const lease = await within("it asks again", stage.lock.acquire("n"));
-  assertEquals(lost >= 1, true);
-  await stage.isTheOne(lease);
-  const asks = stage.sent.filter(({ command }) => command.includes(stage.keys.lock));
-  assertEquals(await lease.release(), true);
-  const [ask] = asks;
-  assertEquals(ask!.script, "ask");
-  assert(await stage.deliver(ask!) < 0, "it is refused");
-  assertEquals(await stage.holder(), null);
-  await stage.freeAtOnce();
-});
+scene(
+  "leaves the lock free when an ask whose answer was lost is executed again after the release",
+  async (stage) => {
+    let lost = 0;
+    stage.onReply = (reply) => reply === "granted" && lost++ === 0 ? "cut" : "pass";
+    const lease = await within("it asks again", stage.lock.acquire("n"));
+    assertEquals(lost >= 1, true);
+    await stage.isTheOne(lease);
+    const asks = stage.sent.filter(({ command }) => command.includes(stage.keys.lock));
+    assertEquals(await lease.release(), true);
+    const [ask] = asks;
+    assertEquals(ask!.script, "ask");
+    assert(await stage.deliver(ask!) < 0, "it is refused");
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+  },
+);
 
-scene("a clean-up is delivered after the same owner has called again", async (stage) => {
-  const answer = new Gate();
-  stage.onReply = (reply) => reply === "granted" ? holdBack(answer) : "pass";
-  const abort = new AbortController();
-  const first = stage.lock.acquire("n", { ownerId: OWNER, signal: abort.signal });
-  first.catch(() => {}); // it is awaited later
-  await answer.arrived; // granted, but not told
-  const caught = intercept(stage, "leave");
-  abort.abort();
-  await assertRejects(() => first, DOMException);
-  await waitUntil("the clean-up is on its way", () => caught() !== undefined);
-  stage.onReply = undefined;
-  const lease = await within("it is ours still", stage.lock.acquire("n", { ownerId: OWNER }));
-  const value = await stage.holder();
-  assertEquals(await stage.deliver(caught()!), -1, "it is not meant");
-  assertEquals(await stage.holder(), value);
-  await stage.isTheOne(lease);
-  assertEquals(await lease.release(), true);
-  await stage.freeAtOnce();
-});
+scene(
+  "keeps the lease of a later call with the same owner id when a clean-up arrives late",
+  async (stage) => {
+    const answer = new Gate();
+    stage.onReply = (reply) => reply === "granted" ? holdBack(answer) : "pass";
+    const abort = new AbortController();
+    const first = stage.lock.acquire("n", { ownerId: OWNER, signal: abort.signal });
+    first.catch(() => {}); // it is awaited later
+    await answer.arrived; // the server has granted the lock, the reply is held back
+    const caught = intercept(stage, "leave");
+    abort.abort();
+    await assertRejects(() => first, DOMException);
+    await waitUntil("the clean-up is on its way", () => caught() !== undefined);
+    stage.onReply = undefined;
+    const lease = await within("it is ours still", stage.lock.acquire("n", { ownerId: OWNER }));
+    const value = await stage.holder();
+    assertEquals(await stage.deliver(caught()!), -1, "it is not meant");
+    assertEquals(await stage.holder(), value);
+    await stage.isTheOne(lease);
+    assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  },
+);
 
-scene("a release is delivered once more when the next one holds", async (stage) => {
-  const { held, waiting } = await stage.queueUp();
-  await held.release();
-  const lease = await within("it is granted", waiting, AT_ONCE_MS);
-  assertEquals(await lease.release(), true);
-  const leave = stage.sent.findLast(({ script }) => script === "leave")!;
-  const next = await stage.other.acquire("n");
-  assertEquals(await stage.deliver(leave), -1);
-  assert((await stage.holder())?.startsWith(next.ownerId));
-  await next.renew();
-  assertEquals(await next.release(), true);
-  await stage.freeAtOnce();
-});
+scene(
+  "does not release the lock of the next holder when a release is executed twice",
+  async (stage) => {
+    const { held, waiting } = await stage.queueUp();
+    await held.release();
+    const lease = await within("it is granted", waiting, AT_ONCE_MS);
+    assertEquals(await lease.release(), true);
+    const leave = stage.sent.findLast(({ script }) => script === "leave")!;
+    const next = await stage.other.acquire("n");
+    assertEquals(await stage.deliver(leave), -1);
+    assert((await stage.holder())?.startsWith(next.ownerId));
+    await next.renew();
+    assertEquals(await next.release(), true);
+    await stage.freeAtOnce();
+  },
+);
 
-scene("a shorter renewal whose connection broke is delivered after a longer one", async (stage) => {
-  const { lock, keys, server: { command } } = stage;
-  const lease = await lock.acquire("n");
-  const caught = intercept(stage, "renew");
-  await within("it is sent again", lease.renew(70_000).catch(() => {}));
-  const late = caught();
-  assert(late !== undefined, "the first renewal was delayed");
-  await within("it is prolonged", lease.renew(600_000));
-  assertEquals(await stage.deliver(late), 1);
-  assertGreater(Number(await command("PTTL", keys.lock)), 590_000);
-  assertGreater(lease.remainingMs, 590_000 * 0.99 - 2_000);
-  await stage.isTheOne(lease);
-  assertEquals(await lease.release(), true);
-  assertEquals(await stage.deliver(late), 0, "it revives nothing");
-  assertEquals(await stage.holder(), null);
-  await stage.freeAtOnce();
-});
+scene(
+  "keeps the longer life when a shorter renewal is delivered after a longer one",
+  async (stage) => {
+    const { lock, keys, server: { command } } = stage;
+    const lease = await lock.acquire("n");
+    const caught = intercept(stage, "renew");
+    await within("it is sent again", lease.renew(70_000).catch(() => {}));
+    const late = caught();
+    assert(late !== undefined, "the first renewal was delayed");
+    await within("it is prolonged", lease.renew(600_000));
+    assertEquals(await stage.deliver(late), 1);
+    assertGreater(Number(await command("PTTL", keys.lock)), 590_000);
+    assertGreater(lease.remainingMs, 590_000 * 0.99 - 2_000);
+    await stage.isTheOne(lease);
+    assertEquals(await lease.release(), true);
+    assertEquals(await stage.deliver(late), 0, "it revives nothing");
+    assertEquals(await stage.holder(), null);
+    await stage.freeAtOnce();
+  },
+);

@@ -1,5 +1,5 @@
 /**
- * Clients that send again by themselves, and links that are slower than an ask may live.
+ * Clients that resend commands automatically, and links slower than the time limit of an ask.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
@@ -13,8 +13,8 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Gate, gated } from "../../testing/redis/gated_client.ts";
 
 for (const takesIt of [false, true]) {
-  const next = takesIt ? "another one has the lock" : "the lock is free";
-  Deno.test(`RedisLock: a release that its client sends twice was ours, when ${next}`, async () => {
+  const next = takesIt ? "another owner has the lock" : "the lock is free";
+  Deno.test(`Lease.release() returns true when the client sends it twice and ${next}`, async () => {
     await using server = await startRedis();
     await using proxy = startProxy(server);
     const url = `redis://${proxy.hostname}:${proxy.port}`;
@@ -49,7 +49,7 @@ for (const takesIt of [false, true]) {
   });
 }
 
-Deno.test("RedisLock gives up on a server to which all its asks come too late", async () => {
+Deno.test("RedisLock rejects with LockUnavailableError when every ask reaches the server after its time limit", async () => {
   await using server = await startRedis();
   await using proxy = startProxy(server);
   const url = `redis://${proxy.hostname}:${proxy.port}`;
@@ -67,7 +67,7 @@ Deno.test("RedisLock gives up on a server to which all its asks come too late", 
   }
 });
 
-Deno.test("RedisLock sends no script again for a call that has given up", async () => {
+Deno.test("RedisLock does not resend a script for a call that was aborted", async () => {
   await using server = await startRedis();
   const { client, close } = await openRedisClient("node-redis", server.url);
   try {
@@ -89,7 +89,7 @@ Deno.test("RedisLock sends no script again for a call that has given up", async 
   }
 });
 
-Deno.test("RedisLock lets a waiter go on whose server answers before its own time is up", async () => {
+Deno.test("RedisLock.acquire() keeps waiting when another call gives up while its own ask is unanswered", async () => {
   await using server = await startRedis();
   const { client, close } = await openRedisClient("node-redis", server.url);
   try {
@@ -100,7 +100,7 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
     for (const call of waiting) call.catch(() => {}); // they are awaited later
     const { queue } = lockKeys("lock:", "n");
     await waitUntil("two wait", async () => await server.command("ZCARD", queue) === 2);
-    // Each asks once more when messages reach it. From then on only the first asks, for both.
+    // Both ask once more when the inbox has opened. From then on only the first asks, for both.
     await waitUntil("one asks for both", () => {
       const owners = gates.sent.filter(({ script }) => script === "ask").map(({ args }) => args[0]);
       const waiters = [...new Set(owners)].slice(1); // the holder asked first
@@ -116,7 +116,7 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
     };
     await asked.promise;
     await pause(3_000);
-    gates.gap(); // the other one asks, too
+    gates.gap(); // now the other waiter asks, too
     await assertRejects(() => waiting[0]!, LockUnavailableError);
     answers.resolve();
     gates.onReply = undefined;
@@ -128,7 +128,7 @@ Deno.test("RedisLock lets a waiter go on whose server answers before its own tim
   }
 });
 
-Deno.test("RedisLock waits at its disposal for a release whose connection has broken", async () => {
+Deno.test("RedisLock disposal waits for a release whose connection broke", async () => {
   await using server = await startRedis();
   await using proxy = startProxy(server);
   const url = `redis://${proxy.hostname}:${proxy.port}`;

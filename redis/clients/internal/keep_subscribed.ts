@@ -1,14 +1,15 @@
 /**
- * Keeps a subscription: makes it again when its connection breaks.
+ * Keeps a subscription: subscribes again when its connection breaks. How to connect and subscribe is
+ * up to each adapter.
  *
  * @module
  */
 import { pause, SYSTEM_CLOCK } from "../../../core/clock.ts";
 
-/** How long to wait in ms before a broken subscription is made again. */
+/** Pause in ms before each attempt to subscribe again. */
 const RESUBSCRIBE_MS = 100;
 
-/** A connection that is subscribed. */
+/** A subscribed connection. */
 export interface Subscribed {
   /** Resolves when the connection has ended. */
   readonly ended: Promise<void>;
@@ -17,10 +18,11 @@ export interface Subscribed {
 }
 
 /**
- * Subscribes, and subscribes again whenever the connection has ended.
+ * Subscribes, and subscribes again whenever the connection has ended, until the result is disposed.
  *
- * @param open Makes a connection and subscribes.
- * @param onGap Called after each new subscription: messages may have been lost before it.
+ * @param open Connects and subscribes.
+ * @param onGap Called after each resubscription: messages may have been lost before it.
+ * @throws {unknown} The error of the first `open()`. Later attempts are repeated until one succeeds.
  */
 export async function keepSubscribed(
   open: () => Promise<Subscribed>,

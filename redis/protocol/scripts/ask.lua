@@ -1,19 +1,19 @@
--- Takes the lock if it is free and nobody waits; else enqueues the caller, or keeps its place. If
--- the lock is free but others wait, the first live waiter gets it: nobody overtakes the queue.
+-- Grants a lock that is free and has no queue. Otherwise the caller enters the queue or keeps its
+-- place; if the lock is free then, the first live waiter gets it: nobody overtakes the queue.
 --
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
--- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] not after (ms, server time; 0 for no limit)
--- ARGV[4] mode: 'wait', 'try', or 'attach' (only if the owner id holds the lock)   ARGV[5] inbox
+-- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
+-- ARGV[4] mode: 'wait' in the queue; 'try' without entering it; 'attach': extend a lock that the
+-- owner id holds already   ARGV[5] id of the inbox, the channel that notifies the caller's process
 -- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox, else '0'
--- ARGV[7] ticket of an earlier answer, 0 in the first ask
+-- ARGV[7] ticket that an earlier ask of this call was given, 0 in the first ask
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }
---   { HELD, server time, remaining }; in mode 'attach' also if nobody holds the lock
+--   { HELD, server time, remaining }: refused; in mode 'attach' also if nobody holds the lock
 --   { QUEUED, server time, remaining, ticket, position, queue length, waiters of this inbox or
---     NOT_COUNTED, HOLDER_IS_OURS or HOLDER_IS_FOREIGN }
---   { TOO_LATE, server time }
---   { OWNER_HAS_LEFT, server time }: a tombstone refuses the owner value
+--     NOT_COUNTED, HOLDER_IS_OURS or HOLDER_IS_FOREIGN }: ask again later
+--   { TOO_LATE, server time }; { OWNER_HAS_LEFT, server time }: a tombstone refuses the caller
 
 --#include "parts/constants.lua"
 --#include "parts/grant.lua"
@@ -27,13 +27,13 @@ local countable, earlier_ticket = ARGV[6], tonumber(ARGV[7])
 local MODE_WAIT = 'wait'
 local MODE_ATTACH = 'attach'
 local COUNTABLE = '1'
--- The longest claim: what a waiter is granted before it has shown that it is alive.
+-- A grant from the queue is a claim, at most this long, until the new holder confirms it.
 local MAX_CLAIM_MS = 3000
 
 local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { TOO_LATE, now_ms } end
 
--- The usual case: the lock is free, and there is no queue.
+-- The usual case: the lock is free, and there is neither a queue nor a tombstone.
 local lock_value = redis.call('GET', keys.lock)
 if not lock_value and mode ~= MODE_ATTACH and redis.call('EXISTS', keys.waiters) == 0 then
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
@@ -54,7 +54,7 @@ if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms }
 local remaining_ms = NO_KEY_MS
 if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
 
--- The owner id holds the lock: this ask, or an earlier call of that owner, was granted it before.
+-- The owner id holds the lock: by an earlier call (other nonce), a copy of this ask, or a handoff.
 if lock_value and has_same_owner_id(lock_value, owner_value) then
   if record then remove_waiter(keys, owner_value) end
   local life_ms = math.max(remaining_ms, ttl_ms)
@@ -66,7 +66,7 @@ if lock_value and has_same_owner_id(lock_value, owner_value) then
 end
 if mode == MODE_ATTACH then return { HELD, now_ms, remaining_ms } end
 
--- Nobody holds the lock or waits for it: the hash holds tombstones.
+-- The lock is free, and there is no queue: the hash holds only tombstones of other calls.
 if not lock_value and not last_ticket then
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
@@ -84,7 +84,7 @@ if lock_value and ticket then
 end
 if lock_value then return { HELD, now_ms, remaining_ms } end
 
--- The lock is free, but others wait.
+-- The lock is free, but calls have queued for it: the first live waiter gets it.
 --#include "parts/handoff.lua"
 --#include "parts/next_waiter.lua"
 

@@ -1,12 +1,14 @@
--- Releases the lock, leaves the queue, or both. A lock that is free then goes to the next waiter.
+-- Releases the lock, leaves the queue, or both. Then a free lock goes to the next live waiter.
 --
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value
 -- ARGV[2] how long (ms) a tombstone refuses asks of this value from now on; 0 for no tombstone
--- ARGV[3] 'handoff': the next waiter becomes the holder; 'free': it is notified and races
+-- ARGV[3] 'handoff': the next waiter becomes the holder; 'free': it is notified that the lock is
+-- free, and races for it
 -- ARGV[4] 'keep': the caller leaves the queue, but keeps a lock that it holds; left out otherwise
 --
--- Returns { DONE, GONE or OTHER_OWNER, NOTIFIED or NOT_NOTIFIED }
+-- Returns { DONE (released), GONE (nobody held it) or OTHER_OWNER,
+--   NOTIFIED or NOT_NOTIFIED (no right to publish) }
 
 --#include "parts/constants.lua"
 

@@ -1,4 +1,4 @@
--- Reads who holds the lock and who waits. Writes nothing.
+-- Reads the holder and the live waiters of a lock, in order. Writes nothing.
 --
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
 --

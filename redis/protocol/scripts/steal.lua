@@ -1,15 +1,15 @@
--- Takes the lock from the one owner that the caller saw, ahead of all waiters. Does nothing to
--- another owner. The victim is notified if it was granted the lock from the queue.
+-- Takes the lock from the owner that the caller saw, ahead of all waiters. Takes a free lock, too,
+-- but none from another owner. The victim is notified if it was granted the lock from the queue.
 --
 -- KEYS[1] lock   KEYS[3] waiters   KEYS[4] token
--- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] not after (ms, server time; 0 for no limit)
+-- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
 -- ARGV[4] the victim's owner value
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }
---   { HELD, server time, remaining }: by an owner that is not the victim
+--   { HELD, server time, remaining }: an owner that is not the victim holds the lock
 --   { TOO_LATE, server time }
---   { OWNER_HAS_LEFT, server time }: a tombstone refuses the owner value
+--   { OWNER_HAS_LEFT, server time }: a tombstone refuses the caller
 
 --#include "parts/constants.lua"
 --#include "parts/extend.lua"

@@ -22,7 +22,7 @@ const KEYS = [
   "x".repeat(1_000) + "}",
 ];
 
-Deno.test("lockKeys() puts all keys of a lock into one slot, as the server sees it", async () => {
+Deno.test("lockKeys() puts all keys of a lock into one slot, as the server computes it", async () => {
   await using server = await startRedis({ args: ["--cluster-enabled", "yes"] });
   for (const key of KEYS) {
     const { lock, ...aux } = lockKeys("", key);
@@ -34,14 +34,14 @@ Deno.test("lockKeys() puts all keys of a lock into one slot, as the server sees 
   }
 });
 
-Deno.test("slotTag() keeps a hash tag, uses the key itself, or searches", () => {
+Deno.test("slotTag() returns the hash tag of the key, the key itself, or a number of the same slot", () => {
   assertEquals(slotTag("{user}:1"), "user");
   assertEquals(slotTag("plain"), "plain");
   assertEquals(slotTag("{a"), "{a");
   assert(/^\d+$/.test(slotTag("a}b")));
 });
 
-Deno.test("slotTag() finds the smallest number, whatever was looked for before", () => {
+Deno.test("slotTag() finds the smallest number, whatever slots were searched before", () => {
   // The number is part of the keys: another process must find the same one.
   const smallest = (key: string) => {
     for (let i = 0;; i++) if (slotOf(String(i)) === slotOf(key)) return String(i);
@@ -49,13 +49,13 @@ Deno.test("slotTag() finds the smallest number, whatever was looked for before",
   for (const key of ["}", "{}", "a}b", "}"]) assertEquals(slotTag(key), smallest(key));
 });
 
-Deno.test("lockKeys() gives each lock keys of its own", () => {
+Deno.test("lockKeys() returns different keys for each lock", () => {
   const names = ["a", "b", "a:b", "token:a", "{a}", "{a}:token:{a}"];
   const tokens = names.map((name) => lockKeys("lock:", name).token);
   assertEquals(new Set(tokens).size, names.length);
 });
 
-Deno.test("lockKeys() refuses a key that begins like an auxiliary one", () => {
+Deno.test("lockKeys() throws when the lock key begins with holdfast:", () => {
   assertThrows(() => lockKeys("", "holdfast:{x}:token:x"), RangeError, "holdfast:");
   assertThrows(() => lockKeys("hold", "fast:x"), RangeError);
   lockKeys("lock:", "holdfast:x");

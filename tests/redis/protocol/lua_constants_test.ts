@@ -1,5 +1,5 @@
 /**
- * Lua and TypeScript mean the same by the same name. Needs no server: the gate runs this file.
+ * Constants with the same name are equal in Lua and TypeScript. Needs no server: the gate runs this.
  */
 import { assert, assertEquals } from "@std/assert";
 import * as fencing from "../../../fencing/redis.ts";
@@ -41,7 +41,7 @@ const ONLY_IN_LUA = new Set([
   "US_PER_SECOND",
 ]);
 
-/** The constants of all files of a folder's scripts. */
+/** The constants of all scripts in a folder, and of their parts. */
 function luaConstants(folder: string): Map<string, unknown> {
   const paths = readScripts(folder).flatMap(({ path }) => [...partsOf(path), path]);
   const constants = new Map<string, unknown>();
@@ -55,7 +55,7 @@ function luaConstants(folder: string): Map<string, unknown> {
   return constants;
 }
 
-/** What the modules export under names of constants. */
+/** The constants that the modules export. */
 function typeScriptConstants(...modules: Constants[]): Map<string, unknown> {
   return new Map(
     modules.flatMap((module) =>
@@ -71,24 +71,24 @@ function compare(lua: Map<string, unknown>, typeScript: Map<string, unknown>): v
   }
 }
 
-Deno.test("the constants of the lock scripts equal those of TypeScript", () => {
+Deno.test("Constants of the lock scripts equal those of TypeScript with the same name", () => {
   const lua = luaConstants("redis/protocol/scripts");
   const modules = [scriptArguments, commands, keys, messages, ownerValue, replies, wireNames];
   compare(lua, typeScriptConstants(...modules));
 });
 
-Deno.test("the constants of the fencing script equal those of TypeScript", () => {
+Deno.test("Constants of the fencing script equal those of TypeScript with the same name", () => {
   compare(luaConstants("fencing/scripts"), typeScriptConstants(fencing));
 });
 
-Deno.test("Lua has each reply code, message and stored name that TypeScript knows", () => {
+Deno.test("Lua defines every reply code, message and stored name of TypeScript", () => {
   const lua = luaConstants("redis/protocol/scripts");
   for (const name of typeScriptConstants(messages, replies, wireNames).keys()) {
     assert(lua.has(name), name);
   }
 });
 
-Deno.test("constants that only Lua has are there, and in no TypeScript module", () => {
+Deno.test("ONLY_IN_LUA lists only constants that Lua defines", () => {
   const lua = new Set([
     ...luaConstants("redis/protocol/scripts").keys(),
     ...luaConstants("fencing/scripts").keys(),
@@ -96,7 +96,7 @@ Deno.test("constants that only Lua has are there, and in no TypeScript module", 
   assertEquals([...ONLY_IN_LUA].filter((name) => !lua.has(name)), []);
 });
 
-Deno.test("the lease of an inbox outlives two heartbeats that are lost", () => {
+Deno.test("INBOX_LEASE_MS outlives two lost heartbeats", () => {
   const waiting = { position: Infinity, leftMs: -1, holderIsOurs: true };
   const heartbeatMs = nextAskDelayMs(waiting, { listens: true, claimMs: commands.MAX_CLAIM_MS }, 1);
   const leaseMs = Number(luaConstants("redis/protocol/scripts").get("INBOX_LEASE_MS"));

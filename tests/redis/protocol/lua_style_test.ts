@@ -27,12 +27,12 @@ const ALL = [...SCRIPTS, ...luaFilesIn(PARTS)];
 for (const path of ALL) {
   const isPart = dirname(path) === PARTS;
 
-  Deno.test(`${path} names its numbers and inputs, and uses no name that it does not define or include`, () => {
+  Deno.test(`${path} gives names to its numbers and inputs, and uses only names that it defines or includes`, () => {
     const included = includesOf(path).flatMap((part) => [...definedIn(read(part))]);
     assertEquals(luaProblems(read(path), { includedNames: new Set(included), isPart }), []);
   });
 
-  Deno.test(`${path} says what it is for, and is short`, () => {
+  Deno.test(`${path} has a complete header and is short`, () => {
     const source = read(path);
     assert(/^-- \w/.test(source), "it begins with a comment");
     if (!isPart) assertEquals(headerProblems(source), []);
@@ -42,7 +42,7 @@ for (const path of ALL) {
   });
 }
 
-Deno.test("scripts pass declared keys to each command that has one", () => {
+Deno.test("Lua scripts pass only declared keys to commands", () => {
   const keyless = ["TIME", "PUBLISH", "PUBSUB"];
   for (const path of ALL.filter((path) => path.startsWith("redis/"))) {
     for (const [call, command, key] of read(path).matchAll(/call\(\s*'(\w+)'(?:,\s*([\w.]+))?/g)) {
@@ -51,7 +51,7 @@ Deno.test("scripts pass declared keys to each command that has one", () => {
   }
 });
 
-Deno.test("luaProblems() finds what breaks a rule", () => {
+Deno.test("luaProblems() reports each broken rule", () => {
   const bad = {
     "free ARGV[1]": "if ARGV[1] then return end",
     "free KEYS[1]": "local function f_name()\n  local key = KEYS[1]\nend",

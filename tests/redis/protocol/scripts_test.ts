@@ -21,7 +21,7 @@ import { decodeMessage } from "../../../redis/protocol/messages.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 
 const [LOCK, QUEUE, WAITERS, TOKEN] = ["lock", "queue", "waiters", "token"];
-/** Ends an owner value: 16 hex digits. */
+/** The end of an owner value: 16 hex digits. */
 const NONCE = "0".repeat(NONCE_DIGITS);
 const FIRST_NONCE = "1".repeat(NONCE_DIGITS);
 const SECOND_NONCE = "2".repeat(NONCE_DIGITS);
@@ -42,7 +42,7 @@ interface AskArgs {
   ticket?: number;
 }
 
-/** The scripts on a real server, without a client's help. */
+/** The scripts on a real server, called directly. */
 async function open() {
   const server = await startRedis();
   const run = (script: Script, ...args: (string | number)[]) =>
@@ -57,7 +57,7 @@ async function open() {
   const leave = async (owner: string, tombstoneMs = 0, succession = "handoff") =>
     (await run(LEAVE, valueOf(owner), tombstoneMs, succession))[0];
   const holder = () => server.command("GET", LOCK);
-  /** Nothing that waits is kept for ever. */
+  /** Asserts that the queue's keys expire within 30 s. */
   const isMortal = async () => {
     for (const key of [QUEUE, WAITERS]) {
       const leftMs = Number(await server.command("PTTL", key));
@@ -68,7 +68,7 @@ async function open() {
   return { ...server, run, ask, leave, holder, isMortal, queue, command: server.command };
 }
 
-Deno.test("an ask or a steal that is executed too late does nothing", async () => {
+Deno.test("ask.lua and steal.lua do nothing after their time limit", async () => {
   await using redis = await open();
   for (const late of [true, false]) {
     const notAfterMs = Date.now() + (late ? -60_000 : 60_000);
@@ -83,7 +83,7 @@ Deno.test("an ask or a steal that is executed too late does nothing", async () =
   }
 });
 
-Deno.test("a replayed ask prolongs but never shortens, and keeps its token", async () => {
+Deno.test("ask.lua extends but never shortens a lock when an ask is executed again, and keeps the token", async () => {
   await using redis = await open();
   const [, , , token] = await redis.ask({ owner: "a", ttlMs: 60_000 });
   const [state, , left, again] = await redis.ask({ owner: "a", ttlMs: 1_000 });
@@ -95,14 +95,14 @@ Deno.test("a replayed ask prolongs but never shortens, and keeps its token", asy
   assert(Number(await redis.command("PTTL", LOCK)) > 50_000);
 });
 
-Deno.test("the last token outlives the lock by a minute and is forgotten then", async () => {
+Deno.test("ask.lua lets the last token outlive the lock by a minute", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   const left = Number(await redis.command("PTTL", TOKEN));
   assert(left > 60_000 && left <= 65_000, `${left} ms`);
 });
 
-Deno.test("a release hands over to the first waiter, and leaves nothing when all have gone", async () => {
+Deno.test("leave.lua hands the lock to the next live waiter, and leaves only the token when all have left", async () => {
   await using redis = await open();
   assertEquals((await redis.ask({ owner: "a" }))[0], GRANTED);
   for (const [i, owner] of ["b", "c", "d"].entries()) {
@@ -122,7 +122,7 @@ Deno.test("a release hands over to the first waiter, and leaves nothing when all
   assertEquals(await redis.command("KEYS", "*"), [TOKEN]);
 });
 
-Deno.test("an ask that is queued tells whether the holder uses this library", async () => {
+Deno.test("ask.lua reports whether the holder uses this library when it queues the caller", async () => {
   await using redis = await open();
   for (const [value, origin] of [[valueOf("a"), HOLDER_IS_OURS], ["plain", HOLDER_IS_FOREIGN]]) {
     await redis.command("SET", LOCK, value!, "PX", 5_000);
@@ -130,7 +130,7 @@ Deno.test("an ask that is queued tells whether the holder uses this library", as
   }
 });
 
-Deno.test("the waiters hash and the messages have wire format 1", async () => {
+Deno.test("Scripts write the waiters hash and the messages in wire format 1", async () => {
   await using redis = await open();
   using subscriber = await connectResp(redis.url);
   await subscriber.command("SUBSCRIBE", `${INBOX_CHANNEL_PREFIX}i`);
@@ -167,7 +167,7 @@ Deno.test("the waiters hash and the messages have wire format 1", async () => {
   assertEquals(stolen, { kind: "stolen", lockKey: LOCK, value: valueOf("b c") });
 });
 
-Deno.test("the line of a script's error leads to the line of its source", async () => {
+Deno.test("locate() finds the source line for the line in a script's error", async () => {
   await using redis = await open();
   await redis.command("SET", WAITERS, "not a hash");
   await redis.command("SET", QUEUE, "not a sorted set");
@@ -183,33 +183,33 @@ Deno.test("the line of a script's error leads to the line of its source", async 
   assertEquals(found.text, "redis.call('ZADD', keys.queue, ticket, waiter.value)");
 });
 
-Deno.test("nobody barges past those who wait", async () => {
+Deno.test("ask.lua grants a free lock to the first waiter, not to a later caller", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "b" });
-  await redis.command("DEL", LOCK); // as its expiry does
+  await redis.command("DEL", LOCK); // stands for its expiry
   assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], HELD);
   assertEquals(await redis.holder(), valueOf("b"));
   await redis.command("DEL", LOCK);
   assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], GRANTED, "nobody waits any more");
 });
 
-Deno.test("a waiter comes back to its place, and moves forward only", async () => {
+Deno.test("ask.lua returns a waiter to its old place, and never moves it backward", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "b" });
   await redis.ask({ owner: "c" });
   await redis.ask({ owner: "d" });
-  await redis.command("ZREM", QUEUE, valueOf("c")); // as its parking does
+  await redis.command("ZREM", QUEUE, valueOf("c")); // parks it
   const [, , , ticket, position] = await redis.ask({ owner: "c" });
   assertEquals([ticket, position], [2, 2], "the server kept the ticket");
   await redis.leave("c");
   assertEquals((await redis.ask({ owner: "c", ticket: 2 }))[4], 2, "the waiter kept the ticket");
-  assertEquals((await redis.ask({ owner: "c", ticket: 9 }))[4], 2, "never back");
+  assertEquals((await redis.ask({ owner: "c", ticket: 9 }))[4], 2, "never backward");
   assertEquals(await redis.queue(), [valueOf("b"), valueOf("c"), valueOf("d")]);
 });
 
-Deno.test("tickets that are still about come before new ones when the queue was lost", async () => {
+Deno.test("ask.lua puts waiters with earlier tickets ahead of new ones when the queue was lost", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "c", ticket: 41 });
@@ -218,7 +218,7 @@ Deno.test("tickets that are still about come before new ones when the queue was 
   assertEquals(await redis.queue(), [valueOf("b"), valueOf("c"), valueOf("new")]);
 });
 
-Deno.test("a tombstone refuses the asks of one that has left", async () => {
+Deno.test("ask.lua and steal.lua refuse an owner value while it has a tombstone", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   assertEquals(await redis.leave("a", 200), DONE);
@@ -230,27 +230,27 @@ Deno.test("a tombstone refuses the asks of one that has left", async () => {
   assertEquals(
     (await redis.ask({ owner: "a", nonce: FIRST_NONCE }))[0],
     GRANTED,
-    "another call is not meant",
+    "it does not refuse another call of the owner id",
   );
 });
 
-Deno.test("waiters whose inbox has no lease, or no listener, are passed over", async () => {
+Deno.test("leave.lua skips waiters whose inbox has no lease or has lost its subscriber", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "dead", inbox: "dead" });
   await redis.command("HSET", WAITERS, "inbox:dead", 1);
   await redis.ask({ owner: "deaf", inbox: "deaf" });
-  await redis.command("HSET", WAITERS, "listening:deaf", 1); // it had proved that it listened
-  await redis.ask({ owner: "quiet", inbox: "quiet" }); // it has not proved anything yet
+  await redis.command("HSET", WAITERS, "listening:deaf", 1); // it had a subscriber once
+  await redis.ask({ owner: "quiet", inbox: "quiet" }); // it was never seen with a subscriber
   await redis.leave("a");
   assertEquals(await redis.holder(), valueOf("quiet"));
   await redis.leave("quiet");
   assertEquals(await redis.holder(), null);
   const [state] = await redis.ask({ owner: "deaf", inbox: "deaf" });
-  assertEquals(state, GRANTED, "a deaf one that asks is alive");
+  assertEquals(state, GRANTED, "a waiter that asks is alive");
 });
 
-Deno.test("if nobody listens all keep their places, and the first one gets a short claim", async () => {
+Deno.test("leave.lua grants the first waiter a short claim and keeps all places when no inbox has a subscriber", async () => {
   await using redis = await open();
   const owners = ["b", "c", "d"];
   await redis.ask({ owner: "a" });
@@ -267,36 +267,36 @@ Deno.test("if nobody listens all keep their places, and the first one gets a sho
   assertEquals(await redis.holder(), null);
   assertEquals(await redis.queue(), [valueOf("c"), valueOf("d")], "without handoff, too");
   await redis.ask({ owner: "late", mode: "try" });
-  assertEquals(await redis.holder(), valueOf("c"), "nobody barges");
-  await redis.command("DEL", LOCK); // its claim has run out
+  assertEquals(await redis.holder(), valueOf("c"), "a later caller does not overtake");
+  await redis.command("DEL", LOCK); // its claim expires
   assertEquals(
     (await redis.ask({ owner: "new", inbox: "new" }))[0],
     GRANTED,
-    "one that asks is alive",
+    "a caller is alive",
   );
   assertEquals(await redis.queue(), []);
 });
 
-Deno.test("an inbox that let a claim run out is parked whole", async () => {
+Deno.test("ask.lua skips all waiters of an inbox that let a claim expire unconfirmed", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   for (let i = 0; i < 5; i++) await redis.ask({ owner: `frozen${i}`, inbox: "frozen" });
   await redis.ask({ owner: "b", inbox: "b" });
   await redis.leave("a");
   assertEquals(await redis.holder(), valueOf("frozen0"));
-  await redis.command("DEL", LOCK); // its claim has run out
+  await redis.command("DEL", LOCK); // its claim expires
   assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], HELD);
   assertEquals(await redis.holder(), valueOf("b"));
 });
 
-Deno.test("an inbox that was parked whole comes back before those who came since", async () => {
+Deno.test("ask.lua puts the waiters of a parked inbox ahead of callers that came later", async () => {
   await using redis = await open();
   const back = [1, 2, 3].map((ticket) => ({ owner: `frozen${ticket}`, inbox: "frozen", ticket }));
   await redis.ask({ owner: "a" });
   for (const { owner, inbox } of back) await redis.ask({ owner, inbox });
   await redis.leave("a");
-  await redis.command("DEL", LOCK); // its claim has run out
-  // Nobody is in the queue, and one that comes finds the lock free; so does the next.
+  await redis.command("DEL", LOCK); // its claim expires
+  // The queue is empty now: a new caller finds the lock free, and so does the next.
   assertEquals((await redis.ask({ owner: "b", inbox: "b" }))[0], GRANTED);
   await redis.leave("b");
   assertEquals((await redis.ask({ owner: "c", inbox: "c" }))[0], GRANTED);
@@ -312,7 +312,7 @@ Deno.test("an inbox that was parked whole comes back before those who came since
   await redis.isMortal();
 });
 
-Deno.test("a confirmed holder that dies costs its inbox nothing", async () => {
+Deno.test("ask.lua does not skip the waiters of an inbox whose confirmed holder died", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "b", inbox: "i" });
@@ -324,7 +324,7 @@ Deno.test("a confirmed holder that dies costs its inbox nothing", async () => {
   assertEquals(await redis.holder(), valueOf("c"));
 });
 
-Deno.test("without handoff a release frees the lock and keeps the queue", async () => {
+Deno.test("leave.lua frees the lock and keeps the queue when handoff is off", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "b" });
@@ -335,7 +335,7 @@ Deno.test("without handoff a release frees the lock and keeps the queue", async 
   assertEquals((await redis.ask({ owner: "b" }))[0], GRANTED);
 });
 
-Deno.test("what the dead have left is swept", async () => {
+Deno.test("ask.lua deletes the fields of dead processes", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   for (let i = 0; i < 200; i++) {
@@ -353,7 +353,7 @@ Deno.test("what the dead have left is swept", async () => {
   assertEquals(fields.filter((field) => field.includes("gone")), []);
 });
 
-Deno.test("a handover goes through while memory is full", async () => {
+Deno.test("leave.lua hands the lock over while memory is full", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "b" });
@@ -366,13 +366,13 @@ Deno.test("a handover goes through while memory is full", async () => {
   await redis.command("CONFIG", "SET", "maxmemory", 0);
   for (const owner of ["c", "d"]) await redis.ask({ owner, inbox: owner });
   await redis.command("CONFIG", "SET", "maxmemory", 1);
-  await redis.command("DEL", LOCK); // b's claim has run out, and its inbox is parked
+  await redis.command("DEL", LOCK); // b's claim expires, so its inbox is parked
   assertEquals(await redis.leave("c"), GONE);
   assertEquals(await redis.holder(), valueOf("d"));
   await redis.command("CONFIG", "SET", "maxmemory", 0);
 });
 
-Deno.test("an owner id that takes over while it waits is out of the queue", async () => {
+Deno.test("ask.lua removes a waiter from the queue when it takes over the lock of its owner id", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
   await redis.ask({ owner: "b", nonce: FIRST_NONCE });

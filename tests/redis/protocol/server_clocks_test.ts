@@ -4,13 +4,13 @@ import { slotOf } from "../../../redis/protocol/keys.ts";
 import { ServerClocks } from "../../../redis/protocol/server_clocks.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 
-/** Where the arguments of the ask script start: after its hash, the number of keys and four keys. */
+/** Index of the first script argument: after the hash, the number of keys and four keys. */
 const FIRST = 6;
 const ASK_ARGS = 7;
 const QUEUED = [2, 0, 1_000, 1, 1, 1, 1, 1];
 const RELEASED = [1, 1];
 
-/** A server that lets everybody wait, and the arguments of the asks that it got. */
+/** A fake server that queues every call, and the arguments of the asks that it got. */
 function fakeServer(cluster: boolean) {
   const asks: string[][] = [];
   const client: RedisClient = {
@@ -28,14 +28,14 @@ function fakeServer(cluster: boolean) {
   return { asks, client };
 }
 
-Deno.test("one server has one clock for all its keys", () => {
+Deno.test("ServerClocks has one offset for all keys of one server", () => {
   const clocks = new ServerClocks(false);
   assertEquals(clocks.offsetMs("a"), null);
   clocks.learn("a", 7);
   assertEquals(clocks.offsetMs("b"), 7);
 });
 
-Deno.test("in a cluster each slot has a clock, and a later answer counts", () => {
+Deno.test("ServerClocks has an offset per slot in a cluster, and a later answer replaces it", () => {
   const clocks = new ServerClocks(true);
   assert(slotOf("a") !== slotOf("b"));
   clocks.learn("a", 7);
@@ -47,19 +47,19 @@ Deno.test("in a cluster each slot has a clock, and a later answer counts", () =>
 
 for (const cluster of [false, true]) {
   const where = cluster ? "in a cluster" : "on one server";
-  Deno.test(`RedisLock ${cluster ? "never " : ""}has its listener counted ${where}`, async () => {
+  Deno.test(`RedisLock ${cluster ? "never " : ""}lets the server count its subscriber ${where}`, async () => {
     const { asks, client } = fakeServer(cluster);
     await using lock = new RedisLock(client);
     const abort = new AbortController();
     const wait = lock.acquire("n", { signal: abort.signal });
     wait.catch(() => {});
-    // The second one goes out when the inbox is open.
+    // The second ask is sent when the inbox has opened.
     await waitUntil("two asks are sent", () => asks.length >= 2);
     assertEquals(asks.slice(0, 2).map((args) => args[5]), ["0", cluster ? "0" : "1"]);
     abort.abort();
   });
 
-  Deno.test(`RedisLock tells how long an ask is good once it knows the time ${where}`, async () => {
+  Deno.test(`RedisLock sends a time limit with each ask once it knows the server's clock ${where}`, async () => {
     const { asks, client } = fakeServer(cluster);
     await using lock = new RedisLock(client);
     const isDated = async (name: string) => {

@@ -3,7 +3,7 @@ import { claimStartMs } from "../../../redis/waiting/claim_start.ts";
 
 Deno.test("claimStartMs() counts from when the last answered ask was sent", () => {
   const mapping = { sent: { nowMs: 5_000, wallMs: 0 }, serverMs: 100_000 };
-  // The server granted 1,000 ms after it answered; 1 % is taken off for clocks that run apart.
+  // The server granted 1,000 ms after it answered; 1 % is subtracted for clocks of different speeds.
   assertEquals(claimStartMs(mapping, 1_000, 101_000, 6_100), 5_990);
 });
 

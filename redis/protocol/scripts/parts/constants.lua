@@ -1,4 +1,4 @@
--- Constants that several scripts share. A test compares each one that TypeScript has too, by name.
+-- Constants that several scripts share. A test checks that TypeScript's of the same name are equal.
 
 -- Replies of ask and steal: their first item.
 local GRANTED = 1
@@ -23,12 +23,12 @@ local INBOX_PREFIX = 'inbox:'
 local LISTENING_PREFIX = 'listening:'
 local TOMBSTONE_PREFIX = 'tombstone:'
 
--- How long the queue lives after the last ask, and a tombstone after it was left.
+-- How long the keys of the queue live unless an ask or a new tombstone extends them.
 local QUEUE_LIFE_MS = 30000
--- How long an inbox counts as alive after an ask of its process.
+-- Lease of an inbox: how long its process counts as alive after an ask.
 local INBOX_LEASE_MS = 6000
 
--- What PTTL returns for a key that does not exist.
+-- The reply of PTTL for a key that does not exist.
 local NO_KEY_MS = -2
 -- The whole range of a sorted set.
 local FIRST = 0

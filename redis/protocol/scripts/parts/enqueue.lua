@@ -1,4 +1,4 @@
--- Puts a waiter into the queue, and tells it its place.
+-- Puts a waiter into the queue.
 
 --#include "constants.lua"
 --#include "listening.lua"
@@ -9,8 +9,8 @@
 local NO_TICKET = 0
 local SWEEP_EVERY_TICKETS = 64
 
--- The ticket in the record or the one that the waiter brings, whichever is earlier: a waiter only
--- ever moves forward. Without any it gets the next one.
+-- Returns the earlier of the stored ticket and the one that the waiter brings, so that a waiter
+-- never moves backward; a new ticket if there is neither.
 local function choose_ticket(stored_ticket, last_ticket, waiter)
   if not stored_ticket and waiter.is_first_ask then return last_ticket + 1 end
   if not stored_ticket then return waiter.earlier_ticket end
@@ -18,15 +18,15 @@ local function choose_ticket(stored_ticket, last_ticket, waiter)
   return math.min(stored_ticket, waiter.earlier_ticket)
 end
 
--- Puts a waiter into the queue, keeps it there, or moves it forward. Renews the lease of its inbox,
--- for all waiters of that process. Returns its ticket.
--- After a loss of the queue, new tickets come after those that waiters bring.
+-- Puts a waiter into the queue, keeps it there, or moves it forward. Returns its ticket. Also
+-- renews the lease of its inbox, which all waiters of its process share.
 local function enqueue(keys, now_ms, waiter)
   local stored_ticket, since_ms = read_waiter(waiter.record)
   if not since_ms then since_ms = now_ms end
   local last_ticket = tonumber(waiter.last_ticket)
   if not last_ticket then last_ticket = NO_TICKET end
   local ticket = choose_ticket(stored_ticket, last_ticket, waiter)
+  -- If the server lost the queue, waiters bring higher tickets than it knows: new ones come after.
   last_ticket = math.max(last_ticket, waiter.earlier_ticket, ticket)
   local record = ticket .. ' ' .. since_ms .. ' ' .. waiter.claim_ms .. ' ' .. waiter.inbox
   redis.call(

@@ -1,8 +1,9 @@
--- A request that is executed again.
+-- Extends a lock for a request that finds its own owner value.
 
 --#include "grant.lua"
 
--- Extends a lock that this very request was granted before, and returns its fencing token.
+-- Extends a lock that this owner value holds, and returns the fencing token of its grant. If that
+-- token is lost, grants the lock again with a new one.
 local function extend(keys, owner_value, life_ms, now_us)
   redis.call('PEXPIRE', keys.lock, life_ms)
   local token = redis.call('GET', keys.token)

@@ -1,11 +1,12 @@
--- How an owner gets the lock.
+-- Grants the lock to an owner.
 
 -- How long the last fencing token outlives the lock.
 local TOKEN_OUTLIVES_LOCK_MS = 60000
 
 -- Sets the lock key, and returns the fencing token of this grant as text: max(last + 1, server µs).
--- Lua itself would write such a number with 14 digits.
--- The token is written first: if memory is full, Redis refuses a script at its first write only.
+-- Lua's own conversion of such a number would keep only 14 digits.
+-- The token is written first: full memory refuses at most the first write of a script, so the lock
+-- key is never set without a token.
 local function grant(keys, owner_value, life_ms, now_us)
   local token = string.format('%.0f', now_us)
   local token_life_ms = life_ms + TOKEN_OUTLIVES_LOCK_MS

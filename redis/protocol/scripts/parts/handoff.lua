@@ -1,4 +1,4 @@
--- Makes a waiter the holder.
+-- Hands the lock over to a waiter.
 
 --#include "constants.lua"
 --#include "grant.lua"
@@ -7,8 +7,9 @@
 
 local GRANT_MESSAGE = 'grant'
 
--- Grants the lock to a waiter for its claim, and notifies its inbox alone. Returns NOTIFIED or
--- NOT_NOTIFIED. A deletion comes first: it is a write that full memory never refuses.
+-- Grants the lock to a waiter, for its claim, and notifies no inbox but the waiter's. Returns
+-- NOTIFIED or NOT_NOTIFIED. The first write is a deletion: full memory refuses neither it nor what
+-- follows it.
 local function hand_over(keys, waiter, now_ms, now_us)
   redis.call('HDEL', keys.waiters, WAITER_PREFIX .. waiter.value)
   local token = grant(keys, waiter.value, waiter.claim_ms, now_us)

@@ -1,5 +1,5 @@
--- The record of a holder that was granted the lock from the queue: "state inbox ownerValue".
--- The grant is a short claim until the holder confirms it by an ask or a renewal.
+-- The record of a holder that was granted the lock from the queue: "state inbox ownerValue". Such a
+-- grant is a short claim until the holder confirms it by an ask or a renewal.
 
 --#include "constants.lua"
 
@@ -17,7 +17,7 @@ local function write_holder(keys, state, inbox, owner_value)
   redis.call('HSET', keys.waiters, HOLDER_FIELD, record)
 end
 
--- The holder has shown that it is alive.
+-- Marks the claim as confirmed: the holder has shown that it is alive.
 local function confirm_holder(keys, record)
   local state, inbox, owner_value = read_holder(record)
   if state == UNCONFIRMED then write_holder(keys, CONFIRMED, inbox, owner_value) end

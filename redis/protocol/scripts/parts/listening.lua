@@ -1,20 +1,20 @@
--- Which inboxes have proved that somebody subscribes to them. Only these are skipped without a
--- subscriber: others may not have subscribed yet.
+-- Records which inboxes were seen with a subscriber. Only these are skipped when they have none:
+-- others may not have subscribed yet.
 
 --#include "constants.lua"
 --#include "inbox.lua"
 
 local LISTENS = '1'
 
--- Whether the inbox of a waiter has proved that it listens. A repeated ask counts anew: after a
--- subscription was lost for good, its waiters must not be skipped for ever.
+-- Whether the inbox of a waiter has a subscriber. A first ask trusts the record. A repeated ask
+-- counts again: a process that has lost its subscription must not always be skipped.
 local function proves_to_listen(waiter)
   if not waiter.is_countable then return false end
   if waiter.is_listening and waiter.is_first_ask then return true end
   return has_subscriber(waiter.inbox)
 end
 
--- Stores whether the inbox of a waiter listens, if that has changed.
+-- Updates the record of a waiter's inbox if it has changed.
 local function update_listening(keys, waiter)
   local is_listening = proves_to_listen(waiter)
   if is_listening and not waiter.is_listening then

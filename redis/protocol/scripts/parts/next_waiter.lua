@@ -1,4 +1,4 @@
--- Whose turn it is when the lock is free.
+-- Chooses the waiter that gets a free lock.
 
 --#include "constants.lua"
 --#include "holder.lua"
@@ -8,11 +8,11 @@
 
 -- The longest claim of a waiter that cannot be notified: its next ask finds the grant.
 local UNHEARD_CLAIM_MS = 1000
--- How long after an inbox was parked its waiters may come back ahead of new ones.
+-- How long parked waiters may return ahead of new ones: until then the last ticket is kept.
 local COME_BACK_MS = 6000
 
--- If a holder let its claim expire unconfirmed, its process is dead or frozen: ends the lease of
--- its inbox, so that all of its waiters are skipped. The asker's own inbox is alive.
+-- If the last holder let its claim expire unconfirmed, its process is dead or frozen: ends the
+-- lease of its inbox, so that all of its waiters are skipped. The asker's own process is alive.
 local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
   local state, inbox = read_holder(holder_record)
   if state ~= UNCONFIRMED or inbox == asker_inbox then return end
@@ -20,8 +20,8 @@ local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
   redis.call('HSET', keys.waiters, PARKED_UNTIL_FIELD, now_ms + COME_BACK_MS)
 end
 
--- If no inbox has a subscriber, the subscribers were cut off together rather than dead: the first
--- waiter gets a short claim, and the others keep their places.
+-- Called if no inbox has a subscriber: they were probably cut off together, rather than dead. The
+-- first waiter gets a short claim, and the others keep their places.
 local function take_first_unheard(keys, unheard_waiters)
   local first = unheard_waiters[1]
   if not first then return nil end
@@ -33,9 +33,9 @@ local function take_first_unheard(keys, unheard_waiters)
   return first
 end
 
--- Takes the first live waiter out of the queue, or the asker if it comes first; nil if there is
--- neither. Skips waiters whose inbox has no lease or no subscriber: they are out of the queue, and
--- their next ask brings them back to their old places.
+-- Takes the first live waiter, or the asker if it comes first, out of the queue; nil if there is
+-- none. Waiters whose inbox has no lease or has lost its subscriber are skipped: they leave the
+-- queue, and their next ask brings them back to their old places.
 local function take_next_waiter(keys, now_ms, asker_value)
   local unheard_waiters = {}
   while true do

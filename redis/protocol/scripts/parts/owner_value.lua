@@ -1,9 +1,9 @@
--- Owner values: "ownerId#nonce", as the lock key holds them.
+-- Owner values: "ownerId#nonce", as the lock key holds them. Each call has its own nonce.
 
 -- Hex digits of the nonce.
 local NONCE_DIGITS = 16
 
--- Whether two values differ in their nonces only.
+-- Whether two values have the same owner id. Their nonces may differ.
 local function has_same_owner_id(value, other_value)
   if #value ~= #other_value then return false end
   local before_nonce = -NONCE_DIGITS - 1

@@ -1,17 +1,18 @@
--- What a waiter learns about its place in the queue.
+-- Answers a waiter: its place in the queue.
 
 --#include "constants.lua"
 --#include "owner_value.lua"
 --#include "queue.lua"
 --#include "text.lua"
 
--- How many waiters of the inbox are in the queue, if that was not counted.
+-- Stands for the number of waiters of the inbox if they were not counted.
 local NOT_COUNTED = -1
--- Whether the holder uses this library, and so will hand over.
+-- Whether the holder uses this library, which notifies the next waiter at its release.
 local HOLDER_IS_OURS = 1
 local HOLDER_IS_FOREIGN = 0
 
--- How many waiters of an inbox are in the queue. Two calls read all: one per waiter costs far more.
+-- Counts the waiters of an inbox that are in the queue. Reads all waiters in two calls, as a call
+-- per waiter costs far more.
 local function count_waiters(keys, inbox)
   local is_queued = {}
   for _, value in ipairs(redis.call('ZRANGE', keys.queue, FIRST, LAST)) do
@@ -29,8 +30,9 @@ local function count_waiters(keys, inbox)
   return waiter_count
 end
 
--- The reply to a waiter. A repeated ask keeps the queue alive for all; a first ask needs to do that
--- only in a new queue, and is the last in line unless the queue knew the waiter before.
+-- Makes the reply to a waiter. Repeated asks extend the life of the queue, and so does the first
+-- ask in a new queue. A first ask is the last in line, unless the queue had a record of the
+-- waiter.
 local function queued_reply(keys, now_ms, waiter, ticket, holder_value, remaining_ms)
   local queue_length = redis.call('ZCARD', keys.queue)
   local position = queue_length

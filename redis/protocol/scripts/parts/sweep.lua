@@ -1,11 +1,11 @@
--- Deletes what dead processes have left in the waiters hash.
+-- Deletes the fields that dead processes have left in the waiters hash.
 
 --#include "constants.lua"
 --#include "queue.lua"
 --#include "text.lua"
 --#include "time.lua"
 
--- The sweep reads the whole hash, so it waits until more fields than these are there.
+-- The sweep reads the whole hash, so it waits until there are more fields than this.
 local MAX_FIELDS_PER_WAITER = 4
 local MAX_OTHER_FIELDS = 64
 
@@ -23,8 +23,8 @@ local function sweep_field(keys, now_ms, field, value)
   end
 end
 
--- Deletes expired tombstones and inboxes, and parked waiters of inboxes without a lease, once the
--- hash holds far more than the queue needs.
+-- Deletes expired tombstones, expired inboxes, and parked waiters of inboxes without a lease. Does
+-- nothing until the hash holds far more than the queue needs.
 local function sweep(keys, now_ms)
   local queue_length = redis.call('ZCARD', keys.queue)
   local allowed_fields = MAX_FIELDS_PER_WAITER * queue_length + MAX_OTHER_FIELDS

@@ -1,0 +1,151 @@
+/**
+ * Classifies the error of a Redis command: did the server refuse, may a retry help, and the words for
+ * it in an error message. Replies are in `replies.ts`.
+ *
+ * @module
+ */
+import type { Failure } from "../../core/outage_budget.ts";
+
+/** Refusals that may pass: the server starts, fails over, is busy or full. */
+const PASSING = new Set([
+  "ASK",
+  "BUSY",
+  "CLUSTERDOWN",
+  "LOADING",
+  "MASTERDOWN",
+  "MISCONF",
+  "MOVED",
+  "NOREPLICAS",
+  "NOSCRIPT",
+  "OOM",
+  "READONLY",
+  "TRYAGAIN",
+  "UNKILLABLE",
+]);
+
+/** Refusals that last until somebody changes a setting, a permission or the code. */
+const LASTING = new Set([
+  "CROSSSLOT",
+  "DENIED",
+  "ERR",
+  "EXECABORT",
+  "NOAUTH",
+  "NOPERM",
+  "NOPROTO",
+  "WRONGPASS",
+  "WRONGTYPE",
+]);
+
+/** Error texts for refusals, by code: the cause and the next step. */
+const REFUSALS = new Map([
+  ["CLUSTERDOWN", "the cluster does not serve all slots (CLUSTERDOWN)"],
+  ["LOADING", "it is still loading its data (LOADING)"],
+  ["MISCONF", "it cannot save its data, so it refuses writes (MISCONF)"],
+  ["NOAUTH", "the client is not logged in (NOAUTH). Give it a user and a password"],
+  ["NOPERM", "the user lacks a permission (NOPERM). Check its ACL"],
+  ["OOM", "its memory is full (OOM)"],
+  ["READONLY", "it is a read-only replica (READONLY). Connect to the primary"],
+  ["WRONGPASS", "it rejects the user name or the password (WRONGPASS)"],
+  ["WRONGTYPE", "a key of the lock is of another type (WRONGTYPE). Does another program use it?"],
+]);
+
+/** Error texts for network errors, by code. */
+const NETWORK_FAILURES = new Map([
+  ["EAI_AGAIN", "its host name cannot be resolved (EAI_AGAIN). Is the address right?"],
+  ["ECONNABORTED", "the connection was lost (ECONNABORTED). Is the server running?"],
+  ["ECONNREFUSED", "the connection was refused (ECONNREFUSED). Is the server running?"],
+  ["ECONNRESET", "the connection was lost (ECONNRESET). Is the server running?"],
+  ["EHOSTUNREACH", "its host cannot be reached (EHOSTUNREACH). Is the address right?"],
+  ["ENETUNREACH", "its network cannot be reached (ENETUNREACH). Is the address right?"],
+  ["ENOTFOUND", "its host name cannot be resolved (ENOTFOUND). Is the address right?"],
+  ["EPIPE", "the connection was lost (EPIPE). Is the server running?"],
+  ["ETIMEDOUT", "the connection timed out (ETIMEDOUT). Is the server within reach?"],
+]);
+
+/** Error texts for what well-known clients report without a code. Their own texts are never shown. */
+const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
+  [/^(The client|Connection) is closed\.?$/, "the client is closed, or has given up reconnecting"],
+  [
+    /^The client is offline$|^Stream isn't writeable/,
+    "the client is not connected. Is the server running?",
+  ],
+  [/^Socket closed unexpectedly$/, "the connection was lost. Is the server running?"],
+  [/^Reached the max retries/, "the client has used up its retries. Is the server running?"],
+  [/^Command timed out$/, "the client's own time limit for a command is over"],
+  [/^(Connection timeout|Socket timeout)/, "the connection timed out. Is the server within reach?"],
+  [
+    /^None of startup nodes|^All the root nodes|^Failed to refresh slots|^No master of the cluster/,
+    "no node of the cluster can be reached. Are the servers running?",
+  ],
+];
+
+/** How deep to look for a code: errors hold others as their cause, or as a list. */
+const MAX_DEPTH = 4;
+
+/** A refusal by the server itself. */
+export interface Refusal {
+  /** The first word of the error. */
+  readonly code: string;
+  /** Whether the same command may succeed a little later. */
+  readonly passing: boolean;
+}
+
+/**
+ * Reads an error. A refusal is a *definite no*: the server says that it did not execute the command.
+ * Our scripts make every check and every refusable write before their first effect on the lock, so that
+ * holds for an error inside a script too. `null` is any other failure (a lost connection, a client's
+ * time-out): the command may have been executed, or may still be.
+ */
+export function refusalOf(error: unknown): Refusal | null {
+  const code = /^-?([A-Z]+)(?: |$)/.exec(textOf(error))?.[1];
+  if (code === undefined || !(PASSING.has(code) || LASTING.has(code))) return null;
+  return { code, passing: PASSING.has(code) };
+}
+
+/** Classifies the failure of a command for an `OutageBudget`. */
+export function classifyFailure(error: unknown): Failure {
+  const refusal = refusalOf(error);
+  if (refusal === null) return { kind: "retry", endsOutage: false, reason: reasonOf(error) };
+  const { code, passing } = refusal;
+  const reason = REFUSALS.get(code) ?? `it refuses the command (${code})`;
+  return { kind: passing ? "retry" : "refused", endsOutage: false, isRefusal: true, reason };
+}
+
+/** Whether the server does not know the script. */
+export function isNoScript(error: unknown): boolean {
+  return /^-?NOSCRIPT\b/.test(textOf(error));
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * Why a command failed that the server did not refuse. Made of our own words and a code: the text of an
+ * error may hold a password.
+ */
+function reasonOf(error: unknown): string {
+  const errors = errorsIn(error, MAX_DEPTH);
+  const code = errors.map(codeOf).find((code) => code !== undefined);
+  if (code !== undefined) return NETWORK_FAILURES.get(code) ?? `the client failed (${code})`;
+  for (const [pattern, reason] of CLIENT_FAILURES) {
+    if (errors.some((each) => pattern.test(textOf(each)))) return reason;
+  }
+  return "the command failed. The cause of this error says why";
+}
+
+/** An error and the errors in it, outermost first. */
+function errorsIn(error: unknown, depth: number): unknown[] {
+  if (!(error instanceof Error) || depth === 0) return [error];
+  const { cause, errors, lastNodeError } = error as Error & Record<string, unknown>;
+  const inner = [cause, ...(Array.isArray(errors) ? errors : []), lastNodeError];
+  return [error, ...inner.filter(Boolean).flatMap((each) => errorsIn(each, depth - 1))];
+}
+
+/** The code of a network or TLS error: its property, or a known code in its text. */
+function codeOf(error: unknown): string | undefined {
+  const { code } = Object(error) as { code?: unknown };
+  if (typeof code === "string" && /^[A-Z][A-Z0-9_]+$/.test(code)) return code;
+  const words = textOf(error).match(/\bE[A-Z_]+\b/g);
+  return words?.find((word) => NETWORK_FAILURES.has(word));
+}

@@ -1,0 +1,138 @@
+/**
+ * The text of a `LockUnavailableError` names the cause, as far as the client's rejections tell it.
+ */
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { Redis } from "ioredis";
+import { createClient, type RedisClientOptions } from "redis";
+import { LockUnavailableError } from "../../core/errors.ts";
+import { denoRedis } from "../../redis/clients/deno_redis.ts";
+import { ioredis } from "../../redis/clients/ioredis.ts";
+import { nodeRedis } from "../../redis/clients/node_redis.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { connectLike } from "../../testing/redis/deno_redis_like.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+
+const OFFLINE = "the client is not connected. Is the server running?";
+const CLOSED = "the client is closed, or has given up reconnecting";
+const LOST = /: the connection was lost(?: \(E\w+\))?\. Is the server running\?$/;
+
+/** The text behind `Cannot reach Redis for lock "orders:42": `, after a call that must fail. */
+async function causeOf(client: RedisClient, unavailableAfterMs = 300): Promise<string> {
+  await using lock = new RedisLock(client, { unavailableAfterMs, disposeTimeoutMs: 100 });
+  const error = await assertRejects(() => lock.acquire("orders:42"), LockUnavailableError);
+  const start = 'Cannot reach Redis for lock "orders:42": ';
+  assertStringIncludes(error.message, start);
+  return error.message.slice(start.length);
+}
+
+async function openNodeRedis(url: string, options: RedisClientOptions = {}) {
+  const client = createClient({ url, ...options }).on("error", () => {});
+  await client.connect();
+  return client;
+}
+
+async function openIoredis(url: string, options: { enableOfflineQueue?: boolean } = {}) {
+  const client = new Redis(url, { disconnectTimeout: 1, ...options }).on("error", () => {});
+  await waitUntil("the client connects", () => Promise.resolve(client.status === "ready"));
+  return client;
+}
+
+/** Kills the server for a test. Afterwards it runs again: reconnecting clients end cleanly then. */
+async function whileStopped(server: RedisServer, test: () => Promise<void>): Promise<void> {
+  await server.kill("SIGKILL");
+  try {
+    await test();
+  } finally {
+    await server.restart();
+  }
+}
+
+Deno.test("RedisLock.acquire() names ECONNREFUSED when deno-redis cannot connect", async () => {
+  await using server = await startRedis();
+  const client = denoRedis(() => connectLike(server.url));
+  await whileStopped(server, async () => {
+    const refused = "the connection was refused (ECONNREFUSED). Is the server running?";
+    assertEquals(await causeOf(client), refused);
+  });
+});
+
+Deno.test("RedisLock.acquire() says that a node-redis client without offline queue is not connected", async () => {
+  await using server = await startRedis();
+  const client = await openNodeRedis(server.url, { disableOfflineQueue: true });
+  await whileStopped(server, async () => {
+    await waitUntil("the client sees the end", () => Promise.resolve(!client.isReady));
+    assertEquals(await causeOf(nodeRedis(client)), OFFLINE);
+  });
+  await waitUntil("the client is back", () => Promise.resolve(client.isReady));
+  client.destroy();
+});
+
+Deno.test("RedisLock.acquire() says that an ioredis client without offline queue is not connected", async () => {
+  await using server = await startRedis();
+  const client = await openIoredis(server.url, {
+    enableOfflineQueue: false,
+  });
+  await whileStopped(server, async () => {
+    await waitUntil("the client sees the end", () => Promise.resolve(client.status !== "ready"));
+    assertEquals(await causeOf(ioredis(client)), OFFLINE);
+  });
+  await waitUntil("the client is back", () => Promise.resolve(client.status === "ready"));
+  await client.quit();
+});
+
+Deno.test("RedisLock.acquire() says how long nothing came when the client keeps its commands", async () => {
+  await using server = await startRedis();
+  const node = await openNodeRedis(server.url);
+  const io = await openIoredis(server.url);
+  const silence = "it has not answered in time for 300 ms";
+  await whileStopped(server, async () => {
+    await waitUntil("both see the end", () => Promise.resolve(!node.isReady));
+    await waitUntil("both see the end", () => Promise.resolve(io.status !== "ready"));
+    assertEquals(await causeOf(nodeRedis(node)), silence);
+    assertEquals(await causeOf(ioredis(io)), silence);
+  });
+  await waitUntil("both are back", () => Promise.resolve(node.isReady));
+  await waitUntil("both are back", () => Promise.resolve(io.status === "ready"));
+  node.destroy();
+  await io.quit();
+});
+
+Deno.test("RedisLock.acquire() names the lost connection when the server dies during a request", async () => {
+  await using server = await startRedis();
+  const client = await openNodeRedis(server.url);
+  await server.command("CLIENT", "PAUSE", "60000", "WRITE");
+  await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: 1_000 });
+  const error = assertRejects(() => lock.acquire("n"), LockUnavailableError);
+  await whileStopped(server, async () => {
+    assertEquals(LOST.test((await error).message), true, (await error).message);
+  });
+  await waitUntil("the client is back", () => Promise.resolve(client.isReady));
+  client.destroy();
+});
+
+Deno.test("RedisLock.acquire() says that the client is closed", async () => {
+  await using server = await startRedis();
+  const node = await openNodeRedis(server.url);
+  node.destroy();
+  assertEquals(await causeOf(nodeRedis(node)), CLOSED);
+  const io = await openIoredis(server.url);
+  await io.quit();
+  assertEquals(await causeOf(ioredis(io)), CLOSED);
+});
+
+Deno.test("RedisLock.acquire() names a refusal of the server, and no password", async () => {
+  await using server = await startRedis();
+  const client = await openNodeRedis(server.url);
+  await server.command("CONFIG", "SET", "requirepass", "verysecret");
+  await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: 300 });
+  const other = await openIoredis(server.url.replace("redis://", "redis://:verysecret@"));
+  await other.call("ACL", "SETUSER", "default", "-evalsha");
+  const error = await assertRejects(() => lock.acquire("n"), LockUnavailableError);
+  assertEquals(
+    error.message,
+    'Cannot use Redis for lock "n": the user lacks a permission (NOPERM). Check its ACL',
+  );
+  await other.quit();
+  client.destroy();
+});
