@@ -17,6 +17,22 @@ export const DONE = 1;
  * the token with the greatest one so far and running the command are one step on the server.
  *
  * The greatest token of a resource is kept, for ever, in a key of its own.
+ *
+ * @example A stale token
+ * ```ts ignore
+ * import { fencedRedis, StaleTokenError } from "@holdfast/lock/fencing";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
+ * import { Redis } from "ioredis";
+ * import { assertEquals, assertRejects } from "@std/assert";
+ *
+ * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * const fenced = fencedRedis(ioredis(client));
+ * await fenced.run("orders:42", 7n, ["SET", "orders:42", "shipped"]);
+ * const late = () => fenced.run("orders:42", 6n, ["SET", "orders:42", "lost"]);
+ * await assertRejects(late, StaleTokenError);
+ * assertEquals(await client.get("orders:42"), "shipped");
+ * await client.quit();
+ * ```
  */
 export class FencedRedis implements FenceStore {
   readonly #client: RedisClient;
@@ -115,9 +131,22 @@ export interface FencedRedisOptions {
  * @example Usage
  * ```ts ignore
  * import { fencedRedis } from "@holdfast/lock/fencing";
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createClient } from "redis";
+ * import { assertEquals } from "@std/assert";
  *
+ * const client = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).connect();
  * const fenced = fencedRedis(nodeRedis(client));
- * await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client));
+ *   await locks.request("orders:42", async (lease) => {
+ *     await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ *   });
+ * }
+ * assertEquals(await client.get("orders:42"), "shipped");
+ * await client.close();
  * ```
  */
 export function fencedRedis(

@@ -2,16 +2,23 @@
  * A Fastify plugin: `fastifyLock` holds a lock while a route is handled.
  *
  * @example Usage
- * ```ts ignore
+ * ```ts
+ * import { type Lease, MemoryLock } from "@holdfast/lock";
  * import { fastifyLock } from "@holdfast/lock/http/fastify";
  * import Fastify from "fastify";
+ * import { assertEquals } from "@std/assert";
  *
+ * await using locks = new MemoryLock(); // or any other strategy
  * const app = Fastify();
  * await app.register(fastifyLock, { lock: locks, waitMs: 2_000 });
  * app.post("/orders", { config: { lock: "orders" } }, (request) => {
  *   const lease = request.getDecorator<Lease>("lease");
  *   return `done under token ${lease.fencingToken}`;
  * });
+ *
+ * const response = await app.inject({ method: "POST", url: "/orders" });
+ * assertEquals(response.body, "done under token 1");
+ * await app.close();
  * ```
  *
  * @module
@@ -116,6 +123,28 @@ type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
  * @param app The instance.
  * @param options The lock, and defaults of the routes.
  * @throws {TypeError|RangeError} If an option of the plugin or of a route is bad.
+ *
+ * @example A key per request
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { fastifyLock, type FastifyRouteLock } from "@holdfast/lock/http/fastify";
+ * import Fastify from "fastify";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const app = Fastify();
+ * await app.register(fastifyLock, { lock: locks });
+ * const lock: FastifyRouteLock = {
+ *   key: ({ params }) => `orders:${(params as { id: string }).id}`,
+ *   waitMs: 0,
+ * };
+ * app.post("/orders/:id", { config: { lock } }, () => "shipped");
+ *
+ * await using _lease = await locks.acquire("orders:42");
+ * assertEquals((await app.inject({ method: "POST", url: "/orders/42" })).statusCode, 409);
+ * assertEquals((await app.inject({ method: "POST", url: "/orders/43" })).statusCode, 200);
+ * await app.close();
+ * ```
  */
 // deno-lint-ignore require-await -- Fastify takes plugins that are async, or call back
 export async function fastifyLock(

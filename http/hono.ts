@@ -2,16 +2,22 @@
  * Hono middleware that holds a lock while a request is handled: on Deno, Node, Workers.
  *
  * @example Usage
- * ```ts ignore
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
  * import { honoLock, type HonoLockEnv } from "@holdfast/lock/http/hono";
  * import { Hono } from "hono";
+ * import { assertEquals } from "@std/assert";
  *
+ * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Hono<HonoLockEnv>();
  * app.post(
  *   "/orders/:id",
  *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
  *   (c) => c.text(`done under token ${c.get("lease").fencingToken}`),
  * );
+ *
+ * const response = await app.request("/orders/42", { method: "POST" });
+ * assertEquals(await response.text(), "done under token 1");
  * ```
  *
  * @module
@@ -83,6 +89,24 @@ export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
  * @param lock Any strategy.
  * @param options The key, and what to do if it is busy; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example One lock for all requests, without a wait
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { honoLock } from "@holdfast/lock/http/hono";
+ * import { Hono } from "hono";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Hono();
+ * app.use(honoLock(locks, "nightly-report"));
+ * app.get("/", (c) => c.text("done"));
+ *
+ * const lease = await locks.acquire("nightly-report");
+ * assertEquals((await app.request("/")).status, 409);
+ * await lease.release();
+ * assertEquals(await (await app.request("/")).text(), "done");
+ * ```
  */
 export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,

@@ -3,14 +3,22 @@
  *
  * @example Usage
  * ```ts ignore
+ * import { MemoryLock } from "@holdfast/lock";
  * import { koaLock } from "@holdfast/lock/http/koa";
  * import Koa from "koa";
+ * import { assertEquals } from "@std/assert";
  *
+ * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Koa();
  * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, waitMs: 2_000 }));
  * app.use((ctx) => {
  *   ctx.body = `done under token ${ctx.state.lease.fencingToken}`;
  * });
+ *
+ * const server = app.listen(8080);
+ * const response = await fetch("http://localhost:8080/42", { method: "POST" });
+ * assertEquals(await response.text(), "done under token 1");
+ * server.close();
  * ```
  *
  * @module
@@ -82,6 +90,28 @@ export type KoaMiddleware<Context extends KoaContext> = (
  * @param lock Any strategy.
  * @param options The key, and what to do if it is busy; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example One lock for all requests, without a wait
+ * ```ts ignore
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { koaLock } from "@holdfast/lock/http/koa";
+ * import Koa from "koa";
+ * import { assertEquals } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Koa();
+ * app.use(koaLock(locks, "nightly-report"));
+ * app.use((ctx) => {
+ *   ctx.body = "done";
+ * });
+ *
+ * const server = app.listen(8080);
+ * await using lease = await locks.acquire("nightly-report");
+ * assertEquals((await fetch("http://localhost:8080/")).status, 409);
+ * await lease.release();
+ * assertEquals((await fetch("http://localhost:8080/")).status, 200);
+ * server.close();
+ * ```
  */
 export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,

@@ -123,6 +123,23 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
  * @param options The key, and what to do if it is busy.
  * @returns A function that wraps a handler; the handler gets the lease after event and context.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example A lock for each invocation
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { lambdaLock } from "@holdfast/lock/http/lambda";
+ * import { assertEquals } from "@std/assert";
+ *
+ * // In a real function: (ttlMs) => new RedisLock(client, { ttlMs })
+ * const handler = lambdaLock((_ttlMs) => new MemoryLock(), {
+ *   key: (event: { order: string }) => `orders:${event.order}`,
+ *   waitMs: 1_000,
+ *   marginMs: 500,
+ * })((event, _context, lease) => `shipped ${event.order} under token ${lease.fencingToken}`);
+ *
+ * const context = { getRemainingTimeInMillis: () => 3_000 };
+ * assertEquals(await handler({ order: "42" }, context), "shipped 42 under token 1");
+ * ```
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,

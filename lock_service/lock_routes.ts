@@ -32,6 +32,30 @@ const BODY_LIMIT = 4_096;
  * @param options The lock, its authorization, and limits.
  * @throws {TypeError} If there is no `authorize`, or if the lock cannot attach.
  * @throws {RangeError} If a limit is bad.
+ *
+ * @example Without a socket, as in a test
+ * ```ts ignore
+ * import { lockRoutes } from "@holdfast/lock/lock-service";
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
+ * import Fastify from "fastify";
+ * import { Redis } from "ioredis";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * const lock = new RedisLock(ioredis(client));
+ * const app = Fastify();
+ * await app.register(lockRoutes, { lock, authorize: () => "billing", maxTtlMs: 60_000 });
+ *
+ * const url = "/lock/orders:42/9f3c";
+ * assertEquals((await app.inject({ method: "PUT", url })).statusCode, 200);
+ * assertEquals((await app.inject({ method: "GET", url: "/lock/orders:42" })).json().held, true);
+ * assertEquals((await app.inject({ method: "DELETE", url })).json().released, true);
+ *
+ * await app.close();
+ * await lock[Symbol.asyncDispose]();
+ * await client.quit();
+ * ```
  */
 // deno-lint-ignore require-await -- Fastify takes plugins that are async, or call back
 export async function lockRoutes(

@@ -34,6 +34,21 @@ const REASONS: Record<RetryReason, string> = {
 /**
  * An invocation without an HTTP response could not run under its lock. Lambda, SQS and Step Functions
  * retry an invocation that throws.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { lambdaLock, RetryableLockError } from "@holdfast/lock/http/lambda";
+ * import { assertEquals, assertRejects } from "@std/assert";
+ *
+ * await using locks = new MemoryLock();
+ * const handler = lambdaLock(locks, { key: "nightly-report" })(() => "done");
+ * const context = { getRemainingTimeInMillis: () => 3_000 };
+ *
+ * await using _lease = await locks.acquire("nightly-report");
+ * const error = await assertRejects(() => handler({}, context), RetryableLockError);
+ * assertEquals(error.reason, "busy");
+ * ```
  */
 export class RetryableLockError extends LockError {
   /** Always true, for code that decides on a retry. */

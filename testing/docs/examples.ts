@@ -1,0 +1,121 @@
+/**
+ * Runs and checks examples as a reader would: each as a script of its own, with the servers that it
+ * names replaced by those of a test.
+ *
+ * @module
+ */
+import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { type Example, type ExampleServer, serverOf } from "../../tools/docs/examples.ts";
+import { importMapArgs } from "../../tools/import_map.ts";
+import { makeTempDirectory } from "../runtime/files.ts";
+import { type CommandResult, runCommand } from "../servers/command.ts";
+import { freePort } from "../servers/ports.ts";
+
+/** What the examples call their servers. All of them are on 127.0.0.1. */
+export const ADDRESSES: Readonly<Record<Exclude<ExampleServer, "none">, string>> = {
+  "redis": "6379",
+  "redis-cluster": "7000",
+  "zookeeper": "zk1:2181,zk2:2181,zk3:2181",
+};
+/** The port that an example itself listens on. */
+const OWN_PORT = "8080";
+/** The service that an example sends requests to. */
+const OTHER_SERVICE = "https://example.com";
+
+const ROOT = new URL("../../", import.meta.url);
+const CHECK_BOUND_MS = 180_000;
+const RUN_BOUND_MS = 30_000;
+
+/** The servers for one example. */
+export interface ExamplePlace {
+  /** What replaces the address of its server; none for an example that needs no server. */
+  readonly address?: string;
+  /** What replaces the other service that it calls. */
+  readonly origin: string;
+}
+
+/** The place of an example, as an error names it. */
+export function placeOf({ file, line }: Example): string {
+  return `${file}:${line}`;
+}
+
+/** Puts a test's own servers in place of those that an example names. */
+export function withServers(example: Example, { address, origin }: ExamplePlace): string {
+  const server = serverOf(example);
+  for (const [kind, name] of Object.entries(ADDRESSES)) {
+    if (example.code.includes(name) === (kind === server)) continue;
+    const problem = kind === server ? `must name its server ${name}` : `must not name ${name}`;
+    throw new Error(`${placeOf(example)}: the example ${problem}, which the tests replace`);
+  }
+  const { code } = example;
+  const own = server === "none" ? code : code.replaceAll(ADDRESSES[server], address!);
+  return own.replaceAll(OWN_PORT, String(freePort())).replaceAll(OTHER_SERVICE, origin);
+}
+
+/** Type-checks examples as they are; throws, naming the places of what is wrong. */
+export async function checkExamples(examples: readonly Example[]): Promise<void> {
+  await inDirectory(async (dir, args) => {
+    const paths = await Promise.all(
+      examples.map((example) => writeExample(dir, example, example.code)),
+    );
+    const command = [process.execPath, "check", ...args, ...paths];
+    const { success, output } = await runCommand(command, CHECK_BOUND_MS, options());
+    if (!success) throw new Error(legible(output, dir));
+  });
+}
+
+/**
+ * Runs an example as a script, which must end: one that keeps a connection open has no end.
+ *
+ * @throws {Error} If it fails or does not end in time; its message names the place of the example.
+ */
+export async function runExample(example: Example, place: ExamplePlace): Promise<void> {
+  await inDirectory(async (dir, args) => {
+    const path = await writeExample(dir, example, withServers(example, place));
+    const command = [process.execPath, "run", "-A", "--no-check", ...args, path];
+    const startMs = performance.now();
+    const { success, output } = await runCommand(command, RUN_BOUND_MS, options());
+    if (!success) throw failure(example, performance.now() - startMs, legible(output, dir));
+  });
+}
+
+function failure(example: Example, tookMs: number, output: string): Error {
+  const problem = tookMs < RUN_BOUND_MS
+    ? "the example failed"
+    : `the example did not end within ${RUN_BOUND_MS} ms: does it close its connections?`;
+  return new Error(`${placeOf(example)}: ${problem}\n${output}`);
+}
+
+/** Does the work in a directory with a lock file of its own, which the examples may add to. */
+async function inDirectory(work: (dir: string, args: string[]) => Promise<void>): Promise<void> {
+  const dir = await makeTempDirectory();
+  try {
+    const lock = `${dir}/deno.lock`;
+    await copyFile(new URL("deno.lock", ROOT), lock);
+    const config = ["--config", fileURLToPath(new URL("deno.json", ROOT)), "--lock", lock];
+    await work(dir, [...config, ...await importMapArgs()]);
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+}
+
+/** Writes a script whose lines have the numbers that they have in the example's module. */
+async function writeExample(dir: string, { file, line }: Example, code: string): Promise<string> {
+  const path = `${dir}/${file}#${line}.ts`.replace("#", "_");
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, "\n".repeat(line) + code);
+  return path;
+}
+
+/** Names the modules instead of the scripts made of them. */
+function legible(output: string, dir: string): string {
+  return output.replaceAll(`file://${dir}/`, "").replaceAll(`${dir}/`, "")
+    .replaceAll(/\.ts_\d+\.ts\b/g, ".ts");
+}
+
+function options() {
+  return { cwd: fileURLToPath(ROOT), env: { NO_COLOR: "1" } };
+}
