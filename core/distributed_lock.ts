@@ -256,7 +256,11 @@ export interface DistributedLock extends AsyncDisposable {
     options: RequestOptions,
     callback: (lease: Lease | null) => T | Promise<T>,
   ): Promise<T>;
-  /** Tells who holds the lock and who waits, without touching it. */
+  /**
+   * Tells who holds the lock and who waits, without touching it.
+   *
+   * @throws {LockUnavailableError} If the service is out of reach or refuses.
+   */
   query(name: string): Promise<LockSnapshot>;
 }
 
@@ -299,6 +303,8 @@ export interface AttachableLock extends DistributedLock {
    * A call that ends without an answer gives nothing back: the lock stays held until its TTL.
    *
    * @returns The lease, or `null` if this owner id does not hold the lock now.
+   * @throws {TypeError|RangeError} If the owner id or an option is bad.
+   * @throws {LockUnavailableError} If the service is out of reach or refuses.
    */
   attach(
     name: string,

@@ -1,9 +1,10 @@
 /**
- * The types of deno-redis that the README's snippets use, as that package declares them, for machines
- * that cannot load it. Nothing runs against this.
+ * Stands in for deno-redis in snippets and examples, for machines that cannot load it: the types as
+ * that package declares them, over a small client that behaves as it does.
  *
  * @module
  */
+import { connectLike } from "../redis/deno_redis_like.ts";
 
 type RedisValue = string | number | Uint8Array;
 type RedisReply = string | number | null | Uint8Array | RedisReply[];
@@ -26,7 +27,13 @@ export interface Redis {
   close(): void;
 }
 
-/** Connects, in the real package. */
-export declare function connect(
-  options: { hostname: string; port?: number | string; maxRetryCount?: number },
-): Promise<Redis>;
+/** Connects to a server. */
+export async function connect(
+  { hostname, port = 6379 }: {
+    hostname: string;
+    port?: number | string;
+    maxRetryCount?: number;
+  },
+): Promise<Redis> {
+  return await connectLike(`redis://${hostname}:${port}`) as Redis;
+}

@@ -5,9 +5,15 @@
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type ExampleServer, ignoredExamples, serverOf } from "../../tools/docs/examples.ts";
+import {
+  type ExampleServer,
+  isIgnored,
+  placeOf,
+  publishedExamples,
+  serverOf,
+} from "../../tools/docs/examples.ts";
 import { registerTest } from "../runtime/tests.ts";
-import { placeOf, runExample } from "./examples.ts";
+import { runExample } from "./examples.ts";
 
 /** A server of a test's own. */
 export interface StartedServer extends AsyncDisposable {
@@ -25,7 +31,8 @@ export interface ExampleSuiteOptions {
 
 /** Registers a test for each of the examples that need one kind of server. */
 export function exampleSuite(server: ExampleServer, { start, skip }: ExampleSuiteOptions): void {
-  for (const example of ignoredExamples().filter((example) => serverOf(example) === server)) {
+  const examples = publishedExamples().filter(isIgnored);
+  for (const example of examples.filter((example) => serverOf(example) === server)) {
     registerTest(
       `${placeOf(example)}: the example runs${skip === undefined ? "" : ` (${skip})`}`,
       async () => {

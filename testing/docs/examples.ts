@@ -8,10 +8,16 @@ import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { type Example, type ExampleServer, serverOf } from "../../tools/docs/examples.ts";
+import {
+  type Example,
+  type ExampleServer,
+  placeOf,
+  publishedModules,
+  serverOf,
+} from "../../tools/docs/examples.ts";
 import { importMapArgs } from "../../tools/import_map.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
-import { type CommandResult, runCommand } from "../servers/command.ts";
+import { runCommand } from "../servers/command.ts";
 import { freePort } from "../servers/ports.ts";
 
 /** What the examples call their servers. All of them are on 127.0.0.1. */
@@ -26,7 +32,8 @@ const OWN_PORT = "8080";
 const OTHER_SERVICE = "https://example.com";
 
 const ROOT = new URL("../../", import.meta.url);
-const CHECK_BOUND_MS = 180_000;
+const RAN = /^(\S+)[#$](\d+)-\d+\.ts \.\.\. ok\b/gm;
+const ALL_BOUND_MS = 180_000;
 const RUN_BOUND_MS = 30_000;
 
 /** The servers for one example. */
@@ -35,11 +42,6 @@ export interface ExamplePlace {
   readonly address?: string;
   /** What replaces the other service that it calls. */
   readonly origin: string;
-}
-
-/** The place of an example, as an error names it. */
-export function placeOf({ file, line }: Example): string {
-  return `${file}:${line}`;
 }
 
 /** Puts a test's own servers in place of those that an example names. */
@@ -55,16 +57,35 @@ export function withServers(example: Example, { address, origin }: ExamplePlace)
   return own.replaceAll(OWN_PORT, String(freePort())).replaceAll(OTHER_SERVICE, origin);
 }
 
-/** Type-checks examples as they are; throws, naming the places of what is wrong. */
+/**
+ * Type-checks examples as they are, each with its own imports only.
+ *
+ * @throws {Error} If one has an error; its message names the place.
+ */
 export async function checkExamples(examples: readonly Example[]): Promise<void> {
   await inDirectory(async (dir, args) => {
     const paths = await Promise.all(
       examples.map((example) => writeExample(dir, example, example.code)),
     );
     const command = [process.execPath, "check", ...args, ...paths];
-    const { success, output } = await runCommand(command, CHECK_BOUND_MS, options());
+    const { success, output } = await runCommand(command, ALL_BOUND_MS, options());
     if (!success) throw new Error(legible(output, dir));
   });
+}
+
+/** Runs `deno test --doc` on all published modules; resolves with the places of what it ran. */
+export async function runDocTests(): Promise<string[]> {
+  let output = "";
+  await inDirectory(async (_dir, args) => {
+    const command = [process.execPath, "test", "--doc", "-A", ...args, ...publishedModules()];
+    const result = await runCommand(command, ALL_BOUND_MS, options());
+    if (!result.success) throw new Error(`deno test --doc failed\n${result.output}`);
+    output = result.output;
+  });
+  // file:///…/core/errors.ts#48-56.ts ... ok (1ms)
+  return [...output.matchAll(RAN)].map(([, url = "", line]) =>
+    `${url.replace(ROOT.href, "")}:${line}`
+  );
 }
 
 /**

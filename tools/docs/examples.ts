@@ -42,6 +42,11 @@ export function serverOf({ code }: Example): ExampleServer {
   return CONNECTS.find(([, pattern]) => pattern.test(code))?.[0] ?? "none";
 }
 
+/** The place of an example, as `redis/lock.ts:65`. */
+export function placeOf({ file, line }: Example): string {
+  return `${file}:${line}`;
+}
+
 /** The code blocks in the comments of a module. */
 export function examplesIn(file: string, source: string): Example[] {
   const examples: Example[] = [];
@@ -61,17 +66,17 @@ export function examplesIn(file: string, source: string): Example[] {
   return examples;
 }
 
-/** The code blocks of all published modules. */
-export function publishedExamples(): Example[] {
+/** The published modules, by their paths from the root. */
+export function publishedModules(): string[] {
   const { publish } = JSON.parse(read("deno.json")) as { publish: { include: string[] } };
-  return filesIn("")
-    .filter((file) => file.endsWith(".ts") && publish.include.some((part) => file.startsWith(part)))
-    .flatMap((file) => examplesIn(file, read(file)));
+  return filesIn("").filter((file) =>
+    file.endsWith(".ts") && publish.include.some((part) => file.startsWith(part))
+  );
 }
 
-/** The blocks that `deno test --doc` leaves out. */
-export function ignoredExamples(): Example[] {
-  return publishedExamples().filter(isIgnored);
+/** The code blocks of all published modules. */
+export function publishedExamples(): Example[] {
+  return publishedModules().flatMap((file) => examplesIn(file, read(file)));
 }
 
 function read(file: string): string {
