@@ -17,7 +17,7 @@ import { runExample } from "./examples.ts";
 
 /** A server of a test's own. */
 export interface StartedServer extends AsyncDisposable {
-  /** What replaces the name of the server in an example. */
+  /** Replaces the name of the server in an example. */
   readonly address: string;
 }
 

@@ -22,7 +22,7 @@ export interface Example {
 /** The servers that an example connects to. */
 export type ExampleServer = "redis" | "redis-cluster" | "zookeeper" | "none";
 
-/** What connects to each kind of server, in the order in which it is looked for. */
+/** The calls that connect to each kind of server; the first that an example has decides. */
 const CONNECTS: readonly (readonly [ExampleServer, RegExp])[] = [
   ["zookeeper", /\bnew ZooKeeperLock\(/],
   ["redis-cluster", /\b(?:createCluster|new Cluster)\(/],
@@ -66,17 +66,18 @@ export function examplesIn(file: string, source: string): Example[] {
   return examples;
 }
 
-/** The published modules, by their paths from the root. */
-export function publishedModules(): string[] {
+/** The published modules that are not in a folder, and the published folders, which end with `/`. */
+export function publishedSources(): string[] {
   const { publish } = JSON.parse(read("deno.json")) as { publish: { include: string[] } };
-  return filesIn("").filter((file) =>
-    file.endsWith(".ts") && publish.include.some((part) => file.startsWith(part))
-  );
+  return publish.include.filter((path) => /\/$|\.ts$/.test(path));
 }
 
 /** The code blocks of all published modules. */
 export function publishedExamples(): Example[] {
-  return publishedModules().flatMap((file) => examplesIn(file, read(file)));
+  const sources = publishedSources();
+  return filesIn("")
+    .filter((file) => file.endsWith(".ts") && sources.some((source) => file.startsWith(source)))
+    .flatMap((file) => examplesIn(file, read(file)));
 }
 
 function read(file: string): string {
