@@ -328,6 +328,7 @@ export interface AttachableLock extends DistributedLock {
    * @param options TTL, renewal and limits of the lease.
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    * @throws {unknown} `signal.reason` if the signal aborts first.
+   * @throws {TypeError|RangeError} If the owner id or an option is bad.
    * @throws {LockUnavailableError} If the service is out of reach or refuses.
    */
   attach(

@@ -20,18 +20,20 @@ export const DONE = 1;
  * The greatest token of a resource is kept in a key without a TTL. The client may be the one that the
  * locks use, or another one.
  *
- * @example Usage
+ * @example A stale token
  * ```ts ignore
- * import { FencedRedis } from "@holdfast/lock/fencing";
- * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
- * import { createClient } from "redis";
+ * import { fencedRedis, StaleTokenError } from "@holdfast/lock/fencing";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
+ * import { Redis } from "ioredis";
+ * import { assertEquals, assertRejects } from "@std/assert";
  *
- * const client = await createClient({ url: "redis://127.0.0.1:6379" })
- *   .on("error", console.error).connect();
- * const fenced = new FencedRedis(nodeRedis(client), "fence:");
- * await fenced.run("orders:42", 7n, ["SET", "orders:42", "paid"]);
- * const isCurrent = await fenced.raise("orders:42", 6n); // false: 7n was seen
- * client.destroy();
+ * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * const fenced = fencedRedis(ioredis(client));
+ * await fenced.run("orders:42", 7n, ["SET", "orders:42", "shipped"]);
+ * const late = () => fenced.run("orders:42", 6n, ["SET", "orders:42", "lost"]);
+ * await assertRejects(late, StaleTokenError);
+ * assertEquals(await client.get("orders:42"), "shipped");
+ * await client.quit();
  * ```
  */
 export class FencedRedis implements FenceStore {
@@ -144,16 +146,19 @@ export interface FencedRedisOptions {
  * import { RedisLock } from "@holdfast/lock/redis";
  * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
  * import { createClient } from "redis";
+ * import { assertEquals } from "@std/assert";
  *
  * const client = await createClient({ url: "redis://127.0.0.1:6379" })
  *   .on("error", console.error).connect();
+ * const fenced = fencedRedis(nodeRedis(client));
  * {
  *   await using locks = new RedisLock(nodeRedis(client));
- *   await using lease = await locks.acquire("orders:42");
- *   const fenced = fencedRedis(nodeRedis(client));
- *   await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ *   await locks.request("orders:42", async (lease) => {
+ *     await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42", "shipped"]);
+ *   });
  * }
- * client.destroy();
+ * assertEquals(await client.get("orders:42"), "shipped");
+ * await client.close();
  * ```
  */
 export function fencedRedis(

@@ -6,10 +6,11 @@
  * ```ts
  * import { MemoryLock } from "@holdfast/lock";
  * import { fetchLock } from "@holdfast/lock/http";
+ * import { assertEquals } from "@std/assert";
  *
  * await using locks = new MemoryLock(); // or any other strategy
  * const handler = fetchLock(locks, { key: "nightly-report" })(() => new Response("done"));
- * console.log((await handler(new Request("http://localhost/"))).status);
+ * assertEquals((await handler(new Request("http://localhost/"))).status, 200);
  * ```
  *
  * @module

@@ -5,14 +5,33 @@
  * @example Usage
  * ```ts ignore
  * import { lockRoutes } from "@holdfast/lock/lock-service";
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import Fastify from "fastify";
+ * import { Redis } from "ioredis";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * const locks = new RedisLock(ioredis(client));
+ * const tenants = new Map([["Bearer s3cret", "billing"]]);
  *
  * const app = Fastify();
  * await app.register(lockRoutes, {
  *   lock: locks,
- *   authorize: (request) => tenants.get(request.headers.authorization) ?? null,
+ *   authorize: ({ headers }) => tenants.get(String(headers.authorization)) ?? null,
  * });
  * await app.listen({ port: 8080 });
+ *
+ * const response = await fetch("http://localhost:8080/lock/orders:42/9f3c", {
+ *   method: "PUT",
+ *   headers: { authorization: "Bearer s3cret" },
+ *   body: JSON.stringify({ ttlMs: 20_000, waitMs: 5_000 }),
+ * });
+ * assertEquals((await response.json()).key, "orders:42");
+ *
+ * await app.close();
+ * await locks[Symbol.asyncDispose]();
+ * await client.quit();
  * ```
  *
  * @module

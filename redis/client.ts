@@ -13,15 +13,26 @@
  *
  * @example A client of your own
  * ```ts ignore
- * import type { RedisClient } from "@holdfast/lock/redis";
+ * import { type RedisClient, RedisLock } from "@holdfast/lock/redis";
+ * import { createClient } from "redis";
  *
+ * let epoch = 0;
+ * const connection = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).on("ready", () => epoch++).on("reconnecting", () => epoch++)
+ *   .connect();
  * const client: RedisClient = {
- *   send: (command, args) => connection.command(command, ...args),
+ *   send: (command, args) => connection.sendCommand([command, ...args]),
  *   get epoch() {
- *     return connection.reconnects;
+ *     return epoch;
  *   },
  *   cluster: false,
  * };
+ * {
+ *   await using locks = new RedisLock(client);
+ *   await using lease = await locks.acquire("orders:42");
+ *   lease.throwIfLost();
+ * }
+ * await connection.close();
  * ```
  */
 export interface RedisClient {

@@ -69,8 +69,12 @@ const CLOSE_MS = 100;
  *
  * const client = await createClient({ url: "redis://127.0.0.1:6379" })
  *   .on("error", console.error).connect();
- * await using locks = new RedisLock(nodeRedis(client), { ttlMs: 10_000 });
- * await using lease = await locks.acquire("orders:42", { signal: AbortSignal.timeout(5_000) });
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client), { ttlMs: 10_000 });
+ *   await using lease = await locks.acquire("orders:42", { signal: AbortSignal.timeout(5_000) });
+ *   lease.throwIfLost();
+ * }
+ * await client.close();
  * ```
  */
 export class RedisLock implements AttachableLock {

@@ -8,11 +8,15 @@
  * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
  * import { createClient } from "redis";
  *
- * const client = await createClient().on("error", console.error).connect();
- * await using locks = new RedisLock(nodeRedis(client));
- * await locks.request("orders:42", async (lease) => {
- *   await fetch("https://example.com/pay", { signal: lease.signal });
- * });
+ * const client = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).connect();
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client));
+ *   await locks.request("orders:42", async (lease) => {
+ *     await fetch("https://example.com/pay", { signal: lease.signal });
+ *   });
+ * }
+ * await client.close();
  * ```
  *
  * @module

@@ -29,8 +29,8 @@ const SERVERLESS_TESTS = [
 ];
 /** Folders in which only tests without a strategy run: the others need servers or time. */
 const MIXED_TESTS = ["tests/fencing", "tests/http", "tests/lock_service"];
-/** Folders whose documentation examples run without a server. */
-const RUN_EXAMPLES = ["mod.ts", "core", "memory", "file", "http", "lock_service", "fencing"];
+/** Of its tests, those that are about no strategy check all examples and comments. */
+const DOCUMENTATION_TESTS = "tests/docs";
 
 interface Step {
   readonly name: string;
@@ -44,9 +44,12 @@ interface Parts {
   readonly entries: readonly string[];
   /** The test files that need no server. */
   readonly tests: readonly string[];
+  /** The test files about examples and comments that need no server. */
+  readonly documentationTests: readonly string[];
 }
 
-function steps({ imports, entries, tests }: Parts): Step[] {
+function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
+  const test = ["test", "-A", "-q", ...imports];
   return [
     { name: "fmt", args: ["fmt", "--check", "-q"] },
     { name: "lint", args: ["lint", "-q"] },
@@ -55,18 +58,18 @@ function steps({ imports, entries, tests }: Parts): Step[] {
     { name: "check", args: ["run", "-A", "tools/check.ts"] },
     { name: "doc --lint", args: ["doc", "--lint", ...entries] },
     { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
-    { name: "examples in the documentation", args: examples(imports) },
-    { name: "tests without servers", args: ["test", "-A", "-q", ...imports, ...tests] },
+    { name: "examples and comments", args: [...test, ...documentationTests] },
+    { name: "tests without servers", args: [...test, ...tests] },
   ];
 }
 
 async function serverlessTests(): Promise<string[]> {
-  const mixed = await Promise.all(MIXED_TESTS.map((folder) => testFilesIn(`${ROOT}${folder}`)));
-  return [...SERVERLESS_TESTS, ...selectFiles(mixed.flat(), [])];
+  const mixed = await Promise.all(MIXED_TESTS.map(testsOfNoStrategy));
+  return [...SERVERLESS_TESTS, ...mixed.flat()];
 }
 
-function examples(imports: readonly string[]): string[] {
-  return ["test", "--doc", "-A", "-q", ...imports, ...RUN_EXAMPLES];
+async function testsOfNoStrategy(folder: string): Promise<string[]> {
+  return selectFiles(await testFilesIn(`${ROOT}${folder}`), []);
 }
 
 /** Runs one step and prints its result; prints its output only if it failed. */
@@ -93,6 +96,7 @@ async function main(): Promise<number> {
     imports: await importMapArgs(),
     entries: Object.values<string>(exports),
     tests: await serverlessTests(),
+    documentationTests: await testsOfNoStrategy(DOCUMENTATION_TESTS),
   });
   let failures = 0;
   const worker = async () => {

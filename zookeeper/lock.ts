@@ -56,6 +56,7 @@ import { ZnodeCleanup } from "./znode_cleanup.ts";
  *   sessionTimeoutMs: 10_000,
  * });
  * await using lease = await locks.acquire("orders:42", { signal: AbortSignal.timeout(5_000) });
+ * lease.throwIfLost();
  * ```
  */
 export class ZooKeeperLock implements DistributedLock {

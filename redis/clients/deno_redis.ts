@@ -55,9 +55,11 @@ interface Pending {
  * import { RedisLock } from "@holdfast/lock/redis";
  * import { denoRedis } from "@holdfast/lock/redis/deno-redis";
  * import { connect } from "jsr:@db/redis";
+ * import { assertEquals } from "@std/assert";
  *
- * const client = denoRedis(() => connect({ hostname: "127.0.0.1", maxRetryCount: 2 }));
+ * const client = denoRedis(() => connect({ hostname: "127.0.0.1", port: 6379, maxRetryCount: 2 }));
  * await using locks = new RedisLock(client);
+ * assertEquals(await locks.request("orders:42", () => "done"), "done");
  * ```
  */
 export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisClient {

@@ -71,9 +71,14 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * import { RedisLock } from "@holdfast/lock/redis";
  * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import { Redis } from "ioredis";
+ * import { assertEquals } from "@std/assert";
  *
- * const client = new Redis("redis://127.0.0.1:6379");
- * await using locks = new RedisLock(ioredis(client));
+ * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * {
+ *   await using locks = new RedisLock(ioredis(client));
+ *   assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * }
+ * await client.quit();
  * ```
  *
  * @example Redis Cluster
@@ -81,9 +86,14 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * import { RedisLock } from "@holdfast/lock/redis";
  * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import { Cluster } from "ioredis";
+ * import { assertEquals } from "@std/assert";
  *
- * const cluster = new Cluster(["redis://127.0.0.1:7000"]);
- * await using locks = new RedisLock(ioredis(cluster));
+ * const cluster = new Cluster(["redis://127.0.0.1:7000"]).on("error", console.error);
+ * {
+ *   await using locks = new RedisLock(ioredis(cluster));
+ *   assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * }
+ * await cluster.quit();
  * ```
  */
 export function ioredis(client: IoredisClient | IoredisCluster): RedisClient {

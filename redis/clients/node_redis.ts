@@ -71,9 +71,15 @@ const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
  * import { RedisLock } from "@holdfast/lock/redis";
  * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
  * import { createClient } from "redis";
+ * import { assertEquals } from "@std/assert";
  *
- * const client = await createClient().on("error", console.error).connect();
- * await using locks = new RedisLock(nodeRedis(client));
+ * const client = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).connect();
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client));
+ *   assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * }
+ * await client.close();
  * ```
  *
  * @example Redis Cluster
@@ -81,10 +87,15 @@ const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
  * import { RedisLock } from "@holdfast/lock/redis";
  * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
  * import { createCluster } from "redis";
+ * import { assertEquals } from "@std/assert";
  *
  * const cluster = createCluster({ rootNodes: [{ url: "redis://127.0.0.1:7000" }] });
  * await cluster.on("error", console.error).connect();
- * await using locks = new RedisLock(nodeRedis(cluster));
+ * {
+ *   await using locks = new RedisLock(nodeRedis(cluster));
+ *   assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * }
+ * await cluster.close();
  * ```
  */
 export function nodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {

@@ -1,14 +1,15 @@
 /**
- * The types of deno-redis that the README's snippets use, as that package declares them. They let the
- * snippets be type-checked on machines that cannot load the package; no code runs against them.
+ * Stands in for deno-redis in snippets and examples, for machines that cannot load it: the types as
+ * that package declares them, over a small client that behaves as it does.
  *
  * @module
  */
+import { connectLike } from "../redis/deno_redis_like.ts";
 
 type RedisValue = string | number | Uint8Array;
 type RedisReply = string | number | null | Uint8Array | RedisReply[];
 
-/** The members of a connection that the snippets use. */
+/** A connection, as far as the snippets go. */
 export interface Redis {
   pipeline(): {
     sendCommand(command: string, args?: RedisValue[]): Promise<RedisReply>;
@@ -27,6 +28,12 @@ export interface Redis {
 }
 
 /** Connects to a server. */
-export declare function connect(
-  options: { hostname: string; port?: number | string; maxRetryCount?: number },
-): Promise<Redis>;
+export async function connect(
+  { hostname, port = 6379 }: {
+    hostname: string;
+    port?: number | string;
+    maxRetryCount?: number;
+  },
+): Promise<Redis> {
+  return await connectLike(`redis://${hostname}:${port}`) as Redis;
+}
