@@ -154,7 +154,9 @@ Deno.test({
     assertLess(Math.max(...delaysMs!), AT_ONCE_MS);
     say(
       `${RUNS} sessions expired: loss to next grant ${Math.min(...marginsMs!)} ms or more; ` +
-        `znode gone to next grant ${median(delaysMs!)} ms usual, ${Math.max(...delaysMs!)} most`,
+        `znode gone to next grant ${median(delaysMs!)} ms median, ${
+          Math.max(...delaysMs!)
+        } maximum`,
     );
   },
 });
@@ -184,9 +186,9 @@ Deno.test({
     }
     assertLess(Math.max(...delaysMs!), AT_ONCE_MS);
     say(
-      `${RUNS} sessions closed: close to next grant ${median(delaysMs!)} ms usual, ` +
-        `${Math.max(...delaysMs!)} most; the holder is notified ${median(overlapsMs!)} ms ` +
-        `after that grant, ${Math.max(...overlapsMs!)} at most`,
+      `${RUNS} sessions closed: close to next grant ${median(delaysMs!)} ms median, ` +
+        `${Math.max(...delaysMs!)} maximum; the holder is notified ${median(overlapsMs!)} ms ` +
+        `after that grant, ${Math.max(...overlapsMs!)} maximum`,
     );
   },
 });

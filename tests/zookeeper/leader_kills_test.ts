@@ -100,7 +100,7 @@ Deno.test({
       `${gapsMs.length} leaders killed; ${grants.length} grants, ${
         Math.min(...counts)
       } or more per ` +
-        `process; kill to next grant ${median(gapsMs)} ms usual, ${Math.max(...gapsMs)} most`,
+        `process; kill to next grant ${median(gapsMs)} ms median, ${Math.max(...gapsMs)} maximum`,
     );
     await nothingLeft(ensemble.members, rootPath);
   },
