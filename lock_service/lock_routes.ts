@@ -37,23 +37,28 @@ const BODY_LIMIT = 4_096;
  * @throws {TypeError} If there is no `authorize`, or if the lock's strategy has no `attach`.
  * @throws {RangeError} If a limit is bad.
  *
- * @example Usage
+ * @example Without a socket, as in a test
  * ```ts ignore
  * import { lockRoutes } from "@holdfast/lock/lock-service";
  * import { RedisLock } from "@holdfast/lock/redis";
- * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import Fastify from "fastify";
- * import { createClient } from "redis";
+ * import { Redis } from "ioredis";
+ * import { assertEquals } from "@std/assert";
  *
- * const client = createClient();
- * await client.on("error", console.error).connect();
+ * const client = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * const lock = new RedisLock(ioredis(client));
  * const app = Fastify();
- * await app.register(lockRoutes, {
- *   lock: new RedisLock(nodeRedis(client)),
- *   authorize: ({ headers }) => tenants.get(headers.authorization) ?? null,
- *   maxTtlMs: 60_000,
- * });
- * await app.listen({ port: 8080 }); // curl -X PUT localhost:8080/lock/orders%2F42/9f3c …
+ * await app.register(lockRoutes, { lock, authorize: () => "billing", maxTtlMs: 60_000 });
+ *
+ * const url = "/lock/orders:42/9f3c";
+ * assertEquals((await app.inject({ method: "PUT", url })).statusCode, 200);
+ * assertEquals((await app.inject({ method: "GET", url: "/lock/orders:42" })).json().held, true);
+ * assertEquals((await app.inject({ method: "DELETE", url })).json().released, true);
+ *
+ * await app.close();
+ * await lock[Symbol.asyncDispose]();
+ * await client.quit();
  * ```
  */
 // deno-lint-ignore require-await -- Fastify expects an async plugin, or one with a callback
