@@ -11,7 +11,7 @@ const SOON_MS = 20_000;
 /**
  * Waits for a promise for a limited time.
  *
- * @param what What the promise stands for, for the error message.
+ * @param what The awaited event in words, for the error message.
  * @throws {Error} If the promise does not settle within `boundMs`.
  */
 export async function within<T>(

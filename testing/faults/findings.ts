@@ -19,7 +19,7 @@ export type ViolationKind =
   | "unfinished"
   /** A call waited for long while many later calls were served. */
   | "starved"
-  /** A waiter was granted the lock before one that was ahead of it in the queue. */
+  /** A call was granted the lock before a waiter that was ahead of it in the queue. */
   | "inversion"
   /** The run has left something behind. */
   | "residue"

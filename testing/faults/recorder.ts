@@ -37,11 +37,11 @@ export function newRecorder(worker: string): Recorder {
   return {
     of(name) {
       const call = `${worker}-${++calls}`;
-      return (told) => {
+      return (event) => {
         const atUs = nowUs();
-        const event: WorkerEvent = { atUs, worker, call, name, ...blocked(atUs), ...told };
+        const record: WorkerEvent = { atUs, worker, call, name, ...blocked(atUs), ...event };
         // Synchronously, in one write that a kill cannot split: no event is lost with the process.
-        print(`${JSON.stringify(event)}\n`);
+        print(`${JSON.stringify(record)}\n`);
       };
     },
     [Symbol.dispose]: () => clearInterval(beat),

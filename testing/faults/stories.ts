@@ -24,7 +24,7 @@ export interface Story extends Partial<Omit<WorkerEvent, "kind">> {
 let calls = 0;
 
 /** The events of a call. */
-export function told(story: Story): WorkerEvent[] {
+export function eventsOf(story: Story): WorkerEvent[] {
   const call = `c${++calls}`;
   const { worker = "w1.0", name = "n", token, steals } = story;
   const of = (kind: WorkerEvent["kind"], atUs?: number, more: Partial<WorkerEvent> = {}) =>
@@ -49,7 +49,7 @@ export function told(story: Story): WorkerEvent[] {
 export function judge(stories: readonly Story[], more: Partial<History> = {}): Verdict {
   return check({
     ...{ seed: 1, strategy: "redis", fifo: true, startUs: 0, endUs: 1e9, faults: [], residue: [] },
-    events: stories.flatMap(told),
+    events: stories.flatMap(eventsOf),
     ...more,
   });
 }

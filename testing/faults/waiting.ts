@@ -23,11 +23,11 @@ const LEASE_ENDS_WITHIN_US = 15_000_000;
 export function checkEnds(calls: readonly Call[], report: Report): void {
   for (const { events, isCrashed, diedUs, worker, name, grantedUs, failedUs } of calls) {
     const last = events.at(-1)!;
-    const told = (kind: WorkerEvent["kind"]) =>
+    const countOf = (kind: WorkerEvent["kind"]) =>
       events.filter((event) => event.kind === kind).length;
-    const problem = told("invoke") !== 1
+    const problem = countOf("invoke") !== 1
       ? "was called other than once"
-      : told("granted") + told("failed") > 1
+      : countOf("granted") + countOf("failed") > 1
       ? "has ended more than once"
       : undefined;
     const add = (kind: "malformed" | "unfinished", message: string) =>
@@ -37,7 +37,7 @@ export function checkEnds(calls: readonly Call[], report: Report): void {
       (grantedUs === Infinity || diedUs - last.atUs < LEASE_ENDS_WITHIN_US);
     if (isCutShort || failedUs < Infinity) continue;
     if (grantedUs === Infinity) add("unfinished", `${worker}'s call ${last.call} never ended`);
-    else if (told("released") === 0 && (told("releasing") > 0 || told("lost") === 0)) {
+    else if (countOf("released") === 0 && (countOf("releasing") > 0 || countOf("lost") === 0)) {
       add("unfinished", `${worker}'s lease of call ${last.call} never ended`);
     }
   }

@@ -37,7 +37,7 @@
 /* ---- protocol switches (defaults: the recommended protocol) ---- */
 #ifndef SUBMODE
 #define SUBMODE 3       /* 0 enqueue, then subscribe; 1 subscribe before the first enqueue; 2 as 0, but the entry says "not listening
-                           yet" and is passed over; 3 the same, but it is granted all the same (a claim; it learns by its re-ask) */
+                           yet" and is passed over; 3 as 2, but it is granted the lock (a claim; it learns of it by its re-ask) */
 #endif
 #ifndef SKIP
 #define SKIP 1          /* PUBLISH reached nobody: 0 remove the waiter, 1 pass over but keep its place, 2 don't look (Cluster) */

@@ -41,8 +41,8 @@ async function main({ spec }: PuppetOptions): Promise<void> {
   const running: Promise<void>[] = [];
   for (let line; (line = await orders.next()) !== null;) {
     const order: Order = JSON.parse(line);
-    running.push(take(client.lock, order, (told) => {
-      const event: PuppetEvent = { id: order.id, atUs: nowUs(), ...told };
+    running.push(take(client.lock, order, (step) => {
+      const event: PuppetEvent = { id: order.id, atUs: nowUs(), ...step };
       print(`${JSON.stringify(event)}\n`);
     }));
   }

@@ -12,7 +12,7 @@ export const USAGE = `Usage: deno task test [options] [FILES…]
 
 Runs the tests. Finds or starts the servers that they need and stops them at the end.
 
-  --only memory,file,redis,zookeeper  only the tests of these strategies, and tests that belong to none
+  --only memory,file,redis,zookeeper  only the tests of these strategies, and those of none
   --filter TEXT                       only tests whose name contains TEXT, or matches /REGEX/
   --no-install                        never installs a missing server, but fails and names it; the
                                       same as HOLDFAST_NO_INSTALL=1

@@ -5,6 +5,7 @@ import { check } from "../../testing/faults/checker.ts";
 import type { FaultEvent, History } from "../../testing/faults/history.ts";
 import { randomHistory } from "../../testing/faults/random_history.ts";
 import {
+  eventsOf,
   first,
   flush,
   judge,
@@ -13,7 +14,6 @@ import {
   left,
   second,
   type Story,
-  told,
 } from "../../testing/faults/stories.ts";
 
 Deno.test("check() finds nothing in a clean history", () => {
@@ -176,8 +176,8 @@ Deno.test("check() reports tokens that do not grow when the events prove the ord
 Deno.test("check() reports a write after one with a greater token", () => {
   const run = (wrote: number, sentUs?: number) => {
     const events = [
-      ...told({ ...first, releasing: 40, released: 41, wrote: [wrote] }),
-      ...told({ ...second, granted: 50, wrote: [60], ...left }),
+      ...eventsOf({ ...first, releasing: 40, released: 41, wrote: [wrote] }),
+      ...eventsOf({ ...second, granted: 50, wrote: [60], ...left }),
     ].map((event) => event.atUs === wrote && sentUs ? { ...event, sentUs } : event);
     return kindsOf(judge([], { events }));
   };

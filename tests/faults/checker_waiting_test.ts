@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { FaultEvent, History } from "../../testing/faults/history.ts";
 import {
+  eventsOf,
   first,
   freeze,
   judge,
@@ -8,7 +9,6 @@ import {
   kindsOf,
   left,
   type Story,
-  told,
 } from "../../testing/faults/stories.ts";
 
 Deno.test("check() reports calls, leases and releases that never end, unless their process died", () => {
@@ -19,8 +19,11 @@ Deno.test("check() reports calls, leases and releases that never end, unless the
     assertEquals(run(story, { faults: [{ ...kill, target: "w1" }] }), [[], []]);
     assertEquals(run(story, { faults: [{ ...kill, target: "w11" }] }), [["1 unfinished"], []]);
     assertEquals(run(story, { faults: [freeze] }), [["1 unfinished"], []]);
-    const restarted = told({ worker: "w1.1", invoke: 90, failed: 95 });
-    assertEquals(run({ invoke: 1, failed: 2 }, { events: [...told(story), ...restarted] })[0], []);
+    const restarted = eventsOf({ worker: "w1.1", invoke: 90, failed: 95 });
+    assertEquals(
+      run({ invoke: 1, failed: 2 }, { events: [...eventsOf(story), ...restarted] })[0],
+      [],
+    );
   }
   assertEquals(run({ ...first, lost: 100 }), [[], []], "lost is an end");
 });
@@ -38,7 +41,7 @@ Deno.test("check() reports a lease that was still open long before its worker wa
 });
 
 Deno.test("check() reports a history that contradicts itself", () => {
-  const twice = told({ ...first, ...left }).flatMap((event) => [event, event]);
+  const twice = eventsOf({ ...first, ...left }).flatMap((event) => [event, event]);
   const [violations] = kindsOf(judge([], { events: twice }));
   assertEquals(violations, ["1 malformed"]);
 });
@@ -77,8 +80,8 @@ Deno.test("check() excuses a grant out of order when the waiter was parked", () 
   const blocked = (worker: string) => {
     const event = { worker, call: "b", name: "m", token: "1", deadlineUs: 90, blockedUs: 30 };
     const events = [
-      ...told(overtaken),
-      ...told(overtaker),
+      ...eventsOf(overtaken),
+      ...eventsOf(overtaker),
       { ...event, kind: "invoke", atUs: 50 } as const,
       { ...event, kind: "failed", atUs: 51, blockedUs: 0 } as const,
     ];

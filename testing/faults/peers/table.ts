@@ -39,12 +39,16 @@ function overlaps(outcomes: readonly Outcome[]): string {
 }
 
 function lateness(outcomes: readonly Outcome[]): string {
-  const told = outcomes.flatMap(({ lateMs }) => typeof lateMs === "number" ? [lateMs] : []);
+  const reportedMs = outcomes.flatMap(({ lateMs }) => typeof lateMs === "number" ? [lateMs] : []);
   const never = outcomes.filter(({ lateMs }) => lateMs === null).length;
   const texts = [
     ...never > 0 ? [`never (${never} of ${outcomes.length})`] : [],
-    ...told.length > 0
-      ? [median(told) < 0 ? `${inMs(-median(told))} before` : `after ${inMs(median(told))}`]
+    ...reportedMs.length > 0
+      ? [
+        median(reportedMs) < 0
+          ? `${inMs(-median(reportedMs))} before`
+          : `after ${inMs(median(reportedMs))}`,
+      ]
       : [],
   ];
   return texts.join(", ");

@@ -91,7 +91,7 @@ async function setUp(peer: Peer, server: RedisServer, ttlMs: number): Promise<St
     const script = new URL("./worker.ts", import.meta.url);
     const reporter = stack.use(startReporter<WorkerEvent>(script, options));
     const warm = warmUpName(options);
-    await told(reporter, ({ kind, name }) => kind === "released" && name === warm);
+    await reported(reporter, ({ kind, name }) => kind === "released" && name === warm);
     return Object.assign(reporter, { name: worker });
   };
   const name = `orders:${crypto.randomUUID()}`;
@@ -107,7 +107,7 @@ async function setUp(peer: Peer, server: RedisServer, ttlMs: number): Promise<St
 }
 
 /** Waits for an event. */
-async function told(
+async function reported(
   { reports }: Pick<Reporter<WorkerEvent>, "reports">,
   is: (event: WorkerEvent) => boolean,
   boundMs = BOUND_MS,
@@ -118,7 +118,7 @@ async function told(
 
 /** Waits for an event of the lock of this trial. */
 function happens(worker: PeerWorker, { name }: Stage, kind: WorkerEvent["kind"]) {
-  return told(worker, (event) => event.kind === kind && event.name === name);
+  return reported(worker, (event) => event.kind === kind && event.name === name);
 }
 
 /** Freezes the holder for longer than its lease, so that the rival gets the lock. */
@@ -168,7 +168,7 @@ async function playLostReply(stage: Stage): Promise<Ending> {
     return "cut";
   };
   await holder.send(`once ${name}`);
-  const ended = await told(
+  const ended = await reported(
     holder,
     (event) => event.name === name && ["granted", "failed"].includes(event.kind),
   );
@@ -202,7 +202,7 @@ async function holdBoth(stage: Stage): Promise<() => Promise<number>> {
 /** How many ms after an instant the holder was notified of its loss; null if it was not. */
 async function lateness(stage: Stage, sinceUs: number): Promise<number | null> {
   const isLost = ({ kind, name }: WorkerEvent) => kind === "lost" && name === stage.name;
-  const lost = await told(stage.holder, isLost, WATCHED_MS).catch(() => null);
+  const lost = await reported(stage.holder, isLost, WATCHED_MS).catch(() => null);
   return lost && (lost.atUs - sinceUs) / 1_000;
 }
 
