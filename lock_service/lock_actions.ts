@@ -36,10 +36,9 @@ const BACK_OFF_MS = 5;
 /** How long in ms an answer waits for Redis. The request to Redis goes on, at most for the lease. */
 const ANSWER_TIMEOUT_MS = 5_000;
 /** The reason, for the logs, when all tries have failed. */
-const CONTESTED =
-  `Gave up after ${MAX_TRIES} tries: each time, another server had taken over the lease`;
+const CONTESTED = `another server took over the lease in each of ${MAX_TRIES} tries`;
 /** The reason, for the logs, when Redis has not answered. */
-const SILENT = "Gave up without an answer from Redis: is it running and reachable?";
+const SILENT = "Redis has not answered in time: is it running and reachable?";
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
 const UNKNOWN_TTL_MS = 1_000;
 
@@ -59,7 +58,7 @@ async function acquire(parts: ActionParts): Promise<Answer> {
   const { gone } = new ResponseWatch(parts.response);
   using limit = new WaitLimit(waitMs, [gone, closing]);
   const options = { ...LEASE, ownerId, ttlMs };
-  return await untilAnswered(async () => {
+  return await untilAnswered(key, async () => {
     if (gone.aborted) throw unknownOutcome(); // nobody would receive the lease
     // The client's signal is not passed: if a repeated PUT is cut off, that must not release the lease
     // that the first PUT has acquired.
@@ -74,7 +73,7 @@ async function acquire(parts: ActionParts): Promise<Answer> {
 async function renew(parts: ActionParts): Promise<Answer> {
   const { key, ownerId } = await ownerOf(parts, "renew");
   const { ttlMs } = readBody(parts, ["ttlMs"]);
-  return await untilAnswered(async () => {
+  return await untilAnswered(key, async () => {
     const lease = await parts.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
@@ -84,10 +83,10 @@ async function renew(parts: ActionParts): Promise<Answer> {
 async function release(parts: ActionParts): Promise<Answer> {
   const { key, ownerId } = await ownerOf(parts, "release");
   readBody(parts, []);
-  return await untilAnswered(async () => {
+  return await untilAnswered(key, async () => {
     const lease = await parts.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
-    return await answered(lease.release()) ? { key, released: true } : null;
+    return await answered(key, lease.release()) ? { key, released: true } : null;
   });
 }
 
@@ -107,13 +106,16 @@ async function rejectMethod({ request }: ActionParts): Promise<Answer> {
 }
 
 /** Tries until there is an answer. A try returns `null` if another server has taken over the lease. */
-async function untilAnswered(tryOnce: () => Promise<Answer | null>): Promise<Answer> {
+async function untilAnswered(
+  key: string,
+  tryOnce: () => Promise<Answer | null>,
+): Promise<Answer> {
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     const answer = await tryOnce();
     if (answer !== null) return answer;
     await pause(SYSTEM_CLOCK, tries * BACK_OFF_MS * Math.random());
   }
-  throw unknownOutcome(CONTESTED);
+  throw givenUp(key, CONTESTED);
 }
 
 /** Waits for a lock that another owner holds. */
@@ -130,13 +132,13 @@ async function waitFor(
   }
   if (!limit.hasTimedOut) throw unknownOutcome(); // the server closes, or the client has disconnected
   const remainingMs = await holderRemainingMs(lock, key);
-  throw remainingMs === null ? unknownOutcome(SILENT) : busy(remainingMs);
+  throw remainingMs === null ? givenUp(key, SILENT) : busy(remainingMs);
 }
 
 /** Renews the lease on Redis; false if it is lost, or another request has released it meanwhile. */
 async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
   try {
-    await answered(lease.renew(ttlMs));
+    await answered(lease.name, lease.renew(ttlMs));
     return lease.remainingMs >= 1;
   } catch (error) {
     if (error instanceof LeaseLostError) return false;
@@ -146,10 +148,15 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
 }
 
 /** Waits for an answer from Redis, but not for as long as a lease may last. */
-async function answered<T>(answer: Promise<T>): Promise<T> {
+async function answered<T>(key: string, answer: Promise<T>): Promise<T> {
   const result = await within(SYSTEM_CLOCK, answer, ANSWER_TIMEOUT_MS);
-  if (result === TIMED_OUT) throw unknownOutcome(SILENT);
+  if (result === TIMED_OUT) throw givenUp(key, SILENT);
   return result;
+}
+
+/** It is not known what the request has done; the reason is for the logs. */
+function givenUp(key: string, reason: string): RequestError {
+  return unknownOutcome(`Gave up a request for the lock ${JSON.stringify(key)}: ${reason}`);
 }
 
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */

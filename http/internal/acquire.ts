@@ -67,7 +67,8 @@ export async function acquireForRequest(
     // Not queued by the end of the wait: the service has not answered at all, so it is out of reach.
     if (isOver && isQueued) return await busyResult(lock, name, settings);
     if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
-    // All other arguments were checked at the start: the strategy allows fewer names than the core.
+    // The options were checked when the server started, so this is the name: a strategy may allow fewer
+    // names than `checkName()`.
     if (error instanceof RangeError) return badKeyResult(error);
     throw error;
   }
