@@ -67,7 +67,7 @@ export async function checkExamples(examples: readonly Example[]): Promise<void>
     const paths = await Promise.all(
       examples.map((example) => writeExample(dir, example, example.code)),
     );
-    const command = [process.execPath, "check", ...args, ...paths];
+    const command = [process.execPath, "check", "-q", ...args, ...paths];
     const { success, output } = await runCommand(command, ALL_BOUND_MS, options());
     if (!success) throw new Error(legible(output, dir));
   });
