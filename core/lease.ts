@@ -36,13 +36,13 @@ function clamp(value: number, low: number, high: number): number {
  * A {@linkcode Lease} as its strategy uses it.
  *
  * - **Held** until its deadline. The schedule calls {@linkcode ManagedLease.tick}, which sends
- *   renewals. Each answer moves the deadline; a renewal without an answer is retried while time
- *   remains. After a suspension of the process the lease counts as unproven until a newer request is
- *   answered (invariant 7).
+ *   renewals. The answer "held" moves the deadline back; a renewal without an answer is retried while
+ *   time remains. After a suspension of the process the lease is unproven, which is temporary: the
+ *   answer to a newer request proves it again (invariant 7).
  * - **Lost** at the deadline or at `maxHoldMs`, or earlier if the service says so. The signal aborts,
  *   and the lease is released in the background, since the server may still hold the lock for it.
  * - **Releasing** after `release()`, until the service answers, and at most until the deadline. Then
- *   **released**: if there was no answer, the background goes on releasing.
+ *   **released**. If the deadline came first, the background continues to release.
  *
  * The members of {@linkcode Lease} read the clock first, so they are right before any timer has run
  * (invariant 2).
@@ -57,7 +57,7 @@ export class ManagedLease implements Lease {
   readonly #validity: LeaseValidity;
   readonly #maxHoldAtMs: number;
   #state: "held" | "releasing" | "released" | "lost" = "held";
-  /** Why the lease was lost. Also set if `release()` finds that it was lost before. */
+  /** Why the lease was lost. Also set if the service answers a release that the lock was gone before. */
   #error: LeaseLostError | null = null;
   /** Aborts `signal`; created when `signal` is first read. */
   #controller: AbortController | null = null;
@@ -65,8 +65,9 @@ export class ManagedLease implements Lease {
   #renewAtMs: number;
   /** The renewal under way, until its answer or the end of its attempt. */
   #renewing: Promise<boolean> | null = null;
+  /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
-  /** Set while a sent renewal has no usable answer, with the error if there was one. */
+  /** The error of the last renewal, or of none while its answer is awaited; `null` after an answer. */
   #unanswered: { cause: unknown } | null = null;
 
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
@@ -153,13 +154,12 @@ export class ManagedLease implements Lease {
   }
 
   /**
-   * Moves the deadline, because the service answered a request (a renewal or a heartbeat) that was
-   * sent at `sent`. Also during a release, which may then be retried for longer. A lost lease stays
-   * lost.
+   * Moves the deadline back, because the service answered a request (a renewal or a heartbeat) that
+   * was sent at `sent`. Does nothing unless the lease is held: a lost lease stays lost.
    */
   extend(sent: Instant, validMs: number, ttlMs?: number): void {
-    if (this.#state === "held") this.#checkDeadline();
-    if (this.#state !== "held" && this.#state !== "releasing") return;
+    this.#checkDeadline();
+    if (this.#state !== "held") return;
     this.#validity.extend(sent, validMs, ttlMs);
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
@@ -172,7 +172,8 @@ export class ManagedLease implements Lease {
     this.#error = new LeaseLostError(this.name, reason, cause === undefined ? {} : { cause });
     this.#context.schedule.remove(this);
     this.#controller?.abort(this.#error);
-    // The server may still hold the lock: at `maxHoldMs`, or if it executes a renewal late.
+    // The server may still hold the lock, in two cases: `maxHoldMs` ended the lease before its TTL, or
+    // a renewal that is under way is executed late.
     this.#cleanUp();
   }
 
@@ -183,7 +184,7 @@ export class ManagedLease implements Lease {
   tick(nowMs: number): number {
     this.#checkDeadline();
     if (this.#state !== "held") return Infinity;
-    const { ttlMs, watchEveryMs = BURST_MS } = this.#grant;
+    const { ttlMs, watchEveryMs = Infinity } = this.#grant;
     const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
     if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) {
       this.#startRenewal(ttlMs);
@@ -209,12 +210,13 @@ export class ManagedLease implements Lease {
 
   /**
    * Whether the last answer still proves the lease. It does not if the process was suspended since
-   * (invariant 7); then a renewal is sent, whose answer proves the lease again.
+   * (invariant 7). Then this also sends a renewal, unless one is under way: its answer proves the lease.
    */
   #isProven(): boolean {
     if (!this.#validity.isStale(this.#context.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal the lease must be proven but not prolonged: 1 ms never prolongs.
+      // Without automatic renewal the lease must be proven but not prolonged. A renewal never shortens a
+      // lease, so that one of 1 ms changes nothing.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
@@ -224,8 +226,8 @@ export class ManagedLease implements Lease {
   #nextRenewalMs(sent: Instant, validMs: number): number {
     if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
     if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
-    // After a third of the granted time, which is the TTL, or less for a claim. It is counted back
-    // from the deadline, so that after a `renew()` with a longer TTL the next renewal is later.
+    // Two thirds of the granted time before the deadline. That time is the TTL, or less if the server
+    // granted less. After a `renew()` with a longer TTL the deadline is later, and so is this.
     return this.#validity.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
   }
 
@@ -241,7 +243,7 @@ export class ManagedLease implements Lease {
 
   /**
    * Sends one renewal. Resolves after its answer, or after `#attemptMs` without one; with true if the
-   * answer was "held". A later answer still moves the deadline. Only one renewal runs at a time.
+   * answer was "held". An answer that comes later is still handled. Only one attempt runs at a time.
    */
   #startRenewal(ttlMs: number): Promise<boolean> {
     const { clock } = this.#context;
@@ -255,7 +257,7 @@ export class ManagedLease implements Lease {
     const renewing = settledWithin(clock, answered, this.#attemptMs).then(() => {
       this.#renewing = null;
       if (this.#state !== "held") return held;
-      // Infinity: the lease is not renewed automatically, so this attempt is not retried here.
+      // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
       if (!held && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + this.#retryDelayMs();
       }

@@ -309,18 +309,6 @@ Deno.test("Lease.extend() moves the deadline, but does not revive a lost lease",
   assertEquals(lease.remainingMs, 0);
 });
 
-Deno.test("Lease.extend() moves the deadline of a release that is under way", async () => {
-  const { lease, clock } = openLease({ autoRenew: false });
-  let isOver = false;
-  const released = lease.release().finally(() => isOver = true);
-  await clock.pass(1_000);
-  lease.extend(instant(clock), 3_000);
-  await clock.pass(PROVABLE_MS - 1);
-  assert(!isOver, "it is retried until the new deadline");
-  await clock.pass(1);
-  assertEquals(await released, true);
-});
-
 Deno.test("Lease is unproven when a suspension was longer than the drift of its claim", () => {
   const { lease, clock } = openLease({ ttlMs: 60_000, validMs: 3_000 });
   assert(lease.remainingMs > 2_900);

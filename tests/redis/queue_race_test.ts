@@ -50,7 +50,7 @@ Deno.test("RedisLock does not touch the next holder when a grant message arrives
     const later = await stage.other.acquire("n");
     const before = stage.gates.sent.length;
     gate.open();
-    await waitUntil("it is handed on", () => stage.gates.sent.length > before);
+    await waitUntil("the grant goes to the next waiter", () => stage.gates.sent.length > before);
     await later.renew();
     assert((await stage.holder())?.startsWith(later.ownerId));
     assertEquals(await later.release(), true);
@@ -148,7 +148,7 @@ Deno.test("RedisLock releases a grant to an unknown call for the next waiter", (
     await command("EVAL", ASK.source, 4, ...place, ...ask);
     await command("ZADD", keys.queue, 0, "ghost#0123456789abcdef");
     await held.release();
-    const lease = await within("the ghost's grant is handed on", waiting, AT_ONCE_MS);
+    const lease = await within("the next waiter gets the grant of the ghost", waiting, AT_ONCE_MS);
     await isTheOne(stage, lease);
     assertEquals(await lease.release(), true);
   }));

@@ -63,7 +63,7 @@ export function newGuid(isTry: boolean): string {
 /**
  * Tells whether an entry was made by `tryAcquire()`. Such an entry holds the lock, or is deleted soon.
  *
- * @param entry The entry. Attempts of Curator and kazoo without a wait cannot be told from waiters.
+ * @param entry The entry. Attempts of Curator and kazoo that do not wait look like waiters.
  */
 export function isTry({ name }: QueueEntry): boolean {
   return TRY_NAME.test(name);
