@@ -20,7 +20,7 @@ if greatest_token then
   local is_less = #token == #greatest_token and token < greatest_token
   if is_shorter or is_less then return { STALE, greatest_token } end
 end
--- The token is written first. If Redis refuses that because memory is full, the command must not run.
+-- The token is written first: if Redis refuses that (memory is full), the command must not run.
 if token ~= greatest_token then redis.call('SET', greatest_token_key, token) end
 if not command then return { DONE } end
 return { DONE, redis.call(unpack(all_arguments, COMMAND_INDEX)) }

@@ -5,7 +5,7 @@
  */
 import type { Queued } from "../protocol/replies.ts";
 
-/** How often in ms a process asks at least. Each ask renews the lease of its inbox, which is 6 s. */
+/** How often in ms a process asks at least. Each ask renews the 6 s for which its inbox counts as alive. */
 const HEARTBEAT_MS = 2_000;
 /** How often in ms the process of the first waiter in the queue asks. */
 const HEAD_POLL_MS = 500;
@@ -20,7 +20,7 @@ export interface WaitMode {
   readonly claimMs: number;
 }
 
-/** The parts of the last answer that decide when to ask again. */
+/** The parts of the last answer that decide when to ask again. A negative `leftMs` is unknown. */
 export type Place = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
 
 /** The place of a waiter that is not first in line. */

@@ -12,15 +12,18 @@ export interface ClockMapping {
 }
 
 /**
- * The earliest moment, in monotonic ms, at which the server can have made a grant. A claim that counts
- * from then ends here before it ends on the server, and no round trip is needed.
+ * The earliest moment, in monotonic ms, at which the server can have made a grant. A claim (what the
+ * grant is worth until it is confirmed) that counts from then ends here before it ends on the server,
+ * so the waiter need not ask the server how much of it remains.
  *
  * The server executed the request of the mapping after it was sent, and made the grant
  * `grantedServerMs - mapping.serverMs` later, but before its message was received. 1 % of that
- * interval is subtracted, since the two clocks may run at different speeds.
+ * interval is subtracted, since the two clocks may run at different speeds; nothing if it is negative,
+ * because the grant was made before that answer.
  *
  * @param mapping The last answered ask on this connection; `null` if there is none.
- * @param firstSentMs When the waiter sent its first ask, in monotonic ms: the grant cannot be older.
+ * @param firstSentMs When the waiter sent its first ask, in monotonic ms. It counts if there is no mapping: the
+ * grant cannot be older.
  * @param grantedServerMs When the grant was made, in ms of the server's clock.
  * @param receivedMs When the message was received, in monotonic ms.
  */

@@ -60,7 +60,7 @@ export class Inbox {
     return this.listens && !this.#client.cluster;
   }
 
-  /** Opens the inbox in the background, unless it is open or mute. Tries until it succeeds. */
+  /** Opens the inbox in the background, unless it is open or mute. Retries until Redis refuses for good. */
   open(): void {
     if (!this.#isMute) this.#opening ??= this.#open();
   }

@@ -95,8 +95,8 @@ export class LockRecipe {
    * Enters the queue, but does not wait for a holder. If a znode of an `acquire()` is before ours, the
    * lock is held or other callers wait for it, and the result is `false` at once.
    *
-   * If only `tryAcquire()` znodes are before ours, either the first of them holds the lock, or all of
-   * them have failed and are about to be deleted. Their age decides: a failed one is deleted at once, so
+   * If only `tryAcquire()` znodes are before ours, the first of them either holds the lock or is about
+   * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
    * one that is older than 100 ms is taken for the holder's. We watch the first one until it is deleted
    * (then we list the queue again) or reaches that age (then the result is `false`).
    *
@@ -182,7 +182,8 @@ export class LockRecipe {
       predecessor.remove();
       watch.listen(null);
     }
-    // New znodes get greater numbers, so none can get ahead of ours. If exactly one was ahead and it was
+    // New znodes get greater numbers, so none can get ahead of ours (an overflowed, negative number is
+    // refused by its own caller). If exactly one was ahead and it was
     // deleted, and our own watch is still set, on the connection that listed the queue, then our znode
     // is the first one, and no listing is needed.
     return predecessor.isDeleted && ahead.length === 1 && watch.state === "set" &&
@@ -207,7 +208,7 @@ export class LockRecipe {
    * Waits for a change while a `tryAcquire()` znode before ours is so young that it may have failed.
    *
    * @param entry The znode.
-   * @param enteredMs When our own znode was created at the latest, in monotonic ms.
+   * @param enteredMs When our own znode was known to exist, in monotonic ms: it is at least that old.
    * @returns `false` if the znode is so old now that it is taken for the holder's; `true` if it was
    * deleted or something else has changed, so that the queue must be listed again.
    */

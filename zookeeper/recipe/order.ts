@@ -118,8 +118,8 @@ export function positionOf(children: readonly string[], ownName: string): QueueP
 }
 
 /**
- * Tells whether the sequence numbers still show the order of creation. They do not after the last
- * number, 2³¹ - 1: from there on, ZooKeeper gives one number to several znodes, or negative numbers.
+ * Tells whether the sequence numbers still show the order of creation. They do not at the end of their
+ * range: ZooKeeper gives 2³¹ - 1 to several znodes, and negative numbers after it.
  *
  * @param children The names of the children of the lock's znode.
  * @param own Our own entry.

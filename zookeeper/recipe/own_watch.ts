@@ -85,7 +85,7 @@ export class OwnWatch implements Watcher {
   }
 }
 
-/** Makes the error for a missing znode of ours. Without it, we neither hold the lock nor wait for it. */
+/** Makes the error for a missing znode of ours: the caller neither holds the lock nor waits for it. */
 export function ownZnodeGone(): ZooKeeperError {
   return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode in the queue was deleted");
 }

@@ -1,6 +1,6 @@
 /**
- * The watch on the znode directly before ours, the predecessor. It wakes a waiter when the queue may
- * have changed. The watch on our own znode is in `own_watch.ts`.
+ * The watch on a znode before ours: the one directly before it, or the first one for a try. It wakes
+ * the caller when the queue may have changed. The watch on our own znode is in `own_watch.ts`.
  *
  * @module
  */
@@ -11,8 +11,8 @@ import type { Watcher, WatchEvent, Znode } from "../transport/transport.ts";
 import type { OwnZnodeListener } from "./own_watch.ts";
 
 /**
- * Watches one znode, its session and, as the listener of an `OwnWatch`, our own znode. The first change
- * to any of them aborts {@linkcode PredecessorWatch.changed}.
+ * Watches one znode, its session and, if it is the listener of our `OwnWatch`, our own znode. The first
+ * change to any of them aborts {@linkcode PredecessorWatch.changed}.
  */
 export class PredecessorWatch implements Watcher, SessionListener, OwnZnodeListener {
   readonly #session: Session;

@@ -1,12 +1,12 @@
 -- Grants a lock that is free and has no queue. Otherwise the caller enters the queue or keeps its
--- place; if the lock is free then, the first live waiter gets it: nobody overtakes the queue.
+-- place; if the lock is free then, the first live waiter gets it, which may be the caller.
 --
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
--- ARGV[4] mode: 'wait' in the queue; 'try' without entering it; 'attach': extend a lock that the
--- owner id holds already   ARGV[5] id of the inbox, the channel that notifies the caller's process
--- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox, else '0'
--- ARGV[7] ticket that an earlier ask of this call was given, 0 in the first ask
+-- ARGV[4] mode: 'wait' in the queue; 'try' without entering it; 'attach' only if the owner id holds
+-- the lock already   ARGV[5] id of the inbox, the channel that notifies the caller's process
+-- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox (not yet
+-- before it is subscribed, never in a cluster)   ARGV[7] ticket of an earlier ask, 0 in the first ask
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }

@@ -7,9 +7,9 @@
 
 local GRANT_MESSAGE = 'grant'
 
--- Grants the lock to a waiter, for its claim, and notifies no inbox but the waiter's. Returns
--- NOTIFIED or NOT_NOTIFIED. The first write is a deletion: full memory refuses neither it nor what
--- follows it.
+-- Grants the lock to a waiter, for its claim, and notifies that waiter alone. Returns NOTIFIED or
+-- NOT_NOTIFIED. Redis refuses a script for lack of memory only at its first write, and never a
+-- deletion. So a handoff, which begins with one, is not refused.
 local function hand_over(keys, waiter, now_ms, now_us)
   redis.call('HDEL', keys.waiters, WAITER_PREFIX .. waiter.value)
   local token = grant(keys, waiter.value, waiter.claim_ms, now_us)

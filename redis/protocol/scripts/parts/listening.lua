@@ -1,5 +1,5 @@
--- Records which inboxes were seen with a subscriber. Only these are skipped when they have none:
--- others may not have subscribed yet.
+-- Records which inboxes were seen with a subscriber. An inbox without one is skipped only if it had
+-- one before: otherwise its process may not have subscribed yet.
 
 --#include "constants.lua"
 --#include "inbox.lua"
