@@ -5,8 +5,8 @@
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
 -- ARGV[4] mode: 'wait' in the queue; 'try' without entering it; 'attach' only if the owner id holds
 -- the lock already   ARGV[5] id of the inbox, the channel that notifies the caller's process
--- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox (not yet
--- before it is subscribed, never in a cluster)   ARGV[7] ticket of an earlier ask, 0 in the first ask
+-- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox (not before
+-- it is subscribed, never in a cluster)   ARGV[7] ticket of an earlier ask, 0 in the first ask
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }

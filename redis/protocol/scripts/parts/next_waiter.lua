@@ -8,8 +8,7 @@
 
 -- The longest claim of a waiter that cannot be notified: its next ask finds the grant.
 local UNHEARD_CLAIM_MS = 1000
--- How long the waiters of a parked inbox may return ahead of new ones. Until then leave.lua keeps
--- the last ticket, also in an empty queue.
+-- How long parked waiters may return ahead of new ones: leave.lua keeps the last ticket until then.
 local COME_BACK_MS = 6000
 
 -- If the last holder let its claim expire unconfirmed, its process is dead or frozen: ends the
@@ -21,9 +20,8 @@ local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
   redis.call('HSET', keys.waiters, PARKED_UNTIL_FIELD, now_ms + COME_BACK_MS)
 end
 
--- Chooses among waiters that are alive but have no subscriber, when there is no better one: they
--- were probably cut off together, rather than dead. The first one gets a short claim, and the others
--- keep their places. Returns nil if there are no such waiters.
+-- Chooses among live waiters without a subscriber, if there are any: probably they were cut off
+-- together. The first one gets a short claim, and the others keep their places.
 local function take_first_unheard(keys, unheard_waiters)
   local first = unheard_waiters[1]
   if not first then return nil end
@@ -36,9 +34,8 @@ local function take_first_unheard(keys, unheard_waiters)
 end
 
 -- Takes the next waiter out of the queue: the first live one, or the asker if it comes first, else
--- the first one without a subscriber; nil if the queue has none of these.
--- Waiters whose inbox has no lease or has lost its subscriber are skipped: they leave the queue, and
--- their next ask, which brings their ticket, returns them to their old places.
+-- the first one without a subscriber, else nil. Waiters whose inbox has no lease or has lost its
+-- subscriber are skipped: they leave the queue, and their next ask returns them to their old places.
 local function take_next_waiter(keys, now_ms, asker_value)
   local unheard_waiters = {}
   while true do

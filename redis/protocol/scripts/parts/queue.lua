@@ -1,6 +1,6 @@
 -- The queue: a sorted set of owner values by ticket, and a hash with a record of each waiter. A
--- waiter that was skipped is parked: it has no place in the sorted set, and perhaps no record, until
--- its next ask brings its ticket and returns it to its old place.
+-- waiter that was skipped is parked: it has no place in the sorted set, and perhaps no record.
+-- Its next ask brings its ticket, which returns it to its old place.
 
 --#include "constants.lua"
 
