@@ -24,6 +24,7 @@ const SERVERLESS_TESTS = [
   "tests/redis/protocol/lua_constants_test.ts",
   "tests/redis/protocol/lua_style_test.ts",
   "tests/redis/protocol/messages_test.ts",
+  "tests/redis/protocol/failures_test.ts",
   "tests/redis/protocol/replies_test.ts",
   "tests/redis/protocol/server_clocks_test.ts",
 ];

@@ -35,7 +35,7 @@ end
 
 -- Takes the next waiter out of the queue: the first live one, or the asker if it comes first, else
 -- the first one without a subscriber, else nil. Waiters whose inbox has no lease or has lost its
--- subscriber are skipped: they leave the queue, and their next ask returns them to their old places.
+-- subscriber are skipped: they leave the queue, and their next ask returns them to their places.
 local function take_next_waiter(keys, now_ms, asker_value)
   local unheard_waiters = {}
   while true do
