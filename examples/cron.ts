@@ -18,7 +18,7 @@ import type { DistributedLock, Lease } from "@holdfast/lock";
 import { chooseBackend, openLock } from "./open_lock.ts";
 
 const USAGE = `Runs a job once per tick, however many of these processes there are.
-The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
 
   --every-ms N   the period (5000 by default)
   --slow-ms N    pretend that this process's clock is late by this much (0 by default)

@@ -22,7 +22,7 @@ import { FencedStore } from "./fenced_store.ts";
 import { chooseBackend, openLock } from "./open_lock.ts";
 
 const USAGE = `Leads, or waits for its turn. The leader keeps writing its process id to a database.
-The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.
+The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.
 
   --db FILE     where to write (in the temporary directory by default)
   --every-ms N  how often to write (200 by default)

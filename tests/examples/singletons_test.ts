@@ -21,6 +21,8 @@ Deno.test("examples/ print their usage with --help", async () => {
   for (const file of ["cron.ts", "leader.ts", "web/cache.ts", "web/koa.ts"]) {
     await using program = startProgram(file, place, "--help");
     assertEquals(await program.ended, 0);
-    await program.saying("The lock lives in files, or where REDIS_URL or ZOOKEEPER_CONNECT say.");
+    await program.saying(
+      "The lock is kept in files, or in the service that REDIS_URL or ZOOKEEPER_CONNECT name.",
+    );
   }
 });
