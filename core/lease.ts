@@ -36,7 +36,7 @@ function clamp(value: number, low: number, high: number): number {
  * A {@linkcode Lease} as its strategy uses it.
  *
  * - **Held** until its deadline. The schedule calls {@linkcode ManagedLease.tick}, which sends
- *   renewals. The answer "held" moves the deadline back; a renewal without an answer is retried while
+ *   renewals. The answer "held" moves the deadline to later; a renewal without an answer is retried while
  *   time remains. After a suspension of the process the lease is unproven, which is temporary: the
  *   answer to a newer request proves it again (invariant 7).
  * - **Lost** at the deadline or at `maxHoldMs`, or earlier if the service says so. The signal aborts,
@@ -63,11 +63,16 @@ export class ManagedLease implements Lease {
   #controller: AbortController | null = null;
   /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
   #renewAtMs: number;
+  /** The longest TTL in ms that was requested, answered or not: how long the server may keep the lock. */
+  #longestTtlMs: number;
   /** The renewal under way, until its answer or the end of its attempt. */
   #renewing: Promise<boolean> | null = null;
   /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
-  /** The error of the last renewal, or of none while its answer is awaited; `null` after an answer. */
+  /**
+   * Set while the last renewal has not been answered "held": its error, or `undefined` while the answer
+   * is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
+   */
   #unanswered: { cause: unknown } | null = null;
 
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
@@ -80,6 +85,7 @@ export class ManagedLease implements Lease {
     const { maxHoldMs } = grant;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;
     this.#validity = new LeaseValidity(grant);
+    this.#longestTtlMs = grant.ttlMs;
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
@@ -154,7 +160,7 @@ export class ManagedLease implements Lease {
   }
 
   /**
-   * Moves the deadline back, because the service answered a request (a renewal or a heartbeat) that
+   * Moves the deadline to later, because the service answered a request (a renewal or a heartbeat) that
    * was sent at `sent`. Does nothing unless the lease is held: a lost lease stays lost.
    */
   extend(sent: Instant, validMs: number, ttlMs?: number): void {
@@ -215,8 +221,8 @@ export class ManagedLease implements Lease {
   #isProven(): boolean {
     if (!this.#validity.isStale(this.#context.clock)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
-      // Without automatic renewal the lease must be proven but not prolonged. A renewal never shortens a
-      // lease, so that one of 1 ms changes nothing.
+      // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
+      // lease, so a renewal of 1 ms leaves its TTL as it is.
       this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
@@ -249,6 +255,7 @@ export class ManagedLease implements Lease {
     const { clock } = this.#context;
     const sent = instant(clock);
     let held = false;
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
     this.#unanswered ??= { cause: undefined };
     const answered = promiseTry(() => this.#actions.renew!(ttlMs)).then(
       (answer) => held = this.#onAnswer(sent, ttlMs, answer),
@@ -285,7 +292,7 @@ export class ManagedLease implements Lease {
   async #release(): Promise<boolean> {
     const { clock, stopped } = this.#context;
     this.#context.background.enter();
-    // A lease that is proven now was ours until now, even if no release is ever answered.
+    // The result if no release is ever answered: a lease that is proven now was ours until now.
     let ours = !this.#validity.isStale(clock);
     const leftMs = () => Math.max(0, this.#validity.deadlineMs - clock.now());
     // A renewal that is under way goes first, for as long as an attempt may take (invariant 3).
@@ -326,7 +333,7 @@ export class ManagedLease implements Lease {
    */
   #cleanUp(): void {
     const { clock, stopped } = this.#context;
-    const untilMs = clock.now() + this.#validity.ttlMs;
+    const untilMs = clock.now() + this.#longestTtlMs;
     this.#context.background.run(async () => {
       if (this.#renewing !== null) await this.#renewing;
       while (!stopped.aborted && clock.now() < untilMs) {

@@ -9,10 +9,10 @@ import { type Grant, grantDeadlineMs } from "./grant.ts";
 
 /** The validity of one lease: until when it may be believed (invariant 1). Sets no timers. */
 export class LeaseValidity {
-  /** The longest TTL requested so far. No answer is believed for longer than that. */
+  /** The longest TTL of an answered request, in ms. No answer is believed for longer than that. */
   #ttlMs: number;
   #deadlineMs: number;
-  /** How long the newest answered request made the lease valid. The allowed drift is 1 % of it. */
+  /** How long, in ms, the newest answered request made the lease valid. For the check of suspension. */
   #validMs: number;
   /** When the newest answered request was sent. */
   #sent: Instant;
@@ -22,11 +22,6 @@ export class LeaseValidity {
     this.#sent = grant.sent;
     this.#validMs = Math.min(grant.ttlMs, grant.validMs);
     this.#deadlineMs = grantDeadlineMs(grant);
-  }
-
-  /** The longest TTL requested so far, in ms. */
-  get ttlMs(): number {
-    return this.#ttlMs;
   }
 
   /** The moment, in monotonic ms, from which the lease is no longer valid. */

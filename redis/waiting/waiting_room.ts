@@ -77,7 +77,7 @@ export class WaitingRoom {
     for (const waiter of [...this.#waiters]) waiter.onUnavailable(error);
   }
 
-  /** The waiter that was added first. It may lack the lowest ticket: any waiter can ask for all. */
+  /** The waiter that was added first. It need not have the lowest ticket, since any waiter can ask for all. */
   #foremost(): Waiter | undefined {
     return this.#waiters.values().next().value;
   }

@@ -320,3 +320,18 @@ Deno.test("Lease.remainingMs counts from the start of the grant when it came by 
   const { lease } = openLease({ startMs: 900 });
   assertEquals(lease.remainingMs, PROVABLE_MS - 100);
 });
+
+Deno.test("Lease clean-up lasts as long as the longest TTL that was requested, answered or not", async () => {
+  const { lease, clock, releases } = openLease({ autoRenew: false });
+  const renewed = lease.renew(60_000).catch(() => {});
+  await clock.pass(3_000);
+  await renewed; // rejected: the lease was lost, but the server may still execute the renewal
+  await clock.pass(30_000);
+  const before = releases.length;
+  await clock.pass(5_000);
+  assert(releases.length > before, "it still tries after the TTL of the grant");
+  await clock.pass(60_000);
+  const last = releases.length;
+  await clock.pass(10_000);
+  assertEquals(releases.length, last);
+});

@@ -182,8 +182,8 @@ export class LockRecipe {
       predecessor.remove();
       watch.listen(null);
     }
-    // New znodes get greater numbers, so none can get ahead of ours (an overflowed, negative number is
-    // refused by its own caller). If exactly one was ahead and it was
+    // New znodes get greater numbers, so none can get ahead of ours. (After an overflow they get negative
+    // ones, but then the client that made such a znode does not take the lock.) If exactly one was ahead and it was
     // deleted, and our own watch is still set, on the connection that listed the queue, then our znode
     // is the first one, and no listing is needed.
     return predecessor.isDeleted && ahead.length === 1 && watch.state === "set" &&
@@ -208,7 +208,7 @@ export class LockRecipe {
    * Waits for a change while a `tryAcquire()` znode before ours is so young that it may have failed.
    *
    * @param entry The znode.
-   * @param enteredMs When our own znode was known to exist, in monotonic ms: it is at least that old.
+   * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
    * @returns `false` if the znode is so old now that it is taken for the holder's; `true` if it was
    * deleted or something else has changed, so that the queue must be listed again.
    */

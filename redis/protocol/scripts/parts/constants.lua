@@ -21,6 +21,7 @@ local PARKED_UNTIL_FIELD = 'parked_until'
 local WAITER_PREFIX = 'waiter:'
 local INBOX_PREFIX = 'inbox:'
 local LISTENING_PREFIX = 'listening:'
+-- A tombstone, which leave.lua writes, refuses late copies of the asks of an owner that has left.
 local TOMBSTONE_PREFIX = 'tombstone:'
 
 -- How long the keys of the queue live unless an ask or a new tombstone extends them.

@@ -6,8 +6,8 @@
 
 local LISTENS = '1'
 
--- Whether the inbox of a waiter has a subscriber. A first ask trusts the record. A repeated ask
--- counts again: a process that has lost its subscription must not always be skipped.
+-- Whether the inbox of a waiter has a subscriber. A first ask trusts the record. A repeated one
+-- counts the subscribers again. If there is none, the record goes, and the inbox is not skipped.
 local function proves_to_listen(waiter)
   if not waiter.is_countable then return false end
   if waiter.is_listening and waiter.is_first_ask then return true end

@@ -20,8 +20,8 @@ local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
   redis.call('HSET', keys.waiters, PARKED_UNTIL_FIELD, now_ms + COME_BACK_MS)
 end
 
--- Chooses among live waiters without a subscriber, if there are any: probably they were cut off
--- together. The first one gets a short claim, and the others keep their places.
+-- Chooses among waiters whose inbox has a lease but no subscriber, if there are any: probably they
+-- were cut off together. The first one gets a short claim, and the others keep their places.
 local function take_first_unheard(keys, unheard_waiters)
   local first = unheard_waiters[1]
   if not first then return nil end
