@@ -1,36 +1,39 @@
--- Deletes the fields that dead processes have left in the waiters hash.
+-- Deletes what dead processes have left in the queue, a bounded part in each call.
 
 --#include "constants.lua"
+--#include "parked.lua"
 --#include "queue.lua"
---#include "text.lua"
 --#include "time.lua"
+--#include "tombstone.lua"
 
--- The sweep reads the whole hash, so it waits until there are more fields than this.
-local MAX_FIELDS_PER_WAITER = 4
-local MAX_OTHER_FIELDS = 64
+-- Deletes some waiters of an inbox. Returns whether there may be more.
+local function sweep_waiters(keys, inbox)
+  local prefix = BY_INBOX .. inbox .. ' '
+  local members = members_with(keys, prefix, MAX_LOOKED_AT)
+  for _, member in ipairs(members) do
+    local ticket, value = string.match(member, '^(%d+) (.*)$', #prefix + 1)
+    redis.call('ZREM', keys.queue, member, by_ticket_member(ticket, value))
+    redis.call('HDEL', keys.waiters, WAITER_PREFIX .. value)
+  end
+  return #members == MAX_LOOKED_AT
+end
 
-local function sweep_field(keys, now_ms, field, value)
-  local waiter_value = strip_prefix(field, WAITER_PREFIX)
-  local inbox = strip_prefix(field, INBOX_PREFIX)
-  if strip_prefix(field, TOMBSTONE_PREFIX) and not is_in_future(value, now_ms) then
-    redis.call('HDEL', keys.waiters, field)
-  elseif inbox and not is_in_future(value, now_ms) then
-    redis.call('HDEL', keys.waiters, field, LISTENING_PREFIX .. inbox)
-  elseif waiter_value and not redis.call('ZSCORE', keys.queue, waiter_value) then
-    local _, _, _, waiter_inbox = read_waiter(value)
-    local lease_end_ms = redis.call('HGET', keys.waiters, INBOX_PREFIX .. waiter_inbox)
-    if not is_in_future(lease_end_ms, now_ms) then remove_waiter(keys, waiter_value) end
+-- Deletes the inbox that has been parked longest, if its time is over. If the field does not agree,
+-- the hash was lost and the inbox is in use again: then only the member goes.
+local function sweep_parked(keys, now_ms)
+  local member = unpack(members_with(keys, PARKED, 1))
+  if not member then return end
+  local until_ms, inbox = string.match(member, '^(%d+) (.*)$', #PARKED + 1)
+  if is_in_future(until_ms, now_ms) then return end
+  local stored_ms = tonumber(redis.call('HGET', keys.waiters, PARKED_PREFIX .. inbox))
+  if stored_ms ~= tonumber(until_ms) then
+    redis.call('ZREM', keys.queue, member)
+  elseif not sweep_waiters(keys, inbox) then
+    forget_parked(keys, until_ms, inbox)
   end
 end
 
--- Deletes expired tombstones, expired inboxes, and parked waiters of inboxes without a lease. Does
--- nothing until the hash holds far more than the queue needs.
 local function sweep(keys, now_ms)
-  local queue_length = redis.call('ZCARD', keys.queue)
-  local allowed_fields = MAX_FIELDS_PER_WAITER * queue_length + MAX_OTHER_FIELDS
-  if redis.call('HLEN', keys.waiters) <= allowed_fields then return end
-  local fields = redis.call('HGETALL', keys.waiters)
-  for index = 1, #fields, FIELD_AND_VALUE do
-    sweep_field(keys, now_ms, fields[index], fields[index + 1])
-  end
+  sweep_parked(keys, now_ms)
+  sweep_tombstones(keys, now_ms)
 end
