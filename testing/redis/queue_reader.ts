@@ -35,8 +35,8 @@ export type QueueMember =
     readonly ticket: number;
     readonly value: string;
   }
-  /** The first waiter of an inbox that is not parked. */
-  | { readonly kind: "next"; readonly ticket: number; readonly inbox: string }
+  /** An inbox that is not parked, with the ticket of its first waiter. */
+  | { readonly kind: "next" | "unheard"; readonly ticket: number; readonly inbox: string }
   | { readonly kind: "parked"; readonly untilMs: number; readonly inbox: string }
   | { readonly kind: "tombstone"; readonly untilMs: number; readonly value: string };
 
@@ -57,6 +57,7 @@ export function readMember(member: string): QueueMember {
     case "by_ticket":
       return { kind, ticket: number, value: rest! };
     case "next":
+    case "unheard":
       return { kind, ticket: number, inbox: rest! };
     case "parked":
       return { kind, untilMs: number, inbox: rest! };
