@@ -22,6 +22,7 @@ const ONLY_IN_LUA = new Set([
   "HOLDER_FIELD",
   "INBOX_LEASE_MS",
   "LISTENS",
+  "MAX_LOOKED_AT",
   "MUTE_INBOX_PREFIX",
   "NO_KEY_MS",
   "NO_TICKET",
