@@ -91,15 +91,33 @@ export interface Refusal {
 }
 
 /**
+ * What Redis before 7.0 writes before the error of a command in a script: that the script failed, then
+ * once or twice its line. A dash precedes the code of a refusal there, and in some clients any error.
+ */
+const OF_A_SCRIPT =
+  /^-?(?:ERR Error running script \(call to f_[0-9a-f]{40}\): )?(?:@user_script: ?\d+: )*-?/;
+
+/** How Redis before 7.2 says inside a script, without a code, that the user lacks a permission. */
+const DENIED_IN_SCRIPT = /^(?:ERR )?The user executing the script (?:can't|is lacking) /;
+
+/**
  * Reads an error. A refusal is a *definite no*: the server says that it did not execute the command.
  * Our scripts make every check and every refusable write before their first effect on the lock, so that
  * holds for an error inside a script too. `null` is any other failure (a lost connection, a client's
  * time-out): the command may have been executed, or may still be.
  */
 export function refusalOf(error: unknown): Refusal | null {
-  const code = /^-?([A-Z]+)(?: |$)/.exec(textOf(error))?.[1];
-  if (code === undefined || !(PASSING.has(code) || LASTING.has(code))) return null;
-  return { code, passing: PASSING.has(code) };
+  const code = refusalCode(textOf(error));
+  return code === undefined ? null : { code, passing: PASSING.has(code) };
+}
+
+function refusalCode(text: string): string | undefined {
+  const [prefix = ""] = OF_A_SCRIPT.exec(text) ?? [];
+  const inner = text.slice(prefix.length);
+  if (DENIED_IN_SCRIPT.test(inner)) return "NOPERM";
+  const code = /^([A-Z]+)(?: |$)/.exec(inner)?.[1];
+  if (code !== undefined && (PASSING.has(code) || LASTING.has(code))) return code;
+  return prefix.length > 1 ? "ERR" : undefined;
 }
 
 /** Classifies the failure of a command for an `OutageBudget`. */
