@@ -97,8 +97,9 @@ export interface Refusal {
 const OF_A_SCRIPT =
   /^-?(?:ERR Error running script \(call to f_[0-9a-f]{40}\): )?(?:@user_script: ?\d+: )*-?/;
 
-/** How Redis before 7.2 says inside a script, without a code, that the user lacks a permission. */
-const DENIED_IN_SCRIPT = /^(?:ERR )?The user executing the script (?:can't|is lacking) /;
+/** How servers say inside a script, where the code is missing, that the user lacks a permission. */
+const DENIED_IN_SCRIPT =
+  /^(?:ERR )?(?:The user executing the script (?:can't|is lacking) |ACL failure in script: )/;
 
 /**
  * Reads an error. A refusal is a *definite no*: the server says that it did not execute the command.

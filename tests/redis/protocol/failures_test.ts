@@ -62,6 +62,7 @@ Deno.test("refusalOf() reads the other errors that Redis 6.2 wraps into a script
     ]: "NOPERM",
     [`${REFUSED}Unknown Redis command called from Lua script`]: "ERR",
     [`${WRAPPED}ERR value is not an integer or out of range`]: "ERR",
+    [`${WRAPPED}user_script:2: attempt to index local 'a' (a nil value)`]: "ERR",
     [`${WRAPPED}Script killed by user with SCRIPT KILL...`]: "ERR",
   };
   for (const [text, code] of Object.entries(lasting)) {
@@ -76,7 +77,9 @@ Deno.test("refusalOf() reads the refusals in a script of Redis 7 and later, and 
     ["NOREPLICAS Not enough good replicas to write.", "NOREPLICAS", true],
     ["WRONGTYPE Operation against a key holding the wrong kind of value", "WRONGTYPE", false],
     ["ERR The user executing the script can't run this command or subcommand", "NOPERM", false],
+    ["ERR ACL failure in script: No permissions to access a key", "NOPERM", false],
     ["ERR Unknown Redis command called from script", "ERR", false],
+    ["ERR user_script:2: attempt to index local 'a' (a nil value)", "ERR", false],
   ];
   for (const [text, code, passing] of refusals) {
     for (const place of [PLACE, ""]) {
