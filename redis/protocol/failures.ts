@@ -91,8 +91,8 @@ export interface Refusal {
 }
 
 /**
- * What Redis before 7.0 writes before the error of a command in a script: that the script failed, then
- * once or twice its line. A dash precedes the code of a refusal there, and in some clients any error.
+ * The text that Redis before 7.0 puts before the error of a command in a script: that the script failed,
+ * and the line, once or twice. A dash precedes a refusal's code there, and any error in some clients.
  */
 const OF_A_SCRIPT =
   /^-?(?:ERR Error running script \(call to f_[0-9a-f]{40}\): )?(?:@user_script: ?\d+: )*-?/;

@@ -5,6 +5,7 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
+import { rm } from "node:fs/promises";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -17,6 +18,7 @@ const RELEASE = "trixie";
 const PROGRAMS = ["redis-server", "valkey-server"];
 const PLACE = ".servers";
 const FOLDER = fileURLToPath(new URL(`../../${PLACE}`, import.meta.url));
+const APT_FOLDER = `${FOLDER}/apt`;
 const START_BOUND_MS = 20_000;
 
 const USAGE = `Usage: deno task servers [options]
@@ -78,6 +80,7 @@ async function getServers(mirror: string | undefined, isUnsigned: boolean): Prom
   console.log(`Unpacking them into ${PLACE}/${RELEASE}`);
   await unpack(files, `${FOLDER}/${RELEASE}`);
   for (const program of PROGRAMS) console.log(await makeStartable(program));
+  await rm(APT_FOLDER, { recursive: true });
   const servers = PROGRAMS.map((program) => `redis=${PLACE}/${program}`).join(",");
   console.log(`\nTo test with them: deno task test --only redis --servers ${servers}`);
 }
@@ -88,8 +91,7 @@ async function openFirst(mirrors: readonly string[], isUnsigned: boolean): Promi
   for (const mirror of mirrors) {
     console.log(`Reading the index of ${RELEASE} from ${mirror}`);
     try {
-      const folder = `${FOLDER}/apt`;
-      const apt = await openApt({ folder, mirror, release: RELEASE, isUnsigned });
+      const apt = await openApt({ folder: APT_FOLDER, mirror, release: RELEASE, isUnsigned });
       console.log(`Its signature was ${verification(isUnsigned)}`);
       return apt;
     } catch (error) {
