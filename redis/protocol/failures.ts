@@ -62,7 +62,13 @@ const NETWORK_FAILURES = new Map([
   ["ETIMEDOUT", "the connection timed out (ETIMEDOUT). Is the server within reach?"],
 ]);
 
-/** Error texts for what well-known clients report without a code. Their own texts are never shown. */
+/**
+ * A script has deleted a key whose slot moves to another node, and the command after that was refused.
+ * The script was executed in part; sent again, it is executed as soon as the slot has moved.
+ */
+const EXECUTED_IN_PART = /cript attempted to access a non local key in a cluster node/;
+
+/** Error texts for what is reported without a code. The reported texts are never shown. */
 const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
   [/^(The client|Connection) is closed\.?$/, "the client is closed, or has given up reconnecting"],
   [
@@ -71,6 +77,7 @@ const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
   ],
   [/^Socket closed unexpectedly$/, "the connection was lost. Is the server running?"],
   [/^Reached the max retries/, "the client has used up its retries. Is the server running?"],
+  [EXECUTED_IN_PART, "a slot of the cluster moves to another node"],
   [/^Command timed out$/, "the client's own time limit for a command is over"],
   [/^(Connection timeout|Socket timeout)/, "the connection timed out. Is the server within reach?"],
   [
@@ -115,6 +122,7 @@ export function refusalOf(error: unknown): Refusal | null {
 function refusalCode(text: string): string | undefined {
   const [prefix = ""] = OF_A_SCRIPT.exec(text) ?? [];
   const inner = text.slice(prefix.length);
+  if (EXECUTED_IN_PART.test(inner)) return undefined;
   if (DENIED_IN_SCRIPT.test(inner)) return "NOPERM";
   const code = /^([A-Z]+)(?: |$)/.exec(inner)?.[1];
   if (code !== undefined && (PASSING.has(code) || LASTING.has(code))) return code;

@@ -88,6 +88,18 @@ Deno.test("refusalOf() reads the refusals in a script of Redis 7 and later, and 
   }
 });
 
+Deno.test("refusalOf() takes a script that a moving slot interrupts for one that may have been executed", () => {
+  const text = "cript attempted to access a non local key in a cluster node";
+  for (const error of [`${REFUSED}Lua s${text}`, `ERR S${text}${PLACE}`]) {
+    assertEquals(refusalOf(new Error(error)), null, error);
+    assertEquals(classifyFailure(new Error(error)), {
+      kind: "retry",
+      endsOutage: false,
+      reason: "a slot of the cluster moves to another node",
+    });
+  }
+});
+
 Deno.test("refusalOf() reads the refusals before a script starts, which no server wraps", () => {
   const passing = {
     LOADING: "LOADING Redis is loading the dataset in memory",
