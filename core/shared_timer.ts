@@ -4,11 +4,7 @@
  * @module
  */
 import type { Clock } from "./clock.ts";
-
-interface Deadline {
-  readonly dueMs: number;
-  readonly callback: () => void;
-}
+import { type Deadline, DeadlineHeap } from "./deadline_heap.ts";
 
 /**
  * A clock whose deadlines all share one timer. Most deadlines are cancelled before they are due, and
@@ -19,7 +15,9 @@ interface Deadline {
  */
 export class SharedTimer implements Clock {
   readonly #clock: Clock;
-  readonly #deadlines = new Set<Deadline>();
+  readonly #deadlines = new DeadlineHeap();
+  /** How many deadlines were ever set. */
+  #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;
   #isClosed = false;
@@ -38,7 +36,8 @@ export class SharedTimer implements Clock {
 
   schedule(callback: () => void, delayMs: number): () => void {
     if (this.#isClosed) return this.#clock.schedule(callback, delayMs);
-    const deadline = { dueMs: this.#clock.now() + Math.max(0, delayMs), callback };
+    const dueMs = this.#clock.now() + Math.max(0, delayMs);
+    const deadline: Deadline = { dueMs, order: this.#count++, callback, index: -1 };
     this.#deadlines.add(deadline);
     if (deadline.dueMs < this.#timerMs) this.#arm(deadline.dueMs);
     else if (this.#deadlines.size === 1) this.#timer?.hold?.(true);
@@ -54,9 +53,12 @@ export class SharedTimer implements Clock {
     this.#isClosed = true;
     this.#timer?.();
     this.#timer = null;
-    const pending = [...this.#deadlines];
-    this.#deadlines.clear();
-    for (const { callback } of pending) callback();
+    for (;;) {
+      const { first } = this.#deadlines;
+      if (first === undefined) return;
+      this.#deadlines.delete(first);
+      first.callback();
+    }
   }
 
   #arm(dueMs: number): void {
@@ -68,14 +70,18 @@ export class SharedTimer implements Clock {
   #fire(): void {
     this.#timer = null;
     this.#timerMs = Infinity;
+    // Only those that are due now: a callback may set the next deadline for the same moment.
     const nowMs = this.#clock.now();
-    const due = [...this.#deadlines].filter(({ dueMs }) => dueMs <= nowMs)
-      .sort((a, b) => a.dueMs - b.dueMs);
-    // An earlier callback may have cancelled a later one.
-    for (const deadline of due) if (this.#deadlines.delete(deadline)) deadline.callback();
+    const count = this.#count;
+    const isDue = ({ dueMs, order }: Deadline) => dueMs <= nowMs && order < count;
+    for (;;) {
+      const { first } = this.#deadlines;
+      if (first === undefined || !isDue(first)) break;
+      this.#deadlines.delete(first);
+      first.callback();
+    }
     if (this.#isClosed) return;
-    let nextMs = Infinity;
-    for (const { dueMs } of this.#deadlines) nextMs = Math.min(nextMs, dueMs);
-    if (nextMs < this.#timerMs) this.#arm(nextMs);
+    const { first } = this.#deadlines;
+    if (first !== undefined && first.dueMs < this.#timerMs) this.#arm(first.dueMs);
   }
 }
