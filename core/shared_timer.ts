@@ -4,22 +4,36 @@
  * @module
  */
 import type { Clock } from "./clock.ts";
-import { type Deadline, DeadlineHeap } from "./deadline_heap.ts";
+import { type Timed, TimeHeap } from "./time_heap.ts";
+
+/** How late in ms a timer may be before the event loop counts as blocked. */
+const BLOCKED_MS = 50;
+/** How long in ms callbacks then wait, so that answers which have arrived meanwhile are read first. */
+const READ_MS = 10;
+
+interface Deadline extends Timed {
+  readonly callback: () => void;
+}
 
 /**
  * A clock whose deadlines all share one timer. Most deadlines are cancelled before they are due, and
  * arming a timer of the runtime for each would cost more than the rest of an uncontended acquire.
+ *
+ * If the event loop was blocked when a deadline was due, what the deadline waits for may have arrived
+ * meanwhile and be unread. So the callbacks wait a moment longer then: a blocked process is no outage.
  *
  * Cancelling a deadline leaves the timer armed, but without deadlines it does not keep the process
  * alive. After `close()` each new deadline gets a timer of its own.
  */
 export class SharedTimer implements Clock {
   readonly #clock: Clock;
-  readonly #deadlines = new DeadlineHeap();
+  readonly #deadlines = new TimeHeap<Deadline>();
   /** How many deadlines were ever set. */
   #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;
+  /** Whether the callbacks wait for answers to be read. */
+  #isReading = false;
   #isClosed = false;
 
   constructor(clock: Clock) {
@@ -36,10 +50,10 @@ export class SharedTimer implements Clock {
 
   schedule(callback: () => void, delayMs: number): () => void {
     if (this.#isClosed) return this.#clock.schedule(callback, delayMs);
-    const dueMs = this.#clock.now() + Math.max(0, delayMs);
-    const deadline: Deadline = { dueMs, order: this.#count++, callback, index: -1 };
+    const atMs = this.#clock.now() + Math.max(0, delayMs);
+    const deadline: Deadline = { atMs, order: this.#count++, callback, index: -1 };
     this.#deadlines.add(deadline);
-    if (deadline.dueMs < this.#timerMs) this.#arm(deadline.dueMs);
+    if (deadline.atMs < this.#timerMs) this.#arm(deadline.atMs);
     else if (this.#deadlines.size === 1) this.#timer?.hold?.(true);
     return () => {
       if (this.#deadlines.delete(deadline) && this.#deadlines.size === 0) {
@@ -68,12 +82,15 @@ export class SharedTimer implements Clock {
   }
 
   #fire(): void {
+    const nowMs = this.#clock.now();
+    const earliestMs = this.#deadlines.first?.atMs ?? Infinity;
+    this.#isReading = !this.#isReading && nowMs > earliestMs + BLOCKED_MS;
+    if (this.#isReading) return this.#arm(nowMs + READ_MS);
     this.#timer = null;
     this.#timerMs = Infinity;
     // Only those that are due now: a callback may set the next deadline for the same moment.
-    const nowMs = this.#clock.now();
     const count = this.#count;
-    const isDue = ({ dueMs, order }: Deadline) => dueMs <= nowMs && order < count;
+    const isDue = ({ atMs, order }: Deadline) => atMs <= nowMs && order < count;
     for (;;) {
       const { first } = this.#deadlines;
       if (first === undefined || !isDue(first)) break;
@@ -82,6 +99,6 @@ export class SharedTimer implements Clock {
     }
     if (this.#isClosed) return;
     const { first } = this.#deadlines;
-    if (first !== undefined && first.dueMs < this.#timerMs) this.#arm(first.dueMs);
+    if (first !== undefined && first.atMs < this.#timerMs) this.#arm(first.atMs);
   }
 }
