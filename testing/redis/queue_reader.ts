@@ -26,7 +26,7 @@ export async function queuedValues(
   });
 }
 
-/** What a member of the queue's sorted set says. */
+/** The contents of a member of the sorted set. */
 export type QueueMember =
   | { readonly kind: "by_ticket"; readonly ticket: number; readonly value: string }
   | {
