@@ -29,6 +29,7 @@ export interface Cost {
 export interface PathCost extends Cost {
   readonly stage: string;
   readonly path: string;
+  readonly readsWaiters: boolean;
   readonly size: CrowdSize;
 }
 
@@ -46,7 +47,9 @@ export async function measureGrowth(size: CrowdSize, timings = 0): Promise<PathC
     await crowd.restore();
     await stage.enter(crowd);
     for (const path of stage.paths) {
-      costs.push({ stage: stage.title, path: path.title, size, ...await measure(meter, path) });
+      const { title, readsWaiters = false } = path;
+      const place = { stage: stage.title, path: title, readsWaiters, size };
+      costs.push({ ...place, ...await measure(meter, path) });
     }
   }
   return costs;

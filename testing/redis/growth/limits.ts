@@ -49,7 +49,9 @@ export function excessesOf({ stage, path, inboxes, costs }: Growth): string[] {
     const place = `${stage}: ${path}, ${cost.size.waiters} waiters, inboxes: ${inboxes}`;
     found.push(`${place}: ${cost[what]} ${what}, at most ${Math.round(limit)} allowed`);
   };
-  const bounded = costs.filter(({ size }) => size.waiters > MAX_LOOKED_AT);
+  // More inboxes, or more waiters where a script reads them, cost more up to a limit.
+  const mayGrow = inboxes === "each" || costs.some(({ readsWaiters }) => readsWaiters);
+  const bounded = costs.filter(({ size }) => !mayGrow || size.waiters > MAX_LOOKED_AT);
   for (const cost of bounded) {
     const [least] = bounded as [PathCost];
     for (const what of ["commands", "items"] as const) {
