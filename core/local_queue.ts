@@ -4,6 +4,7 @@
  * @module
  */
 import type { WaitInfo } from "./distributed_lock.ts";
+import { LinkedSet } from "./linked_set.ts";
 
 /** A local waiter, as `query()` reports it. */
 export interface LocalWaiter {
@@ -19,8 +20,8 @@ interface QueuedWaiter extends LocalWaiter {
 /** The queue of one name: the current turn and the waiters behind it. */
 interface Line {
   turn: Turn | null;
-  /** A set keeps the order of arrival, and removes any waiter in constant time. */
-  readonly waiters: Set<QueuedWaiter>;
+  /** In the order of arrival. */
+  readonly waiters: LinkedSet<QueuedWaiter>;
 }
 
 /** Exclusive use of a name within this process. */
@@ -47,7 +48,7 @@ export class LocalQueue {
   /** Returns a turn, or `null` if another caller has it. */
   tryEnter(name: string): Turn | null {
     if (this.#lines.has(name)) return null;
-    const line: Line = { turn: null, waiters: new Set() };
+    const line: Line = { turn: null, waiters: new LinkedSet() };
     this.#lines.set(name, line);
     return this.#grant(name, line);
   }
@@ -104,7 +105,7 @@ export class LocalQueue {
       },
       end: () => {
         if (line.turn !== turn) return false;
-        const [next] = line.waiters;
+        const next = line.waiters.first;
         if (next === undefined) {
           line.turn = null;
           this.#lines.delete(name);

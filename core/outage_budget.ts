@@ -29,6 +29,8 @@ export interface Failure {
   readonly isRefusal?: boolean;
   /** Why, and what to do, as the end of an error message: `"its memory is full (OOM)"`. No secrets. */
   readonly reason: string;
+  /** Whether the reason is only that the command failed, or that there is no connection. */
+  readonly isVague?: boolean;
 }
 
 /** Options of {@linkcode OutageBudget}. */
@@ -43,6 +45,8 @@ export interface OutageBudgetOptions {
   readonly signal: AbortSignal;
   /** Decides how to treat a failure. */
   readonly classify: (error: unknown) => Failure;
+  /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
+  readonly connectionError?: () => unknown;
 }
 
 /**
@@ -51,7 +55,6 @@ export interface OutageBudgetOptions {
  */
 export class OutageBudget {
   readonly #options: OutageBudgetOptions;
-  /** When the outage began, in monotonic ms; `null` while the service answers. */
   #outageSinceMs: number | null = null;
   /** The last failure of this outage. It explains more than "no answer in time". */
   #lastFailure: unknown = undefined;
@@ -63,6 +66,16 @@ export class OutageBudget {
   /** Aborts with the caller's signal and at disposal. */
   get signal(): AbortSignal {
     return this.#options.signal;
+  }
+
+  /** When the outage began, in monotonic ms; `null` while the service answers. */
+  get outageSinceMs(): number | null {
+    return this.#outageSinceMs;
+  }
+
+  /** Notes an outage that began before the next request is sent. */
+  beganAt(sinceMs: number): void {
+    this.#outageSinceMs ??= sinceMs;
   }
 
   /** Notes that the service answered, which ends an outage. */
@@ -126,7 +139,16 @@ export class OutageBudget {
 
   /**
    * Decides after a failure whether the caller may try again: pauses for {@linkcode RETRY_MS} if
-   * so, else throws.
+   * so, else throws, as {@linkcode OutageBudget.judge} does.
+   */
+  async recover(error: unknown, sentMs?: number): Promise<void> {
+    const { clock, signal } = this.#options;
+    this.judge(error, sentMs);
+    await pause(clock, RETRY_MS, signal);
+  }
+
+  /**
+   * Decides after a failure whether the caller may try again. It must pause before it does.
    *
    * @param error The failure.
    * @param sentMs When the failed request was sent, in monotonic ms; now unless given.
@@ -134,16 +156,16 @@ export class OutageBudget {
    * @throws {LockUnavailableError} If the service refuses, or the outage lasts for
    * `unavailableAfterMs`.
    */
-  async recover(error: unknown, sentMs: number = this.#options.clock.now()): Promise<void> {
-    const { clock, signal, classify } = this.#options;
+  judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
+    const { signal, classify } = this.#options;
     signal.throwIfAborted();
+    if (error instanceof SilenceError) throw this.unavailable(error);
     const { kind } = classify(error);
     if (kind === "foreign") throw error;
-    if (kind === "refused") throw this.#unavailable(error);
+    if (kind === "refused") throw this.unavailable(error);
     this.#outageSinceMs ??= sentMs;
     this.#lastFailure = error;
     this.check(error);
-    await pause(clock, RETRY_MS, signal);
   }
 
   /**
@@ -154,24 +176,41 @@ export class OutageBudget {
   check(cause?: unknown): void {
     const { clock, unavailableAfterMs } = this.#options;
     if (this.#outageSinceMs === null) return;
-    if (clock.now() - this.#outageSinceMs >= unavailableAfterMs) throw this.#unavailable(cause);
+    if (clock.now() - this.#outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
   }
 
-  #unavailable(cause: unknown): LockUnavailableError {
-    const { service, lockName, unavailableAfterMs, classify } = this.#options;
-    const isSilent = cause === undefined || cause instanceof NoAnswerError;
-    const failure = isSilent ? null : classify(cause);
-    const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
-    const isRefusal = failure?.isRefusal ?? failure?.kind === "refused";
+  /** Makes the error for a call that gives up. */
+  unavailable(cause?: unknown): LockUnavailableError {
+    const { service, lockName } = this.#options;
+    const { error, reason, isRefusal } = this.#explain(cause);
     return new LockUnavailableError(
       `Cannot ${isRefusal ? "use" : "reach"} ${service} for lock ${
         JSON.stringify(lockName)
       }: ${reason}`,
       lockName,
-      cause === undefined ? {} : { cause },
+      error === undefined ? {} : { cause: error },
     );
+  }
+
+  /** Finds the error that explains most: the failure, or why the connection is down. */
+  #explain(cause: unknown): { error: unknown; reason: string; isRefusal: boolean } {
+    const { unavailableAfterMs, classify, connectionError } = this.#options;
+    const isSilent = cause === undefined || cause instanceof NoAnswerError;
+    const failure = isSilent ? null : classify(cause);
+    const known = isSilent || failure?.isVague ? connectionError?.() : undefined;
+    if (known !== undefined) {
+      return { error: known, reason: classify(known).reason, isRefusal: false };
+    }
+    const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
+    return { error: cause, reason, isRefusal: failure?.isRefusal ?? failure?.kind === "refused" };
   }
 }
 
 /** No failure is known: a request was sent, and nothing came back. */
 class NoAnswerError extends Error {}
+
+/**
+ * Rejects a request that could not be sent because the service has not answered earlier ones for
+ * `unavailableAfterMs`. A call that gets it gives up.
+ */
+export class SilenceError extends NoAnswerError {}

@@ -4,9 +4,14 @@
  * @module
  */
 import type { Clock } from "./clock.ts";
+import { type Timed, TimeHeap } from "./time_heap.ts";
 
-interface Deadline {
-  readonly dueMs: number;
+/** How late in ms a timer may be before the event loop counts as blocked. */
+const BLOCKED_MS = 50;
+/** How long in ms callbacks then wait, so that answers which have arrived meanwhile are read first. */
+const READ_MS = 10;
+
+interface Deadline extends Timed {
   readonly callback: () => void;
 }
 
@@ -14,14 +19,21 @@ interface Deadline {
  * A clock whose deadlines all share one timer. Most deadlines are cancelled before they are due, and
  * arming a timer of the runtime for each would cost more than the rest of an uncontended acquire.
  *
+ * If the event loop was blocked when a deadline was due, what the deadline waits for may have arrived
+ * meanwhile and be unread. So the callbacks wait a moment longer then: a blocked process is no outage.
+ *
  * Cancelling a deadline leaves the timer armed, but without deadlines it does not keep the process
  * alive. After `close()` each new deadline gets a timer of its own.
  */
 export class SharedTimer implements Clock {
   readonly #clock: Clock;
-  readonly #deadlines = new Set<Deadline>();
+  readonly #deadlines = new TimeHeap<Deadline>();
+  /** How many deadlines were ever set. */
+  #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;
+  /** Whether the callbacks wait for answers to be read. */
+  #isReading = false;
   #isClosed = false;
 
   constructor(clock: Clock) {
@@ -38,9 +50,10 @@ export class SharedTimer implements Clock {
 
   schedule(callback: () => void, delayMs: number): () => void {
     if (this.#isClosed) return this.#clock.schedule(callback, delayMs);
-    const deadline = { dueMs: this.#clock.now() + Math.max(0, delayMs), callback };
+    const atMs = this.#clock.now() + Math.max(0, delayMs);
+    const deadline: Deadline = { atMs, order: this.#count++, callback, index: -1 };
     this.#deadlines.add(deadline);
-    if (deadline.dueMs < this.#timerMs) this.#arm(deadline.dueMs);
+    if (deadline.atMs < this.#timerMs) this.#arm(deadline.atMs);
     else if (this.#deadlines.size === 1) this.#timer?.hold?.(true);
     return () => {
       if (this.#deadlines.delete(deadline) && this.#deadlines.size === 0) {
@@ -54,9 +67,12 @@ export class SharedTimer implements Clock {
     this.#isClosed = true;
     this.#timer?.();
     this.#timer = null;
-    const pending = [...this.#deadlines];
-    this.#deadlines.clear();
-    for (const { callback } of pending) callback();
+    for (;;) {
+      const { first } = this.#deadlines;
+      if (first === undefined) return;
+      this.#deadlines.delete(first);
+      first.callback();
+    }
   }
 
   #arm(dueMs: number): void {
@@ -66,16 +82,23 @@ export class SharedTimer implements Clock {
   }
 
   #fire(): void {
+    const nowMs = this.#clock.now();
+    const earliestMs = this.#deadlines.first?.atMs ?? Infinity;
+    this.#isReading = !this.#isReading && nowMs > earliestMs + BLOCKED_MS;
+    if (this.#isReading) return this.#arm(nowMs + READ_MS);
     this.#timer = null;
     this.#timerMs = Infinity;
-    const nowMs = this.#clock.now();
-    const due = [...this.#deadlines].filter(({ dueMs }) => dueMs <= nowMs)
-      .sort((a, b) => a.dueMs - b.dueMs);
-    // An earlier callback may have cancelled a later one.
-    for (const deadline of due) if (this.#deadlines.delete(deadline)) deadline.callback();
+    // Only those that are due now: a callback may set the next deadline for the same moment.
+    const count = this.#count;
+    const isDue = ({ atMs, order }: Deadline) => atMs <= nowMs && order < count;
+    for (;;) {
+      const { first } = this.#deadlines;
+      if (first === undefined || !isDue(first)) break;
+      this.#deadlines.delete(first);
+      first.callback();
+    }
     if (this.#isClosed) return;
-    let nextMs = Infinity;
-    for (const { dueMs } of this.#deadlines) nextMs = Math.min(nextMs, dueMs);
-    if (nextMs < this.#timerMs) this.#arm(nextMs);
+    const { first } = this.#deadlines;
+    if (first !== undefined && first.atMs < this.#timerMs) this.#arm(first.atMs);
   }
 }

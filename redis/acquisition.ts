@@ -4,21 +4,25 @@
  *
  * @module
  */
-import { abortable } from "../core/abort.ts";
-import { type Instant, instant } from "../core/clock.ts";
+import { type Instant, instant, pause } from "../core/clock.ts";
 import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import type { OutageBudget } from "../core/outage_budget.ts";
+import { type OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
 import { AcquisitionState } from "./acquisition_state.ts";
 import { type CallContext, Hold, type HoldListener, type HoldTerms } from "./hold.ts";
-import type { Ask, AskResult } from "./protocol/commands.ts";
+import { type Ask, ASK_LIFE_MS, type AskResult } from "./protocol/ask.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
 import type { Queued } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/claim_start.ts";
 import type { Waiter } from "./waiting/waiter.ts";
+
+/** Longest pause in ms after an ask that came too late. The first pause is {@linkcode RETRY_MS}. */
+const MAX_LATE_PAUSE_MS = 1_000;
+/** After how many asks in a row that came too late a call gives up, unless it is in the queue. */
+const MAX_LATE_ASKS = 8;
 
 /** The arguments and options of an acquire call. */
 export interface AcquisitionRequest extends HoldTerms {
@@ -26,6 +30,8 @@ export interface AcquisitionRequest extends HoldTerms {
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
   readonly budget: OutageBudget;
+  /** How long in ms an outage may last before the call gives up. */
+  readonly unavailableAfterMs: number;
   /** Aborts when the call ends: the caller's signal, and disposal. */
   readonly signal: AbortSignal;
   readonly callerSignal: AbortSignal | undefined;
@@ -54,6 +60,10 @@ export class Acquisition implements Waiter {
   readonly #firstSent: Instant;
   readonly #ask: Ask;
   readonly #state = new AcquisitionState();
+  /** How many asks in a row came too late. */
+  #lateAsks = 0;
+  /** Whether the next ask continues an outage that another call has found. */
+  #isInOutage = false;
 
   constructor(
     context: CallContext,
@@ -65,9 +75,10 @@ export class Acquisition implements Waiter {
     this.#listener = listener;
     this.#hold = new Hold(context, request, listener);
     this.#firstSent = instant(context.engine.clock);
-    const { keys, owner, ttlMs, mode, signal } = request;
-    const place = { inbox: "", isCountable: false, ticket: 0 }; // filled in by #send() and #enqueue()
-    this.#ask = { keys, owner, ttlMs, mode, signal, ...place, isWanted: true };
+    const { keys, owner, ttlMs, mode, budget } = request;
+    const { inbox } = context.waiters;
+    const terms = { keys, owner, ttlMs, mode, budget, inbox, listener: this.#hold.cleanUpState };
+    this.#ask = { ...terms, ticket: 0, isWanted: true };
   }
 
   get keys(): LockKeys {
@@ -88,20 +99,30 @@ export class Acquisition implements Waiter {
    */
   async run(): Promise<ManagedLease | null> {
     const { engine: { background }, waiters } = this.#context;
+    const { callerSignal } = this.#request;
+    const wake = () => this.#state.wake();
     waiters.register(this);
     background.enter(); // disposal waits for the clean-up
+    callerSignal?.addEventListener("abort", wake);
     let lease: ManagedLease | null = null;
     try {
       return lease = await this.#acquire();
     } catch (error) {
-      if (error instanceof LockUnavailableError) waiters.failAll(this.keys, error);
+      if (error instanceof LockUnavailableError) waiters.reportOutage(this);
       throw error;
     } finally {
-      this.#ask.isWanted = false;
-      waiters.dequeue(this);
+      callerSignal?.removeEventListener("abort", wake);
+      this.#withdraw();
       if (lease === null) this.#hold.cleanUp();
       background.exit();
     }
+  }
+
+  /** Sends no ask any more, and waits for no message. */
+  #withdraw(): void {
+    this.#ask.isWanted = false;
+    this.#context.commands.withdraw(this.#ask);
+    this.#context.waiters.dequeue(this);
   }
 
   /** Acts on the phase, until the call has a lease or is denied. */
@@ -114,49 +135,54 @@ export class Acquisition implements Waiter {
       signal.throwIfAborted();
       if (phase.kind === "asking") await this.#askOnce();
       else if (phase.kind === "queued") await this.#waitInQueue();
-      else if (phase.kind === "granted") this.#accept(phase.message, phase.received);
-      else throw phase.error;
+      else this.#accept(phase.message, phase.received);
     }
   }
 
   /** Sends one ask and waits for its answer, or for a grant message that arrives before it. */
   async #askOnce(): Promise<void> {
-    const { budget, signal, callerSignal } = this.#request;
+    const { budget, signal } = this.#request;
     this.#state.sendAsk();
     let result: AskResult | void;
     try {
-      result = await budget.settle(this.#state.changeOr(this.#send()), callerSignal);
+      result = await this.#state.changeOr(this.#context.commands.ask(this.#ask));
     } catch (error) {
-      return await budget.recover(error);
+      budget.judge(error);
+      return await this.#pause(RETRY_MS);
     }
+    if (result === undefined || !this.#state.takesAnswer) return;
     signal.throwIfAborted();
-    if (result !== undefined) this.#onAnswer(result);
+    if (result.answer.state === "late") return await this.#onLate();
+    this.#lateAsks = 0;
+    this.#onAnswer(result);
   }
 
-  /** Sends one ask, and reports its outcome to the clean-up state, however late. */
-  #send(): Promise<AskResult> {
-    const { commands, waiters: { inbox } } = this.#context;
-    const { cleanUpState } = this.#hold;
-    const { epoch } = commands;
-    this.#ask.inbox = inbox.id;
-    this.#ask.isCountable = inbox.isCountable;
-    const isDated = commands.knowsServerTime(this.keys);
-    cleanUpState.onAsk(isDated);
-    return commands.ask(this.#ask).then((result) => {
-      cleanUpState.onAnswer(result, isDated);
-      return result;
-    }, (error) => {
-      cleanUpState.onFailure(error, epoch);
-      throw error;
-    });
+  /** Waits, unless the phase changes first. */
+  async #pause(delayMs: number): Promise<void> {
+    await this.#state.changeOr(pause(this.#context.engine.clock, delayMs));
+  }
+
+  /**
+   * The server got the ask too late and did nothing. It answers, so this is no outage, but asking again
+   * at once would not help a server or a process that is behind.
+   */
+  async #onLate(): Promise<void> {
+    const { budget } = this.#request;
+    budget.answered();
+    this.#lateAsks++;
+    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
+      const text =
+        `${MAX_LATE_ASKS} requests in a row took more than ${ASK_LIFE_MS} ms to the server`;
+      throw budget.unavailable(new Error(text));
+    }
+    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_LATE_PAUSE_MS));
   }
 
   #onAnswer(result: AskResult): void {
-    if (!this.#state.takesAnswer) return;
     const { name, budget } = this.#request;
     const { answer, sent } = result;
-    // Neither a grant that arrives too late for a lease nor a "too late" ends an outage.
-    if (answer.state !== "granted" && answer.state !== "late") budget.answered();
+    // A grant that arrives too late for a lease does not end an outage.
+    if (answer.state !== "granted") budget.answered();
     switch (answer.state) {
       case "granted":
         return this.#open({ sent, ...answer });
@@ -164,15 +190,13 @@ export class Acquisition implements Waiter {
         return this.#enqueue(answer, result);
       case "held":
         return this.#state.deny();
-      case "searching":
-        return; // asks again
-      case "late":
-        return budget.check(); // asks again, with the server's time that this answer told
       case "ended":
         throw new LockError(
           `Cannot acquire lock ${JSON.stringify(name)}: the call has left it`,
           name,
         );
+      default:
+        return; // the server is still searching for the next waiter: asks again
     }
   }
 
@@ -188,10 +212,23 @@ export class Acquisition implements Waiter {
   }
 
   async #waitInQueue(): Promise<void> {
-    const { budget, callerSignal } = this.#request;
-    const change = this.#state.change();
-    await (callerSignal === undefined ? change : abortable(change, callerSignal));
-    budget.answered(); // the next ask has the whole budget
+    await this.#state.change();
+    this.#request.budget.answered(); // the next ask has the whole budget
+    if (this.#isInOutage) this.#continueOutage();
+  }
+
+  /**
+   * The outage that another call has found began when the server fell silent, but not before this call.
+   * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
+   */
+  #continueOutage(): void {
+    this.#isInOutage = false;
+    const { budget, unavailableAfterMs } = this.#request;
+    const { engine: { clock }, commands } = this.#context;
+    const nowMs = clock.now();
+    const silentSinceMs = commands.silentSinceMs ?? nowMs;
+    const latestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
+    budget.beganAt(Math.max(this.#firstSent.nowMs, silentSinceMs, latestMs));
   }
 
   /**
@@ -241,9 +278,10 @@ export class Acquisition implements Waiter {
     this.#state.requireAsk();
   }
 
-  /** Implements {@linkcode Waiter}. */
-  onUnavailable(error: unknown): void {
-    this.#state.fail(error);
+  /** Implements {@linkcode Waiter}. An ask that is under way finds out for itself. */
+  onOutage(): void {
+    if (this.#state.phase.kind === "queued") this.#isInOutage = true;
+    this.#state.requireAsk();
   }
 
   /** Implements {@linkcode Waiter}. The request's signal is aborted by now. */

@@ -9,11 +9,10 @@ import type { GrantMessage } from "./protocol/messages.ts";
 
 /**
  * The phases of an acquisition:
- * - `asking`: an ask is unanswered, or is about to be sent. Its answer is `"valid"`; or `"outdated"`: it
+ * - `asking`: an ask is unanswered, waits for its turn, or is about to be sent. Its answer is `"valid"`; or `"outdated"`: it
  *   counts, but another ask must follow; or `"void"`: a grant in it has been stolen since;
  * - `queued`: the server has queued the call, which waits for a message;
  * - `granted`: a message says that the call holds the lock, for a claim;
- * - `unavailable`: the call was queued when another call found that Redis is unavailable;
  * - `acquired`: the call has a lease;
  * - `denied`: another owner holds the lock, and the caller does not wait.
  */
@@ -21,7 +20,6 @@ export type AcquisitionPhase =
   | { readonly kind: "asking"; readonly answer: "valid" | "outdated" | "void" }
   | { readonly kind: "queued" }
   | { readonly kind: "granted"; readonly message: GrantMessage; readonly received: Instant }
-  | { readonly kind: "unavailable"; readonly error: unknown }
   | { readonly kind: "acquired"; readonly lease: ManagedLease }
   | { readonly kind: "denied" };
 
@@ -34,21 +32,19 @@ const DENIED: AcquisitionPhase = { kind: "denied" };
 /**
  * The state of one acquisition. These are all transitions; in any other phase an event does nothing:
  *
- * | event        | from                                 | to                                 |
- * | ------------ | ------------------------------------ | ---------------------------------- |
- * | `sendAsk`    | asking                               | asking (valid)                     |
- * | `enqueue`    | asking (valid)                       | queued                             |
- * | `requireAsk` | asking (valid), queued, unavailable  | asking (outdated)                  |
- * | `grant`      | asking, queued, granted, unavailable | granted: the latest message counts |
- * | `takeGrant`  | granted                              | asking (valid)                     |
- * | `voidGrant`  | asking, queued, granted, unavailable | asking (void)                      |
- * | `fail`       | queued                               | unavailable                        |
- * | `acquire`    | asking                               | acquired                           |
- * | `deny`       | asking                               | denied                             |
+ * | event        | from                    | to                                 |
+ * | ------------ | ----------------------- | ---------------------------------- |
+ * | `sendAsk`    | asking                  | asking (valid)                     |
+ * | `enqueue`    | asking (valid)          | queued                             |
+ * | `requireAsk` | asking (valid), queued  | asking (outdated)                  |
+ * | `grant`      | asking, queued, granted | granted: the latest message counts |
+ * | `takeGrant`  | granted                 | asking (valid)                     |
+ * | `voidGrant`  | asking, queued, granted | asking (void)                      |
+ * | `acquire`    | asking                  | acquired                           |
+ * | `deny`       | asking                  | denied                             |
  *
  * So a grant message counts even if it arrives before the answer to an ask. A theft voids every
- * earlier grant. The failure of another call ends only a wait in the queue; a grant message, or the
- * need to ask again, overrides it.
+ * earlier grant.
  */
 export class AcquisitionState {
   #phase: AcquisitionPhase = ASKING;
@@ -76,10 +72,7 @@ export class AcquisitionState {
 
   /** Messages may have been lost, or an ask is due: another ask must follow. */
   requireAsk(): void {
-    const { kind } = this.#phase;
-    if (this.#phase === ASKING || kind === "queued" || kind === "unavailable") {
-      this.#enter(ASKING_OUTDATED);
-    }
+    if (this.#phase === ASKING || this.#phase === QUEUED) this.#enter(ASKING_OUTDATED);
   }
 
   /** A grant message has arrived. */
@@ -95,11 +88,6 @@ export class AcquisitionState {
   /** The lock was stolen: every earlier grant is void. */
   voidGrant(): void {
     if (!this.#isFinal) this.#enter(ASKING_VOID);
-  }
-
-  /** Another call has found that Redis is unavailable. */
-  fail(error: unknown): void {
-    if (this.#phase.kind === "queued") this.#enter({ kind: "unavailable", error });
   }
 
   /** A lease was opened for the grant. */

@@ -4,14 +4,15 @@
  *
  * @module
  */
-import { type AskResult, type RedisCommands, TOMBSTONE_MS } from "./protocol/commands.ts";
+import { type AskListener, type AskResult, TOMBSTONE_MS } from "./protocol/ask.ts";
+import type { RedisCommands } from "./protocol/commands.ts";
 import { refusalOf } from "./protocol/failures.ts";
 
 /** Like {@linkcode TOMBSTONE_MS}, for asks without a time limit: the server may execute them late. */
 const LONG_TOMBSTONE_MS = 30_000;
 
 /** Whether a call must clean up on the server, and whether copies of its asks may still be executed. */
-export class CleanUpState {
+export class CleanUpState implements AskListener {
   readonly #commands: RedisCommands;
   /** The connection on which the call began. */
   readonly #epoch: number;
@@ -23,38 +24,32 @@ export class CleanUpState {
   #isUndated = false;
   /** How many asks are unanswered. */
   #unanswered = 0;
+  /** Called when none is. */
+  #whenSettled: (() => void) | null = null;
 
   constructor(commands: RedisCommands) {
     this.#commands = commands;
     this.#epoch = commands.epoch;
   }
 
-  /**
-   * An ask is about to be sent.
-   *
-   * @param isDated Whether it carries a time limit.
-   */
-  onAsk(isDated: boolean): void {
+  /** Implements {@linkcode AskListener}. */
+  onHandOver(isDated: boolean): void {
     if (!isDated) this.#isUndated = true;
     this.#unanswered++;
   }
 
-  /** The server has answered an ask. */
-  onAnswer({ answer: { state }, isClean }: AskResult, isDated: boolean): void {
-    this.#unanswered--;
+  /** Implements {@linkcode AskListener}. */
+  onAnswer({ answer: { state }, isClean, isDated }: AskResult): void {
     if (state === "granted" || state === "queued") this.#isKnown = true;
     if (!isClean) this.#isUnclean = true;
     else if (!isDated) this.#isUndated = false;
+    this.#settle();
   }
 
-  /**
-   * An ask has failed. Only a refusal by the server proves that it was not executed.
-   *
-   * @param epoch The connection on which the ask was sent.
-   */
+  /** Implements {@linkcode AskListener}. Only a refusal proves that the ask was not executed. */
   onFailure(error: unknown, epoch: number): void {
-    this.#unanswered--;
     if (refusalOf(error) === null || epoch !== this.#commands.epoch) this.#isUnclean = true;
+    this.#settle();
   }
 
   /** A message says that the call was granted the lock. */
@@ -62,16 +57,30 @@ export class CleanUpState {
     this.#isKnown = true;
   }
 
+  /** Whether an ask is unanswered. Its answer decides about the clean-up. */
+  get isUnsettled(): boolean {
+    return this.#unanswered > 0;
+  }
+
+  /** Resolves when no ask is unanswered. The call sends none any more. */
+  settled(): Promise<void> {
+    if (!this.isUnsettled) return Promise.resolve();
+    return new Promise((resolve) => this.#whenSettled = resolve);
+  }
+
   /** Whether the server knows of the call, or may learn of it by a late copy of an ask. */
   get isNeeded(): boolean {
-    return this.#isKnown || this.#isUnclean || this.#unanswered > 0;
+    return this.#isKnown || this.#isUnclean;
   }
 
   /** How long in ms a leave must refuse asks of this call; 0 if no ask can follow it. */
   get tombstoneMs(): number {
-    const isClean = !this.#isUnclean && this.#unanswered === 0 &&
-      this.#commands.epoch === this.#epoch;
+    const isClean = !this.#isUnclean && !this.isUnsettled && this.#commands.epoch === this.#epoch;
     if (isClean) return 0;
     return this.#isUndated ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
+  }
+
+  #settle(): void {
+    if (--this.#unanswered === 0) this.#whenSettled?.();
   }
 }

@@ -3,15 +3,20 @@
  *
  * @module
  */
+import { abortable } from "../core/abort.ts";
 import { pause } from "../core/clock.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
 import { RETRY_MS } from "../core/outage_budget.ts";
 import { CleanUpState } from "./clean_up_state.ts";
-import { type AskMode, type RedisCommands, TOMBSTONE_MS } from "./protocol/commands.ts";
+import { type AskMode, TOMBSTONE_MS } from "./protocol/ask.ts";
+import type { RedisCommands } from "./protocol/commands.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import { type Owner, ownerValue } from "./protocol/owner_value.ts";
 import type { Waiters } from "./waiting/waiters.ts";
+
+/** Longest pause in ms before a clean-up is tried again. The first pause is {@linkcode RETRY_MS}. */
+const MAX_RETRY_MS = 1_000;
 
 /** The objects that all calls of one `RedisLock` share. */
 export interface CallContext {
@@ -65,39 +70,56 @@ export class Hold implements LeaseActions {
    * have sent the release twice, and the second copy finds the lock gone.
    */
   async release(): Promise<ReleaseAnswer> {
-    const { commands } = this.#context;
+    const { commands, waiters } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
-    const answer = await this.#leave(false);
-    if (answer.state !== "gone" || commands.epoch === epoch) return answer;
+    try {
+      const answer = await this.#leave(false);
+      if (answer.state !== "gone" || commands.epoch === epoch) return answer;
+    } finally {
+      // Not before: an answer on its way may still name this holder, which is not a lost grant.
+      waiters.unregister(this.value);
+    }
     return { state: "unknown", cause: new Error("The connection changed during the release") };
   }
 
   /**
    * Ends a call that got no lease. If the server may know of the call, leaves in the background until
-   * the server has answered, or everything has expired there.
+   * the server has answered, or everything has expired there. From now on a grant message for this
+   * call makes the next waiter the holder.
    */
   cleanUp(): void {
     const { engine, waiters } = this.#context;
-    const { ttlMs, mode, outlivesDisposal } = this.#terms;
+    const { isNeeded, isUnsettled } = this.cleanUpState;
     waiters.unregister(this.value);
+    if (isNeeded || isUnsettled) engine.background.run(() => this.#cleanUp());
+  }
+
+  async #cleanUp(): Promise<void> {
+    const { clock, stopped } = this.#context.engine;
+    const { ttlMs, mode, outlivesDisposal } = this.#terms;
+    // The answer to the last ask tells whether a leave is needed. Without it the client may have the
+    // ask in a queue: a leave would then be one more command there.
+    await abortable(this.cleanUpState.settled(), stopped);
     if (!this.cleanUpState.isNeeded) return;
     // An earlier call may hold the lock under the same owner id: this clean-up must not release it.
     const keepsLock = mode.kind === "attach" || outlivesDisposal;
-    const untilMs = engine.clock.now() + ttlMs + TOMBSTONE_MS;
-    engine.background.run(async () => {
-      while (!engine.stopped.aborted && engine.clock.now() < untilMs) {
-        const answer = await this.#leave(keepsLock).catch(() => null);
-        if (answer !== null) return;
-        await pause(engine.clock, RETRY_MS, engine.stopped);
-      }
-    });
+    const untilMs = clock.now() + ttlMs + TOMBSTONE_MS;
+    for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
+      const answer = await this.#leave(keepsLock).catch(() => null);
+      if (answer !== null) return;
+      // Disposal ends the pause by closing the clock: thousands of listeners on a signal are slow.
+      await pause(clock, Math.min(delayMs, MAX_RETRY_MS));
+    }
   }
 
-  /** Sends one leave. From now on a grant message for this call makes the next waiter the holder. */
   #leave(keepsLock: boolean): Promise<ReleaseAnswer> {
-    const { commands, waiters } = this.#context;
-    waiters.unregister(this.value);
-    return commands.leave(this.#terms.keys, this.value, this.cleanUpState.tombstoneMs, keepsLock);
+    const { keys } = this.#terms;
+    return this.#context.commands.leave(
+      keys,
+      this.value,
+      this.cleanUpState.tombstoneMs,
+      keepsLock,
+    );
   }
 }

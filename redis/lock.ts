@@ -28,7 +28,8 @@ import { Acquisition } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
-import { type AskMode, RedisCommands } from "./protocol/commands.ts";
+import type { AskMode } from "./protocol/ask.ts";
+import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure } from "./protocol/failures.ts";
 import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
@@ -114,11 +115,12 @@ export class RedisLock implements AttachableLock {
     }
     this.#options = readOptions(options);
     this.#lifetime = new Lifetime(options);
-    const { commandTimeoutMs, handoff, ttlMs, onWarning } = this.#options;
+    const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs, onWarning } = this.#options;
     const clock = this.#timer;
     const engine = new LeaseEngine(clock);
     const warnings = new Warnings(onWarning);
-    const commands = new RedisCommands(client, { clock, commandTimeoutMs, handoff, warnings });
+    const limits = { commandTimeoutMs, unavailableAfterMs };
+    const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
     this.#context = { engine, commands, waiters };
     this.#shared = new SharedAcquisitions(this.#context);
@@ -207,6 +209,7 @@ export class RedisLock implements AttachableLock {
       maxHoldMs,
       outlivesDisposal,
       budget,
+      unavailableAfterMs: this.#options.unavailableAfterMs,
       signal,
       callerSignal,
       onWait,
@@ -248,6 +251,7 @@ export class RedisLock implements AttachableLock {
       unavailableAfterMs: this.#options.unavailableAfterMs,
       signal,
       classify: classifyFailure,
+      connectionError: () => this.#context.commands.connectionError,
     });
   }
 }

@@ -4,85 +4,59 @@
  *
  * @module
  */
-import { type Clock, type Instant, instant } from "../../core/clock.ts";
+import { instant } from "../../core/clock.ts";
 import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
-import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
-import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import type { RedisClient } from "../client.ts";
-import type { Warnings } from "./warnings.ts";
+import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
+import { type Ask, ASK_LIFE_MS, type AskResult } from "./ask.ts";
+import type { AskTurn, CommandWindow } from "./command_window.ts";
 import { evictionWarning } from "./eviction.ts";
-import { isNoScript } from "./failures.ts";
 import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
-import { ServerClocks } from "./server_clocks.ts";
 import {
-  type AskAnswer,
   decodeAsk,
   decodeLeave,
   decodeQuery,
   decodeRenew,
+  type LeaveAnswer,
   type QueryAnswer,
 } from "./replies.ts";
+import { ScriptRunner, type ScriptRunnerOptions } from "./script_runner.ts";
+import { ASK, LEAVE, QUERY, RENEW, STEAL } from "./scripts.ts";
+import { ServerClocks } from "./server_clocks.ts";
+import type { Warnings } from "./warnings.ts";
 
-/** How long in ms after it was sent the server executes an ask. A later copy of it does nothing. */
-export const ASK_LIFE_MS = 1_000;
-/** How long in ms a tombstone refuses earlier asks: no copy of them is executed later than that. */
-export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
-/** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
-export const MAX_CLAIM_MS = 3_000;
-
-/** How a call asks for the lock: the modes of `ask.lua`, or a steal. */
-export type AskMode =
-  | { readonly kind: "wait" | "try" | "attach" }
-  | { readonly kind: "steal"; readonly victimDigest: string };
-
-/** The asks of one call. One object serves all of them, and the call updates it. */
-export interface Ask {
-  readonly keys: LockKeys;
-  readonly owner: Owner;
-  readonly ttlMs: number;
-  readonly mode: AskMode;
-  /** Aborts when the call ends: the caller's signal, and disposal. */
-  readonly signal: AbortSignal;
-  /** Id of the inbox that gets the grant message. */
-  inbox: string;
-  /** Whether `PUBSUB NUMSUB` counts the subscriber of that inbox. */
-  isCountable: boolean;
-  /** The ticket of the first answer; 0 before that. */
-  ticket: number;
-  /** Whether the call still wants the lock. If not, a NOSCRIPT does not repeat the ask. */
-  isWanted: boolean;
-}
-
-/** The answer to an ask, with the time and the connection of the ask. */
-export interface AskResult {
-  readonly answer: AskAnswer;
-  readonly sent: Instant;
-  readonly epoch: number;
-  /** Whether the ask was executed exactly once, as the connection has not changed. */
-  readonly isClean: boolean;
-}
+/** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
+const MAX_SEARCHES = 256;
 
 /** Options of {@linkcode RedisCommands}. */
-export interface RedisCommandsOptions {
-  readonly clock: Clock;
-  /** How long in ms a command may go unanswered before a client with `reset` is reset. */
-  readonly commandTimeoutMs: number;
+export interface RedisCommandsOptions extends ScriptRunnerOptions {
   /** Whether a release makes the next waiter the owner; otherwise it notifies it to race. */
   readonly handoff: boolean;
   readonly warnings: Warnings;
 }
 
-/** Sends scripts and learns the server's clock. Each call is one command, two after a NOSCRIPT. */
+/** An ask that waits for its turn. */
+interface WaitingAsk {
+  readonly turn: AskTurn;
+  readonly result: Promise<AskResult>;
+}
+
+/** Sends scripts and learns the server's clock. */
 export class RedisCommands {
   readonly #client: RedisClient;
   readonly #options: RedisCommandsOptions;
+  readonly #scripts: ScriptRunner;
+  readonly #window: CommandWindow;
   readonly #clocks: ServerClocks;
+  readonly #waitingAsks = new Map<Ask, WaitingAsk>();
   #isMemoryChecked = false;
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
     this.#client = client;
     this.#options = options;
+    this.#scripts = new ScriptRunner(client, options);
+    this.#window = this.#scripts.window;
     this.#clocks = new ServerClocks(client.cluster);
   }
 
@@ -96,31 +70,88 @@ export class RedisCommands {
     return this.#client.cluster;
   }
 
-  /** Whether asks that are sent now carry a time limit. It needs the server's clock. */
-  knowsServerTime({ lock }: LockKeys): boolean {
-    return this.#clocks.offsetMs(lock) !== null;
+  /** Why the connection is down, if the client knows. */
+  get connectionError(): unknown {
+    return this.#client.connectionError;
   }
 
-  /** Asks for the lock. The first answer also starts a check of the server's memory settings. */
-  async ask(ask: Ask): Promise<AskResult> {
+  /** As {@linkcode CommandWindow.silentSinceMs}. */
+  get silentSinceMs(): number | null {
+    return this.#window.silentSinceMs;
+  }
+
+  /**
+   * Asks for the lock, at once if the window has a place. An ask that still waits for its turn is not
+   * sent twice. Rejects if there is no answer within the budget of the ask, and with a `SilenceError`
+   * if the ask cannot be handed to the client.
+   */
+  ask(ask: Ask): Promise<AskResult> {
+    if (this.#window.take()) return ask.budget.settle(this.#handOver(ask));
+    const waiting = this.#waitingAsks.get(ask) ?? this.#lineUp(ask);
+    return waiting.result;
+  }
+
+  /** Forgets an ask that waits for its turn: it is never sent, and its promise never settles. */
+  withdraw(ask: Ask): void {
+    const waiting = this.#waitingAsks.get(ask);
+    if (waiting === undefined) return;
+    this.#waitingAsks.delete(ask);
+    this.#window.withdraw(waiting.turn);
+  }
+
+  #lineUp(ask: Ask): WaitingAsk {
+    const sinceMs = ask.budget.outageSinceMs ?? this.#options.clock.now();
+    const turn = this.#window.askTurn(sinceMs);
+    const result = turn.come.finally(() => this.#waitingAsks.delete(ask)).then(() => {
+      if (ask.isWanted) return ask.budget.settle(this.#handOver(ask));
+      this.#window.free(false);
+      throw new Error("The call has ended");
+    });
+    const waiting = { turn, result };
+    this.#waitingAsks.set(ask, waiting);
+    return waiting;
+  }
+
+  /** Hands an ask to the client. The first answer also starts a check of the memory settings. */
+  async #handOver(ask: Ask): Promise<AskResult> {
     const { clock } = this.#options;
-    const { keys, mode } = ask;
+    const { keys, listener } = ask;
     const sent = instant(clock);
     const { epoch } = this.#client;
     const offsetMs = this.#clocks.offsetMs(keys.lock);
-    const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
-    const reply = mode.kind === "steal"
-      ? await this.#run(STEAL, keys, stealArguments(ask, notAfterMs, mode.victimDigest), ask)
-      : await this.#run(ASK, keys, askArguments(ask, notAfterMs), ask);
-    const answer = decodeAsk(reply);
-    this.#clocks.learn(keys.lock, answer.serverMs - clock.now());
-    if (!this.#isMemoryChecked) this.#checkMemory();
-    return { answer, sent, epoch, isClean: epoch === this.#client.epoch };
+    const isDated = offsetMs !== null;
+    const notAfterMs = isDated ? Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS) : 0;
+    listener.onHandOver(isDated);
+    try {
+      const answer = decodeAsk(await this.#runAsk(ask, notAfterMs));
+      const { serverMs } = answer;
+      const times = { serverMs, sentMs: sent.nowMs, receivedMs: clock.now(), epoch };
+      this.#clocks.learn(keys.lock, times);
+      if (!this.#isMemoryChecked) this.#checkMemory();
+      const result = { answer, sent, epoch, isClean: epoch === this.#client.epoch, isDated };
+      listener.onAnswer(result);
+      return result;
+    } catch (error) {
+      listener.onFailure(error, epoch);
+      throw error;
+    }
+  }
+
+  #runAsk(ask: Ask, notAfterMs: number): Promise<unknown> {
+    const { keys, owner, ttlMs, mode, inbox: { id: inbox, isCountable }, ticket } = ask;
+    const isWanted = () => ask.isWanted;
+    if (mode.kind === "steal") {
+      const args = stealArguments({ owner, ttlMs }, notAfterMs, mode.victimDigest);
+      return this.#scripts.run(STEAL, keys, args, isWanted);
+    }
+    const args = askArguments({ owner, ttlMs, mode, inbox, isCountable, ticket }, notAfterMs);
+    return this.#scripts.run(ASK, keys, args, isWanted);
   }
 
   /** Extends the lock if the owner still holds it, and confirms a claim. */
   async renew(keys: LockKeys, owner: Owner, ttlMs: number): Promise<RenewAnswer> {
-    return decodeRenew(await this.#run(RENEW, keys, [ownerValue(owner), String(ttlMs)]));
+    const args = [ownerValue(owner), String(ttlMs)];
+    return decodeRenew(await this.#scripts.runUrgent(RENEW, keys, args));
   }
 
   /**
@@ -136,21 +167,40 @@ export class RedisCommands {
     tombstoneMs: number,
     keepsLock: boolean,
   ): Promise<ReleaseAnswer> {
-    const { handoff, warnings } = this.#options;
-    const args = leaveArguments(value, tombstoneMs, handoff, keepsLock);
-    const { answer, isNotified, isSearching } = decodeLeave(await this.#run(LEAVE, keys, args));
-    if (isSearching) await this.leave(keys, value, tombstoneMs, keepsLock);
-    if (!isNotified) {
-      warnings.warn(
+    const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
+    const { answer, isSearching } = await this.#leaveOnce(keys, args);
+    if (isSearching) await this.#finishSearch(keys, args);
+    return answer;
+  }
+
+  async #leaveOnce(keys: LockKeys, args: string[]): Promise<LeaveAnswer> {
+    const answer = decodeLeave(await this.#scripts.runUrgent(LEAVE, keys, args));
+    if (!answer.isNotified) {
+      this.#options.warnings.warn(
         `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,
       );
     }
     return answer;
   }
 
+  /**
+   * Sends a leave until the search for the next waiter is over. If that fails, the next ask of a waiter
+   * goes on with the search.
+   */
+  async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
+    try {
+      for (let i = 0; i < MAX_SEARCHES; i++) {
+        const { isSearching } = await this.#leaveOnce(keys, args);
+        if (!isSearching) return;
+      }
+    } catch {
+      // The caller has its answer already: that of the first leave.
+    }
+  }
+
   /** Reads the holder and the waiters. */
   async query(keys: LockKeys): Promise<QueryAnswer> {
-    return decodeQuery(await this.#run(QUERY, keys, []));
+    return decodeQuery(await this.#scripts.runUrgent(QUERY, keys, []));
   }
 
   /** Closes the connections that the client's adapter opened. */
@@ -162,35 +212,11 @@ export class RedisCommands {
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
     try {
-      const info = await this.#send("INFO", ["memory"], "");
+      const info = await this.#scripts.runPlain("INFO", ["memory"]);
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {
       // The user may lack the right to INFO. Locks work without this check.
     }
-  }
-
-  /** Runs a script. Sends its source if the server does not know it and the call still wants the lock. */
-  #run(
-    script: Script,
-    { lock, queue, waiters, token }: LockKeys,
-    args: string[],
-    ask?: Ask,
-  ): Promise<unknown> {
-    const all = [script.sha1, "4", lock, queue, waiters, token, ...args];
-    return this.#send("EVALSHA", all, lock).catch((error) => {
-      const isWanted = ask === undefined || (ask.isWanted && !ask.signal.aborted);
-      if (!isNoScript(error) || !isWanted) throw error;
-      return this.#send("EVAL", all.with(0, script.source), lock);
-    });
-  }
-
-  /** Sends a command. Without a reply in time, a client that would wait for ever is reset. */
-  #send(command: string, args: string[], key: string): Promise<unknown> {
-    const reply = this.#client.send(command, args, key);
-    if (this.#client.reset === undefined) return reply;
-    const { clock, commandTimeoutMs } = this.#options;
-    const cancel = clock.schedule(() => this.#client.reset?.(), commandTimeoutMs);
-    return reply.finally(cancel);
   }
 }

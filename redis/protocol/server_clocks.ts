@@ -8,27 +8,55 @@ import { slotOf } from "./keys.ts";
 /** Stands for all slots where there is only one server. */
 const ONLY_SLOT = 0;
 
+/** An answer that carries the server's time. Our times are monotonic. */
+export interface TimedAnswer {
+  /** When the server executed the request, in ms of its clock. */
+  readonly serverMs: number;
+  /** When the request was handed to the client. */
+  readonly sentMs: number;
+  /** When the answer was read. */
+  readonly receivedMs: number;
+  /** The connection of the request. */
+  readonly epoch: number;
+}
+
+interface Offset {
+  readonly offsetMs: number;
+  readonly epoch: number;
+}
+
 /**
  * The clock offset of one server, or of each slot of a cluster, whose nodes have clocks of their own.
- * When a slot moves to another node, the next answer replaces its offset.
+ *
+ * An answer bounds the offset from both sides: the server executed the request after it was sent and
+ * before its answer was read. The largest lower bound of a connection is kept, since an answer that is
+ * read late has a small one. It is dropped if it is above the upper bound of a later answer: then the
+ * server's clock was set back, or the slot has moved to another node.
  */
 export class ServerClocks {
-  /** Server time minus our monotonic time in ms, by slot. Never more than the true offset. */
-  readonly #offsetsMs = new Map<number, number>();
+  readonly #offsets = new Map<number, Offset>();
   readonly #cluster: boolean;
 
   constructor(cluster: boolean) {
     this.#cluster = cluster;
   }
 
-  /** Server time minus our monotonic time in ms, for the server of a key; `null` before any answer. */
+  /**
+   * Server time minus our monotonic time in ms, for the server of a key; `null` before any answer.
+   * Never more than the true offset, unless the server's clock was set back since the last answer.
+   */
   offsetMs(key: string): number | null {
-    return this.#offsetsMs.get(this.#slotOf(key)) ?? null;
+    return this.#offsets.get(this.#slotOf(key))?.offsetMs ?? null;
   }
 
-  /** Stores the offset in ms that an answer of a key's server shows. */
-  learn(key: string, offsetMs: number): void {
-    this.#offsetsMs.set(this.#slotOf(key), offsetMs);
+  /** Learns from an answer of a key's server. */
+  learn(key: string, { serverMs, sentMs, receivedMs, epoch }: TimedAnswer): void {
+    const slot = this.#slotOf(key);
+    const known = this.#offsets.get(slot);
+    const [lowest, highest] = [serverMs - receivedMs, serverMs - sentMs];
+    const keeps = known !== undefined && known.epoch === epoch && known.offsetMs > lowest &&
+      known.offsetMs <= highest;
+    if (!keeps) this.#offsets.set(slot, { offsetMs: lowest, epoch });
   }
 
   #slotOf(key: string): number {

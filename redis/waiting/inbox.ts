@@ -18,7 +18,7 @@ const RETRY_MS = 500;
 export interface InboxListener {
   /** A message has arrived. */
   onInboxMessage(message: InboxMessage): void;
-  /** The inbox has opened or turned mute, or messages may have been lost: all waiters must ask again. */
+  /** The inbox has opened or turned mute, or messages may have been lost: each lock's waiters must ask again. */
   onInboxChange(): void;
 }
 

@@ -17,8 +17,8 @@ export interface Waiter {
   onMessage(message: InboxMessage): void;
   /** It is time to ask the server again. */
   onAskDue(): void;
-  /** Another waiter of this lock has given up, because Redis is unavailable. */
-  onUnavailable(error: unknown): void;
+  /** The same, because another waiter of this lock has given up: Redis seems to be unavailable. */
+  onOutage(): void;
   /** The instance was disposed. */
   onDisposed(): void;
 }

@@ -6,14 +6,10 @@
  */
 import type { LeaseEngine } from "../../core/lease_engine.ts";
 import type { RedisClient } from "../client.ts";
-import {
-  type AskResult,
-  MAX_CLAIM_MS,
-  type RedisCommands,
-  TOMBSTONE_MS,
-} from "../protocol/commands.ts";
+import { type AskResult, MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/ask.ts";
+import type { RedisCommands } from "../protocol/commands.ts";
 import { type LockKeys, lockKeys } from "../protocol/keys.ts";
-import type { GrantMessage, InboxMessage } from "../protocol/messages.ts";
+import type { InboxMessage } from "../protocol/messages.ts";
 import type { Queued } from "../protocol/replies.ts";
 import type { Warnings } from "../protocol/warnings.ts";
 import type { ClockMapping } from "./claim_start.ts";
@@ -72,8 +68,22 @@ export class Waiters implements InboxListener {
       room = new WaitingRoom(this.#engine.clock, this.#inbox, this.#claimMs);
       this.#rooms.set(lock, room);
     }
-    room.enqueue(waiter, answer, result);
+    const isForAll = room.enqueue(waiter, answer, result);
+    if (isForAll) this.#compare(room, waiter.keys, answer);
     this.#inbox.open();
+  }
+
+  /**
+   * Compares the server's queue with the waiters here. Grants whose messages were lost, and waiters
+   * that the server has lost, show as a difference. Without one nobody else needs to ask.
+   */
+  #compare(room: WaitingRoom, { lock }: LockKeys, { inboxWaiters, ownHolder }: Queued): void {
+    if (ownHolder === null) return room.compare(inboxWaiters);
+    const holder = this.#waiters.get(ownHolder);
+    if (holder === undefined) this.#handOn(lock, ownHolder);
+    const isWaiting = holder !== undefined && room.has(holder);
+    if (isWaiting) holder.onAskDue(); // it has no lease yet: its answer grants one
+    room.compare(inboxWaiters + (isWaiting ? 1 : 0));
   }
 
   /** Takes a waiter out of its waiting room, with a grant or without. Does nothing if it is in none. */
@@ -93,9 +103,13 @@ export class Waiters implements InboxListener {
     return cluster ? null : this.#rooms.get(lock)?.clockMapping(epoch) ?? null;
   }
 
-  /** Ends the wait of all queued calls for a lock, after one of them found that Redis is unavailable. */
-  failAll({ lock }: LockKeys, error: unknown): void {
-    this.#rooms.get(lock)?.failAll(error);
+  /**
+   * Makes the other queued calls for a lock ask, after one of them found that Redis is unavailable: each
+   * call fails by its own ask only.
+   */
+  reportOutage(waiter: Waiter): void {
+    const room = this.#rooms.get(waiter.keys.lock);
+    if (room?.has(waiter)) room.onOutage();
   }
 
   /** Wakes all waiters at disposal. Thousands of listeners on one `AbortSignal` would be slow. */
@@ -112,16 +126,16 @@ export class Waiters implements InboxListener {
   onInboxMessage(message: InboxMessage): void {
     const waiter = this.#waiters.get(message.value);
     if (waiter !== undefined) waiter.onMessage(message);
-    else if (message.kind === "grant") this.#handOn(message);
+    else if (message.kind === "grant") this.#handOn(message.lockKey, message.value);
   }
 
   /** Implements {@linkcode InboxListener}. */
   onInboxChange(): void {
-    for (const room of this.#rooms.values()) room.askAll();
+    for (const room of this.#rooms.values()) room.askNow();
   }
 
   /** Releases a lock that was granted to a call that has left. The next waiter gets it. */
-  #handOn({ lockKey, value }: GrantMessage): void {
+  #handOn(lockKey: string, value: string): void {
     this.#engine.background.run(async () => {
       await this.#commands.leave(lockKeys("", lockKey), value, TOMBSTONE_MS, false);
     });

@@ -5,9 +5,11 @@
  * @module
  */
 import type { Clock } from "../../core/clock.ts";
-import type { AskResult } from "../protocol/commands.ts";
+import { LinkedSet } from "../../core/linked_set.ts";
+import type { AskResult } from "../protocol/ask.ts";
 import type { Queued } from "../protocol/replies.ts";
 import { BEHIND, HEAD, nextAskDelayMs, type Place } from "./ask_delay.ts";
+import { AskRound } from "./ask_round.ts";
 import type { ClockMapping } from "./claim_start.ts";
 import type { Inbox } from "./inbox.ts";
 import type { Waiter } from "./waiter.ts";
@@ -17,11 +19,10 @@ export class WaitingRoom {
   readonly #clock: Clock;
   readonly #inbox: Inbox;
   readonly #claimMs: number;
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new LinkedSet<Waiter>();
+  readonly #round: AskRound;
   #cancelTimer: (() => void) | null = null;
   #dueMs = Infinity;
-  /** How many answers in a row counted fewer waiters in the server's queue than there are here. */
-  #shortfalls = 0;
   /** The clock mapping of the last answered ask, and the connection of that ask. */
   #mapping: ClockMapping & { readonly epoch: number } | null = null;
 
@@ -29,6 +30,7 @@ export class WaitingRoom {
     this.#clock = clock;
     this.#inbox = inbox;
     this.#claimMs = claimMs;
+    this.#round = new AskRound(clock);
   }
 
   /** Whether no waiter is left. */
@@ -36,51 +38,63 @@ export class WaitingRoom {
     return this.#waiters.size === 0;
   }
 
+  /** Whether a call is queued here: it has no lease yet. */
+  has(waiter: Waiter): boolean {
+    return this.#waiters.has(waiter);
+  }
+
   /** The clock mapping of the last answered ask; `null` if the connection has changed since. */
   clockMapping(epoch: number): ClockMapping | null {
     return this.#mapping?.epoch === epoch ? this.#mapping : null;
   }
 
-  /** Adds a waiter, or keeps it, after each answer that it is in the server's queue. Sets the timer. */
-  enqueue(waiter: Waiter, answer: Queued, { sent, epoch }: AskResult): void {
+  /**
+   * Adds a waiter, or keeps it, after each answer that it is in the server's queue. Sets the timer.
+   * Returns whether the waiter has asked again on behalf of all waiters here: then its answer shows
+   * whether the server knows them.
+   */
+  enqueue(waiter: Waiter, answer: Queued, { sent, epoch }: AskResult): boolean {
     this.#mapping = { sent, serverMs: answer.serverMs, epoch };
+    const isRepeated = this.#waiters.has(waiter);
     this.#waiters.add(waiter);
-    if (waiter !== this.#foremost()) {
+    if (waiter !== this.#waiters.first) {
       this.#askIn({ ...answer, position: BEHIND.position });
-      return;
+      return false;
     }
     this.#disarm();
     this.#askIn(answer);
-    const known = answer.inboxWaiters + (answer.ownHolder === null ? 0 : 1);
-    const isShort = known < this.#waiters.size;
-    this.#shortfalls = isShort ? this.#shortfalls + 1 : 0;
-    // The server has lost some waiters. Once is normal: a grant whose message is still under way.
-    if (this.#shortfalls >= 2) this.askAll();
+    return isRepeated;
   }
 
   /** Removes a waiter, with a grant or without. */
   dequeue(waiter: Waiter): void {
     if (!this.#waiters.delete(waiter)) return;
-    if (this.isEmpty) return this.#disarm();
+    if (this.isEmpty) {
+      this.#round.stop();
+      return this.#disarm();
+    }
     // The next waiter here may have become the first in the whole queue.
     this.#askIn(HEAD);
   }
 
-  /** Makes all waiters ask again, in the order of their tickets: messages or the queue may be lost. */
-  askAll(): void {
-    this.#shortfalls = 0;
-    const inOrder = [...this.#waiters].sort((a, b) => a.ticket - b.ticket);
-    for (const waiter of inOrder) waiter.onAskDue();
+  /** Makes the foremost waiter ask now: messages may be lost. Its answer shows what is missing. */
+  askNow(): void {
+    this.#waiters.first?.onAskDue();
   }
 
-  /** Tells all waiters that Redis is unavailable. */
-  failAll(error: unknown): void {
-    for (const waiter of [...this.#waiters]) waiter.onUnavailable(error);
+  /**
+   * Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are.
+   *
+   * @param known How many of the waiters here the server knows.
+   */
+  compare(known: number): void {
+    if (known >= this.#waiters.size) return;
+    this.#round.start(this.#waiters, (waiter) => this.has(waiter) && waiter.onAskDue());
   }
 
-  /** The waiter that was added first. It need not have the lowest ticket, since any waiter can ask for all. */
-  #foremost(): Waiter | undefined {
-    return this.#waiters.values().next().value;
+  /** Makes all waiters ask, spread over `SPREAD_MS`: one of them found that Redis is unavailable. */
+  onOutage(): void {
+    this.#round.start(this.#waiters, (waiter) => this.has(waiter) && waiter.onOutage());
   }
 
   #askIn(place: Place, random: number = Math.random()): void {
@@ -104,7 +118,7 @@ export class WaitingRoom {
 
   #fire(): void {
     this.#disarm();
-    this.#foremost()?.onAskDue();
+    this.askNow();
     // In case that waiter gives up before it is answered, a later one asks.
     this.#askIn(BEHIND, 1);
   }

@@ -30,8 +30,8 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       [
         "redis/protocol/commands.ts",
-        "return { answer, sent,",
-        "return { answer, sent: instant(clock),",
+        "const result = { answer, sent,",
+        "const result = { answer, sent: instant(clock),",
       ],
       [
         "core/lease.ts",

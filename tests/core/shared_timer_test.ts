@@ -1,6 +1,8 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertLess } from "@std/assert";
 import { SharedTimer } from "../../core/shared_timer.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import { say } from "../../testing/processes/figures.ts";
 
 function open() {
   const clock = new FakeClock();
@@ -56,4 +58,67 @@ Deno.test("SharedTimer.close() calls back all deadlines, and each later one gets
   set("alone", 10);
   await clock.pass(10);
   assertEquals(called, ["now", "alone"]);
+});
+
+Deno.test("SharedTimer calls back a deadline that a callback sets for the same moment only after it", async () => {
+  const { clock, timer, called, set } = open();
+  timer.schedule(() => {
+    called.push("first");
+    set("again", 0);
+  }, 100);
+  set("second", 100);
+  await clock.pass(100);
+  assertEquals(called, ["first", "second", "again"]);
+});
+
+Deno.test("SharedTimer calls back random deadlines in order, and no cancelled one", async () => {
+  const seed = seedOf();
+  say(`seed ${seed}`);
+  const random = randomOf(seed);
+  const { clock, timer } = open();
+  const called: number[] = [];
+  const expected: number[] = [];
+  const cancels: (() => void)[] = [];
+  for (let i = 0; i < 1_000; i++) {
+    const delayMs = Math.floor(random() * 200);
+    const cancel = timer.schedule(() => called.push(delayMs), delayMs);
+    if (random() < 0.5) cancels.push(cancel);
+    else expected.push(delayMs);
+  }
+  for (const cancel of cancels) cancel();
+  await clock.pass(200);
+  assertEquals(called, expected.sort((a, b) => a - b));
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("SharedTimer lets answers be read first when the event loop was blocked", async () => {
+  const { clock, called, set } = open();
+  const cancel = set("unanswered", 100);
+  set("also late", 100);
+  clock.block(1_000);
+  await clock.pass(0);
+  assertEquals(called, [], "an answer may have arrived");
+  cancel();
+  await clock.pass(10);
+  assertEquals(called, ["also late"]);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("SharedTimer does not look at all deadlines each time that one is due", () => {
+  const clock = new FakeClock();
+  let due = () => {};
+  const runtime = {
+    now: () => clock.now(),
+    wall: () => clock.wall(),
+    schedule: (callback: () => void) => (due = callback, () => {}),
+  };
+  const timer = new SharedTimer(runtime);
+  for (let i = 0; i < 50_000; i++) timer.schedule(() => {}, 1_000 + i);
+  clock.block(1_000);
+  const startMs = performance.now();
+  for (let i = 0; i < 50_000; i++) {
+    due();
+    clock.block(1);
+  }
+  assertLess(performance.now() - startMs, 10_000); // looking at all takes 18 s
 });

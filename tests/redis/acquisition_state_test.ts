@@ -18,7 +18,6 @@ const EVENTS = {
   grant: (state: AcquisitionState) => state.grant(message(1n), RECEIVED),
   takeGrant: (state: AcquisitionState) => state.takeGrant(),
   voidGrant: (state: AcquisitionState) => state.voidGrant(),
-  fail: (state: AcquisitionState) => state.fail(new Error("no")),
   acquire: (state: AcquisitionState) => state.acquire(LEASE),
   deny: (state: AcquisitionState) => state.deny(),
 };
@@ -42,7 +41,6 @@ const PHASES: Record<string, Event[]> = {
   void: ["voidGrant"],
   queued: ["enqueue"],
   granted: ["grant"],
-  unavailable: ["enqueue", "fail"],
   acquired: ["acquire"],
   denied: ["deny"],
 };
@@ -64,9 +62,8 @@ const TRANSITIONS: Record<string, Partial<Record<Event, string>>> = {
     deny: "denied",
   },
   void: { sendAsk: "valid", grant: "granted", acquire: "acquired", deny: "denied" },
-  queued: { requireAsk: "outdated", grant: "granted", voidGrant: "void", fail: "unavailable" },
+  queued: { requireAsk: "outdated", grant: "granted", voidGrant: "void" },
   granted: { takeGrant: "valid", voidGrant: "void" },
-  unavailable: { requireAsk: "outdated", grant: "granted", voidGrant: "void" },
   acquired: {},
   denied: {},
 };

@@ -1,0 +1,69 @@
+/**
+ * A set in insertion order whose first element is found in constant time.
+ *
+ * @module
+ */
+
+interface Link<T> {
+  readonly value: T;
+  previous: Link<T> | null;
+  next: Link<T> | null;
+}
+
+/**
+ * A doubly linked list that finds each of its values. The first value of a `Set` is not found in
+ * constant time: a `Set` steps over the places of its deleted values.
+ */
+export class LinkedSet<T> implements Iterable<T> {
+  readonly #links = new Map<T, Link<T>>();
+  #head: Link<T> | null = null;
+  #tail: Link<T> | null = null;
+
+  /** The number of values. */
+  get size(): number {
+    return this.#links.size;
+  }
+
+  /** The value that was added first. */
+  get first(): T | undefined {
+    return this.#head?.value;
+  }
+
+  /** Whether the value is in the set. */
+  has(value: T): boolean {
+    return this.#links.has(value);
+  }
+
+  /** Adds a value at the end. Does nothing if it is in the set already. */
+  add(value: T): void {
+    if (this.#links.has(value)) return;
+    const link: Link<T> = { value, previous: this.#tail, next: null };
+    if (this.#tail === null) this.#head = link;
+    else this.#tail.next = link;
+    this.#tail = link;
+    this.#links.set(value, link);
+  }
+
+  /** Removes a value. Returns whether it was in the set. */
+  delete(value: T): boolean {
+    const link = this.#links.get(value);
+    if (link === undefined) return false;
+    this.#links.delete(value);
+    if (link.previous === null) this.#head = link.next;
+    else link.previous.next = link.next;
+    if (link.next === null) this.#tail = link.previous;
+    else link.next.previous = link.previous;
+    return true;
+  }
+
+  /** Removes the first value and returns it. */
+  shift(): T | undefined {
+    const first = this.first;
+    if (first !== undefined) this.delete(first);
+    return first;
+  }
+
+  *[Symbol.iterator](): Iterator<T> {
+    for (let link = this.#head; link !== null; link = link.next) yield link.value;
+  }
+}

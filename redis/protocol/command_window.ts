@@ -1,0 +1,153 @@
+/**
+ * How many commands the client has at once, and in which order the others follow. The commands
+ * themselves are in `commands.ts`.
+ *
+ * @module
+ */
+import type { Cancel, Clock } from "../../core/clock.ts";
+import { type Timed, TimeHeap } from "../../core/time_heap.ts";
+import { LinkedSet } from "../../core/linked_set.ts";
+import { SilenceError } from "../../core/outage_budget.ts";
+
+/** How many commands the client may have without an answer. Enough to fill a fast connection. */
+export const MAX_UNANSWERED = 256;
+
+/** An ask that waits for its turn. */
+export interface AskTurn extends Timed {
+  /**
+   * Resolves when the ask must be handed to the client. Rejects with a {@linkcode SilenceError} if the
+   * connection has been silent for too long.
+   */
+  readonly come: Promise<void>;
+}
+
+interface WaitingAsk extends AskTurn {
+  readonly resolve: () => void;
+  readonly reject: (error: SilenceError) => void;
+}
+
+/**
+ * Bounds the commands of one `RedisLock` that are handed to the client and unanswered. Without a bound
+ * thousands of asks would delay renewals and releases, reach the server after their time limit, and
+ * fill the queue of a client that has no connection.
+ *
+ * A command has a place from {@linkcode CommandWindow.take} or its turn until
+ * {@linkcode CommandWindow.free}. Commands that find no place wait: urgent ones (renewals, releases)
+ * first, then asks. An ask that waits fails when nothing was answered for `unavailableAfterMs`.
+ */
+export class CommandWindow {
+  readonly #clock: Clock;
+  readonly #unavailableAfterMs: number;
+  #unanswered = 0;
+  #silentSinceMs: number | null = null;
+  /** In the order of arrival. A call lets the command go. */
+  readonly #urgent = new LinkedSet<() => void>();
+  /** In the order in which their outages began: the first one is the first to fail. */
+  readonly #asks = new TimeHeap<WaitingAsk>();
+  #askCount = 0;
+  /** Cancels the timer for the ask that is the first to fail. */
+  #cancelTimer: Cancel | null = null;
+
+  /**
+   * @param unavailableAfterMs How long in ms an ask waits for its turn while nothing is answered.
+   */
+  constructor(clock: Clock, unavailableAfterMs: number) {
+    this.#clock = clock;
+    this.#unavailableAfterMs = unavailableAfterMs;
+  }
+
+  /**
+   * Since when the server has answered nothing, in monotonic ms: the last answer, or the first command
+   * after it. `null` if no command is unanswered.
+   */
+  get silentSinceMs(): number | null {
+    return this.#silentSinceMs;
+  }
+
+  /** Takes a place if there is one. The caller must then hand its command over. */
+  take(): boolean {
+    // Commands wait only while there is no place, so this overtakes none of them.
+    if (this.#unanswered === MAX_UNANSWERED) return false;
+    this.#unanswered++;
+    this.#silentSinceMs ??= this.#clock.now();
+    return true;
+  }
+
+  /**
+   * Frees the place of a command that is settled. The next command may have it.
+   *
+   * @param isAnswered Whether the server has answered it, also with a refusal.
+   */
+  free(isAnswered: boolean): void {
+    this.#unanswered--;
+    if (isAnswered) this.#silentSinceMs = this.#unanswered === 0 ? null : this.#clock.now();
+    this.#letNextGo();
+  }
+
+  /** Waits for a place, ahead of all asks. */
+  urgentTurn(): Promise<void> {
+    return new Promise((resolve) => this.#urgent.add(resolve));
+  }
+
+  /**
+   * Waits for a place, behind urgent commands.
+   *
+   * @param sinceMs When the outage of the ask began, in monotonic ms; now if there is none.
+   */
+  askTurn(sinceMs: number): AskTurn {
+    const { promise: come, resolve, reject } = Promise.withResolvers<void>();
+    const ask = { come, resolve, reject, atMs: sinceMs, order: this.#askCount++, index: -1 };
+    this.#asks.add(ask);
+    if (this.#asks.first === ask) this.#watch();
+    return ask;
+  }
+
+  /** Forgets an ask that waits for its turn: its promise never settles. */
+  withdraw(turn: AskTurn): void {
+    this.#asks.delete(turn as WaitingAsk);
+    if (this.#asks.size === 0) this.#unwatch();
+  }
+
+  #letNextGo(): void {
+    const next = this.#urgent.shift() ?? this.#takeFirstAsk()?.resolve;
+    if (next === undefined) return;
+    this.#unanswered++;
+    this.#silentSinceMs ??= this.#clock.now();
+    next();
+  }
+
+  #takeFirstAsk(): WaitingAsk | undefined {
+    const { first } = this.#asks;
+    if (first !== undefined) this.withdraw(first);
+    return first;
+  }
+
+  /** Sets the timer for the first ask. Its time may turn out to be later, if an answer comes. */
+  #watch(): void {
+    this.#unwatch();
+    const { first } = this.#asks;
+    if (first === undefined) return;
+    const delayMs = this.#failsAtMs(first) - this.#clock.now();
+    this.#cancelTimer = this.#clock.schedule(() => this.#failAsks(), delayMs);
+  }
+
+  #unwatch(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
+  }
+
+  #failAsks(): void {
+    const nowMs = this.#clock.now();
+    for (;;) {
+      const { first } = this.#asks;
+      if (first === undefined || this.#failsAtMs(first) > nowMs) break;
+      this.#asks.delete(first);
+      first.reject(new SilenceError("The client cannot take more commands"));
+    }
+    this.#watch();
+  }
+
+  #failsAtMs({ atMs }: WaitingAsk): number {
+    return Math.max(atMs, this.#silentSinceMs ?? 0) + this.#unavailableAfterMs;
+  }
+}

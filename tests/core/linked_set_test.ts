@@ -1,0 +1,45 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { LinkedSet } from "../../core/linked_set.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
+import { say } from "../../testing/processes/figures.ts";
+
+Deno.test("LinkedSet keeps the order of insertion, and each value once", () => {
+  const set = new LinkedSet<string>();
+  for (const value of ["a", "b", "c", "a"]) set.add(value);
+  assertEquals([...set], ["a", "b", "c"]);
+  assertEquals([set.delete("b"), set.delete("b"), set.has("b")], [true, false, false]);
+  assertEquals([set.first, set.size], ["a", 2]);
+  set.add("b");
+  assertEquals([set.shift(), set.shift(), set.shift(), set.shift()], ["a", "c", "b", undefined]);
+  assertEquals([...set, set.first, set.size], [undefined, 0]);
+});
+
+Deno.test("LinkedSet behaves as a Set under random additions and removals", () => {
+  const seed = seedOf();
+  say(`seed ${seed}`);
+  const random = randomOf(seed);
+  const [linked, plain] = [new LinkedSet<number>(), new Set<number>()];
+  for (let i = 0; i < 5_000; i++) {
+    const value = Math.floor(random() * 50);
+    if (random() < 0.5) {
+      linked.add(value);
+      plain.add(value);
+    } else assertEquals(linked.delete(value), plain.delete(value));
+    assertEquals(linked.first, [...plain][0]);
+  }
+  assertEquals([...linked], [...plain]);
+});
+
+Deno.test("LinkedSet.first takes no longer when many first values were removed", () => {
+  const count = 400_000;
+  const set = new LinkedSet<number>();
+  for (let i = 0; i < count; i++) set.add(i);
+  const startMs = performance.now();
+  for (let i = 0; i < count; i++) assertEqual(set.shift(), i);
+  assertLess(performance.now() - startMs, 5_000); // a `Set` takes over 20 s
+});
+
+/** `assertEquals()` compares deeply, which is slow. */
+function assertEqual(actual: unknown, expected: unknown): void {
+  if (actual !== expected) assertEquals(actual, expected);
+}

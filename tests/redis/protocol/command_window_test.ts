@@ -1,0 +1,135 @@
+import { assertEquals, assertInstanceOf, assertLess } from "@std/assert";
+import { SilenceError } from "../../../core/outage_budget.ts";
+import {
+  type AskTurn,
+  CommandWindow,
+  MAX_UNANSWERED,
+} from "../../../redis/protocol/command_window.ts";
+import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
+
+const UNAVAILABLE_MS = 5_000;
+
+/** A window without a free place. */
+function full() {
+  const clock = new FakeClock();
+  const window = new CommandWindow(clock, UNAVAILABLE_MS);
+  for (let i = 0; i < MAX_UNANSWERED; i++) assertEquals(window.take(), true);
+  const log: string[] = [];
+  const ask = (name: string, sinceMs = clock.now()): AskTurn => {
+    const turn = window.askTurn(sinceMs);
+    turn.come.then(() => log.push(name), (error) => {
+      assertInstanceOf(error, SilenceError);
+      log.push(`${name} failed`);
+    });
+    return turn;
+  };
+  const urgent = (name: string) => void window.urgentTurn().then(() => log.push(name));
+  return { clock, window, log, ask, urgent };
+}
+
+Deno.test("CommandWindow.take() takes at most MAX_UNANSWERED places", () => {
+  const { window } = full();
+  assertEquals(window.take(), false);
+  window.free(true);
+  assertEquals([window.take(), window.take()], [true, false]);
+});
+
+Deno.test("CommandWindow lets urgent commands go before asks, each in order of arrival", async () => {
+  const { window, log, ask, urgent } = full();
+  ask("ask 1");
+  urgent("urgent 1");
+  ask("ask 2");
+  urgent("urgent 2");
+  for (let i = 0; i < 4; i++) {
+    window.free(true);
+    await settle();
+  }
+  assertEquals(log, ["urgent 1", "urgent 2", "ask 1", "ask 2"]);
+  assertEquals(window.take(), false, "each of them has a place");
+});
+
+Deno.test("CommandWindow lets an ask go first whose outage began first", async () => {
+  const { clock, window, log, ask } = full();
+  await clock.pass(100);
+  ask("fresh");
+  ask("retry", clock.now() - 50);
+  window.free(false);
+  await settle();
+  assertEquals(log, ["retry"]);
+});
+
+Deno.test("CommandWindow.withdraw() takes an ask out of the queue, and leaves no timer", async () => {
+  const { clock, window, log, ask } = full();
+  const turn = ask("withdrawn");
+  window.withdraw(turn);
+  window.withdraw(turn);
+  assertEquals(clock.timers, 0);
+  window.free(true);
+  await settle();
+  assertEquals([log, window.take()], [[], true]);
+});
+
+Deno.test("CommandWindow fails an ask when nothing was answered for its whole outage", async () => {
+  const { clock, log, ask } = full();
+  ask("early");
+  await clock.pass(1_000);
+  ask("late");
+  ask("of an earlier outage", clock.now() - 3_000);
+  assertEquals(clock.timers, 1);
+  await clock.pass(UNAVAILABLE_MS - 3_000);
+  assertEquals(log, [], "the silence itself began later than that outage");
+  await clock.pass(2_000);
+  assertEquals(log, ["of an earlier outage failed", "early failed"]);
+  await clock.pass(1_000);
+  assertEquals(log.slice(2), ["late failed"]);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("CommandWindow does not fail asks while commands are answered", async () => {
+  const { clock, window, log, ask } = full();
+  for (let i = 0; i < 5; i++) ask(`ask ${i}`);
+  for (let i = 0; i < 4; i++) {
+    await clock.pass(UNAVAILABLE_MS - 1_000);
+    window.free(true);
+    await settle();
+  }
+  assertEquals(log, ["ask 0", "ask 1", "ask 2", "ask 3"]);
+  await clock.pass(UNAVAILABLE_MS);
+  assertEquals(log[4], "ask 4 failed");
+});
+
+Deno.test("CommandWindow.silentSinceMs is the last answer, or the first command after it", () => {
+  const clock = new FakeClock();
+  const window = new CommandWindow(clock, UNAVAILABLE_MS);
+  const startMs = clock.now();
+  const silentForMs = () => window.silentSinceMs === null ? null : window.silentSinceMs - startMs;
+  assertEquals(silentForMs(), null);
+  clock.block(10);
+  window.take();
+  clock.block(10);
+  window.take();
+  assertEquals(silentForMs(), 10);
+  clock.block(10);
+  window.free(true);
+  assertEquals(silentForMs(), 30, "the second command is unanswered");
+  window.free(false);
+  assertEquals(silentForMs(), 30, "a lost connection is no answer");
+  clock.block(10);
+  window.take();
+  assertEquals(silentForMs(), 30);
+  window.free(true);
+  assertEquals(silentForMs(), null);
+});
+
+Deno.test("CommandWindow takes constant time per ask when 100,000 wait", async () => {
+  const { window, ask } = full();
+  const count = 100_000;
+  const startMs = performance.now();
+  const turns = Array.from({ length: count }, (_, i) => ask(String(i)));
+  for (const turn of turns.filter((_, i) => i % 2 === 0)) window.withdraw(turn);
+  for (let i = 0; i < count / 2; i++) window.free(true);
+  await settle();
+  assertLess(performance.now() - startMs, 10_000);
+  window.free(true);
+  assertEquals(window.take(), true, "nobody waits");
+});
