@@ -43,11 +43,13 @@ export const MUTANTS: readonly Mutant[] = [
     habits: { outlasts: 20, expires: 20 },
   },
   {
-    title: "a grant that does not remove the waiter",
+    title: "a search that takes the inbox whose first waiter came last",
     changes: [[
       "redis/protocol/scripts/parts/next_waiter.lua",
-      "redis.call('ZPOPMIN', keys.queue)",
-      "redis.call('ZRANGE', keys.queue, 0, 0, 'WITHSCORES')",
+      "local _, inbox = first_of(keys, NEXT)",
+      `local members = members_of(keys, NEXT, 64)
+       local _, inbox
+       if members[1] then _, inbox = read_member(NEXT, members[#members]) end`,
     ]],
     faults: ["worker-freeze"],
   },

@@ -5,7 +5,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { INBOX_CHANNEL_PREFIX, type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
+import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
 import { LEAVE } from "../../redis/protocol/scripts.ts";
 import type { RedisServer } from "../servers/redis.ts";
 import { connectResp } from "../servers/resp.ts";
@@ -104,11 +104,13 @@ class TracedQueue {
   readonly #queue = new Map<string, number>();
   readonly #tickets = new Map<string, number>();
   readonly #inboxes = new Map<string, string>();
-  readonly #parkedInboxes = new Set<string>();
+  /** The inboxes that are passed over, with the numbers in their members. */
+  readonly #parked = new Map<string, number>();
+  readonly #unheard = new Map<string, number>();
   /** Waiters without a place that may return: a claim of theirs expired, or they were swept. */
   readonly #away = new Set<string>();
-  /** The inboxes whose subscribers the present script has counted. */
-  readonly #counted = new Set<string>();
+  /** Whether the script has removed a waiter of an unheard inbox: no other inbox is heard then. */
+  #wasUnheard = false;
   #holder = "";
   #token = "";
 
@@ -118,10 +120,9 @@ class TracedQueue {
 
   execute([command, key, ...args]: readonly string[]): void {
     const { lock, queue, token } = this.#keys;
-    if (command === "EVALSHA" || command === "EVAL") this.#counted.clear();
+    if (command === "EVALSHA" || command === "EVAL") this.#wasUnheard = false;
     // EVALSHA: the hash, the number of keys, four keys, then the owner value.
     if (key === LEAVE.sha1 && args[5] === this.#holder) this.#holder = "";
-    else if (command === "PUBSUB" && key === "NUMSUB") this.#count(args[0]!);
     else if (command === "SET" && key === token) this.#token = args[0]!;
     else if (command === "SET" && key === lock) this.#grant(args[0]!);
     else if (key === queue) this.#change(command!, args);
@@ -144,12 +145,14 @@ class TracedQueue {
   #add(member: QueueMember): void {
     if (member.kind === "by_ticket") this.#enter(member);
     if (member.kind === "by_inbox") this.#inboxes.set(member.value, member.inbox);
-    if (member.kind === "parked") this.#parkedInboxes.add(member.inbox);
+    if (member.kind === "parked") this.#parked.set(member.inbox, member.untilMs);
+    if (member.kind === "unheard") this.#unheard.set(member.inbox, member.ticket);
   }
 
   #remove(member: QueueMember): void {
     if (member.kind === "by_ticket") this.#leave(member.value);
-    if (member.kind === "parked") this.#parkedInboxes.delete(member.inbox);
+    if (member.kind === "parked") forget(this.#parked, member.inbox, member.untilMs);
+    if (member.kind === "unheard") forget(this.#unheard, member.inbox, member.ticket);
   }
 
   #enter({ value, ticket }: { value: string; ticket: number }): void {
@@ -159,30 +162,25 @@ class TracedQueue {
   }
 
   #leave(value: string): void {
+    const inbox = this.#inboxes.get(value)!;
+    this.#wasUnheard = this.#unheard.has(inbox);
     this.#queue.delete(value);
     this.#away.delete(value);
-    if (this.#parkedInboxes.has(this.#inboxes.get(value)!)) this.#away.add(value);
-  }
-
-  #count(channel: string): void {
-    this.#counted.add(channel.slice(INBOX_CHANNEL_PREFIX.length));
-  }
-
-  /** Whether the inbox of a queued waiter is parked, or was just found without a subscriber. */
-  #isPassedOver(value: string): boolean {
-    const inbox = this.#inboxes.get(value)!;
-    return this.#parkedInboxes.has(inbox) || this.#counted.has(inbox);
+    if (this.#parked.has(inbox)) this.#away.add(value);
   }
 
   #grant(value: string): void {
     // A holder that let its claim expire has not left: it may return.
     if (this.#holder !== "" && this.#holder !== value) this.#away.add(this.#holder);
     this.#holder = value;
-    this.#leave(value);
-    this.#counted.delete(this.#inboxes.get(value)!); // it was chosen
+    this.#queue.delete(value);
+    this.#away.delete(value);
     const ticket = this.#tickets.get(value) ?? Infinity;
     const queued = [...this.#queue.keys()];
-    const passedOver = new Set(queued.filter((other) => this.#isPassedOver(other)));
+    const passedOver = new Set(queued.filter((other) => {
+      const inbox = this.#inboxes.get(other)!;
+      return this.#parked.has(inbox) || (!this.#wasUnheard && this.#unheard.has(inbox));
+    }));
     this.grants.set(this.#token, {
       value,
       overtaken: queued.filter((other) =>
@@ -191,6 +189,11 @@ class TracedQueue {
       parked: passedOver.union(this.#away),
     });
   }
+}
+
+/** Forgets a member, unless a newer one of the inbox has replaced it. */
+function forget(members: Map<string, number>, inbox: string, number: number): void {
+  if (members.get(inbox) === number) members.delete(inbox);
 }
 
 function compare(

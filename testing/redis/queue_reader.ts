@@ -26,7 +26,15 @@ export async function queuedValues(
   });
 }
 
-/** What a member of the queue's sorted set says. */
+/** How many inboxes are parked: their processes seem to be dead or frozen. */
+export async function parkedInboxes(
+  command: RedisCommand,
+  { queue }: Pick<LockKeys, "queue">,
+): Promise<number> {
+  return Number(await command("ZLEXCOUNT", queue, "[parked ", "(parked!"));
+}
+
+/** The contents of a member of the sorted set. */
 export type QueueMember =
   | { readonly kind: "by_ticket"; readonly ticket: number; readonly value: string }
   | {

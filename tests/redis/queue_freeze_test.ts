@@ -1,0 +1,124 @@
+/**
+ * A process that is frozen while it waits keeps its places in the queue, also if the queue empties.
+ */
+import { assert, assertEquals } from "@std/assert";
+import type { Lease } from "../../mod.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { lateGrants, type Line, lineUp, startLine, tally } from "../../testing/load/lines.ts";
+import { say } from "../../testing/processes/figures.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { parkedInboxes, queuedValues, queueLength } from "../../testing/redis/queue_reader.ts";
+import { nothingLeft, provenInboxes } from "../../testing/redis/traces.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+
+/** The lease of an inbox, in ms. */
+const LEASE_MS = 6_000;
+const TTL_MS = 60_000;
+const LATER_WAITERS = 3;
+const NONCE_LENGTH = "#0123456789abcdef".length;
+/** The soak freezes them for almost as long as a place is kept. */
+const FREEZES_MS = Deno.env.get("HOLDFAST_SOAK") ? [7_000, 20_000, 59_000] : [7_000, 20_000];
+
+interface Freeze {
+  readonly waiters: number;
+  readonly freezeMs: number;
+  /** After how many ms of the freeze the lock is released. */
+  readonly releaseMs: number;
+}
+
+/** At once: a waiter is granted a claim, which lapses. Later: the inbox has no lease any more. */
+const FREEZES: readonly Freeze[] = FREEZES_MS.flatMap((freezeMs) =>
+  [1, 500].flatMap((waiters) =>
+    [0, LEASE_MS + 500].map((releaseMs) => ({ waiters, freezeMs, releaseMs }))
+  )
+);
+
+function describe({ waiters, freezeMs, releaseMs }: Freeze): string {
+  return `${waiters} frozen for ${freezeMs} ms, lock released after ${releaseMs} ms`;
+}
+
+/** The two instances of this process. */
+interface Others {
+  readonly server: RedisServer;
+  readonly keeper: RedisLock;
+  readonly later: RedisLock;
+}
+
+/** Freezes a process with waiters. Returns how many later calls were granted the lock before them. */
+async function freeze({ server, keeper, later }: Others, scene: Freeze): Promise<number> {
+  const { command } = server;
+  const name = crypto.randomUUID();
+  const keys = lockKeys("lock:", name);
+  const held = await keeper.acquire(name);
+  const spec = {
+    client: "node-redis",
+    url: server.url,
+    keyPrefix: "lock:",
+    ttlMs: TTL_MS,
+  } as const;
+  const options = { spec: { strategy: "redis", ...spec }, name, waiters: scene.waiters } as const;
+  await using frozen = await startLine(options);
+  await lineUp([frozen]);
+  await waitUntil("it listens", async () => {
+    return (await provenInboxes(command, keys.waiters)).length === 1;
+  });
+  const values = await queuedValues(command, keys);
+  frozen.kill("SIGSTOP");
+  const frozenMs = performance.now();
+  await pause(scene.releaseMs);
+  await held.release();
+  const again = await keeper.acquire(name); // the frozen waiters are passed over
+  const calls = Array.from({ length: LATER_WAITERS }, () => later.acquire(name));
+  const tokens = Promise.all(calls.map((call) => call.then(releaseFor)));
+  tokens.catch(() => {}); // it is awaited later
+  await pause(scene.freezeMs - (performance.now() - frozenMs));
+  frozen.kill("SIGCONT");
+  await waitUntil("all wait", async () => {
+    assertEquals(tally(frozen.rejections), "none");
+    const waiting = await queueLength(command, keys);
+    return waiting === scene.waiters + LATER_WAITERS && await parkedInboxes(command, keys) === 0;
+  });
+  await again.release();
+  assertEquals(await frozen.finish(), 0);
+  const order = values.map((value) => value.slice(0, -NONCE_LENGTH));
+  allInOrder(frozen, order);
+  const last = frozen.grants.reduce(
+    (most, { token }) => most > BigInt(token) ? most : BigInt(token),
+    0n,
+  );
+  return (await tokens).filter((token) => token < last).length;
+}
+
+async function releaseFor(lease: Lease): Promise<bigint> {
+  await lease.release();
+  return lease.fencingToken;
+}
+
+function allInOrder(line: Line, order: readonly string[]): void {
+  assertEquals(tally(line.rejections), "none");
+  assertEquals(line.grants.length, line.waiters);
+  assert(line.grants.every(({ isValid }) => isValid));
+  assertEquals(lateGrants(order, line.grants), 0);
+}
+
+Deno.test("RedisLock keeps the places of waiters whose process is frozen while the queue empties", async () => {
+  await using server = await startRedis();
+  const clients = [
+    await openRedisClient("node-redis", server.url),
+    await openRedisClient("ioredis", server.url),
+  ];
+  {
+    await using keeper = new RedisLock(clients[0]!.client, { ttlMs: TTL_MS });
+    await using later = new RedisLock(clients[1]!.client, { ttlMs: TTL_MS });
+    const results = await Promise.all(FREEZES.map(async (scene) => {
+      const overtakers = await freeze({ server, keeper, later }, scene).catch(String);
+      say(`${describe(scene)}: overtaken by ${overtakers}`);
+      return overtakers;
+    }));
+    assertEquals(results, FREEZES.map(() => 0));
+  }
+  for (const { close } of clients) await close();
+  await nothingLeft(server);
+});
