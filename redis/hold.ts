@@ -45,6 +45,8 @@ export class Hold implements LeaseActions {
   readonly #context: CallContext;
   readonly #terms: HoldTerms;
   readonly #listener: HoldListener | null;
+  /** Whether a release was sent before: then "gone" may be its own work, and the engine knows that. */
+  #isReleaseRepeated = false;
 
   constructor(context: CallContext, terms: HoldTerms, listener: HoldListener | null) {
     this.#context = context;
@@ -61,15 +63,17 @@ export class Hold implements LeaseActions {
   }
 
   /**
-   * Sends one release. "gone" after a change of the connection is reported as unknown: the client may
-   * have sent the release twice, and the second copy finds the lock gone.
+   * Sends one release. If the first one is answered "gone" after a change of the connection, that is
+   * reported as unknown: the client may have sent it twice, and the second copy finds the lock gone.
    */
   async release(): Promise<ReleaseAnswer> {
     const { commands } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
+    const isRepeated = this.#isReleaseRepeated;
+    this.#isReleaseRepeated = true;
     const answer = await this.#leave(false);
-    if (answer.state !== "gone" || commands.epoch === epoch) return answer;
+    if (answer.state !== "gone" || isRepeated || commands.epoch === epoch) return answer;
     return { state: "unknown", cause: new Error("The connection changed during the release") };
   }
 
