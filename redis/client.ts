@@ -62,9 +62,16 @@ export interface RedisClient {
   ): Promise<AsyncDisposable>;
   /**
    * A number that changes whenever a command connection is lost or made. If it has changed between a
-   * command and its reply, the client may have sent the command twice.
+   * command and its reply, the client may have sent the command twice. A client that cannot know returns
+   * another number at each read: then no answer counts as that of the only copy.
    */
   readonly epoch: number;
+  /**
+   * Why the command connection is down: the last error that the client has reported, `undefined` once
+   * the connection is up again. A client may keep its commands meanwhile instead of rejecting them, so
+   * without this the message of a `LockUnavailableError` cannot name the cause.
+   */
+  readonly connectionError?: unknown;
   /**
    * Whether the client talks to Redis Cluster, whose nodes have clocks and subscribers of their own.
    * It must follow redirections (`MOVED`, `ASK`), and `epoch` must count the connections to all nodes.

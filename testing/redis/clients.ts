@@ -58,8 +58,10 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       const client = denoRedis(() => connect({ hostname, port: Number(port || 6379) }));
       return { client, close: () => client.close!() };
     }
-    case "deno-redis-like": {
-      const client = denoRedis(() => connectLike(url));
+    case "deno-redis-like":
+    case "deno-redis-like-eventless": {
+      const hasEvents = name === "deno-redis-like";
+      const client = denoRedis(() => connectLike(url, { hasEvents }));
       return { client, close: () => client.close!() };
     }
   }
