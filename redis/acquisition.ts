@@ -164,6 +164,8 @@ export class Acquisition implements Waiter {
         return this.#enqueue(answer, result);
       case "held":
         return this.#state.deny();
+      case "searching":
+        return; // asks again
       case "late":
         return budget.check(); // asks again, with the server's time that this answer told
       case "ended":

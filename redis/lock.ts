@@ -218,8 +218,10 @@ export class RedisLock implements AttachableLock {
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     for (;;) {
       this.#check(name, options);
-      const { value } = await this.#read(name);
-      const mode: AskMode = value === null ? { kind: "try" } : { kind: "steal", victim: value };
+      const { digest } = await this.#read(name);
+      const mode: AskMode = digest === null
+        ? { kind: "try" }
+        : { kind: "steal", victimDigest: digest };
       const lease = await this.#acquire(name, options, mode);
       if (lease !== null) return lease; // otherwise the holder has changed: steal from the new one
     }

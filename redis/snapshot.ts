@@ -9,9 +9,8 @@ import type { QueryAnswer } from "./protocol/replies.ts";
 
 /** Makes a snapshot from the server's answer. Shows labels only: an owner id is a secret. */
 export function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
-  const { value, leftMs, fencingToken } = answer;
+  const { value, leftMs, fencingToken, waiterCount } = answer;
   const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
-  const waiterCount = waiters.length;
   if (value === null) return { name, holders: [], waiters, waiterCount };
   const holder = {
     ...labelled(value),

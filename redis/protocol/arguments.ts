@@ -44,14 +44,14 @@ export function askArguments(ask: AskTerms, notAfterMs: number): string[] {
  * The arguments of `steal.lua`.
  *
  * @param notAfterMs As in an ask.
- * @param victim The owner value from which the lock is taken.
+ * @param victimDigest The SHA-1 in hex of the owner value from which the lock is taken.
  */
 export function stealArguments(
   { owner, ttlMs }: Pick<AskTerms, "owner" | "ttlMs">,
   notAfterMs: number,
-  victim: string,
+  victimDigest: string,
 ): string[] {
-  return [ownerValue(owner), String(ttlMs), String(notAfterMs), victim];
+  return [ownerValue(owner), String(ttlMs), String(notAfterMs), victimDigest];
 }
 
 /**

@@ -34,7 +34,7 @@ export const MAX_CLAIM_MS = 3_000;
 /** How a call asks for the lock: the modes of `ask.lua`, or a steal. */
 export type AskMode =
   | { readonly kind: "wait" | "try" | "attach" }
-  | { readonly kind: "steal"; readonly victim: string };
+  | { readonly kind: "steal"; readonly victimDigest: string };
 
 /** The asks of one call. One object serves all of them, and the call updates it. */
 export interface Ask {
@@ -110,7 +110,7 @@ export class RedisCommands {
     const offsetMs = this.#clocks.offsetMs(keys.lock);
     const notAfterMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
     const reply = mode.kind === "steal"
-      ? await this.#run(STEAL, keys, stealArguments(ask, notAfterMs, mode.victim), ask)
+      ? await this.#run(STEAL, keys, stealArguments(ask, notAfterMs, mode.victimDigest), ask)
       : await this.#run(ASK, keys, askArguments(ask, notAfterMs), ask);
     const answer = decodeAsk(reply);
     this.#clocks.learn(keys.lock, answer.serverMs - clock.now());
@@ -138,7 +138,8 @@ export class RedisCommands {
   ): Promise<ReleaseAnswer> {
     const { handoff, warnings } = this.#options;
     const args = leaveArguments(value, tombstoneMs, handoff, keepsLock);
-    const { answer, isNotified } = decodeLeave(await this.#run(LEAVE, keys, args));
+    const { answer, isNotified, isSearching } = decodeLeave(await this.#run(LEAVE, keys, args));
+    if (isSearching) await this.leave(keys, value, tombstoneMs, keepsLock);
     if (!isNotified) {
       warnings.warn(
         `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,

@@ -16,6 +16,9 @@ export const TOO_LATE = -1;
 /** The same: a tombstone refuses the owner value. */
 export const OWNER_HAS_LEFT = -2;
 
+/** The same, and third item of a reply to a leave: the search for the next waiter is not over. */
+export const SEARCHING = 3;
+
 /** First item of a reply to a renewal or a leave: the caller held the lock, and it is done. */
 export const DONE = 1;
 /** The same: nobody held the lock. */
@@ -27,9 +30,9 @@ export const OTHER_OWNER = -1;
 export const NOTIFIED = 1;
 /** The same: it was not, as the user has no right to publish. */
 export const NOT_NOTIFIED = 0;
+/** Third item of a reply to a leave: nobody has to send it again. */
+export const FINISHED = 1;
 
-/** In a queued reply: the waiters of the inbox were not counted. */
-export const NOT_COUNTED = -1;
 /** In a queued reply: the holder uses this library. */
 export const HOLDER_IS_OURS = 1;
 /** The same: it does not, so its release notifies nobody. */
@@ -46,10 +49,12 @@ export interface Queued {
   /** 1 for the first in the queue. */
   readonly position: number;
   readonly waiters: number;
-  /** How many waiters of this inbox are in the queue; {@linkcode NOT_COUNTED} if not counted. */
-  readonly known: number;
+  /** How many waiters of this inbox are in the queue. */
+  readonly inboxWaiters: number;
   /** Whether the holder uses this library, whose release notifies the next waiter. */
   readonly holderIsOurs: boolean;
+  /** The owner value of the holder if it came from the queue and has this inbox; else `null`. */
+  readonly ownHolder: string | null;
 }
 
 /** The answer to an ask or a steal. `serverMs` is the server's clock. */
@@ -57,6 +62,7 @@ export type AskAnswer =
   | { state: "granted"; serverMs: number; validMs: number; fencingToken: bigint }
   | { state: "held"; serverMs: number; leftMs: number }
   | Queued
+  | { state: "searching"; serverMs: number }
   | { state: "late"; serverMs: number }
   | { state: "ended"; serverMs: number };
 
@@ -93,12 +99,17 @@ export function decodeAsk(reply: unknown): AskAnswer {
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
     }
     case QUEUED: {
-      const [ticket, position, waiters, known] = [at(3), at(4), at(5), at(6)];
+      const [ticket, position, waiters, inboxWaiters] = [at(3), at(4), at(5), at(6)];
       const holderIsOurs = at(7) === HOLDER_IS_OURS;
-      return { state: "queued", serverMs, leftMs, ticket, position, waiters, known, holderIsOurs };
+      const holder = items(reply)[8];
+      const ownHolder = holder === undefined ? null : String(holder);
+      const place = { ticket, position, waiters, inboxWaiters, holderIsOurs, ownHolder };
+      return { state: "queued", serverMs, leftMs, ...place };
     }
     case HELD:
       return { state: "held", serverMs, leftMs };
+    case SEARCHING:
+      return { state: "searching", serverMs };
     case TOO_LATE:
       return { state: "late", serverMs };
     case OWNER_HAS_LEFT:
@@ -120,41 +131,53 @@ export interface LeaveAnswer {
   readonly answer: ReleaseAnswer;
   /** False if the next waiter could not be notified: the user has no right to publish. */
   readonly isNotified: boolean;
+  /** Whether the search for the next waiter is not over, so that the leave must be sent again. */
+  readonly isSearching: boolean;
 }
 
 /** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): LeaveAnswer {
-  const [state, notified] = numbers(reply);
+  const [state, notified, progress] = numbers(reply);
   const answer: ReleaseAnswer = state === DONE
     ? { state: "released" }
     : { state: "gone", reason: reasonOf(state, reply) };
-  return { answer, isNotified: notified === NOTIFIED };
+  return { answer, isNotified: notified === NOTIFIED, isSearching: progress === SEARCHING };
 }
 
 /** The answer to a query. */
 export interface QueryAnswer {
   /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
+  /** The SHA-1 of that value in hex. A value that is not text is not the same here as there. */
+  readonly digest: string | null;
   /** How long in ms it still lives; negative if it has no TTL. */
   readonly leftMs: number;
   /** The last fencing token. */
   readonly fencingToken: bigint;
-  /** The waiters in order, and how long each has waited in ms. */
+  /** How many waiters there are. */
+  readonly waiterCount: number;
+  /** The first waiters in order, and how long each has waited in ms. */
   readonly waiters: { readonly value: string; readonly waitedMs: number }[];
 }
 
 /** Decodes the reply of `query.lua`. */
 export function decodeQuery(reply: unknown): QueryAnswer {
-  const [value, leftMs, token, waiting] = items(reply);
+  const [value, digest, leftMs, token, waiterCount, waiting] = items(reply);
   const list = items(waiting);
   const waiters = [];
   for (let i = 0; i < list.length; i += 2) {
     waiters.push({ value: String(list[i]), waitedMs: Number(list[i + 1]) });
   }
   return {
-    value: value === null || value === undefined || value === false ? null : String(value),
+    value: textOrNull(value),
+    digest: textOrNull(digest),
     leftMs: Number(leftMs),
     fencingToken: BigInt(String(token)),
+    waiterCount: Number(waiterCount),
     waiters,
   };
+}
+
+function textOrNull(item: unknown): string | null {
+  return item === null || item === undefined || item === false ? null : String(item);
 }

@@ -58,80 +58,209 @@ end`;
 /** `redis/protocol/scripts/parts/listening.lua` */
 const LISTENING_PART = `local function proves_to_listen(waiter)
 if not waiter.is_countable then return false end
-if waiter.is_listening and waiter.is_first_ask then return true end
+if waiter.listening == '1' and waiter.is_first_ask then return true end
 return has_subscriber(waiter.inbox)
 end
-local function update_listening(keys, waiter)
-local is_listening = proves_to_listen(waiter)
-if is_listening and not waiter.is_listening then
-redis.call('HSET', keys.waiters, 'listening:' .. waiter.inbox, '1')
-elseif waiter.is_listening and not is_listening then
-redis.call('HDEL', keys.waiters, 'listening:' .. waiter.inbox)
+local function renew_inbox(keys, now_ms, waiter)
+local lease_field, lease_end_ms = 'inbox:' .. waiter.inbox, now_ms + 6000
+local listening_field = 'listening:' .. waiter.inbox
+if proves_to_listen(waiter) then
+redis.call('HSET', keys.waiters, lease_field, lease_end_ms, listening_field, '1')
+else
+redis.call('HSET', keys.waiters, lease_field, lease_end_ms)
+if waiter.listening then redis.call('HDEL', keys.waiters, listening_field) end
 end
 end`;
 
 /** `redis/protocol/scripts/parts/queue.lua` */
-const QUEUE_PART = `local function read_waiter(record)
-if not record then return nil end
-return string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
+const QUEUE_PART = `local function padded(number) return string.format('%016d', number) end
+local function make_member(family, number, text)
+return family .. ' ' .. padded(number) .. ' ' .. text
 end
-local function remove_waiter(keys, owner_value)
-redis.call('ZREM', keys.queue, owner_value)
-redis.call('HDEL', keys.waiters, 'waiter:' .. owner_value)
+local function family_of_inbox(inbox) return 'by_inbox' .. ' ' .. inbox end
+local function read_member(family, member)
+local number, text = string.match(strip_prefix(member, family .. ' '), '^(%d+) (.*)$')
+return tonumber(number), text
+end
+local function members_of(keys, family, limit)
+local from, to = '[' .. family .. ' ', '(' .. family .. '!'
+return redis.call('ZRANGEBYLEX', keys.queue, from, to, 'LIMIT', 0, limit)
+end
+local function first_of(keys, family)
+local member = unpack(members_of(keys, family, 1))
+if not member then return nil end
+return read_member(family, member)
+end
+local function count_members(keys, family)
+return redis.call('ZLEXCOUNT', keys.queue, '[' .. family .. ' ', '(' .. family .. '!')
 end
 local function keep_queue(keys)
-redis.call('PEXPIRE', keys.queue, 30000)
-redis.call('PEXPIRE', keys.waiters, 30000)
+redis.call('PEXPIRE', keys.queue, 90000)
+redis.call('PEXPIRE', keys.waiters, 90000)
+end`;
+
+/** `redis/protocol/scripts/parts/members.lua` */
+const MEMBERS_PART = `local function insert_members(keys, ticket, value, inbox)
+local first_ticket = first_of(keys, family_of_inbox(inbox))
+if not first_ticket then first_ticket = ticket end
+redis.call(
+'ZADD', keys.queue,
+0, make_member('by_ticket', ticket, value),
+0, make_member(family_of_inbox(inbox), ticket, value),
+0, make_member('next', math.min(ticket, first_ticket), inbox)
+)
+if ticket < first_ticket then
+redis.call('ZREM', keys.queue, make_member('next', first_ticket, inbox))
+end
+return first_ticket
+end
+local function remove_members(keys, ticket, value, inbox)
+local removed_count = redis.call(
+'ZREM', keys.queue, make_member('by_ticket', ticket, value),
+make_member(family_of_inbox(inbox), ticket, value),
+make_member('next', ticket, inbox), make_member('unheard', ticket, inbox)
+)
+if removed_count < 3 then return end
+local next_ticket = first_of(keys, family_of_inbox(inbox))
+if next_ticket then
+redis.call('ZADD', keys.queue, 0, make_member('next', next_ticket, inbox))
+else
+redis.call('HDEL', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox)
+end
+end`;
+
+/** `redis/protocol/scripts/parts/holder.lua` */
+const HOLDER_PART = `local function read_holder(record)
+if not record then return nil end
+return string.match(record, '^(%l+) (%S+) (.*)$')
+end
+local function inbox_of_holder(record, lock_value)
+local _, inbox, owner_value = read_holder(record)
+if owner_value ~= lock_value then return nil end
+return inbox
+end
+local function write_holder(keys, state, inbox, owner_value)
+local record = state .. ' ' .. inbox .. ' ' .. owner_value
+redis.call('HSET', keys.waiters, 'holder', record)
+end
+local function confirm_holder(keys, record)
+local state, inbox, owner_value = read_holder(record)
+if state ~= 'unconfirmed' then return end
+redis.call('HDEL', keys.waiters, 'holder')
+write_holder(keys, 'confirmed', inbox, owner_value)
+end`;
+
+/** `redis/protocol/scripts/parts/parked.lua` */
+const PARKED_PART = `local function park_inbox(keys, now_ms, inbox)
+local until_ms = now_ms + 60000
+redis.call('HDEL', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox)
+local ticket = first_of(keys, family_of_inbox(inbox))
+if ticket then
+local next_member = make_member('next', ticket, inbox)
+redis.call('ZREM', keys.queue, next_member, make_member('unheard', ticket, inbox))
+end
+redis.call('ZADD', keys.queue, 0, make_member('parked', until_ms, inbox))
+redis.call('HSET', keys.waiters, 'parked:' .. inbox, until_ms)
+keep_queue(keys)
+end
+local function forget_parked(keys, until_ms, inbox)
+redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
+redis.call('HDEL', keys.waiters, 'parked:' .. inbox)
+end
+local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
+local state, inbox = read_holder(holder_record)
+if state ~= 'unconfirmed' or inbox == asker_inbox then return end
+redis.call('HDEL', keys.waiters, 'holder')
+park_inbox(keys, now_ms, inbox)
+end`;
+
+/** `redis/protocol/scripts/parts/tombstone.lua` */
+const TOMBSTONE_PART = `local function write_tombstone(keys, until_ms, value)
+redis.call('HSET', keys.waiters, 'tombstone:' .. value, until_ms)
+redis.call('ZADD', keys.queue, 0, make_member('tombstone', until_ms, value))
+keep_queue(keys)
+end
+local function sweep_tombstones(keys, now_ms)
+for _, member in ipairs(members_of(keys, 'tombstone', 64)) do
+local until_ms, value = read_member('tombstone', member)
+if is_in_future(until_ms, now_ms) then return end
+local field = 'tombstone:' .. value
+if not is_in_future(redis.call('HGET', keys.waiters, field), now_ms) then
+redis.call('HDEL', keys.waiters, field)
+end
+redis.call('ZREM', keys.queue, member)
+end
 end`;
 
 /** `redis/protocol/scripts/parts/sweep.lua` */
-const SWEEP_PART = `local function sweep_field(keys, now_ms, field, value)
-local waiter_value = strip_prefix(field, 'waiter:')
-local inbox = strip_prefix(field, 'inbox:')
-if strip_prefix(field, 'tombstone:') and not is_in_future(value, now_ms) then
-redis.call('HDEL', keys.waiters, field)
-elseif inbox and not is_in_future(value, now_ms) then
-redis.call('HDEL', keys.waiters, field, 'listening:' .. inbox)
-elseif waiter_value and not redis.call('ZSCORE', keys.queue, waiter_value) then
-local _, _, _, waiter_inbox = read_waiter(value)
-local lease_end_ms = redis.call('HGET', keys.waiters, 'inbox:' .. waiter_inbox)
-if not is_in_future(lease_end_ms, now_ms) then remove_waiter(keys, waiter_value) end
+const SWEEP_PART = `local function sweep_waiters(keys, inbox)
+local family = family_of_inbox(inbox)
+local members = members_of(keys, family, 64)
+for _, member in ipairs(members) do
+local ticket, value = read_member(family, member)
+redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value))
+redis.call('HDEL', keys.waiters, 'waiter:' .. value)
+end
+return #members == 64
+end
+local function sweep_parked(keys, now_ms)
+local until_ms, inbox = first_of(keys, 'parked')
+if not until_ms or is_in_future(until_ms, now_ms) then return end
+if tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox)) ~= until_ms then
+redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
+elseif not sweep_waiters(keys, inbox) then
+forget_parked(keys, until_ms, inbox)
 end
 end
 local function sweep(keys, now_ms)
-local queue_length = redis.call('ZCARD', keys.queue)
-local allowed_fields = 4 * queue_length + 64
-if redis.call('HLEN', keys.waiters) <= allowed_fields then return end
-local fields = redis.call('HGETALL', keys.waiters)
-for index = 1, #fields, 2 do
-sweep_field(keys, now_ms, fields[index], fields[index + 1])
+sweep_parked(keys, now_ms)
+sweep_tombstones(keys, now_ms)
+end`;
+
+/** `redis/protocol/scripts/parts/waiter.lua` */
+const WAITER_PART = `local function read_waiter(record)
+if not record then return nil end
+local ticket, since_ms, claim_ms, inbox = string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
+return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
 end
+local function remove_waiter(keys, value, record)
+local ticket, _, _, inbox = read_waiter(record)
+remove_members(keys, ticket, value, inbox)
+redis.call('HDEL', keys.waiters, 'waiter:' .. value)
 end`;
 
 /** `redis/protocol/scripts/parts/enqueue.lua` */
 const ENQUEUE_PART = `local function choose_ticket(stored_ticket, last_ticket, waiter)
 if not stored_ticket and waiter.is_first_ask then return last_ticket + 1 end
 if not stored_ticket then return waiter.earlier_ticket end
-if waiter.is_first_ask then return tonumber(stored_ticket) end
+if waiter.is_first_ask then return stored_ticket end
 return math.min(stored_ticket, waiter.earlier_ticket)
 end
+local function forget_absence(keys, waiter, first_ticket)
+if waiter.listening == '0' then
+redis.call('ZREM', keys.queue, make_member('unheard', first_ticket, waiter.inbox))
+end
+if waiter.parked_until then forget_parked(keys, waiter.parked_until, waiter.inbox) end
+end
 local function enqueue(keys, now_ms, waiter)
-local stored_ticket, since_ms = read_waiter(waiter.record)
-if not since_ms then since_ms = now_ms end
+local stored_ticket, since_ms, _, stored_inbox = read_waiter(waiter.record)
 local last_ticket = tonumber(waiter.last_ticket)
 if not last_ticket then last_ticket = 0 end
 local ticket = choose_ticket(stored_ticket, last_ticket, waiter)
+if stored_ticket then
+if ticket ~= stored_ticket or waiter.inbox ~= stored_inbox then
+remove_waiter(keys, waiter.value, waiter.record)
+end
+end
 last_ticket = math.max(last_ticket, waiter.earlier_ticket, ticket)
+if not since_ms then since_ms = now_ms end
 local record = ticket .. ' ' .. since_ms .. ' ' .. waiter.claim_ms .. ' ' .. waiter.inbox
-redis.call(
-'HSET', keys.waiters,
-'last_ticket', last_ticket,
-'waiter:' .. waiter.value, record,
-'inbox:' .. waiter.inbox, now_ms + 6000
-)
-update_listening(keys, waiter)
-redis.call('ZADD', keys.queue, ticket, waiter.value)
-if ticket % 64 == 0 then sweep(keys, now_ms) end
+local waiter_field = 'waiter:' .. waiter.value
+redis.call('HSET', keys.waiters, 'last_ticket', last_ticket, waiter_field, record)
+renew_inbox(keys, now_ms, waiter)
+local first_ticket = insert_members(keys, ticket, waiter.value, waiter.inbox)
+forget_absence(keys, waiter, first_ticket)
+if ticket % 16 == 0 then sweep(keys, now_ms) end
 return ticket
 end`;
 
@@ -143,18 +272,16 @@ if token then return token end
 return grant(keys, owner_value, life_ms, now_us)
 end`;
 
-/** `redis/protocol/scripts/parts/holder.lua` */
-const HOLDER_PART = `local function read_holder(record)
-if not record then return nil end
-return string.match(record, '^(%l+) (%S+) (.*)$')
+/** `redis/protocol/scripts/parts/grant_again.lua` */
+const GRANT_AGAIN_PART =
+  `local function grant_again(keys, lock_value, holder_record, owner_value, life_ms, now_us)
+if lock_value == owner_value then
+confirm_holder(keys, holder_record)
+return extend(keys, owner_value, life_ms, now_us)
 end
-local function write_holder(keys, state, inbox, owner_value)
-local record = state .. ' ' .. inbox .. ' ' .. owner_value
-redis.call('HSET', keys.waiters, 'holder', record)
-end
-local function confirm_holder(keys, record)
-local state, inbox, owner_value = read_holder(record)
-if state == 'unconfirmed' then write_holder(keys, 'confirmed', inbox, owner_value) end
+local token = grant(keys, owner_value, life_ms, now_us)
+if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
+return token
 end`;
 
 /** `redis/protocol/scripts/parts/owner_value.lua` */
@@ -168,98 +295,106 @@ return string.find(value, '^#%x+$', -16 - 1) ~= nil
 end`;
 
 /** `redis/protocol/scripts/parts/place.lua` */
-const PLACE_PART = `local function count_waiters(keys, inbox)
-local is_queued = {}
-for _, value in ipairs(redis.call('ZRANGE', keys.queue, 0, (-1))) do
-is_queued[value] = true
-end
-local waiter_count = 0
-local fields = redis.call('HGETALL', keys.waiters)
-for index = 1, #fields, 2 do
-local value = strip_prefix(fields[index], 'waiter:')
-if value and is_queued[value] then
-local _, _, _, waiter_inbox = read_waiter(fields[index + 1])
-if waiter_inbox == inbox then waiter_count = waiter_count + 1 end
-end
-end
-return waiter_count
-end
-local function queued_reply(keys, now_ms, waiter, ticket, holder_value, remaining_ms)
-local queue_length = redis.call('ZCARD', keys.queue)
+const PLACE_PART = `local function read_place(keys, waiter, ticket)
+local queue_length = count_members(keys, 'by_ticket')
 local position = queue_length
 if waiter.record or not waiter.is_first_ask then
-position = redis.call('ZRANK', keys.queue, waiter.value) + 1
+local from, to = '[' .. 'by_ticket' .. ' ', '[' .. make_member('by_ticket', ticket, waiter.value)
+position = redis.call('ZLEXCOUNT', keys.queue, from, to)
 end
-if queue_length == 1 or not waiter.is_first_ask then keep_queue(keys) end
-local known_count = (-1)
-if not waiter.is_first_ask then known_count = count_waiters(keys, waiter.inbox) end
+if first_of(keys, 'next') == ticket then position = 1 end
+return position, queue_length
+end
+local function queued_reply(keys, now_ms, waiter, ticket, holder)
+local position, queue_length = read_place(keys, waiter, ticket)
+local is_new = queue_length == 1 or not waiter.last_ticket
+if is_new or not waiter.is_first_ask then keep_queue(keys) end
+local inbox_waiters = count_members(keys, family_of_inbox(waiter.inbox))
 local origin = 0
-if is_owner_value(holder_value) then origin = 1 end
-return { 2, now_ms, remaining_ms, ticket, position, queue_length, known_count, origin }
+if is_owner_value(holder.value) then origin = 1 end
+local own_holder = nil
+if holder.inbox == waiter.inbox then own_holder = holder.value end
+return {
+2, now_ms, holder.remaining_ms, ticket, position, queue_length, inbox_waiters, origin,
+own_holder,
+}
 end`;
 
 /** `redis/protocol/scripts/parts/handoff.lua` */
 const HANDOFF_PART = `local function hand_over(keys, waiter, now_ms, now_us)
-redis.call('HDEL', keys.waiters, 'waiter:' .. waiter.value)
+remove_waiter(keys, waiter.value, waiter.record)
 local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
 write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
 local first_line = 'grant' .. ' ' .. token .. ' ' .. now_ms .. ' ' .. waiter.claim_ms
 return notify(waiter.inbox, first_line, waiter.value, keys.lock)
 end`;
 
-/** `redis/protocol/scripts/parts/next_waiter.lua` */
-const NEXT_WAITER_PART = `local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
-local state, inbox = read_holder(holder_record)
-if state ~= 'unconfirmed' or inbox == asker_inbox then return end
-redis.call('HDEL', keys.waiters, 'inbox:' .. inbox)
-redis.call('HSET', keys.waiters, 'parked_until', now_ms + 6000)
-end
-local function take_first_unheard(keys, unheard_waiters)
-local first = unheard_waiters[1]
-if not first then return nil end
-for index, waiter in ipairs(unheard_waiters) do
-if index > 1 then redis.call('ZADD', keys.queue, waiter.ticket, waiter.value) end
-end
-keep_queue(keys)
-first.claim_ms = math.min(first.claim_ms, 1000)
-return first
-end
-local function take_next_waiter(keys, now_ms, asker_value)
-local unheard_waiters = {}
-while true do
-local value, ticket = unpack(redis.call('ZPOPMIN', keys.queue))
-if not value then return take_first_unheard(keys, unheard_waiters) end
-if value == asker_value then return { value = value } end
-local _, _, claim_ms, inbox =
-read_waiter(redis.call('HGET', keys.waiters, 'waiter:' .. value))
-if inbox then
-local lease_end_ms, is_listening =
+/** `redis/protocol/scripts/parts/candidate.lua` */
+const CANDIDATE_PART = `local function look_at_inbox(keys, now_ms, inbox)
+local lease_end_ms, listening =
 unpack(redis.call('HMGET', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox))
-local waiter = { value = value, ticket = ticket, claim_ms = claim_ms, inbox = inbox }
-if not is_in_future(lease_end_ms, now_ms) then
-redis.call('HDEL', keys.waiters, 'waiter:' .. value)
-elseif is_listening and has_subscriber(inbox) == false then
-unheard_waiters[#unheard_waiters + 1] = waiter
+if not is_in_future(lease_end_ms, now_ms) then return false, false end
+if not listening then return true, true end
+return true, has_subscriber(inbox) ~= false
+end
+local function read_first_waiter(keys, inbox)
+local ticket, value = first_of(keys, family_of_inbox(inbox))
+local record = redis.call('HGET', keys.waiters, 'waiter:' .. value)
+if not record then
+remove_members(keys, ticket, value, inbox)
+return nil
+end
+local _, _, claim_ms = read_waiter(record)
+return { value = value, record = record, ticket = ticket, inbox = inbox, claim_ms = claim_ms }
+end
+local function set_aside(keys, ticket, inbox)
+redis.call('ZREM', keys.queue, make_member('next', ticket, inbox))
+redis.call('ZADD', keys.queue, 0, make_member('unheard', ticket, inbox))
+redis.call('HSET', keys.waiters, 'listening:' .. inbox, '0')
+end`;
+
+/** `redis/protocol/scripts/parts/next_waiter.lua` */
+const NEXT_WAITER_PART = `local function find_unheard_waiter(keys, now_ms, looks_left)
+for _ = 1, looks_left do
+local _, inbox = first_of(keys, 'unheard')
+if not inbox then return nil, 1 end
+local is_alive = look_at_inbox(keys, now_ms, inbox)
+if not is_alive then
+park_inbox(keys, now_ms, inbox)
 else
-return waiter
+local waiter = read_first_waiter(keys, inbox)
+if waiter then
+waiter.claim_ms = math.min(waiter.claim_ms, 1000)
+return waiter, 1
 end
 end
 end
+return nil, 3
+end
+local function find_next_waiter(keys, now_ms, asker_value)
+for look_count = 1, 64 do
+local _, inbox = first_of(keys, 'next')
+if not inbox then return find_unheard_waiter(keys, now_ms, 64 - look_count) end
+local is_alive, is_heard = look_at_inbox(keys, now_ms, inbox)
+if not is_alive then
+park_inbox(keys, now_ms, inbox)
+else
+local waiter = read_first_waiter(keys, inbox)
+if waiter and (is_heard or waiter.value == asker_value) then return waiter, 1 end
+if waiter then set_aside(keys, waiter.ticket, inbox) end
+end
+end
+return nil, 3
 end`;
 
 /** `redis/protocol/scripts/parts/unused_queue.lua` */
-const UNUSED_QUEUE_PART = `local function delete_queue_if_unused(keys, now_ms)
-if redis.call('EXISTS', keys.queue) == 1 then return end
-if is_in_future(redis.call('HGET', keys.waiters, 'parked_until'), now_ms) then return end
-for _, field in ipairs(redis.call('HKEYS', keys.waiters)) do
-if strip_prefix(field, 'waiter:') or strip_prefix(field, 'tombstone:') then return end
-end
-redis.call('DEL', keys.waiters)
+const UNUSED_QUEUE_PART = `local function delete_queue_if_unused(keys)
+if redis.call('EXISTS', keys.queue) == 0 then redis.call('UNLINK', keys.waiters) end
 end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "6a28ddb0a7e0d8c5878d2ea7389d192685a69600",
+  sha1: "d087b9ffc31fd7676018eb663cc566d2c57ebd04",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -277,27 +412,28 @@ end`,
     INBOX_PART,
     LISTENING_PART,
     QUEUE_PART,
+    MEMBERS_PART,
+    HOLDER_PART,
+    PARKED_PART,
+    TOMBSTONE_PART,
     SWEEP_PART,
+    WAITER_PART,
     ENQUEUE_PART,
     EXTEND_PART,
-    HOLDER_PART,
+    GRANT_AGAIN_PART,
     OWNER_VALUE_PART,
     PLACE_PART,
-    `local tombstone_end_ms, record, last_ticket, is_listening, holder_record = unpack(redis.call(
-'HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owner_value,
-'last_ticket', 'listening:' .. inbox, 'holder'
-))
+    `local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
+redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owner_value,
+'last_ticket', 'listening:' .. inbox, 'parked:' .. inbox, 'holder')
+)
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
-local remaining_ms = (-2)
-if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
+local remaining_ms = redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
-if record then remove_waiter(keys, owner_value) end
+if record then remove_waiter(keys, owner_value, record) end
 local life_ms = math.max(remaining_ms, ttl_ms)
-if lock_value ~= owner_value then
-return { 1, now_ms, life_ms, grant(keys, owner_value, life_ms, now_us) }
-end
-confirm_holder(keys, holder_record)
-return { 1, now_ms, life_ms, extend(keys, owner_value, life_ms, now_us) }
+local token = grant_again(keys, lock_value, holder_record, owner_value, life_ms, now_us)
+return { 1, now_ms, life_ms, token }
 end
 if mode == 'attach' then return { 0, now_ms, remaining_ms } end
 if not lock_value and not last_ticket then
@@ -305,34 +441,39 @@ return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
 local waiter = {
 value = owner_value, record = record, inbox = inbox, claim_ms = math.min(ttl_ms, 3000),
-is_first_ask = earlier_ticket == 0,
-earlier_ticket = earlier_ticket, last_ticket = last_ticket,
-is_countable = countable == '1', is_listening = is_listening,
+is_first_ask = earlier_ticket == 0, earlier_ticket = earlier_ticket,
+last_ticket = last_ticket, parked_until = parked_until,
+is_countable = countable == '1', listening = listening,
 }
 local ticket
 if mode == 'wait' then ticket = enqueue(keys, now_ms, waiter) end
-if lock_value and ticket then
-return queued_reply(keys, now_ms, waiter, ticket, lock_value, remaining_ms)
-end
-if lock_value then return { 0, now_ms, remaining_ms } end`,
+if lock_value then
+if not ticket then return { 0, now_ms, remaining_ms } end
+local holder_inbox = inbox_of_holder(holder_record, lock_value)
+local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
+return queued_reply(keys, now_ms, waiter, ticket, holder)
+end`,
     HANDOFF_PART,
+    CANDIDATE_PART,
     NEXT_WAITER_PART,
     `park_lapsed_inbox(keys, now_ms, holder_record, inbox)
-local next_waiter = take_next_waiter(keys, now_ms, owner_value)
+local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
+if progress == 3 then return { 3, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
-if ticket then remove_waiter(keys, owner_value) end
+if next_waiter then remove_waiter(keys, owner_value, next_waiter.record) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
 hand_over(keys, next_waiter, now_ms, now_us)
-if not ticket then return { 0, now_ms, next_waiter.claim_ms } end
-return queued_reply(keys, now_ms, waiter, ticket, next_waiter.value, next_waiter.claim_ms)`,
+next_waiter.remaining_ms = next_waiter.claim_ms
+if not ticket then return { 0, now_ms, next_waiter.remaining_ms } end
+return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
   ].join("\n"),
 };
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "04dc5ca648b0e296d4beed2661b6f9d0bbb0167b",
+  sha1: "172ddbb99a15ad1dd1482d76a1ec87eff210242e",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -346,73 +487,97 @@ local holder_record, record, last_ticket = unpack(redis.call(
 ))
 if not last_ticket and tombstone_ms == 0 then
 if is_mine then redis.call('DEL', keys.lock) end
-return { outcome, 1 }
+return { outcome, 1, 1 }
 end`,
     GRANT_PART,
     HOLDER_PART,
     TEXT_PART,
     INBOX_PART,
-    HANDOFF_PART,
     QUEUE_PART,
+    MEMBERS_PART,
+    WAITER_PART,
+    HANDOFF_PART,
+    LISTENING_PART,
     TIME_PART,
+    CANDIDATE_PART,
+    PARKED_PART,
     NEXT_WAITER_PART,
+    TOMBSTONE_PART,
     UNUSED_QUEUE_PART,
     `local now_ms, now_us = server_time()
-if record then remove_waiter(keys, owner_value) end
+if record then remove_waiter(keys, owner_value, record) end
 local next_waiter
-local notified = 1
+local notified, progress = 1, 1
 if is_mine or not lock_value then
 if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
-next_waiter = take_next_waiter(keys, now_ms)
+next_waiter, progress = find_next_waiter(keys, now_ms)
 if next_waiter and succession == 'handoff' then
 notified = hand_over(keys, next_waiter, now_ms, now_us)
 else
 if is_mine then redis.call('DEL', keys.lock) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-end
-if next_waiter and succession ~= 'handoff' then
-redis.call('ZADD', keys.queue, next_waiter.ticket, next_waiter.value)
-keep_queue(keys)
+if next_waiter then
 notified = notify(next_waiter.inbox, 'free', next_waiter.value, keys.lock)
 end
 end
-if tombstone_ms > 0 then
-redis.call('HSET', keys.waiters, 'tombstone:' .. owner_value, now_ms + tombstone_ms)
-redis.call('PEXPIRE', keys.waiters, 30000)
 end
-if not next_waiter then delete_queue_if_unused(keys, now_ms) end
-return { outcome, notified }`,
+if tombstone_ms > 0 then
+sweep_tombstones(keys, now_ms)
+write_tombstone(keys, now_ms + tombstone_ms, owner_value)
+elseif not next_waiter then
+delete_queue_if_unused(keys)
+end
+return { outcome, notified, progress }`,
   ].join("\n"),
 };
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "620cfa911d7fef23af209d14c3f9a54ebc3d957a",
+  sha1: "1148670cadf263f287616eb7a9bc86708e6ef358",
   source: [
+    TEXT_PART,
     QUEUE_PART,
+    HOLDER_PART,
+    PARKED_PART,
     TIME_PART,
+    MEMBERS_PART,
+    WAITER_PART,
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
+local function count_waiters(listed_count)
+local waiter_count = count_members(keys, 'by_ticket')
+if waiter_count <= 64 then return listed_count end
+for _, member in ipairs(members_of(keys, 'parked', 64)) do
+local _, inbox = read_member('parked', member)
+waiter_count = waiter_count - count_members(keys, family_of_inbox(inbox))
+end
+return waiter_count
+end
 local now_ms = server_time()
 local waiters = {}
-for _, value in ipairs(redis.call('ZRANGE', keys.queue, 0, (-1))) do
+local listed_count = 0
+for _, member in ipairs(members_of(keys, 'by_ticket', 64)) do
+local _, value = read_member('by_ticket', member)
 local _, since_ms, _, inbox =
 read_waiter(redis.call('HGET', keys.waiters, 'waiter:' .. value))
 if inbox and is_in_future(redis.call('HGET', keys.waiters, 'inbox:' .. inbox), now_ms) then
+listed_count = listed_count + 1
 table.insert(waiters, value)
 table.insert(waiters, now_ms - since_ms)
 end
 end
 local lock_value = redis.call('GET', keys.lock)
+local digest = false
+if lock_value then digest = redis.sha1hex(lock_value) end
 local remaining_ms = redis.call('PTTL', keys.lock)
 local last_token = redis.call('GET', keys.token)
 if not last_token then last_token = '0' end
-return { lock_value, remaining_ms, last_token, waiters }`,
+return { lock_value, digest, remaining_ms, last_token, count_waiters(listed_count), waiters }`,
   ].join("\n"),
 };
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "a0a26152a8ef0bbccd9d10c55ca6727a8b514ddc",
+  sha1: "ea61294972ca0530fa8d87e5a825823257c434f3",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -437,7 +602,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "e613b25ea4f90a03169c4744f84817db11d2976b",
+  sha1: "0b8e161bd1d863a24a0f23a1194215cc24afd9fc",
   source: [
     GRANT_PART,
     EXTEND_PART,
@@ -447,7 +612,7 @@ export const STEAL: Script = {
     TIME_PART,
     `local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local victim_value = ARGV[4]
+local victim_digest = ARGV[4]
 local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { (-1), now_ms } end
 local tombstone_end_ms, holder_record = unpack(redis.call(
@@ -461,7 +626,9 @@ if lock_value == owner_value then
 local life_ms = math.max(remaining_ms, ttl_ms)
 return { 1, now_ms, life_ms, extend(keys, owner_value, life_ms, now_us) }
 end
-if lock_value and lock_value ~= victim_value then return { 0, now_ms, remaining_ms } end
+if lock_value and redis.sha1hex(lock_value) ~= victim_digest then
+return { 0, now_ms, remaining_ms }
+end
 local token = grant(keys, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end

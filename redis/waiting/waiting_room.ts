@@ -51,7 +51,8 @@ export class WaitingRoom {
     }
     this.#disarm();
     this.#askIn(answer);
-    const isShort = answer.known >= 0 && answer.known < this.#waiters.size;
+    const known = answer.inboxWaiters + (answer.ownHolder === null ? 0 : 1);
+    const isShort = known < this.#waiters.size;
     this.#shortfalls = isShort ? this.#shortfalls + 1 : 0;
     // The server has lost some waiters. Once is normal: a grant whose message is still under way.
     if (this.#shortfalls >= 2) this.askAll();

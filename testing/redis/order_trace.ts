@@ -5,19 +5,20 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
 import { LEAVE } from "../../redis/protocol/scripts.ts";
 import type { RedisServer } from "../servers/redis.ts";
 import { connectResp } from "../servers/resp.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { type QueueMember, readMember } from "./queue_reader.ts";
 import { type Grant, inversions } from "../processes/workers.ts";
 
 /** A grant, and the queue at that moment. */
 interface TracedGrant {
   readonly value: string;
-  /** Waiters in the queue with an earlier ticket: there must be none. */
+  /** Waiters with an earlier ticket that were not passed over: there must be none. */
   readonly overtaken: readonly string[];
-  /** Waiters that were skipped, or let a claim expire, and have not returned since. */
+  /** Waiters that were passed over, or let a claim expire and have not returned since. */
   readonly parked: ReadonlySet<string>;
 }
 
@@ -39,9 +40,8 @@ export interface OrderTrace extends Disposable {
   report(grants: readonly Grant[]): Promise<OrderReport>;
 }
 
-/** Reads the queue with tickets, and the holder. */
-const STANDING =
-  "return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('GET', KEYS[2])}";
+/** Reads the queue, and the holder. */
+const STANDING = "return {redis.call('ZRANGE', KEYS[1], 0, -1), redis.call('GET', KEYS[2])}";
 
 /** Starts to watch a lock. */
 export async function traceOrder(server: RedisServer, name: string): Promise<OrderTrace> {
@@ -100,9 +100,15 @@ class TracedQueue {
   /** By token, in the order of the grants. */
   readonly grants = new Map<string, TracedGrant>();
   readonly #keys: LockKeys;
+  /** The waiters with a place, those of parked inboxes too. */
   readonly #queue = new Map<string, number>();
   readonly #tickets = new Map<string, number>();
-  readonly #parked = new Set<string>();
+  readonly #inboxes = new Map<string, string>();
+  readonly #parkedInboxes = new Set<string>();
+  /** Waiters without a place that may return: a claim of theirs expired, or they were swept. */
+  readonly #away = new Set<string>();
+  /** The inboxes whose subscribers the present script has counted. */
+  readonly #counted = new Set<string>();
   #holder = "";
   #token = "";
 
@@ -112,53 +118,77 @@ class TracedQueue {
 
   execute([command, key, ...args]: readonly string[]): void {
     const { lock, queue, token } = this.#keys;
+    if (command === "EVALSHA" || command === "EVAL") this.#counted.clear();
     // EVALSHA: the hash, the number of keys, four keys, then the owner value.
     if (key === LEAVE.sha1 && args[5] === this.#holder) this.#holder = "";
+    else if (command === "PUBSUB" && key === "NUMSUB") this.#count(args[0]!);
     else if (command === "SET" && key === token) this.#token = args[0]!;
     else if (command === "SET" && key === lock) this.#grant(args[0]!);
-    else if (key !== queue) return;
-    else if (command === "ZADD") this.#enter(args[1]!, Number(args[0]));
-    else if (command === "ZREM") this.#leave(args[0]!);
-    else if (command === "ZPOPMIN") this.#pop();
+    else if (key === queue) this.#change(command!, args);
   }
 
-  /** Sets the first state: the holder, and the waiters as values and tickets in turn. */
-  begin(holder: string, list: readonly string[]): void {
+  /** Sets the first state: the holder, and the members of the queue. */
+  begin(holder: string, members: readonly string[]): void {
     this.#holder = holder;
-    for (let i = 0; i < list.length; i += 2) this.#enter(list[i]!, Number(list[i + 1]));
+    for (const member of members) this.#add(readMember(member));
   }
 
-  #enter(value: string, ticket: number): void {
+  #change(command: string, args: readonly string[]): void {
+    const members = () => args.map(readMember);
+    // ZADD: the score before each member is always 0.
+    if (command === "ZADD") args.forEach((arg, i) => i % 2 === 1 && this.#add(readMember(arg)));
+    else if (command === "ZREM") members().forEach((member) => this.#remove(member));
+    else if (/^ZREMRANGE|^ZPOP/.test(command)) throw new Error(`Cannot trace ${command}`);
+  }
+
+  #add(member: QueueMember): void {
+    if (member.kind === "by_ticket") this.#enter(member);
+    if (member.kind === "by_inbox") this.#inboxes.set(member.value, member.inbox);
+    if (member.kind === "parked") this.#parkedInboxes.add(member.inbox);
+  }
+
+  #remove(member: QueueMember): void {
+    if (member.kind === "by_ticket") this.#leave(member.value);
+    if (member.kind === "parked") this.#parkedInboxes.delete(member.inbox);
+  }
+
+  #enter({ value, ticket }: { value: string; ticket: number }): void {
     this.#queue.set(value, ticket);
     this.#tickets.set(value, ticket);
-    this.#parked.delete(value);
+    this.#away.delete(value);
   }
 
   #leave(value: string): void {
     this.#queue.delete(value);
-    this.#parked.delete(value);
+    this.#away.delete(value);
+    if (this.#parkedInboxes.has(this.#inboxes.get(value)!)) this.#away.add(value);
   }
 
-  /** Removes the first waiter. It counts as parked unless a grant follows. */
-  #pop(): void {
-    let first: [value: string, ticket: number] | undefined;
-    for (const entry of this.#queue) if (first === undefined || entry[1] < first[1]) first = entry;
-    if (first === undefined) return;
-    this.#queue.delete(first[0]);
-    this.#parked.add(first[0]);
+  #count(channel: string): void {
+    this.#counted.add(channel.slice(INBOX_CHANNEL_PREFIX.length));
+  }
+
+  /** Whether the inbox of a queued waiter is parked, or was just found without a subscriber. */
+  #isPassedOver(value: string): boolean {
+    const inbox = this.#inboxes.get(value)!;
+    return this.#parkedInboxes.has(inbox) || this.#counted.has(inbox);
   }
 
   #grant(value: string): void {
     // A holder that let its claim expire has not left: it may return.
-    if (this.#holder !== "" && this.#holder !== value) this.#parked.add(this.#holder);
+    if (this.#holder !== "" && this.#holder !== value) this.#away.add(this.#holder);
     this.#holder = value;
     this.#leave(value);
+    this.#counted.delete(this.#inboxes.get(value)!); // it was chosen
     const ticket = this.#tickets.get(value) ?? Infinity;
-    const earlier = [...this.#queue].filter(([, other]) => other < ticket);
+    const queued = [...this.#queue.keys()];
+    const passedOver = new Set(queued.filter((other) => this.#isPassedOver(other)));
     this.grants.set(this.#token, {
       value,
-      overtaken: earlier.map(([other]) => other),
-      parked: new Set(this.#parked),
+      overtaken: queued.filter((other) =>
+        this.#queue.get(other)! < ticket && !passedOver.has(other)
+      ),
+      parked: passedOver.union(this.#away),
     });
   }
 }

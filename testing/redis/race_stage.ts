@@ -12,6 +12,7 @@ import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import { gated, type Gates } from "./gated_client.ts";
+import { queueLength } from "./queue_reader.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 
 /** Far longer than any test waits, in ms: no expiry can hide a mistake. */
@@ -59,7 +60,7 @@ export async function play(scene: (stage: Stage) => Promise<void>): Promise<void
 function stage(server: RedisServer, lock: RedisLock, other: RedisLock, gates: Gates): Stage {
   const keys = lockKeys("lock:", "n");
   const { command } = server;
-  const waiting = async () => Number(await command("ZCARD", keys.queue));
+  const waiting = () => queueLength(command, keys);
   return {
     ...{ server, keys, lock, other, gates, waiting },
     holder: async () => await command("GET", keys.lock) as string | null,

@@ -8,18 +8,19 @@ import {
   INBOX_PREFIX,
   LAST_TICKET_FIELD,
   LISTENING_PREFIX,
-  PARKED_UNTIL_FIELD,
+  PARKED_PREFIX,
   QUEUE_LIFE_MS,
   TOMBSTONE_PREFIX,
   WAITER_PREFIX,
 } from "./wire_names.ts";
+import { readMember } from "./queue_reader.ts";
 
 /** Fields, or their prefixes, that may be left in the hash of a queue: all but waiters and the holder. */
 const EXPIRING_FIELDS = [
   LAST_TICKET_FIELD,
   INBOX_PREFIX,
   LISTENING_PREFIX,
-  PARKED_UNTIL_FIELD,
+  PARKED_PREFIX,
   TOMBSTONE_PREFIX,
 ];
 
@@ -57,13 +58,14 @@ function kindOf(key: string): string | undefined {
   );
 }
 
-/** Whether each entry of the queue has a record in the hash, and an inbox without a lease. */
+/** Whether each waiter in the queue has a record in the hash, and each inbox in it has no lease. */
 async function isDeadQueue(command: RedisCommand, key: string): Promise<boolean> {
-  const values = await command("ZRANGE", key, 0, -1) as string[];
+  const members = await command("ZRANGE", key, 0, -1) as string[];
   const fields = await fieldsOf(command, key.replace(/:queue:/, ":waiters:"));
-  return values.every((value) => {
-    const record = fields.get(`${WAITER_PREFIX}${value}`);
-    return record !== undefined && !isAlive(fields, record);
+  return members.map(readMember).every((member) => {
+    if (member.kind === "tombstone") return true;
+    if (member.kind === "by_ticket") return fields.has(`${WAITER_PREFIX}${member.value}`);
+    return !hasLease(fields, member.inbox);
   });
 }
 
@@ -86,7 +88,10 @@ async function fieldsOf(command: RedisCommand, key: string): Promise<Map<string,
 
 /** Whether the inbox in the record of a waiter has a lease. */
 function isAlive(fields: ReadonlyMap<string, string>, record: string): boolean {
-  const inbox = /^\d+ \d+ \d+ (\S+)/.exec(record)?.[1];
+  return hasLease(fields, /^\d+ \d+ \d+ (\S+)/.exec(record)?.[1]);
+}
+
+function hasLease(fields: ReadonlyMap<string, string>, inbox: string | undefined): boolean {
   return Number(fields.get(`${INBOX_PREFIX}${inbox}`)) > Date.now();
 }
 

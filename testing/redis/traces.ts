@@ -4,9 +4,10 @@
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
-import type { RedisServer } from "../servers/redis.ts";
+import type { RedisCommand, RedisServer } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { INBOX_CHANNEL_PREFIX } from "../../redis/protocol/keys.ts";
+import { readMember } from "./queue_reader.ts";
 import { isOfQueue, keysLeft, tokensLeft } from "./residue.ts";
 import {
   LISTENING_PREFIX,
@@ -22,7 +23,7 @@ const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 
 /**
  * Waits until only keys are left that expire: fencing tokens, a minute after the longest TTL that was
- * used, and hashes with tombstones and dead waiters, within 30 s.
+ * used, and queues with tombstones and dead waiters, within 90 s.
  */
 export async function nothingLeft({ command }: RedisServer, ttlMs = TTL_MS): Promise<void> {
   await waitUntil("no key is left", async () => (await keysLeft(command)).length === 0);
@@ -43,10 +44,21 @@ export async function onlyFencesLeft(server: RedisServer, ttlMs: number): Promis
   const tokens = await tokensLeft(command);
   for (const key of await command("KEYS", "*") as string[]) {
     if (tokens.includes(key)) continue;
-    const fields = await command("HKEYS", key) as string[];
-    const has = (prefix: string) => fields.some((field) => field.startsWith(prefix));
-    assert(has(TOMBSTONE_PREFIX) && !has(WAITER_PREFIX), `${key} is left: ${fields}`);
+    if (await command("TYPE", key) === "zset") await onlyTombstonesIn(command, key);
+    else await noWaiterIn(command, key);
   }
+}
+
+async function onlyTombstonesIn(command: RedisCommand, queue: string): Promise<void> {
+  const members = await command("ZRANGE", queue, 0, -1) as string[];
+  const kinds = new Set(members.map((member) => readMember(member).kind));
+  assertEquals([...kinds], ["tombstone"], `${queue} is left: ${members}`);
+}
+
+async function noWaiterIn(command: RedisCommand, waiters: string): Promise<void> {
+  const fields = await command("HKEYS", waiters) as string[];
+  const has = (prefix: string) => fields.some((field) => field.startsWith(prefix));
+  assert(has(TOMBSTONE_PREFIX) && !has(WAITER_PREFIX), `${waiters} is left: ${fields}`);
 }
 
 /** The same after processes were killed: their places in the queue expire. The soak waits for that. */

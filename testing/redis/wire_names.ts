@@ -13,12 +13,12 @@ export const WAITER_PREFIX = "waiter:";
 export const INBOX_PREFIX = "inbox:";
 /** Prefix of the mark that an inbox was seen with a subscriber. Its id follows. */
 export const LISTENING_PREFIX = "listening:";
-/** Field: until when waiters of a parked inbox may return ahead of new ones. */
-export const PARKED_UNTIL_FIELD = "parked_until";
+/** Prefix of the time until which a parked inbox is kept. Its id follows. */
+export const PARKED_PREFIX = "parked:";
 /** Prefix of a tombstone. The refused owner value follows. */
 export const TOMBSTONE_PREFIX = "tombstone:";
 
 /** How long in ms a queue lives without an ask, and a hash with tombstones. */
-export const QUEUE_LIFE_MS = 30_000;
+export const QUEUE_LIFE_MS = 90_000;
 /** How long in ms the last fencing token outlives its lock. */
 export const TOKEN_OUTLIVES_LOCK_MS = 60_000;

@@ -19,6 +19,7 @@ import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import type { Gate } from "./gated_client.ts";
 import { AT_ONCE_MS, TTL_MS } from "./race_stage.ts";
+import { queueLength } from "./queue_reader.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 
 /** The longest TTL in ms that a scene uses. */
@@ -123,7 +124,7 @@ function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireSta
       lease.throwIfLost();
       assert((await holder())?.startsWith(lease.ownerId));
       assertEquals(await other.tryAcquire("n"), null);
-      assertEquals(await command("ZCARD", keys.queue), 0);
+      assertEquals(await queueLength(command, keys), 0);
       await lease.renew();
     },
     async freeAtOnce() {

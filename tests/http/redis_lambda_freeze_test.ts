@@ -1,5 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import {
@@ -79,7 +81,7 @@ Deno.test("lambdaLock() works again when its instance was frozen between invocat
       const before = await work(other, key, "before");
       const waits = frozen.invoke({ key, options: { waitMs: 20_000 } });
       await waitUntil("it waits", async () => {
-        return await redis.command("ZCARD", `holdfast:1:{l:${key}}:queue:l:${key}`) === 1;
+        return await queueLength(redis.command, lockKeys("l:", key)) === 1;
       });
       await other.open("before");
       assert((await waits).ok && (await before.reply).ok);
@@ -94,7 +96,7 @@ Deno.test("lambdaLock() works again when its instance was frozen between invocat
       );
       frozen.kill("SIGCONT");
       await waitUntil("it waits again", async () => {
-        return await redis.command("ZCARD", `holdfast:1:{l:${key}}:queue:l:${key}`) === 1;
+        return await queueLength(redis.command, lockKeys("l:", key)) === 1;
       });
       await other.open("meanwhile");
       const { ok, value } = await queued;

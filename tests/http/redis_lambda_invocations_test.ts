@@ -1,4 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
+import { lockKeys } from "../../redis/protocol/keys.ts";
+import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
@@ -119,11 +121,7 @@ Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the
     const options = { ...waiting, marginMs: 200 };
     const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
     await waitUntil("it waits", async () => {
-      const waiters = await command(
-        "ZCARD",
-        `holdfast:1:{${PREFIX}${form}}:queue:${PREFIX}${form}`,
-      );
-      return waiters === 1;
+      return await queueLength(command, lockKeys(PREFIX, form)) === 1;
     });
     await pause(500); // longer than the margin: a TTL that fitted when the wait began does not fit now
     await holder.end();

@@ -7,6 +7,7 @@ import { RedisLock } from "../../redis/mod.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
+import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { onlyFencesLeft, provenInboxes } from "../../testing/redis/traces.ts";
 import { startWorker, type Worker } from "../../testing/processes/workers.ts";
@@ -43,17 +44,17 @@ async function commands(server: RedisServer): Promise<number> {
 
 Deno.test("RedisLock sends at most five commands a second for a thousand waiters of a held lock", async () => {
   await using server = await startRedis();
-  const { queue, waiters } = lockKeys("lock:", "n");
+  const keys = lockKeys("lock:", "n");
   const client = await openRedisClient("node-redis", server.url);
   await using lock = new RedisLock(client.client);
   const held = await lock.acquire("n");
   const workers = start(server, 1_000);
   try {
     await waitUntil("all wait", async () => {
-      return await server.command("ZCARD", queue) === 1_000;
+      return await queueLength(server.command, keys) === 1_000;
     }, BOUND_MS);
     await waitUntil("all inboxes are proven", async () => {
-      return (await provenInboxes(server.command, waiters)).length === PROCESSES;
+      return (await provenInboxes(server.command, keys.waiters)).length === PROCESSES;
     }, BOUND_MS);
     await waitUntil("things have settled", async () => {
       const before = await commands(server);

@@ -10,6 +10,7 @@ import { connectResp } from "../../testing/servers/resp.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { type OpenClient, openRedisClient } from "../../testing/redis/clients.ts";
+import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { median, say } from "../../testing/processes/figures.ts";
 import { listeners, nothingLasts, provenInboxes } from "../../testing/redis/traces.ts";
 import { overlaps, startWorker, type Worker } from "../../testing/processes/workers.ts";
@@ -49,15 +50,15 @@ async function open(
   ];
   const [holder, next] = clients.map(({ client }) => new RedisLock(client, { ttlMs }));
   const name = crypto.randomUUID();
-  const { queue, waiters: waitersKey } = lockKeys("lock:", name);
+  const keys = lockKeys("lock:", name);
   const common = { client: "node-redis", url, keyPrefix: "lock:", ttlMs } as const;
   const worker = startWorker({
     spec: { strategy: "redis", ...common },
     ...{ name, waiters, aborts: false, seed: 1, ...holdMs === undefined ? {} : { holdMs } },
   });
   return {
-    ...{ name, server, holder: holder!, next: next!, worker, waitersKey },
-    waiting: async () => Number(await server.command("ZCARD", queue)),
+    ...{ name, server, holder: holder!, next: next!, worker, waitersKey: keys.waiters },
+    waiting: () => queueLength(server.command, keys),
     async [Symbol.asyncDispose]() {
       await worker[Symbol.asyncDispose]();
       await holder![Symbol.asyncDispose]();

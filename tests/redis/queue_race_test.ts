@@ -140,13 +140,18 @@ Deno.test("RedisLock frees the lock when a waiter is aborted while its grant mes
 Deno.test("RedisLock releases a grant to an unknown call for the next waiter", () =>
   play(async (stage) => {
     const { server: { command }, keys } = stage;
-    const { held, waiting } = await stage.queueUp();
+    const abort = new AbortController();
+    const { held, waiting: earlier } = await stage.queueUp(abort.signal);
     const [inbox] = await provenInboxes(command, keys.waiters);
-    // Ahead of the waiter, a late copy of an old ask has queued a call that is unknown by now.
+    // A late copy of an old ask queues a call that is unknown by now.
     const place = [keys.lock, keys.queue, keys.waiters, keys.token];
     const ask = ["ghost#0123456789abcdef", 5_000, 0, "wait", inbox!, "1", 0];
     await command("EVAL", ASK.source, 4, ...place, ...ask);
-    await command("ZADD", keys.queue, 0, "ghost#0123456789abcdef");
+    const waiting = stage.lock.acquire("n");
+    await waitUntil("it waits behind the ghost", async () => await stage.waiting() === 3);
+    abort.abort();
+    await assertRejects(() => earlier, DOMException);
+    await waitUntil("the ghost is the first", async () => await stage.waiting() === 2);
     await held.release();
     const lease = await within("the next waiter gets the grant of the ghost", waiting, AT_ONCE_MS);
     await isTheOne(stage, lease);

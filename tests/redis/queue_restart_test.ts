@@ -9,6 +9,7 @@ import { within } from "../../testing/conformance/wait.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
+import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { fourOf, startFifty, WAITERS } from "../../testing/redis/fleet.ts";
 import { explainOrder, traceOrder } from "../../testing/redis/order_trace.ts";
 import { nothingLeft, provenInboxes } from "../../testing/redis/traces.ts";
@@ -16,6 +17,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { inversions } from "../../testing/processes/workers.ts";
 
 const NAME = "n";
+const KEYS = lockKeys("lock:", NAME);
 
 Deno.test("RedisLock grants the lock in order when Redis restarts while 50 calls wait", async () => {
   await using server = await startRedis({
@@ -27,11 +29,10 @@ Deno.test("RedisLock grants the lock in order when Redis restarts while 50 calls
     await using lock = new RedisLock(holder.client);
     const held = await lock.acquire(NAME);
     await using fleet = await startFifty(fourOf(server.url), NAME);
-    const { queue } = lockKeys("lock:", NAME);
-    await waitUntil("all wait", async () => await command("ZCARD", queue) === WAITERS);
+    await waitUntil("all wait", async () => await queueLength(command, KEYS) === WAITERS);
     await waitUntil("all listen", async () => await channels(server) === 4);
     await server.restart();
-    assertEquals(await command("ZCARD", queue), WAITERS, "the queue survived");
+    assertEquals(await queueLength(command, KEYS), WAITERS, "the queue survived");
     await waitUntil("all listen again", async () => await channels(server) === 4);
     assert(held.remainingMs > 0);
     await held.release();
@@ -49,11 +50,11 @@ Deno.test("RedisLock grants the lock in order when it is released before any wai
     args: ["--appendonly", "yes", "--appendfsync", "always"],
   });
   const { command } = server;
-  const { lock, queue, waiters, token } = lockKeys("lock:", NAME);
+  const { lock, queue, waiters, token } = KEYS;
   await command("SET", lock, "somebody-else", "PX", 60_000);
   {
     await using fleet = await startFifty(fourOf(server.url), NAME, 5);
-    await waitUntil("all wait", async () => await command("ZCARD", queue) === WAITERS);
+    await waitUntil("all wait", async () => await queueLength(command, KEYS) === WAITERS);
     await waitUntil("all listen", async () => {
       return (await provenInboxes(command, waiters)).length === 4;
     });
@@ -70,7 +71,7 @@ Deno.test("RedisLock grants the lock in order when it is released before any wai
       0,
       "handoff",
     );
-    const left = Number(await command("ZCARD", queue));
+    const left = await queueLength(command, KEYS);
     using trace = await traceOrder(server, NAME);
     await within("everybody is served", fleet.finish());
     assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
@@ -87,8 +88,7 @@ Deno.test("RedisLock grants every waiter the lock when Redis loses lock and queu
     await using lock = new RedisLock(holder.client);
     const held = await lock.acquire(NAME);
     await using fleet = await startFifty(fourOf(server.url), NAME, 1);
-    const { queue } = lockKeys("lock:", NAME);
-    await waitUntil("all wait", async () => await server.command("ZCARD", queue) === WAITERS);
+    await waitUntil("all wait", async () => await queueLength(server.command, KEYS) === WAITERS);
     await server.restart();
     // The lease is lost with the server's data. From now on only the fencing token protects.
     await waitUntil("the work goes on", () => fleet.grants.length >= WAITERS);

@@ -10,6 +10,7 @@ import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
+import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { Gate, gated } from "../../testing/redis/gated_client.ts";
 
 for (const takesIt of [false, true]) {
@@ -98,8 +99,8 @@ Deno.test("RedisLock.acquire() keeps waiting when another call gives up while it
     const held = await lock.acquire("n");
     const waiting = [lock.acquire("n"), lock.acquire("n")];
     for (const call of waiting) call.catch(() => {}); // they are awaited later
-    const { queue } = lockKeys("lock:", "n");
-    await waitUntil("two wait", async () => await server.command("ZCARD", queue) === 2);
+    const keys = lockKeys("lock:", "n");
+    await waitUntil("two wait", async () => await queueLength(server.command, keys) === 2);
     // Both ask once more when the inbox has opened. From then on only the first asks, for both.
     await waitUntil("one asks for both", () => {
       const owners = gates.sent.filter(({ script }) => script === "ask").map(({ args }) => args[0]);

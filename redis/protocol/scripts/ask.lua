@@ -1,18 +1,19 @@
--- Grants a lock that is free and has no queue. Otherwise the caller enters the queue or keeps its
--- place; if the lock is free then, the first live waiter gets it, which may be the caller.
+-- Grants a lock that is free and has no queue. Otherwise the caller enters the queue, or keeps its
+-- place; if the lock is free then, the next waiter gets it, which may be the caller.
 --
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
 -- ARGV[4] mode: 'wait' in the queue; 'try' without entering it; 'attach' only if the owner id holds
--- the lock already   ARGV[5] id of the inbox, the channel that notifies the caller's process
--- In mode 'wait' only: ARGV[6] '1' if PUBSUB NUMSUB counts the subscribers of the inbox (not before
--- it is subscribed, never in a cluster)   ARGV[7] ticket of an earlier ask, 0 in the first ask
+-- the lock already   ARGV[5] id of the inbox, the channel of the caller's process   In mode 'wait':
+-- ARGV[6] '1' if PUBSUB NUMSUB counts its subscribers (once subscribed, never in a cluster)
+-- ARGV[7] ticket of an earlier ask, 0 in the first ask
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }
 --   { HELD, server time, remaining }: refused; in mode 'attach' also if nobody holds the lock
---   { QUEUED, server time, remaining, ticket, position, queue length, waiters of this inbox or
---     NOT_COUNTED, HOLDER_IS_OURS or HOLDER_IS_FOREIGN }: ask again later
+--   { QUEUED, server time, remaining, ticket, position, queue length, waiters of this inbox,
+--     HOLDER_IS_OURS or HOLDER_IS_FOREIGN, a holder of this inbox that came from the queue }
+--   { SEARCHING, server time }: the search for the next waiter is not over; ask again at once
 --   { TOO_LATE, server time }; { OWNER_HAS_LEFT, server time }: a tombstone refuses the caller
 
 --#include "parts/constants.lua"
@@ -40,61 +41,59 @@ if not lock_value and mode ~= MODE_ATTACH and redis.call('EXISTS', keys.waiters)
 end
 
 --#include "parts/enqueue.lua"
---#include "parts/extend.lua"
+--#include "parts/grant_again.lua"
 --#include "parts/holder.lua"
 --#include "parts/owner_value.lua"
 --#include "parts/place.lua"
---#include "parts/queue.lua"
+--#include "parts/waiter.lua"
 
-local tombstone_end_ms, record, last_ticket, is_listening, holder_record = unpack(redis.call(
-  'HMGET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, WAITER_PREFIX .. owner_value,
-  LAST_TICKET_FIELD, LISTENING_PREFIX .. inbox, HOLDER_FIELD
-))
+local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
+  redis.call('HMGET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, WAITER_PREFIX .. owner_value,
+    LAST_TICKET_FIELD, LISTENING_PREFIX .. inbox, PARKED_PREFIX .. inbox, HOLDER_FIELD)
+)
 if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms } end
-local remaining_ms = NO_KEY_MS
-if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
-
--- The owner id holds the lock: by an earlier call (other nonce), a copy of this ask, or a handoff.
+local remaining_ms = redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
-  if record then remove_waiter(keys, owner_value) end
+  if record then remove_waiter(keys, owner_value, record) end
   local life_ms = math.max(remaining_ms, ttl_ms)
-  if lock_value ~= owner_value then
-    return { GRANTED, now_ms, life_ms, grant(keys, owner_value, life_ms, now_us) }
-  end
-  confirm_holder(keys, holder_record)
-  return { GRANTED, now_ms, life_ms, extend(keys, owner_value, life_ms, now_us) }
+  local token = grant_again(keys, lock_value, holder_record, owner_value, life_ms, now_us)
+  return { GRANTED, now_ms, life_ms, token }
 end
 if mode == MODE_ATTACH then return { HELD, now_ms, remaining_ms } end
 
--- The lock is free, and there is no queue: the hash holds only tombstones of other calls.
-if not lock_value and not last_ticket then
+if not lock_value and not last_ticket then -- no queue: the hash holds only tombstones
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
 
 local waiter = {
   value = owner_value, record = record, inbox = inbox, claim_ms = math.min(ttl_ms, MAX_CLAIM_MS),
-  is_first_ask = earlier_ticket == NO_TICKET,
-  earlier_ticket = earlier_ticket, last_ticket = last_ticket,
-  is_countable = countable == COUNTABLE, is_listening = is_listening,
+  is_first_ask = earlier_ticket == NO_TICKET, earlier_ticket = earlier_ticket,
+  last_ticket = last_ticket, parked_until = parked_until,
+  is_countable = countable == COUNTABLE, listening = listening,
 }
 local ticket
 if mode == MODE_WAIT then ticket = enqueue(keys, now_ms, waiter) end
-if lock_value and ticket then
-  return queued_reply(keys, now_ms, waiter, ticket, lock_value, remaining_ms)
+if lock_value then
+  if not ticket then return { HELD, now_ms, remaining_ms } end
+  local holder_inbox = inbox_of_holder(holder_record, lock_value)
+  local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
+  return queued_reply(keys, now_ms, waiter, ticket, holder)
 end
-if lock_value then return { HELD, now_ms, remaining_ms } end
 
--- The lock is free, but calls have queued for it: the first live waiter gets it.
+-- The lock is free, but calls have queued for it: the next waiter gets it.
 --#include "parts/handoff.lua"
 --#include "parts/next_waiter.lua"
+--#include "parts/parked.lua"
 
 park_lapsed_inbox(keys, now_ms, holder_record, inbox)
-local next_waiter = take_next_waiter(keys, now_ms, owner_value)
+local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
+if progress == SEARCHING then return { SEARCHING, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
-  if ticket then remove_waiter(keys, owner_value) end
+  if next_waiter then remove_waiter(keys, owner_value, next_waiter.record) end
   if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
 hand_over(keys, next_waiter, now_ms, now_us)
-if not ticket then return { HELD, now_ms, next_waiter.claim_ms } end
-return queued_reply(keys, now_ms, waiter, ticket, next_waiter.value, next_waiter.claim_ms)
+next_waiter.remaining_ms = next_waiter.claim_ms
+if not ticket then return { HELD, now_ms, next_waiter.remaining_ms } end
+return queued_reply(keys, now_ms, waiter, ticket, next_waiter)

@@ -8,7 +8,8 @@
 -- ARGV[4] 'keep': the caller leaves the queue, but keeps a lock that it holds; left out otherwise
 --
 -- Returns { DONE (released), GONE (nobody held it) or OTHER_OWNER,
---   NOTIFIED or NOT_NOTIFIED (no right to publish) }
+--   NOTIFIED or NOT_NOTIFIED (no right to publish),
+--   FINISHED or SEARCHING (nobody has a free lock yet: leave again at once) }
 
 --#include "parts/constants.lua"
 
@@ -31,38 +32,39 @@ local holder_record, record, last_ticket = unpack(redis.call(
 -- The usual case: nobody waits.
 if not last_ticket and tombstone_ms == 0 then
   if is_mine then redis.call('DEL', keys.lock) end
-  return { outcome, NOTIFIED }
+  return { outcome, NOTIFIED, FINISHED }
 end
 
 --#include "parts/handoff.lua"
 --#include "parts/inbox.lua"
 --#include "parts/next_waiter.lua"
---#include "parts/queue.lua"
+--#include "parts/parked.lua"
 --#include "parts/time.lua"
+--#include "parts/tombstone.lua"
 --#include "parts/unused_queue.lua"
+--#include "parts/waiter.lua"
 
 local now_ms, now_us = server_time()
-if record then remove_waiter(keys, owner_value) end
+if record then remove_waiter(keys, owner_value, record) end
 local next_waiter
-local notified = NOTIFIED
+local notified, progress = NOTIFIED, FINISHED
 if is_mine or not lock_value then
   if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
-  next_waiter = take_next_waiter(keys, now_ms)
+  next_waiter, progress = find_next_waiter(keys, now_ms)
   if next_waiter and succession == HANDOFF then
     notified = hand_over(keys, next_waiter, now_ms, now_us)
   else
     if is_mine then redis.call('DEL', keys.lock) end
     if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
-  end
-  if next_waiter and succession ~= HANDOFF then
-    redis.call('ZADD', keys.queue, next_waiter.ticket, next_waiter.value)
-    keep_queue(keys)
-    notified = notify(next_waiter.inbox, FREE_MESSAGE, next_waiter.value, keys.lock)
+    if next_waiter then
+      notified = notify(next_waiter.inbox, FREE_MESSAGE, next_waiter.value, keys.lock)
+    end
   end
 end
 if tombstone_ms > 0 then
-  redis.call('HSET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, now_ms + tombstone_ms)
-  redis.call('PEXPIRE', keys.waiters, QUEUE_LIFE_MS)
+  sweep_tombstones(keys, now_ms)
+  write_tombstone(keys, now_ms + tombstone_ms, owner_value)
+elseif not next_waiter then
+  delete_queue_if_unused(keys)
 end
-if not next_waiter then delete_queue_if_unused(keys, now_ms) end
-return { outcome, notified }
+return { outcome, notified, progress }

@@ -3,7 +3,7 @@
 --
 -- KEYS[1] lock   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
--- ARGV[4] the victim's owner value
+-- ARGV[4] the SHA-1 of the victim's owner value: a client cannot send back every foreign value
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }
@@ -20,7 +20,7 @@
 
 local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local victim_value = ARGV[4]
+local victim_digest = ARGV[4]
 
 local STOLEN_MESSAGE = 'stolen'
 
@@ -38,7 +38,9 @@ if lock_value == owner_value then -- a copy of this steal was executed before
   local life_ms = math.max(remaining_ms, ttl_ms)
   return { GRANTED, now_ms, life_ms, extend(keys, owner_value, life_ms, now_us) }
 end
-if lock_value and lock_value ~= victim_value then return { HELD, now_ms, remaining_ms } end
+if lock_value and redis.sha1hex(lock_value) ~= victim_digest then
+  return { HELD, now_ms, remaining_ms }
+end
 
 local token = grant(keys, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)

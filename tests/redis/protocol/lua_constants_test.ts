@@ -17,22 +17,16 @@ type Constants = Record<string, unknown>;
 
 /** Constants that no TypeScript code needs. */
 const ONLY_IN_LUA = new Set([
-  "COME_BACK_MS",
   "COMMAND_INDEX",
   "CONFIRMED",
-  "FIELD_AND_VALUE",
-  "FIRST",
   "HOLDER_FIELD",
   "INBOX_LEASE_MS",
-  "LAST",
   "LISTENS",
-  "MAX_FIELDS_PER_WAITER",
-  "MAX_OTHER_FIELDS",
+  "MAX_LOOKED_AT",
   "MUTE_INBOX_PREFIX",
   "NO_KEY_MS",
   "NO_TICKET",
   "NO_TOKEN",
-  "PARKED_UNTIL_FIELD",
   "STALE",
   "SWEEP_EVERY_TICKETS",
   "UNCONFIRMED",

@@ -4,6 +4,7 @@
 --#include "grant.lua"
 --#include "holder.lua"
 --#include "inbox.lua"
+--#include "waiter.lua"
 
 local GRANT_MESSAGE = 'grant'
 
@@ -11,7 +12,7 @@ local GRANT_MESSAGE = 'grant'
 -- NOT_NOTIFIED. Redis refuses a script for lack of memory only at its first write, and never a
 -- deletion. So a handoff, which begins with one, is not refused.
 local function hand_over(keys, waiter, now_ms, now_us)
-  redis.call('HDEL', keys.waiters, WAITER_PREFIX .. waiter.value)
+  remove_waiter(keys, waiter.value, waiter.record)
   local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
   write_holder(keys, UNCONFIRMED, waiter.inbox, waiter.value)
   local first_line = GRANT_MESSAGE .. ' ' .. token .. ' ' .. now_ms .. ' ' .. waiter.claim_ms

@@ -1,0 +1,69 @@
+/**
+ * Reads the queue of a lock on a Redis server. No other test or part knows the format of its members.
+ *
+ * @module
+ */
+import type { LockKeys } from "../../redis/protocol/keys.ts";
+import type { RedisCommand } from "../servers/redis.ts";
+
+/** How many waiters have a place in the queue. Those of a parked inbox keep theirs. */
+export async function queueLength(
+  command: RedisCommand,
+  { queue }: Pick<LockKeys, "queue">,
+): Promise<number> {
+  return Number(await command("ZLEXCOUNT", queue, "[by_ticket ", "(by_ticket!"));
+}
+
+/** The owner values of these waiters, in order. */
+export async function queuedValues(
+  command: RedisCommand,
+  { queue }: Pick<LockKeys, "queue">,
+): Promise<string[]> {
+  const members = await command("ZRANGEBYLEX", queue, "[by_ticket ", "(by_ticket!") as string[];
+  return members.flatMap((member) => {
+    const entry = readMember(member);
+    return entry.kind === "by_ticket" ? [entry.value] : [];
+  });
+}
+
+/** What a member of the queue's sorted set says. */
+export type QueueMember =
+  | { readonly kind: "by_ticket"; readonly ticket: number; readonly value: string }
+  | {
+    readonly kind: "by_inbox";
+    readonly inbox: string;
+    readonly ticket: number;
+    readonly value: string;
+  }
+  /** An inbox that is not parked, with the ticket of its first waiter. */
+  | { readonly kind: "next" | "unheard"; readonly ticket: number; readonly inbox: string }
+  | { readonly kind: "parked"; readonly untilMs: number; readonly inbox: string }
+  | { readonly kind: "tombstone"; readonly untilMs: number; readonly value: string };
+
+/**
+ * Reads a member.
+ *
+ * @throws {Error} If it has none of the known forms.
+ */
+export function readMember(member: string): QueueMember {
+  const byInbox = /^by_inbox (\S+) (\d{16}) (.*)$/s.exec(member);
+  if (byInbox !== null) {
+    const [, inbox, ticket, value] = byInbox;
+    return { kind: "by_inbox", inbox: inbox!, ticket: Number(ticket), value: value! };
+  }
+  const [, kind, digits, rest] = /^(\w+) (\d{16}) (.*)$/s.exec(member) ?? [];
+  const number = Number(digits);
+  switch (kind) {
+    case "by_ticket":
+      return { kind, ticket: number, value: rest! };
+    case "next":
+    case "unheard":
+      return { kind, ticket: number, inbox: rest! };
+    case "parked":
+      return { kind, untilMs: number, inbox: rest! };
+    case "tombstone":
+      return { kind, untilMs: number, value: rest! };
+    default:
+      throw new Error(`Unexpected member of a queue: ${member}`);
+  }
+}
