@@ -11,6 +11,7 @@ import { CleanUpState } from "./clean_up_state.ts";
 import { type AskMode, type RedisCommands, TOMBSTONE_MS } from "./protocol/commands.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import { type Owner, ownerValue } from "./protocol/owner_value.ts";
+import type { LeaveAnswer } from "./protocol/replies.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 
 /** The objects that all calls of one `RedisLock` share. */
@@ -63,18 +64,25 @@ export class Hold implements LeaseActions {
   }
 
   /**
-   * Sends one release. If the first one is answered "gone" after a change of the connection, that is
-   * reported as unknown: the client may have sent it twice, and the second copy finds the lock gone.
+   * Sends one release. If the first one is answered "gone", but an earlier copy of it may have released
+   * the lock, that is reported as unknown: the client may have sent it twice.
    */
   async release(): Promise<ReleaseAnswer> {
-    const { commands } = this.#context;
+    const { commands, engine } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
+    const sentMs = engine.clock.now();
     const isRepeated = this.#isReleaseRepeated;
     this.#isReleaseRepeated = true;
-    const answer = await this.#leave(false);
-    if (answer.state !== "gone" || isRepeated || commands.epoch === epoch) return answer;
-    return { state: "unknown", cause: new Error("The connection changed during the release") };
+    const { tombstoneMs } = this.cleanUpState;
+    const { answer, hasLeftBefore } = await this.#leave(false);
+    if (answer.state !== "gone" || isRepeated) return answer;
+    // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
+    const isUncertain = tombstoneMs === 0
+      ? commands.epoch !== epoch
+      : hasLeftBefore || engine.clock.now() - sentMs >= tombstoneMs;
+    if (!isUncertain) return answer;
+    return { state: "unknown", cause: new Error("The client may have sent the release twice") };
   }
 
   /**
@@ -99,7 +107,7 @@ export class Hold implements LeaseActions {
   }
 
   /** Sends one leave. From now on a grant message for this call makes the next waiter the holder. */
-  #leave(keepsLock: boolean): Promise<ReleaseAnswer> {
+  #leave(keepsLock: boolean): Promise<LeaveAnswer> {
     const { commands, waiters } = this.#context;
     waiters.unregister(this.value);
     return commands.leave(this.#terms.keys, this.value, this.cleanUpState.tombstoneMs, keepsLock);

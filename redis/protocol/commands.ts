@@ -5,7 +5,7 @@
  * @module
  */
 import { type Clock, type Instant, instant } from "../../core/clock.ts";
-import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
+import type { RenewAnswer } from "../../core/grant.ts";
 import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import type { RedisClient } from "../client.ts";
@@ -21,6 +21,7 @@ import {
   decodeLeave,
   decodeQuery,
   decodeRenew,
+  type LeaveAnswer,
   type QueryAnswer,
 } from "./replies.ts";
 
@@ -135,12 +136,12 @@ export class RedisCommands {
     value: string,
     tombstoneMs: number,
     keepsLock: boolean,
-  ): Promise<ReleaseAnswer> {
+  ): Promise<LeaveAnswer> {
     const { handoff, warnings } = this.#options;
     const args = leaveArguments(value, tombstoneMs, handoff, keepsLock);
-    const { answer, isNotified, isSearching } = decodeLeave(await this.#run(LEAVE, keys, args));
-    if (isSearching) await this.leave(keys, value, tombstoneMs, keepsLock);
-    if (!isNotified) {
+    const answer = decodeLeave(await this.#run(LEAVE, keys, args));
+    if (answer.isSearching) await this.leave(keys, value, tombstoneMs, keepsLock);
+    if (!answer.isNotified) {
       warnings.warn(
         `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,
       );

@@ -1,6 +1,6 @@
 /**
- * What the deno-redis adapter must know about its client: commands that the client repeats without an
- * event, and connections that it opens again after they were closed.
+ * The deno-redis adapter, whose client repeats commands without an event, and opens connections again
+ * that were closed while it reconnected.
  */
 import { assert, assertEquals } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";

@@ -1,6 +1,6 @@
 /**
- * A connection of deno-redis: its members, and how it is closed so that it stays closed. What is sent on
- * it is in `deno_redis.ts`.
+ * A connection of deno-redis: its members, and how it is closed so that it stays closed. When one is
+ * opened or dropped is decided in `deno_redis.ts`.
  *
  * @module
  */
