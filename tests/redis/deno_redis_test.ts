@@ -5,11 +5,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
+import { TOMBSTONE_MS } from "../../redis/protocol/commands.ts";
+import { lockKeys } from "../../redis/protocol/keys.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
-import { startRedis } from "../../testing/servers/redis.ts";
+import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 const NAMES = ["deno-redis-like", "deno-redis-like-eventless"] as const;
@@ -29,6 +31,12 @@ function memoryChecked(proxy: FaultProxy): Promise<void> {
       return "pass";
     };
   });
+}
+
+/** How many scripts the server was asked to run. */
+async function scriptCalls(server: RedisServer): Promise<number> {
+  const stats = String(await server.command("INFO", "commandstats"));
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]);
 }
 
 /** Swallows the next reply, and breaks its connection: the client sends its command again. */
@@ -130,6 +138,43 @@ Deno.test("denoRedis() has another epoch at each read when the client reports no
     if (hasEvents) assertEquals(client.epoch, client.epoch);
     else assertEquals(new Set([client.epoch, client.epoch]).size, 2);
     await client.close!();
+  }
+});
+
+Deno.test("RedisLock sends two commands per cycle when the client reports no events, and sweeps its tombstones", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("deno-redis-like-eventless", server.url);
+  try {
+    await using lock = new RedisLock(client);
+    const cycles = async (count: number) => {
+      for (let i = 0; i < count; i++) await (await lock.acquire("n")).release();
+    };
+    await cycles(1);
+    const before = await scriptCalls(server);
+    await cycles(200);
+    assertEquals(await scriptCalls(server) - before, 2 * 200);
+    await pause(TOMBSTONE_MS + 100);
+    await cycles(5); // each leave sweeps some
+    const { queue, waiters } = lockKeys("lock:", "n");
+    const left = 5 + 1; // the first ask had no time limit, so its tombstone lasts longer
+    assertEquals(await server.command("ZCARD", queue), left);
+    assertEquals(await server.command("HLEN", waiters), left);
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock.tryAcquire() costs one more command when the client reports no events and another owner holds the lock", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("deno-redis-like-eventless", server.url);
+  try {
+    await using lock = new RedisLock(client);
+    await using _lease = await lock.acquire("n");
+    const before = await scriptCalls(server);
+    for (let i = 0; i < 20; i++) assertEquals(await lock.tryAcquire("n"), null);
+    await waitUntil("each has left", async () => await scriptCalls(server) - before === 2 * 20);
+  } finally {
+    await close();
   }
 });
 
