@@ -5,7 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { TOMBSTONE_MS } from "../../redis/protocol/commands.ts";
+import { TOMBSTONE_MS } from "../../redis/protocol/ask.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
