@@ -43,6 +43,8 @@ export interface OutageBudgetOptions {
   readonly signal: AbortSignal;
   /** Decides how to treat a failure. */
   readonly classify: (error: unknown) => Failure;
+  /** Why the connection is down; `undefined` while it is up. It explains a failure that names no code. */
+  readonly connectionError?: () => unknown;
 }
 
 /**
@@ -157,10 +159,9 @@ export class OutageBudget {
     if (clock.now() - this.#outageSinceMs >= unavailableAfterMs) throw this.#unavailable(cause);
   }
 
-  #unavailable(cause: unknown): LockUnavailableError {
-    const { service, lockName, unavailableAfterMs, classify } = this.#options;
-    const isSilent = cause === undefined || cause instanceof NoAnswerError;
-    const failure = isSilent ? null : classify(cause);
+  #unavailable(error: unknown): LockUnavailableError {
+    const { service, lockName, unavailableAfterMs } = this.#options;
+    const { failure, cause } = this.#explain(error);
     const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
     const isRefusal = failure?.isRefusal ?? failure?.kind === "refused";
     return new LockUnavailableError(
@@ -171,6 +172,21 @@ export class OutageBudget {
       cause === undefined ? {} : { cause },
     );
   }
+
+  /** Classifies an error, or the error of the connection if that explains more. */
+  #explain(error: unknown): { failure: Failure | null; cause: unknown } {
+    const { classify, connectionError } = this.#options;
+    const isSilent = error === undefined || error instanceof NoAnswerError;
+    const own = { failure: isSilent ? null : classify(error), cause: error };
+    const cause = connectionError?.();
+    if (cause === undefined || namesCode(own.failure)) return own;
+    const failure = classify(cause);
+    return isSilent || namesCode(failure) ? { failure, cause } : own;
+  }
+}
+
+function namesCode(failure: Failure | null): boolean {
+  return failure !== null && /\([A-Z][A-Z0-9_]+\)/.test(failure.reason);
 }
 
 /** No failure is known: a request was sent, and nothing came back. */

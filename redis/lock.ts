@@ -93,6 +93,7 @@ export class RedisLock implements AttachableLock {
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
   readonly #context: CallContext;
   readonly #shared: SharedAcquisitions;
+  readonly #connectionError: () => unknown;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
@@ -122,6 +123,7 @@ export class RedisLock implements AttachableLock {
     const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
     this.#context = { engine, commands, waiters };
     this.#shared = new SharedAcquisitions(this.#context);
+    this.#connectionError = () => client.connectionError;
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
@@ -248,6 +250,7 @@ export class RedisLock implements AttachableLock {
       unavailableAfterMs: this.#options.unavailableAfterMs,
       signal,
       classify: classifyFailure,
+      connectionError: this.#connectionError,
     });
   }
 }
