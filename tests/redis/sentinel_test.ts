@@ -67,6 +67,9 @@ for (const name of ["node-redis-sentinel", "ioredis-sentinel"] as const) {
       await primary.kill("SIGKILL");
       const during = a!.acquire("m");
       during.catch(() => {});
+      for (const { client } of opened) {
+        await waitUntil("the client says why", () => client.connectionError !== undefined);
+      }
       await servers.promoted(replica);
 
       await (await within("the call that began during the failover is granted", during)).release();
