@@ -61,15 +61,17 @@ if not waiter.is_countable then return false end
 if waiter.listening == '1' and waiter.is_first_ask then return true end
 return has_subscriber(waiter.inbox)
 end
-local function renew_inbox(keys, now_ms, waiter)
-local lease_field, lease_end_ms = 'inbox:' .. waiter.inbox, now_ms + 6000
+local function renew_inbox(keys, now_ms, waiter, fields)
+table.insert(fields, 'inbox:' .. waiter.inbox)
+table.insert(fields, now_ms + 6000)
 local listening_field = 'listening:' .. waiter.inbox
 if proves_to_listen(waiter) then
-redis.call('HSET', keys.waiters, lease_field, lease_end_ms, listening_field, '1')
-else
-redis.call('HSET', keys.waiters, lease_field, lease_end_ms)
-if waiter.listening then redis.call('HDEL', keys.waiters, listening_field) end
+table.insert(fields, listening_field)
+table.insert(fields, '1')
+elseif waiter.listening then
+redis.call('HDEL', keys.waiters, listening_field)
 end
+redis.call('HSET', keys.waiters, unpack(fields))
 end`;
 
 /** `redis/protocol/scripts/parts/queue.lua` */
@@ -120,13 +122,17 @@ local removed_count = redis.call(
 make_member(family_of_inbox(inbox), ticket, value),
 make_member('next', ticket, inbox), make_member('unheard', ticket, inbox)
 )
-if removed_count < 3 then return end
+local fields = { 'waiter:' .. value }
+if removed_count == 3 then
 local next_ticket = first_of(keys, family_of_inbox(inbox))
 if next_ticket then
 redis.call('ZADD', keys.queue, 0, make_member('next', next_ticket, inbox))
 else
-redis.call('HDEL', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox)
+table.insert(fields, 'inbox:' .. inbox)
+table.insert(fields, 'listening:' .. inbox)
 end
+end
+redis.call('HDEL', keys.waiters, unpack(fields))
 end`;
 
 /** `redis/protocol/scripts/parts/holder.lua` */
@@ -226,7 +232,6 @@ end
 local function remove_waiter(keys, value, record)
 local ticket, _, _, inbox = read_waiter(record)
 remove_members(keys, ticket, value, inbox)
-redis.call('HDEL', keys.waiters, 'waiter:' .. value)
 end`;
 
 /** `redis/protocol/scripts/parts/enqueue.lua` */
@@ -255,9 +260,8 @@ end
 last_ticket = math.max(last_ticket, waiter.earlier_ticket, ticket)
 if not since_ms then since_ms = now_ms end
 local record = ticket .. ' ' .. since_ms .. ' ' .. waiter.claim_ms .. ' ' .. waiter.inbox
-local waiter_field = 'waiter:' .. waiter.value
-redis.call('HSET', keys.waiters, 'last_ticket', last_ticket, waiter_field, record)
-renew_inbox(keys, now_ms, waiter)
+local fields = { 'last_ticket', last_ticket, 'waiter:' .. waiter.value, record }
+renew_inbox(keys, now_ms, waiter, fields)
 local first_ticket = insert_members(keys, ticket, waiter.value, waiter.inbox)
 forget_absence(keys, waiter, first_ticket)
 if ticket % 16 == 0 then sweep(keys, now_ms) end
@@ -302,7 +306,7 @@ if waiter.record or not waiter.is_first_ask then
 local from, to = '[' .. 'by_ticket' .. ' ', '[' .. make_member('by_ticket', ticket, waiter.value)
 position = redis.call('ZLEXCOUNT', keys.queue, from, to)
 end
-if first_of(keys, 'next') == ticket then position = 1 end
+if position > 1 and first_of(keys, 'next') == ticket then position = 1 end
 return position, queue_length
 end
 local function queued_reply(keys, now_ms, waiter, ticket, holder)
@@ -394,7 +398,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "d087b9ffc31fd7676018eb663cc566d2c57ebd04",
+  sha1: "cda8cf42afbd9333c341abfce0163bd41ddb8f0a",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -473,7 +477,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "baa52bde8424b1c0f30e214f4f28014b78cb3778",
+  sha1: "0fe4c2948d1d68a9c28c23f08bc0f3debf7f452e",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -536,7 +540,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "1148670cadf263f287616eb7a9bc86708e6ef358",
+  sha1: "23dcd834d9bfdd03099711b441893ba999d9f5a9",
   source: [
     TEXT_PART,
     QUEUE_PART,

@@ -23,7 +23,7 @@ local function insert_members(keys, ticket, value, inbox)
   return first_ticket
 end
 
--- Removes the members of a waiter from the queue. An inbox without waiters is forgotten.
+-- Removes the members of a waiter and its record. An inbox without waiters is forgotten.
 -- Begins with a deletion: Redis never refuses one for lack of memory, and then nothing that the
 -- script writes later.
 local function remove_members(keys, ticket, value, inbox)
@@ -32,11 +32,15 @@ local function remove_members(keys, ticket, value, inbox)
     make_member(family_of_inbox(inbox), ticket, value),
     make_member(NEXT, ticket, inbox), make_member(UNHEARD, ticket, inbox)
   )
-  if removed_count < MEMBERS_OF_FIRST_WAITER then return end
-  local next_ticket = first_of(keys, family_of_inbox(inbox))
-  if next_ticket then
-    redis.call('ZADD', keys.queue, NO_SCORE, make_member(NEXT, next_ticket, inbox))
-  else
-    redis.call('HDEL', keys.waiters, INBOX_PREFIX .. inbox, LISTENING_PREFIX .. inbox)
+  local fields = { WAITER_PREFIX .. value }
+  if removed_count == MEMBERS_OF_FIRST_WAITER then
+    local next_ticket = first_of(keys, family_of_inbox(inbox))
+    if next_ticket then
+      redis.call('ZADD', keys.queue, NO_SCORE, make_member(NEXT, next_ticket, inbox))
+    else
+      table.insert(fields, INBOX_PREFIX .. inbox)
+      table.insert(fields, LISTENING_PREFIX .. inbox)
+    end
   end
+  redis.call('HDEL', keys.waiters, unpack(fields))
 end

@@ -19,7 +19,7 @@ local function read_place(keys, waiter, ticket)
     local from, to = '[' .. BY_TICKET .. ' ', '[' .. make_member(BY_TICKET, ticket, waiter.value)
     position = redis.call('ZLEXCOUNT', keys.queue, from, to)
   end
-  if first_of(keys, NEXT) == ticket then position = FIRST_POSITION end
+  if position > FIRST_POSITION and first_of(keys, NEXT) == ticket then position = FIRST_POSITION end
   return position, queue_length
 end
 

@@ -15,5 +15,4 @@ end
 local function remove_waiter(keys, value, record)
   local ticket, _, _, inbox = read_waiter(record)
   remove_members(keys, ticket, value, inbox)
-  redis.call('HDEL', keys.waiters, WAITER_PREFIX .. value)
 end
