@@ -61,15 +61,78 @@ if not waiter.is_countable then return false end
 if waiter.listening == '1' and waiter.is_first_ask then return true end
 return has_subscriber(waiter.inbox)
 end
-local function renew_inbox(keys, now_ms, waiter)
-local lease_field, lease_end_ms = 'inbox:' .. waiter.inbox, now_ms + 6000
+local function renew_inbox(keys, now_ms, waiter, fields)
+table.insert(fields, 'inbox:' .. waiter.inbox)
+table.insert(fields, now_ms + 6000)
 local listening_field = 'listening:' .. waiter.inbox
 if proves_to_listen(waiter) then
-redis.call('HSET', keys.waiters, lease_field, lease_end_ms, listening_field, '1')
-else
-redis.call('HSET', keys.waiters, lease_field, lease_end_ms)
-if waiter.listening then redis.call('HDEL', keys.waiters, listening_field) end
+table.insert(fields, listening_field)
+table.insert(fields, '1')
+elseif waiter.listening then
+redis.call('HDEL', keys.waiters, listening_field)
 end
+redis.call('HSET', keys.waiters, unpack(fields))
+end`;
+
+/** `redis/protocol/scripts/parts/queue.lua` */
+const QUEUE_PART = `local function padded(number) return string.format('%016d', number) end
+local function make_member(family, number, text)
+return family .. ' ' .. padded(number) .. ' ' .. text
+end
+local function family_of_inbox(inbox) return 'by_inbox' .. ' ' .. inbox end
+local function read_member(family, member)
+local number, text = string.match(strip_prefix(member, family .. ' '), '^(%d+) (.*)$')
+return tonumber(number), text
+end
+local function members_of(keys, family, limit)
+local from, to = '[' .. family .. ' ', '(' .. family .. '!'
+return redis.call('ZRANGEBYLEX', keys.queue, from, to, 'LIMIT', 0, limit)
+end
+local function first_of(keys, family)
+local member = unpack(members_of(keys, family, 1))
+if not member then return nil end
+return read_member(family, member)
+end
+local function count_members(keys, family)
+return redis.call('ZLEXCOUNT', keys.queue, '[' .. family .. ' ', '(' .. family .. '!')
+end
+local function keep_queue(keys)
+redis.call('PEXPIRE', keys.queue, 90000)
+redis.call('PEXPIRE', keys.waiters, 90000)
+end`;
+
+/** `redis/protocol/scripts/parts/members.lua` */
+const MEMBERS_PART = `local function insert_members(keys, ticket, value, inbox)
+local first_ticket = first_of(keys, family_of_inbox(inbox))
+if not first_ticket then first_ticket = ticket end
+redis.call(
+'ZADD', keys.queue,
+0, make_member('by_ticket', ticket, value),
+0, make_member(family_of_inbox(inbox), ticket, value),
+0, make_member('next', math.min(ticket, first_ticket), inbox)
+)
+if ticket < first_ticket then
+redis.call('ZREM', keys.queue, make_member('next', first_ticket, inbox))
+end
+return first_ticket
+end
+local function remove_members(keys, ticket, value, inbox)
+local removed_count = redis.call(
+'ZREM', keys.queue, make_member('by_ticket', ticket, value),
+make_member(family_of_inbox(inbox), ticket, value),
+make_member('next', ticket, inbox), make_member('unheard', ticket, inbox)
+)
+local fields = { 'waiter:' .. value }
+if removed_count == 3 then
+local next_ticket = first_of(keys, family_of_inbox(inbox))
+if next_ticket then
+redis.call('ZADD', keys.queue, 0, make_member('next', next_ticket, inbox))
+else
+table.insert(fields, 'inbox:' .. inbox)
+table.insert(fields, 'listening:' .. inbox)
+end
+end
+redis.call('HDEL', keys.waiters, unpack(fields))
 end`;
 
 /** `redis/protocol/scripts/parts/holder.lua` */
@@ -93,52 +156,21 @@ redis.call('HDEL', keys.waiters, 'holder')
 write_holder(keys, 'confirmed', inbox, owner_value)
 end`;
 
-/** `redis/protocol/scripts/parts/queue.lua` */
-const QUEUE_PART = `local function padded(number) return string.format('%016d', number) end
-local function by_ticket_member(ticket, value)
-return 'by_ticket ' .. padded(ticket) .. ' ' .. value
-end
-local function by_inbox_member(inbox, ticket, value)
-return 'by_inbox ' .. inbox .. ' ' .. padded(ticket) .. ' ' .. value
-end
-local function next_member(ticket, inbox) return 'next ' .. padded(ticket) .. ' ' .. inbox end
-local function unheard_member(ticket, inbox) return 'unheard ' .. padded(ticket) .. ' ' .. inbox end
-local function members_with(keys, prefix, limit)
-local to = '(' .. string.sub(prefix, 1, -2) .. '!'
-return redis.call('ZRANGEBYLEX', keys.queue, '[' .. prefix, to, 'LIMIT', 0, limit)
-end
-local function count_members_with(keys, prefix)
-local to = '(' .. string.sub(prefix, 1, -2) .. '!'
-return redis.call('ZLEXCOUNT', keys.queue, '[' .. prefix, to)
-end
-local function first_waiter(keys, inbox)
-local prefix = 'by_inbox ' .. inbox .. ' '
-local member = unpack(members_with(keys, prefix, 1))
-if not member then return nil end
-local ticket, value = string.match(member, '^(%d+) (.*)$', #prefix + 1)
-return tonumber(ticket), value
-end
-local function keep_queue(keys)
-redis.call('PEXPIRE', keys.queue, 90000)
-redis.call('PEXPIRE', keys.waiters, 90000)
-end`;
-
 /** `redis/protocol/scripts/parts/parked.lua` */
-const PARKED_PART =
-  `local function parked_member(until_ms, inbox) return 'parked ' .. padded(until_ms) .. ' ' .. inbox end
-local function park_inbox(keys, now_ms, inbox)
+const PARKED_PART = `local function park_inbox(keys, now_ms, inbox)
 local until_ms = now_ms + 60000
 redis.call('HDEL', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox)
-local ticket = first_waiter(keys, inbox)
+local ticket = first_of(keys, family_of_inbox(inbox))
 if ticket then
-redis.call('ZREM', keys.queue, next_member(ticket, inbox), unheard_member(ticket, inbox))
+local next_member = make_member('next', ticket, inbox)
+redis.call('ZREM', keys.queue, next_member, make_member('unheard', ticket, inbox))
 end
-redis.call('ZADD', keys.queue, 0, parked_member(until_ms, inbox))
+redis.call('ZADD', keys.queue, 0, make_member('parked', until_ms, inbox))
 redis.call('HSET', keys.waiters, 'parked:' .. inbox, until_ms)
 keep_queue(keys)
 end
 local function forget_parked(keys, until_ms, inbox)
-redis.call('ZREM', keys.queue, parked_member(until_ms, inbox))
+redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
 redis.call('HDEL', keys.waiters, 'parked:' .. inbox)
 end
 local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
@@ -151,12 +183,12 @@ end`;
 /** `redis/protocol/scripts/parts/tombstone.lua` */
 const TOMBSTONE_PART = `local function write_tombstone(keys, until_ms, value)
 redis.call('HSET', keys.waiters, 'tombstone:' .. value, until_ms)
-redis.call('ZADD', keys.queue, 0, 'tombstone ' .. padded(until_ms) .. ' ' .. value)
+redis.call('ZADD', keys.queue, 0, make_member('tombstone', until_ms, value))
 keep_queue(keys)
 end
 local function sweep_tombstones(keys, now_ms)
-for _, member in ipairs(members_with(keys, 'tombstone ', 64)) do
-local until_ms, value = string.match(member, '^(%d+) (.*)$', #'tombstone ' + 1)
+for _, member in ipairs(members_of(keys, 'tombstone', 64)) do
+local until_ms, value = read_member('tombstone', member)
 if is_in_future(until_ms, now_ms) then return end
 local field = 'tombstone:' .. value
 if not is_in_future(redis.call('HGET', keys.waiters, field), now_ms) then
@@ -168,23 +200,20 @@ end`;
 
 /** `redis/protocol/scripts/parts/sweep.lua` */
 const SWEEP_PART = `local function sweep_waiters(keys, inbox)
-local prefix = 'by_inbox ' .. inbox .. ' '
-local members = members_with(keys, prefix, 64)
+local family = family_of_inbox(inbox)
+local members = members_of(keys, family, 64)
 for _, member in ipairs(members) do
-local ticket, value = string.match(member, '^(%d+) (.*)$', #prefix + 1)
-redis.call('ZREM', keys.queue, member, by_ticket_member(ticket, value))
+local ticket, value = read_member(family, member)
+redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value))
 redis.call('HDEL', keys.waiters, 'waiter:' .. value)
 end
 return #members == 64
 end
 local function sweep_parked(keys, now_ms)
-local member = unpack(members_with(keys, 'parked ', 1))
-if not member then return end
-local until_ms, inbox = string.match(member, '^(%d+) (.*)$', #'parked ' + 1)
-if is_in_future(until_ms, now_ms) then return end
-local stored_ms = tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox))
-if stored_ms ~= tonumber(until_ms) then
-redis.call('ZREM', keys.queue, member)
+local until_ms, inbox = first_of(keys, 'parked')
+if not until_ms or is_in_future(until_ms, now_ms) then return end
+if tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox)) ~= until_ms then
+redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
 elseif not sweep_waiters(keys, inbox) then
 forget_parked(keys, until_ms, inbox)
 end
@@ -200,28 +229,9 @@ if not record then return nil end
 local ticket, since_ms, claim_ms, inbox = string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
 return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
 end
-local function make_record(ticket, since_ms, claim_ms, inbox)
-return ticket .. ' ' .. since_ms .. ' ' .. claim_ms .. ' ' .. inbox
-end
 local function remove_waiter(keys, value, record)
 local ticket, _, _, inbox = read_waiter(record)
-local removed_count = redis.call(
-'ZREM', keys.queue, by_ticket_member(ticket, value), by_inbox_member(inbox, ticket, value),
-next_member(ticket, inbox), unheard_member(ticket, inbox)
-)
-local waiter_field = 'waiter:' .. value
-if removed_count < 3 then
-redis.call('HDEL', keys.waiters, waiter_field)
-return
-end
-local next_ticket = first_waiter(keys, inbox)
-if next_ticket then
-redis.call('HDEL', keys.waiters, waiter_field)
-redis.call('ZADD', keys.queue, 0, next_member(next_ticket, inbox))
-else
-local inbox_field, listening_field = 'inbox:' .. inbox, 'listening:' .. inbox
-redis.call('HDEL', keys.waiters, waiter_field, inbox_field, listening_field)
-end
+remove_members(keys, ticket, value, inbox)
 end`;
 
 /** `redis/protocol/scripts/parts/enqueue.lua` */
@@ -231,37 +241,29 @@ if not stored_ticket then return waiter.earlier_ticket end
 if waiter.is_first_ask then return stored_ticket end
 return math.min(stored_ticket, waiter.earlier_ticket)
 end
-local function insert_waiter(keys, ticket, waiter)
-local value, inbox = waiter.value, waiter.inbox
-local first_ticket = first_waiter(keys, inbox)
-local next_ticket = math.min(ticket, first_ticket or ticket)
-redis.call(
-'ZADD', keys.queue,
-0, by_ticket_member(ticket, value),
-0, by_inbox_member(inbox, ticket, value),
-0, next_member(next_ticket, inbox)
-)
-if first_ticket and first_ticket > ticket then
-redis.call('ZREM', keys.queue, next_member(first_ticket, inbox))
+local function forget_absence(keys, waiter, first_ticket)
+if waiter.listening == '0' then
+redis.call('ZREM', keys.queue, make_member('unheard', first_ticket, waiter.inbox))
 end
-if first_ticket and waiter.listening == '0' then
-redis.call('ZREM', keys.queue, unheard_member(first_ticket, inbox))
-end
-if waiter.parked_until then forget_parked(keys, waiter.parked_until, inbox) end
+if waiter.parked_until then forget_parked(keys, waiter.parked_until, waiter.inbox) end
 end
 local function enqueue(keys, now_ms, waiter)
 local stored_ticket, since_ms, _, stored_inbox = read_waiter(waiter.record)
-local last_ticket = tonumber(waiter.last_ticket) or 0
+local last_ticket = tonumber(waiter.last_ticket)
+if not last_ticket then last_ticket = 0 end
 local ticket = choose_ticket(stored_ticket, last_ticket, waiter)
-if stored_ticket and (ticket ~= stored_ticket or waiter.inbox ~= stored_inbox) then
+if stored_ticket then
+if ticket ~= stored_ticket or waiter.inbox ~= stored_inbox then
 remove_waiter(keys, waiter.value, waiter.record)
 end
+end
 last_ticket = math.max(last_ticket, waiter.earlier_ticket, ticket)
-local record = make_record(ticket, since_ms or now_ms, waiter.claim_ms, waiter.inbox)
-local waiter_field = 'waiter:' .. waiter.value
-redis.call('HSET', keys.waiters, 'last_ticket', last_ticket, waiter_field, record)
-renew_inbox(keys, now_ms, waiter)
-insert_waiter(keys, ticket, waiter)
+if not since_ms then since_ms = now_ms end
+local record = ticket .. ' ' .. since_ms .. ' ' .. waiter.claim_ms .. ' ' .. waiter.inbox
+local fields = { 'last_ticket', last_ticket, 'waiter:' .. waiter.value, record }
+renew_inbox(keys, now_ms, waiter, fields)
+local first_ticket = insert_members(keys, ticket, waiter.value, waiter.inbox)
+forget_absence(keys, waiter, first_ticket)
 if ticket % 16 == 0 then sweep(keys, now_ms) end
 return ticket
 end`;
@@ -298,21 +300,20 @@ end`;
 
 /** `redis/protocol/scripts/parts/place.lua` */
 const PLACE_PART = `local function read_place(keys, waiter, ticket)
-local queue_length = count_members_with(keys, 'by_ticket ')
+local queue_length = count_members(keys, 'by_ticket')
 local position = queue_length
 if waiter.record or not waiter.is_first_ask then
-local to = '[' .. by_ticket_member(ticket, waiter.value)
-position = redis.call('ZLEXCOUNT', keys.queue, '[' .. 'by_ticket ', to)
+local from, to = '[' .. 'by_ticket' .. ' ', '[' .. make_member('by_ticket', ticket, waiter.value)
+position = redis.call('ZLEXCOUNT', keys.queue, from, to)
 end
-local next = unpack(members_with(keys, 'next ', 1))
-if next == next_member(ticket, waiter.inbox) then position = 1 end
+if position > 1 and first_of(keys, 'next') == ticket then position = 1 end
 return position, queue_length
 end
 local function queued_reply(keys, now_ms, waiter, ticket, holder)
 local position, queue_length = read_place(keys, waiter, ticket)
 local is_new = queue_length == 1 or not waiter.last_ticket
 if is_new or not waiter.is_first_ask then keep_queue(keys) end
-local inbox_waiters = count_members_with(keys, 'by_inbox ' .. waiter.inbox .. ' ')
+local inbox_waiters = count_members(keys, family_of_inbox(waiter.inbox))
 local origin = 0
 if is_owner_value(holder.value) then origin = 1 end
 local own_holder = nil
@@ -337,32 +338,29 @@ const CANDIDATE_PART = `local function look_at_inbox(keys, now_ms, inbox)
 local lease_end_ms, listening =
 unpack(redis.call('HMGET', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox))
 if not is_in_future(lease_end_ms, now_ms) then return false, false end
-return true, not listening or has_subscriber(inbox) ~= false
+if not listening then return true, true end
+return true, has_subscriber(inbox) ~= false
 end
 local function read_first_waiter(keys, inbox)
-local ticket, value = first_waiter(keys, inbox)
+local ticket, value = first_of(keys, family_of_inbox(inbox))
 local record = redis.call('HGET', keys.waiters, 'waiter:' .. value)
 if not record then
-remove_waiter(keys, value, make_record(ticket, 0, 0, inbox))
+remove_members(keys, ticket, value, inbox)
 return nil
 end
 local _, _, claim_ms = read_waiter(record)
 return { value = value, record = record, ticket = ticket, inbox = inbox, claim_ms = claim_ms }
 end
 local function set_aside(keys, ticket, inbox)
-redis.call('ZREM', keys.queue, next_member(ticket, inbox))
-redis.call('ZADD', keys.queue, 0, unheard_member(ticket, inbox))
+redis.call('ZREM', keys.queue, make_member('next', ticket, inbox))
+redis.call('ZADD', keys.queue, 0, make_member('unheard', ticket, inbox))
 redis.call('HSET', keys.waiters, 'listening:' .. inbox, '0')
 end`;
 
 /** `redis/protocol/scripts/parts/next_waiter.lua` */
-const NEXT_WAITER_PART = `local function first_inbox(keys, family)
-local member = unpack(members_with(keys, family, 1))
-return member and string.match(member, '^%d+ (.*)$', #family + 1)
-end
-local function find_unheard_waiter(keys, now_ms, looks_left)
+const NEXT_WAITER_PART = `local function find_unheard_waiter(keys, now_ms, looks_left)
 for _ = 1, looks_left do
-local inbox = first_inbox(keys, 'unheard ')
+local _, inbox = first_of(keys, 'unheard')
 if not inbox then return nil, 1 end
 local is_alive = look_at_inbox(keys, now_ms, inbox)
 if not is_alive then
@@ -378,9 +376,9 @@ end
 return nil, 3
 end
 local function find_next_waiter(keys, now_ms, asker_value)
-for look = 1, 64 do
-local inbox = first_inbox(keys, 'next ')
-if not inbox then return find_unheard_waiter(keys, now_ms, 64 - look) end
+for look_count = 1, 64 do
+local _, inbox = first_of(keys, 'next')
+if not inbox then return find_unheard_waiter(keys, now_ms, 64 - look_count) end
 local is_alive, is_heard = look_at_inbox(keys, now_ms, inbox)
 if not is_alive then
 park_inbox(keys, now_ms, inbox)
@@ -400,7 +398,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "00eafea733bf041e72e2c8c0b8179a75063897ac",
+  sha1: "cda8cf42afbd9333c341abfce0163bd41ddb8f0a",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -417,8 +415,9 @@ end`,
     TEXT_PART,
     INBOX_PART,
     LISTENING_PART,
-    HOLDER_PART,
     QUEUE_PART,
+    MEMBERS_PART,
+    HOLDER_PART,
     PARKED_PART,
     TOMBSTONE_PART,
     SWEEP_PART,
@@ -433,8 +432,7 @@ redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owne
 'last_ticket', 'listening:' .. inbox, 'parked:' .. inbox, 'holder')
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
-local remaining_ms = (-2)
-if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
+local remaining_ms = redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
 if record then remove_waiter(keys, owner_value, record) end
 local life_ms = math.max(remaining_ms, ttl_ms)
@@ -453,8 +451,8 @@ is_countable = countable == '1', listening = listening,
 }
 local ticket
 if mode == 'wait' then ticket = enqueue(keys, now_ms, waiter) end
-if lock_value and not ticket then return { 0, now_ms, remaining_ms } end
 if lock_value then
+if not ticket then return { 0, now_ms, remaining_ms } end
 local holder_inbox = inbox_of_holder(holder_record, lock_value)
 local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
 return queued_reply(keys, now_ms, waiter, ticket, holder)
@@ -479,7 +477,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "a89b5df3120646d56613306d109280dd1f64d13b",
+  sha1: "33473cfc0ec73c1d7444356f5228899fdcebb395",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -500,6 +498,7 @@ end`,
     TEXT_PART,
     INBOX_PART,
     QUEUE_PART,
+    MEMBERS_PART,
     WAITER_PART,
     HANDOFF_PART,
     LISTENING_PART,
@@ -511,9 +510,9 @@ end`,
     UNUSED_QUEUE_PART,
     `local now_ms, now_us = server_time()
 if record then remove_waiter(keys, owner_value, record) end
+local next_waiter
 local notified, progress = 1, 1
 if is_mine or not lock_value then
-local next_waiter
 if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
 next_waiter, progress = find_next_waiter(keys, now_ms)
 if next_waiter and succession == 'handoff' then
@@ -529,7 +528,7 @@ end
 if tombstone_ms > 0 then
 sweep_tombstones(keys, now_ms)
 write_tombstone(keys, now_ms + tombstone_ms, owner_value)
-else
+elseif not next_waiter then
 delete_queue_if_unused(keys)
 end
 return { outcome, notified, progress }`,
@@ -538,27 +537,30 @@ return { outcome, notified, progress }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "fc8b845752a0473e7131605c806c7df7ecb35a10",
+  sha1: "23dcd834d9bfdd03099711b441893ba999d9f5a9",
   source: [
+    TEXT_PART,
     QUEUE_PART,
     HOLDER_PART,
     PARKED_PART,
     TIME_PART,
+    MEMBERS_PART,
     WAITER_PART,
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local function count_waiters(listed_count)
-local waiter_count = count_members_with(keys, 'by_ticket ')
+local waiter_count = count_members(keys, 'by_ticket')
 if waiter_count <= 64 then return listed_count end
-for _, member in ipairs(members_with(keys, 'parked ', 64)) do
-local inbox = string.match(member, '^%d+ (.*)$', #'parked ' + 1)
-waiter_count = waiter_count - count_members_with(keys, 'by_inbox ' .. inbox .. ' ')
+for _, member in ipairs(members_of(keys, 'parked', 64)) do
+local _, inbox = read_member('parked', member)
+waiter_count = waiter_count - count_members(keys, family_of_inbox(inbox))
 end
 return waiter_count
 end
 local now_ms = server_time()
-local waiters, listed_count = {}, 0
-for _, member in ipairs(members_with(keys, 'by_ticket ', 64)) do
-local value = string.match(member, '^%d+ (.*)$', #'by_ticket ' + 1)
+local waiters = {}
+local listed_count = 0
+for _, member in ipairs(members_of(keys, 'by_ticket', 64)) do
+local _, value = read_member('by_ticket', member)
 local _, since_ms, _, inbox =
 read_waiter(redis.call('HGET', keys.waiters, 'waiter:' .. value))
 if inbox and is_in_future(redis.call('HGET', keys.waiters, 'inbox:' .. inbox), now_ms) then
@@ -568,7 +570,8 @@ table.insert(waiters, now_ms - since_ms)
 end
 end
 local lock_value = redis.call('GET', keys.lock)
-local digest = lock_value and redis.sha1hex(lock_value)
+local digest = false
+if lock_value then digest = redis.sha1hex(lock_value) end
 local remaining_ms = redis.call('PTTL', keys.lock)
 local last_token = redis.call('GET', keys.token)
 if not last_token then last_token = '0' end

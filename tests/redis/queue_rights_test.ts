@@ -98,10 +98,10 @@ Deno.test("RedisLock grants the lock in order when one instance can no longer su
     await using lock = new RedisLock(client.client);
     await using fleet = await startFleet({ urls: [server.url], name: "n", waiters: 4, holdMs: 1 });
     const { waiters } = lockKeys("lock:", "n");
-    await waitUntil("both inboxes are proven", async () => {
-      // A call that is granted the lock before its second ask does not prove its inbox.
+    await waitUntil("both inboxes are open, and the other one is proven", async () => {
       await (await lock.acquire("n")).release();
-      return (await provenInboxes(server.command, waiters)).length === 2;
+      const channels = await server.command("PUBSUB", "CHANNELS") as string[];
+      return channels.length === 2 && (await provenInboxes(server.command, waiters)).length > 0;
     });
     // Ends its subscription, and refuses the next one.
     await server.command("ACL", "SETUSER", "u", "resetchannels");

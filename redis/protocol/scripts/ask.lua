@@ -1,5 +1,5 @@
--- Grants a lock that is free and has no queue. Otherwise the caller enters the queue or keeps its
--- place; if the lock is free then, the first live waiter gets it, which may be the caller.
+-- Grants a lock that is free and has no queue. Otherwise the caller enters the queue, or keeps its
+-- place; if the lock is free then, the next waiter gets it, which may be the caller.
 --
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
@@ -52,9 +52,7 @@ local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_rec
     LAST_TICKET_FIELD, LISTENING_PREFIX .. inbox, PARKED_PREFIX .. inbox, HOLDER_FIELD)
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms } end
-local remaining_ms = NO_KEY_MS
-if lock_value then remaining_ms = redis.call('PTTL', keys.lock) end
-
+local remaining_ms = redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
   if record then remove_waiter(keys, owner_value, record) end
   local life_ms = math.max(remaining_ms, ttl_ms)
@@ -75,16 +73,17 @@ local waiter = {
 }
 local ticket
 if mode == MODE_WAIT then ticket = enqueue(keys, now_ms, waiter) end
-if lock_value and not ticket then return { HELD, now_ms, remaining_ms } end
 if lock_value then
+  if not ticket then return { HELD, now_ms, remaining_ms } end
   local holder_inbox = inbox_of_holder(holder_record, lock_value)
   local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
   return queued_reply(keys, now_ms, waiter, ticket, holder)
 end
 
--- The lock is free, but calls have queued for it: the first live waiter gets it.
+-- The lock is free, but calls have queued for it: the next waiter gets it.
 --#include "parts/handoff.lua"
 --#include "parts/next_waiter.lua"
+--#include "parts/parked.lua"
 
 park_lapsed_inbox(keys, now_ms, holder_record, inbox)
 local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)

@@ -38,6 +38,7 @@ end
 --#include "parts/handoff.lua"
 --#include "parts/inbox.lua"
 --#include "parts/next_waiter.lua"
+--#include "parts/parked.lua"
 --#include "parts/time.lua"
 --#include "parts/tombstone.lua"
 --#include "parts/unused_queue.lua"
@@ -45,9 +46,9 @@ end
 
 local now_ms, now_us = server_time()
 if record then remove_waiter(keys, owner_value, record) end
+local next_waiter
 local notified, progress = NOTIFIED, FINISHED
 if is_mine or not lock_value then
-  local next_waiter
   if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
   next_waiter, progress = find_next_waiter(keys, now_ms)
   if next_waiter and succession == HANDOFF then
@@ -63,7 +64,7 @@ end
 if tombstone_ms > 0 then
   sweep_tombstones(keys, now_ms)
   write_tombstone(keys, now_ms + tombstone_ms, owner_value)
-else
+elseif not next_waiter then
   delete_queue_if_unused(keys)
 end
 return { outcome, notified, progress }

@@ -14,22 +14,24 @@
 local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 
 local NO_TOKEN = '0'
+local NONE = 0
 
 -- Waiters of parked inboxes do not count.
 local function count_waiters(listed_count)
-  local waiter_count = count_members_with(keys, BY_TICKET)
+  local waiter_count = count_members(keys, BY_TICKET)
   if waiter_count <= MAX_LOOKED_AT then return listed_count end
-  for _, member in ipairs(members_with(keys, PARKED, MAX_LOOKED_AT)) do
-    local inbox = string.match(member, '^%d+ (.*)$', #PARKED + 1)
-    waiter_count = waiter_count - count_members_with(keys, BY_INBOX .. inbox .. ' ')
+  for _, member in ipairs(members_of(keys, PARKED, MAX_LOOKED_AT)) do
+    local _, inbox = read_member(PARKED, member)
+    waiter_count = waiter_count - count_members(keys, family_of_inbox(inbox))
   end
   return waiter_count
 end
 
 local now_ms = server_time()
-local waiters, listed_count = {}, 0
-for _, member in ipairs(members_with(keys, BY_TICKET, MAX_LOOKED_AT)) do
-  local value = string.match(member, '^%d+ (.*)$', #BY_TICKET + 1)
+local waiters = {}
+local listed_count = NONE
+for _, member in ipairs(members_of(keys, BY_TICKET, MAX_LOOKED_AT)) do
+  local _, value = read_member(BY_TICKET, member)
   local _, since_ms, _, inbox =
     read_waiter(redis.call('HGET', keys.waiters, WAITER_PREFIX .. value))
   if inbox and is_in_future(redis.call('HGET', keys.waiters, INBOX_PREFIX .. inbox), now_ms) then
@@ -40,7 +42,8 @@ for _, member in ipairs(members_with(keys, BY_TICKET, MAX_LOOKED_AT)) do
 end
 
 local lock_value = redis.call('GET', keys.lock)
-local digest = lock_value and redis.sha1hex(lock_value)
+local digest = false
+if lock_value then digest = redis.sha1hex(lock_value) end
 local remaining_ms = redis.call('PTTL', keys.lock)
 local last_token = redis.call('GET', keys.token)
 if not last_token then last_token = NO_TOKEN end

@@ -2,14 +2,17 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { ASK, LEAVE, RENEW, type Script, STEAL } from "../../../redis/protocol/scripts.ts";
 import {
   DONE,
+  FINISHED,
   GONE,
   GRANTED,
   HELD,
   HOLDER_IS_FOREIGN,
   HOLDER_IS_OURS,
+  NOTIFIED,
   OTHER_OWNER,
   OWNER_HAS_LEFT,
   QUEUED,
+  SEARCHING,
   TOO_LATE,
 } from "../../../redis/protocol/replies.ts";
 import { NONCE_DIGITS } from "../../../redis/protocol/owner_value.ts";
@@ -19,6 +22,9 @@ import { connectResp } from "../../../testing/servers/resp.ts";
 import { INBOX_CHANNEL_PREFIX } from "../../../redis/protocol/keys.ts";
 import { decodeMessage } from "../../../redis/protocol/messages.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
+import { queuedValues } from "../../../testing/redis/queue_reader.ts";
+import { QUEUE_LIFE_MS } from "../../../testing/redis/wire_names.ts";
+import { sha1Of } from "../../../testing/redis/digest.ts";
 
 const [LOCK, QUEUE, WAITERS, TOKEN] = ["lock", "queue", "waiters", "token"];
 /** The end of an owner value: 16 hex digits. */
@@ -57,14 +63,14 @@ async function open() {
   const leave = async (owner: string, tombstoneMs = 0, succession = "handoff") =>
     (await run(LEAVE, valueOf(owner), tombstoneMs, succession))[0];
   const holder = () => server.command("GET", LOCK);
-  /** Asserts that the queue's keys expire within 30 s. */
+  /** Asserts that the queue's keys expire. */
   const isMortal = async () => {
     for (const key of [QUEUE, WAITERS]) {
       const leftMs = Number(await server.command("PTTL", key));
-      assert(leftMs > 0 && leftMs <= 30_000, `${key} lives for ${leftMs} ms`);
+      assert(leftMs > 0 && leftMs <= QUEUE_LIFE_MS, `${key} lives for ${leftMs} ms`);
     }
   };
-  const queue = () => server.command("ZRANGE", QUEUE, 0, -1);
+  const queue = () => queuedValues(server.command, { queue: QUEUE! });
   return { ...server, run, ask, leave, holder, isMortal, queue, command: server.command };
 }
 
@@ -76,7 +82,7 @@ Deno.test("ask.lua and steal.lua do nothing after their time limit", async () =>
     assertEquals(state, late ? TOO_LATE : GRANTED);
     assert(Math.abs(serverMs! - Date.now()) < 60_000);
     await redis.command("DEL", LOCK, TOKEN);
-    const [stolen] = await redis.run(STEAL, valueOf("a"), 1_000, notAfterMs, "victim");
+    const [stolen] = await redis.run(STEAL, valueOf("a"), 1_000, notAfterMs, "x");
     assertEquals(stolen, late ? TOO_LATE : GRANTED);
     assertEquals(await redis.command("EXISTS", LOCK), late ? 0 : 1);
     await redis.command("DEL", LOCK, TOKEN);
@@ -162,7 +168,7 @@ Deno.test("Scripts write the waiters hash and the messages in wire format 1", as
   assert(Math.abs(Number(tombstone) - Date.now()) < 60_000);
   await redis.run(RENEW, valueOf("b c"), 5_000);
   assertEquals((await fields())["holder"], `confirmed i ${valueOf("b c")}`);
-  await redis.run(STEAL, valueOf("d"), 5_000, 0, valueOf("b c"));
+  await redis.run(STEAL, valueOf("d"), 5_000, 0, sha1Of(valueOf("b c")));
   const stolen = decodeMessage((await subscriber.next() as string[])[2]!);
   assertEquals(stolen, { kind: "stolen", lockKey: LOCK, value: valueOf("b c") });
 });
@@ -179,8 +185,8 @@ Deno.test("locate() finds the source line for the line in a script's error", asy
   await redis.ask({ owner: "a" });
   const inPart = await redis.ask({ owner: "b" }).then(() => "", (error) => error.message);
   const found = locate(`ask:${/user_script:(\d+)/.exec(inPart)?.[1]}`);
-  assertEquals(found.path, "redis/protocol/scripts/parts/enqueue.lua");
-  assertEquals(found.text, "redis.call('ZADD', keys.queue, ticket, waiter.value)");
+  assertEquals(found.path, "redis/protocol/scripts/parts/queue.lua");
+  assertMatch(found.text, /ZRANGEBYLEX/);
 });
 
 Deno.test("ask.lua grants a free lock to the first waiter, not to a later caller", async () => {
@@ -200,7 +206,6 @@ Deno.test("ask.lua returns a waiter to its old place, and never moves it backwar
   await redis.ask({ owner: "b" });
   await redis.ask({ owner: "c" });
   await redis.ask({ owner: "d" });
-  await redis.command("ZREM", QUEUE, valueOf("c")); // parks it
   const [, , , ticket, position] = await redis.ask({ owner: "c" });
   assertEquals([ticket, position], [2, 2], "the server kept the ticket");
   await redis.leave("c");
@@ -245,9 +250,12 @@ Deno.test("leave.lua skips waiters whose inbox has no lease or has lost its subs
   await redis.leave("a");
   assertEquals(await redis.holder(), valueOf("quiet"));
   await redis.leave("quiet");
-  assertEquals(await redis.holder(), null);
+  assertEquals(await redis.holder(), valueOf("deaf"), "its process may be alive");
+  assert(Number(await redis.command("PTTL", LOCK)) <= 1_000);
   const [state] = await redis.ask({ owner: "deaf", inbox: "deaf" });
   assertEquals(state, GRANTED, "a waiter that asks is alive");
+  await redis.leave("deaf");
+  assertEquals(await redis.holder(), null, "the lease of a dead process is over");
 });
 
 Deno.test("leave.lua grants the first waiter a short claim and keeps all places when no inbox has a subscriber", async () => {
@@ -274,7 +282,7 @@ Deno.test("leave.lua grants the first waiter a short claim and keeps all places 
     GRANTED,
     "a caller is alive",
   );
-  assertEquals(await redis.queue(), []);
+  assertEquals(await redis.queue(), [valueOf("d")], "it keeps its place");
 });
 
 Deno.test("ask.lua skips all waiters of an inbox that let a claim expire unconfirmed", async () => {
@@ -335,22 +343,137 @@ Deno.test("leave.lua frees the lock and keeps the queue when handoff is off", as
   assertEquals((await redis.ask({ owner: "b" }))[0], GRANTED);
 });
 
-Deno.test("ask.lua deletes the fields of dead processes", async () => {
+Deno.test("ask.lua sweeps the waiters of dead processes when their time as parked inboxes is over", async () => {
   await using redis = await open();
   await redis.ask({ owner: "a" });
-  for (let i = 0; i < 200; i++) {
-    await redis.ask({ owner: `gone${i}`, inbox: `gone${i}` });
-    await redis.command("HSET", WAITERS, `listening:gone${i}`, 1);
-  }
-  await redis.ask({ owner: "b" });
+  for (let i = 0; i < 200; i++) await redis.ask({ owner: `dead${i}`, inbox: `dead${i % 2}` });
+  await redis.ask({ owner: "b", inbox: "b" });
+  for (const inbox of ["dead0", "dead1"]) await redis.command("HDEL", WAITERS, `inbox:${inbox}`);
   await redis.leave("a");
-  assertEquals(await redis.holder(), valueOf("b"), "the others do not listen");
-  assertEquals(await redis.queue(), []);
-  await redis.leave("b");
-  for (let i = 0; i < 200; i++) await redis.command("HSET", WAITERS, `inbox:gone${i}`, 1);
-  for (let i = 0; i < 64; i++) await redis.ask({ owner: `b${i}` });
-  const fields = await redis.command("HKEYS", WAITERS) as string[];
-  assertEquals(fields.filter((field) => field.includes("gone")), []);
+  assertEquals(await redis.holder(), valueOf("b"));
+  const parked = await redis.command("ZRANGEBYLEX", QUEUE, "[parked ", "(parked!") as string[];
+  assertEquals(parked.length, 2, "one entry for each dead process");
+  assertEquals((await redis.queue()).length, 200, "its waiters keep their places");
+  for (const member of parked) { // a minute passes
+    const inbox = member.split(" ")[2]!;
+    await redis.command("ZREM", QUEUE, member);
+    await redis.command("ZADD", QUEUE, 0, `parked ${"0".repeat(15)}1 ${inbox}`);
+    await redis.command("HSET", WAITERS, `parked:${inbox}`, 1);
+  }
+  for (let i = 0; i < 16 * 8; i++) await redis.ask({ owner: `b${i}`, inbox: "b" });
+  assertEquals((await redis.queue()).length, 16 * 8);
+  const left = [
+    ...await redis.command("HKEYS", WAITERS) as string[],
+    ...await redis.command("ZRANGE", QUEUE, 0, -1) as string[],
+  ];
+  assertEquals(left.filter((text) => text.includes("dead")), []);
+});
+
+Deno.test("ask.lua returns all waiters of a parked inbox to their places when one of them asks", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (const owner of ["p1", "q1", "p2"]) await redis.ask({ owner, inbox: owner[0]! });
+  await redis.command("HDEL", WAITERS, "inbox:p"); // its lease is over
+  await redis.leave("a");
+  assertEquals(await redis.holder(), valueOf("q1"));
+  await redis.ask({ owner: "q2", inbox: "q" });
+  const [, , , , position] = await redis.ask({ owner: "p2", inbox: "p", ticket: 3 });
+  assertEquals(position, 2);
+  for (const owner of ["p1", "p2", "q2"]) {
+    assertEquals(await redis.leave(String(await redis.holder()).split("#")[0]!), DONE);
+    assertEquals(await redis.holder(), valueOf(owner));
+  }
+});
+
+Deno.test("leave.lua parks dead inboxes in bounded calls, and says when it must be sent again", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 150; i++) await redis.ask({ owner: `dead${i}`, inbox: `dead${i}` });
+  await redis.ask({ owner: "b", inbox: "b" });
+  for (let i = 0; i < 150; i++) await redis.command("HDEL", WAITERS, `inbox:dead${i}`);
+  const send = () => redis.run(LEAVE, valueOf("a"), 0, "handoff");
+  assertEquals([await send(), await redis.holder()], [[DONE, NOTIFIED, SEARCHING], null]);
+  assertEquals((await redis.ask({ owner: "c", mode: "try" }))[0], SEARCHING, "b comes first");
+  assertEquals(await send(), [GONE, NOTIFIED, FINISHED]);
+  assertEquals(await redis.holder(), valueOf("b"));
+});
+
+Deno.test("leave.lua sets many cut-off inboxes aside, and asks for the subscribers of each once", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (let i = 0; i < 150; i++) {
+    await redis.ask({ owner: `cut${i}`, inbox: `cut${i}` });
+    await redis.command("HSET", WAITERS, `listening:cut${i}`, 1);
+  }
+  await redis.ask({ owner: "b", inbox: "b" });
+  const send = (owner: string) => redis.run(LEAVE, valueOf(owner), 0, "handoff");
+  assertEquals((await send("a"))[2], SEARCHING);
+  assertEquals((await send("a"))[2], SEARCHING);
+  assertEquals((await send("a"))[2], FINISHED);
+  assertEquals(await redis.holder(), valueOf("b"), "a waiter that can be notified comes first");
+  await send("b");
+  assertEquals(await redis.holder(), valueOf("cut0"), "then the first of the others");
+  assertEquals((await redis.ask({ owner: "cut7", inbox: "cut7", ticket: 8 }))[4], 1);
+  await redis.command("DEL", LOCK); // the claim expires
+  await redis.ask({ owner: "c", mode: "try" });
+  assertEquals(await redis.holder(), valueOf("cut7"), "a process that has asked is back");
+});
+
+Deno.test("ask.lua names the holder to its own process, and counts the waiters of the inbox", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (const owner of ["p1", "p2", "p3", "q1"]) await redis.ask({ owner, inbox: owner[0]! });
+  assertEquals((await redis.ask({ owner: "p2", inbox: "p", ticket: 2 })).slice(6), [3, 1]);
+  await redis.leave("a");
+  const ofProcess = await redis.ask({ owner: "p2", inbox: "p", ticket: 2 });
+  assertEquals(ofProcess.slice(6), [2, 1, valueOf("p1")] as unknown[]);
+  assertEquals((await redis.ask({ owner: "q1", inbox: "q", ticket: 4 })).slice(6), [1, 1]);
+  await redis.command("SET", LOCK, valueOf("stranger"), "PX", 5_000);
+  assertEquals((await redis.ask({ owner: "p2", inbox: "p", ticket: 2 })).slice(6), [2, 1]);
+});
+
+Deno.test("ask.lua drops a waiter whose record was lost, and lets it come back", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (const owner of ["b", "c"]) await redis.ask({ owner, inbox: "i" });
+  await redis.command("DEL", WAITERS);
+  await redis.ask({ owner: "c", inbox: "i", ticket: 2 });
+  await redis.isMortal();
+  await redis.leave("a");
+  assertEquals(await redis.holder(), valueOf("c"), "nothing is known of b");
+  assertEquals((await redis.ask({ owner: "b", inbox: "i", ticket: 1 }))[4], 1);
+  await redis.leave("c");
+  assertEquals(await redis.holder(), valueOf("b"));
+});
+
+Deno.test("ask.lua gives a queue without its hash an expiry at the first ask", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (const owner of ["b", "c"]) await redis.ask({ owner });
+  await redis.command("DEL", WAITERS); // by hand
+  await redis.ask({ owner: "d" });
+  await redis.isMortal();
+});
+
+Deno.test("ask.lua and renew.lua confirm a claim while memory is full", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  for (const owner of ["b", "c"]) await redis.ask({ owner });
+  await redis.leave("a");
+  await redis.command("CONFIG", "SET", "maxmemory", 1);
+  assertEquals((await redis.ask({ owner: "b", ticket: 1 }))[0], GRANTED);
+  assertEquals(
+    (await redis.command("HGET", WAITERS, "holder") as string).split(" ")[0],
+    "confirmed",
+  );
+  assertEquals(await redis.leave("b"), DONE);
+  await redis.command("PEXPIRE", TOKEN, 600_000);
+  assertEquals((await redis.run(RENEW, valueOf("c"), 1))[0], DONE, "nothing is to be extended");
+  assertEquals(
+    (await redis.command("HGET", WAITERS, "holder") as string).split(" ")[0],
+    "confirmed",
+  );
+  await redis.command("CONFIG", "SET", "maxmemory", 0);
 });
 
 Deno.test("leave.lua hands the lock over while memory is full", async () => {

@@ -8,17 +8,11 @@
 -- The longest claim of a waiter that cannot be notified: its next ask finds the grant.
 local UNHEARD_CLAIM_MS = 1000
 
--- Returns the inbox with the earliest waiter in a family of members; nil if there is none.
-local function first_inbox(keys, family)
-  local member = unpack(members_with(keys, family, 1))
-  return member and string.match(member, '^%d+ (.*)$', #family + 1)
-end
-
 -- Chooses among inboxes that have a live process but no subscriber: they were probably cut off
 -- together. The first one gets a short claim. Returns what find_next_waiter() returns.
 local function find_unheard_waiter(keys, now_ms, looks_left)
   for _ = 1, looks_left do
-    local inbox = first_inbox(keys, UNHEARD)
+    local _, inbox = first_of(keys, UNHEARD)
     if not inbox then return nil, FINISHED end
     local is_alive = look_at_inbox(keys, now_ms, inbox)
     if not is_alive then
@@ -39,9 +33,9 @@ end
 -- else nil. Returns SEARCHING if it has looked at as many inboxes as one call may. Each inbox that
 -- it skips is parked or set aside, so the next search does not look at it again.
 local function find_next_waiter(keys, now_ms, asker_value)
-  for look = 1, MAX_LOOKED_AT do
-    local inbox = first_inbox(keys, NEXT)
-    if not inbox then return find_unheard_waiter(keys, now_ms, MAX_LOOKED_AT - look) end
+  for look_count = 1, MAX_LOOKED_AT do
+    local _, inbox = first_of(keys, NEXT)
+    if not inbox then return find_unheard_waiter(keys, now_ms, MAX_LOOKED_AT - look_count) end
     local is_alive, is_heard = look_at_inbox(keys, now_ms, inbox)
     if not is_alive then
       park_inbox(keys, now_ms, inbox)

@@ -5,11 +5,9 @@
 --#include "holder.lua"
 --#include "queue.lua"
 
-local PARKED = 'parked '
+local PARKED = 'parked'
 -- How long the places of a parked inbox are kept.
 local PARKED_MS = 60000
-
-local function parked_member(until_ms, inbox) return PARKED .. padded(until_ms) .. ' ' .. inbox end
 
 -- Parks an inbox, and ends its lease. Also an inbox without waiters: a waiter whose claim lapsed
 -- has lost its record, and until it is back the last ticket must be kept.
@@ -17,18 +15,19 @@ local function parked_member(until_ms, inbox) return PARKED .. padded(until_ms) 
 local function park_inbox(keys, now_ms, inbox)
   local until_ms = now_ms + PARKED_MS
   redis.call('HDEL', keys.waiters, INBOX_PREFIX .. inbox, LISTENING_PREFIX .. inbox)
-  local ticket = first_waiter(keys, inbox)
+  local ticket = first_of(keys, family_of_inbox(inbox))
   if ticket then
-    redis.call('ZREM', keys.queue, next_member(ticket, inbox), unheard_member(ticket, inbox))
+    local next_member = make_member(NEXT, ticket, inbox)
+    redis.call('ZREM', keys.queue, next_member, make_member(UNHEARD, ticket, inbox))
   end
-  redis.call('ZADD', keys.queue, NO_SCORE, parked_member(until_ms, inbox))
+  redis.call('ZADD', keys.queue, NO_SCORE, make_member(PARKED, until_ms, inbox))
   redis.call('HSET', keys.waiters, PARKED_PREFIX .. inbox, until_ms)
   keep_queue(keys)
 end
 
 -- Forgets that an inbox was parked. Its first waiter needs a 'next' member again.
 local function forget_parked(keys, until_ms, inbox)
-  redis.call('ZREM', keys.queue, parked_member(until_ms, inbox))
+  redis.call('ZREM', keys.queue, make_member(PARKED, until_ms, inbox))
   redis.call('HDEL', keys.waiters, PARKED_PREFIX .. inbox)
 end
 

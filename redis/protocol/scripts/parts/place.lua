@@ -13,14 +13,13 @@ local FIRST_POSITION = 1
 -- inboxes, but the first waiter that is not parked has position 1. A first ask is the last in line,
 -- unless the queue had a record of the waiter.
 local function read_place(keys, waiter, ticket)
-  local queue_length = count_members_with(keys, BY_TICKET)
+  local queue_length = count_members(keys, BY_TICKET)
   local position = queue_length
   if waiter.record or not waiter.is_first_ask then
-    local to = '[' .. by_ticket_member(ticket, waiter.value)
-    position = redis.call('ZLEXCOUNT', keys.queue, '[' .. BY_TICKET, to)
+    local from, to = '[' .. BY_TICKET .. ' ', '[' .. make_member(BY_TICKET, ticket, waiter.value)
+    position = redis.call('ZLEXCOUNT', keys.queue, from, to)
   end
-  local next = unpack(members_with(keys, NEXT, 1))
-  if next == next_member(ticket, waiter.inbox) then position = FIRST_POSITION end
+  if position > FIRST_POSITION and first_of(keys, NEXT) == ticket then position = FIRST_POSITION end
   return position, queue_length
 end
 
@@ -31,7 +30,7 @@ local function queued_reply(keys, now_ms, waiter, ticket, holder)
   local position, queue_length = read_place(keys, waiter, ticket)
   local is_new = queue_length == 1 or not waiter.last_ticket
   if is_new or not waiter.is_first_ask then keep_queue(keys) end
-  local inbox_waiters = count_members_with(keys, BY_INBOX .. waiter.inbox .. ' ')
+  local inbox_waiters = count_members(keys, family_of_inbox(waiter.inbox))
   local origin = HOLDER_IS_FOREIGN
   if is_owner_value(holder.value) then origin = HOLDER_IS_OURS end
   local own_holder = nil
