@@ -132,7 +132,10 @@ function refusalCode(text: string): string | undefined {
 /** Classifies the failure of a command for an `OutageBudget`. */
 export function classifyFailure(error: unknown): Failure {
   const refusal = refusalOf(error);
-  if (refusal === null) return { kind: "retry", endsOutage: false, reason: reasonOf(error) };
+  if (refusal === null) {
+    const isVague = networkCodeOf(error) === undefined;
+    return { kind: "retry", endsOutage: false, reason: reasonOf(error), isVague };
+  }
   const { code, passing } = refusal;
   const reason = REFUSALS.get(code) ?? `it refuses the command (${code})`;
   return { kind: passing ? "retry" : "refused", endsOutage: false, isRefusal: true, reason };
@@ -152,13 +155,18 @@ function textOf(error: unknown): string {
  * error may hold a password.
  */
 function reasonOf(error: unknown): string {
-  const errors = errorsIn(error, MAX_DEPTH);
-  const code = errors.map(codeOf).find((code) => code !== undefined);
+  const code = networkCodeOf(error);
   if (code !== undefined) return NETWORK_FAILURES.get(code) ?? `the client failed (${code})`;
+  const errors = errorsIn(error, MAX_DEPTH);
   for (const [pattern, reason] of CLIENT_FAILURES) {
     if (errors.some((each) => pattern.test(textOf(each)))) return reason;
   }
   return "the command failed. The cause of this error says why";
+}
+
+/** The code of a network or TLS error in an error. */
+function networkCodeOf(error: unknown): string | undefined {
+  return errorsIn(error, MAX_DEPTH).map(codeOf).find((code) => code !== undefined);
 }
 
 /** An error and the errors in it, outermost first. */
