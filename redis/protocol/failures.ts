@@ -68,13 +68,16 @@ const NETWORK_FAILURES = new Map([
  */
 const EXECUTED_IN_PART = /cript attempted to access a non local key in a cluster node/;
 
+const CLOSED = "the client is closed, or has given up reconnecting";
+const OFFLINE = "the client is not connected. Is the server running?";
+const UNKNOWN = "the command failed. The cause of this error says why";
+/** What says less than the last error of the connection. */
+const VAGUE_REASONS: ReadonlySet<string> = new Set([CLOSED, OFFLINE, UNKNOWN]);
+
 /** Error texts for what is reported without a code. The reported texts are never shown. */
 const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
-  [/^(The client|Connection) is closed\.?$/, "the client is closed, or has given up reconnecting"],
-  [
-    /^The client is offline$|^Stream isn't writeable/,
-    "the client is not connected. Is the server running?",
-  ],
+  [/^(The client|Connection) is closed\.?$/, CLOSED],
+  [/^The client is offline$|^Stream isn't writeable/, OFFLINE],
   [/^Socket closed unexpectedly$/, "the connection was lost. Is the server running?"],
   [/^Reached the max retries/, "the client has used up its retries. Is the server running?"],
   [EXECUTED_IN_PART, "a slot of the cluster moves to another node"],
@@ -132,7 +135,11 @@ function refusalCode(text: string): string | undefined {
 /** Classifies the failure of a command for an `OutageBudget`. */
 export function classifyFailure(error: unknown): Failure {
   const refusal = refusalOf(error);
-  if (refusal === null) return { kind: "retry", endsOutage: false, reason: reasonOf(error) };
+  if (refusal === null) {
+    const reason = reasonOf(error);
+    const isVague = VAGUE_REASONS.has(reason);
+    return { kind: "retry", endsOutage: false, reason, ...(isVague ? { isVague } : {}) };
+  }
   const { code, passing } = refusal;
   const reason = REFUSALS.get(code) ?? `it refuses the command (${code})`;
   return { kind: passing ? "retry" : "refused", endsOutage: false, isRefusal: true, reason };
@@ -158,7 +165,7 @@ function reasonOf(error: unknown): string {
   for (const [pattern, reason] of CLIENT_FAILURES) {
     if (errors.some((each) => pattern.test(textOf(each)))) return reason;
   }
-  return "the command failed. The cause of this error says why";
+  return UNKNOWN;
 }
 
 /** An error and the errors in it, outermost first. */
