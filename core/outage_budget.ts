@@ -5,11 +5,14 @@
  * @module
  */
 import { abortable } from "./abort.ts";
-import { type Clock, pause } from "./clock.ts";
+import { type Cancel, type Clock, pause } from "./clock.ts";
 import { LockUnavailableError } from "./errors.ts";
 
 /** Pause in ms before a failed request is sent again. */
 export const RETRY_MS = 50;
+
+/** The wait for an answer is timed in so many steps. */
+const STEPS = 10;
 
 /** How a call has to treat a failed request. */
 export interface Failure {
@@ -51,7 +54,8 @@ export interface OutageBudgetOptions {
 
 /**
  * The time that one call may spend in one outage. An outage begins when the first request is sent that
- * gets no answer, and ends with the next answer: waiting in a queue costs nothing.
+ * gets no answer, and ends with the next answer: waiting in a queue costs nothing. While the event loop
+ * is blocked, requests are not sent and answers are not read, so that time does not count either.
  */
 export class OutageBudget {
   readonly #options: OutageBudgetOptions;
@@ -119,9 +123,7 @@ export class OutageBudget {
    * error; `signal.reason` if the signal aborts.
    */
   settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
-    const { clock, unavailableAfterMs } = this.#options;
-    this.#outageSinceMs ??= clock.now();
-    const leftMs = this.#outageSinceMs + unavailableAfterMs - clock.now();
+    this.#outageSinceMs ??= this.#options.clock.now();
     return new Promise((resolve, reject) => {
       const end = () => {
         cancel();
@@ -130,11 +132,28 @@ export class OutageBudget {
       const fail = (error: unknown) => (end(), reject(error));
       const abort = () => fail(signal!.reason);
       const timedOut = () => fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
-      const cancel = clock.schedule(timedOut, leftMs);
+      let cancel = this.#step(() => next());
+      const next = () => this.#leftMs <= 0 ? timedOut() : cancel = this.#step(next);
       signal?.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
       if (signal?.aborted) abort();
     });
+  }
+
+  get #leftMs(): number {
+    const { clock, unavailableAfterMs } = this.#options;
+    return (this.#outageSinceMs ?? clock.now()) + unavailableAfterMs - clock.now();
+  }
+
+  /** Waits one step. If its timer is late, the event loop was blocked: that time does not count. */
+  #step(callback: () => void): Cancel {
+    const { clock, unavailableAfterMs } = this.#options;
+    const delayMs = Math.max(0, Math.min(this.#leftMs, unavailableAfterMs / STEPS));
+    const dueMs = clock.now() + delayMs;
+    return clock.schedule(() => {
+      if (this.#outageSinceMs !== null) this.#outageSinceMs += Math.max(0, clock.now() - dueMs);
+      callback();
+    }, delayMs);
   }
 
   /**

@@ -6,11 +6,6 @@
 import type { Clock } from "./clock.ts";
 import { type Timed, TimeHeap } from "./time_heap.ts";
 
-/** How late in ms a timer may be before the event loop counts as blocked. */
-const BLOCKED_MS = 50;
-/** How long in ms callbacks then wait, so that answers which have arrived meanwhile are read first. */
-const READ_MS = 10;
-
 interface Deadline extends Timed {
   readonly callback: () => void;
 }
@@ -18,9 +13,6 @@ interface Deadline extends Timed {
 /**
  * A clock whose deadlines all share one timer. Most deadlines are cancelled before they are due, and
  * arming a timer of the runtime for each would cost more than the rest of an uncontended acquire.
- *
- * If the event loop was blocked when a deadline was due, what the deadline waits for may have arrived
- * meanwhile and be unread. So the callbacks wait a moment longer then: a blocked process is no outage.
  *
  * Cancelling a deadline leaves the timer armed, but without deadlines it does not keep the process
  * alive. After `close()` each new deadline gets a timer of its own.
@@ -32,8 +24,6 @@ export class SharedTimer implements Clock {
   #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;
-  /** Whether the callbacks wait for answers to be read. */
-  #isReading = false;
   #isClosed = false;
 
   constructor(clock: Clock) {
@@ -82,13 +72,10 @@ export class SharedTimer implements Clock {
   }
 
   #fire(): void {
-    const nowMs = this.#clock.now();
-    const earliestMs = this.#deadlines.first?.atMs ?? Infinity;
-    this.#isReading = !this.#isReading && nowMs > earliestMs + BLOCKED_MS;
-    if (this.#isReading) return this.#arm(nowMs + READ_MS);
     this.#timer = null;
     this.#timerMs = Infinity;
     // Only those that are due now: a callback may set the next deadline for the same moment.
+    const nowMs = this.#clock.now();
     const count = this.#count;
     const isDue = ({ atMs, order }: Deadline) => atMs <= nowMs && order < count;
     for (;;) {

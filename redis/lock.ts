@@ -1,13 +1,11 @@
 /**
- * The public class of the Redis strategy: checks arguments, starts acquisitions, reads snapshots and
- * disposes. How a call gets the lock is in `acquisition.ts`.
+ * The public class of the Redis strategy: connects its parts, and disposes. Its calls are in `calls.ts`.
  *
  * @module
  */
 import { capabilitiesOf } from "../core/capabilities.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
-  AcquireOptions,
   AttachableAcquireOptions,
   AttachableLock,
   Lease,
@@ -16,28 +14,18 @@ import type {
   RequestMethod,
 } from "../core/distributed_lock.ts";
 import { LockSetupError } from "../core/errors.ts";
-import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
-import { OutageBudget } from "../core/outage_budget.ts";
-import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { SharedTimer } from "../core/shared_timer.ts";
-import { checkAttachableOptions, checkName, checkOwnerId } from "../core/validate.ts";
-import { Acquisition } from "./acquisition.ts";
+import { checkOwnerId } from "../core/validate.ts";
+import { Calls } from "./calls.ts";
 import type { RedisClient } from "./client.ts";
 import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
-import type { AskMode } from "./protocol/ask.ts";
 import { RedisCommands } from "./protocol/commands.ts";
-import { classifyFailure } from "./protocol/failures.ts";
-import { type LockKeys, lockKeys } from "./protocol/keys.ts";
-import { makeOwner } from "./protocol/owner_value.ts";
-import type { QueryAnswer } from "./protocol/replies.ts";
-import { SharedAcquisitions } from "./shared_acquisitions.ts";
-import { snapshotOf } from "./snapshot.ts";
-import { Waiters } from "./waiting/waiters.ts";
 import { Warnings } from "./protocol/warnings.ts";
+import { Waiters } from "./waiting/waiters.ts";
 
 /** Least time in ms for closing connections, if the releases have used up `disposeTimeoutMs`. */
 const CLOSE_MS = 100;
@@ -87,15 +75,15 @@ export class RedisLock implements AttachableLock {
     attach: true,
   });
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  readonly request: RequestMethod = requestOn(this, (name, options) => this.#steal(name, options));
-  readonly #options: ReturnType<typeof readOptions>;
+  readonly request: RequestMethod = requestOn(
+    this,
+    (name, options) => this.#calls.steal(name, options),
+  );
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
   readonly #context: CallContext;
-  readonly #shared: SharedAcquisitions;
-  /** The keys of the last lock. Most calls are for the same lock as the call before. */
-  #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
+  readonly #calls: Calls;
 
   /**
    * Creates a manager of locks. It sends nothing before the first call.
@@ -113,9 +101,9 @@ export class RedisLock implements AttachableLock {
         "Cannot use this Redis client: pass an adapter, as in new RedisLock(nodeRedis(client))",
       );
     }
-    this.#options = readOptions(options);
+    const read = readOptions(options);
     this.#lifetime = new Lifetime(options);
-    const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs, onWarning } = this.#options;
+    const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs, onWarning } = read;
     const clock = this.#timer;
     const engine = new LeaseEngine(clock);
     const warnings = new Warnings(onWarning);
@@ -123,13 +111,13 @@ export class RedisLock implements AttachableLock {
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
     this.#context = { engine, commands, waiters };
-    this.#shared = new SharedAcquisitions(this.#context);
+    this.#calls = new Calls(this.#context, this.#lifetime, read);
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     // A wait ends with a lease or rejects.
-    return this.#acquire(name, options, { kind: "wait" }) as Promise<Lease>;
+    return this.#calls.acquire(name, options, { kind: "wait" }) as Promise<Lease>;
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
@@ -137,7 +125,7 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: Omit<AttachableAcquireOptions, "onWait"> = {},
   ): Promise<Lease | null> {
-    return this.#acquire(name, options, { kind: "try" });
+    return this.#calls.acquire(name, options, { kind: "try" });
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
@@ -147,13 +135,12 @@ export class RedisLock implements AttachableLock {
     options: Omit<AttachableAcquireOptions, "onWait" | "ownerId"> = {},
   ): Promise<Lease | null> {
     checkOwnerId(ownerId);
-    return await this.#acquire(name, { ...options, ownerId }, { kind: "attach" });
+    return await this.#calls.acquire(name, { ...options, ownerId }, { kind: "attach" });
   }
 
   /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
-  async query(name: string): Promise<LockSnapshot> {
-    this.#check(name, {});
-    return snapshotOf(name, await this.#read(name));
+  query(name: string): Promise<LockSnapshot> {
+    return this.#calls.query(name);
   }
 
   /** Rejects waiters with an `AbortError` and releases leases, in `disposeTimeoutMs`. Never rejects. */
@@ -170,88 +157,5 @@ export class RedisLock implements AttachableLock {
     const closed = Promise.allSettled([waiters.close(), commands.close()]);
     await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
     this.#timer.close();
-  }
-
-  #check(name: string, options: AttachableAcquireOptions): LockKeys {
-    checkName(name);
-    checkAttachableOptions(options);
-    this.#lifetime.throwIfEnded();
-    return this.#keys(name);
-  }
-
-  #keys(name: string): LockKeys {
-    if (this.#lastKeys?.name !== name) {
-      this.#lastKeys = { name, keys: lockKeys(this.#options.keyPrefix, name) };
-    }
-    return this.#lastKeys.keys;
-  }
-
-  async #acquire(
-    name: string,
-    options: AttachableAcquireOptions,
-    mode: AskMode,
-  ): Promise<ManagedLease | null> {
-    const keys = this.#check(name, options);
-    options.signal?.throwIfAborted();
-    const { ownerId, signal: callerSignal, maxHoldMs, onWait } = options;
-    const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
-    const isCallerMade = ownerId !== undefined;
-    const owner = makeOwner(ownerId ?? makeOwnerId(this.#lifetime.label), !isCallerMade);
-    const signal = this.#lifetime.waitSignal(callerSignal);
-    const budget = this.#budget(name, signal);
-    const request = {
-      name,
-      keys,
-      owner,
-      mode,
-      ttlMs,
-      autoRenew,
-      maxHoldMs,
-      outlivesDisposal,
-      budget,
-      unavailableAfterMs: this.#options.unavailableAfterMs,
-      signal,
-      callerSignal,
-      onWait,
-    };
-    if (isCallerMade) return await this.#shared.join(request);
-    return await new Acquisition(this.#context, request).run();
-  }
-
-  async #steal(name: string, options: AcquireOptions): Promise<Lease> {
-    for (;;) {
-      this.#check(name, options);
-      const { digest } = await this.#read(name);
-      const mode: AskMode = digest === null
-        ? { kind: "try" }
-        : { kind: "steal", victimDigest: digest };
-      const lease = await this.#acquire(name, options, mode);
-      if (lease !== null) return lease; // otherwise the holder has changed: steal from the new one
-    }
-  }
-
-  async #read(name: string): Promise<QueryAnswer> {
-    const { commands } = this.#context;
-    const keys = this.#keys(name);
-    const budget = this.#budget(name, this.#lifetime.ended);
-    for (;;) {
-      try {
-        return await budget.settle(commands.query(keys), this.#lifetime.ended);
-      } catch (error) {
-        await budget.recover(error);
-      }
-    }
-  }
-
-  #budget(lockName: string, signal: AbortSignal): OutageBudget {
-    return new OutageBudget({
-      clock: this.#timer,
-      service: "Redis",
-      lockName,
-      unavailableAfterMs: this.#options.unavailableAfterMs,
-      signal,
-      classify: classifyFailure,
-      connectionError: () => this.#context.commands.connectionError,
-    });
   }
 }

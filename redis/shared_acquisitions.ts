@@ -6,7 +6,8 @@
  */
 import { abortable } from "../core/abort.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import { Acquisition, type AcquisitionListener, type AcquisitionRequest } from "./acquisition.ts";
+import { Acquisition, type AcquisitionListener } from "./acquisition.ts";
+import type { AcquisitionRequest } from "./acquisition_request.ts";
 import type { CallContext } from "./hold.ts";
 
 /** The shared acquisitions of one `RedisLock`, by lock and owner id. */

@@ -12,6 +12,9 @@ import { SilenceError } from "../../core/outage_budget.ts";
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
 export const MAX_UNANSWERED = 256;
 
+/** The silence of the connection is timed in so many steps. */
+const STEPS = 10;
+
 /** An ask that waits for its turn. */
 export interface AskTurn extends Timed {
   /**
@@ -33,11 +36,13 @@ interface WaitingAsk extends AskTurn {
  *
  * A command has a place from {@linkcode CommandWindow.take} or its turn until
  * {@linkcode CommandWindow.free}. Commands that find no place wait: urgent ones (renewals, releases)
- * first, then asks. An ask that waits fails when nothing was answered for `unavailableAfterMs`.
+ * first, then asks. An ask that waits fails when nothing was answered for `unavailableAfterMs`. Time in
+ * which the event loop is blocked counts as one step at most: nothing is sent or read meanwhile.
  */
 export class CommandWindow {
   readonly #clock: Clock;
   readonly #unavailableAfterMs: number;
+  readonly #stepMs: number;
   #unanswered = 0;
   #silentSinceMs: number | null = null;
   /** In the order of arrival. A call lets the command go. */
@@ -45,7 +50,12 @@ export class CommandWindow {
   /** In the order in which their outages began: the first one is the first to fail. */
   readonly #asks = new TimeHeap<WaitingAsk>();
   #askCount = 0;
-  /** Cancels the timer for the ask that is the first to fail. */
+  /** How much time has passed in ms while asks waited for their turns and the event loop ran. */
+  #waitedMs = 0;
+  #stepStartMs = 0;
+  /** What that was at the last answer. */
+  #answeredMs = 0;
+  /** The timer of the current step; `null` if no ask waits. */
   #cancelTimer: Cancel | null = null;
 
   /**
@@ -54,6 +64,7 @@ export class CommandWindow {
   constructor(clock: Clock, unavailableAfterMs: number) {
     this.#clock = clock;
     this.#unavailableAfterMs = unavailableAfterMs;
+    this.#stepMs = unavailableAfterMs / STEPS;
   }
 
   /**
@@ -80,7 +91,11 @@ export class CommandWindow {
    */
   free(isAnswered: boolean): void {
     this.#unanswered--;
-    if (isAnswered) this.#silentSinceMs = this.#unanswered === 0 ? null : this.#clock.now();
+    if (isAnswered) {
+      const nowMs = this.#unanswered === 0 ? null : this.#clock.now();
+      this.#silentSinceMs = nowMs;
+      if (nowMs !== null) this.#answeredMs = this.#waitedUntil(nowMs);
+    }
     this.#letNextGo();
   }
 
@@ -95,17 +110,21 @@ export class CommandWindow {
    * @param sinceMs When the outage of the ask began, in monotonic ms; now if there is none.
    */
   askTurn(sinceMs: number): AskTurn {
+    if (this.#cancelTimer === null) this.#step();
     const { promise: come, resolve, reject } = Promise.withResolvers<void>();
-    const ask = { come, resolve, reject, atMs: sinceMs, order: this.#askCount++, index: -1 };
+    const nowMs = this.#clock.now();
+    const atMs = this.#waitedUntil(nowMs) - (nowMs - sinceMs);
+    const ask = { come, resolve, reject, atMs, order: this.#askCount++, index: -1 };
     this.#asks.add(ask);
-    if (this.#asks.first === ask) this.#watch();
     return ask;
   }
 
   /** Forgets an ask that waits for its turn: its promise never settles. */
   withdraw(turn: AskTurn): void {
     this.#asks.delete(turn as WaitingAsk);
-    if (this.#asks.size === 0) this.#unwatch();
+    if (this.#asks.size > 0) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
   }
 
   #letNextGo(): void {
@@ -122,32 +141,30 @@ export class CommandWindow {
     return first;
   }
 
-  /** Sets the timer for the first ask. Its time may turn out to be later, if an answer comes. */
-  #watch(): void {
-    this.#unwatch();
-    const { first } = this.#asks;
-    if (first === undefined) return;
-    const delayMs = this.#failsAtMs(first) - this.#clock.now();
-    this.#cancelTimer = this.#clock.schedule(() => this.#failAsks(), delayMs);
+  /** What `#waitedMs` would be at a moment of the current step. */
+  #waitedUntil(nowMs: number): number {
+    if (this.#cancelTimer === null) return this.#waitedMs;
+    return this.#waitedMs + Math.min(nowMs - this.#stepStartMs, this.#stepMs);
   }
 
-  #unwatch(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = null;
+  #step(): void {
+    this.#stepStartMs = this.#clock.now();
+    this.#cancelTimer = this.#clock.schedule(() => {
+      this.#cancelTimer = null;
+      this.#waitedMs += this.#stepMs;
+      this.#failAsks();
+      if (this.#asks.size > 0) this.#step();
+    }, this.#stepMs);
   }
 
   #failAsks(): void {
-    const nowMs = this.#clock.now();
     for (;;) {
       const { first } = this.#asks;
-      if (first === undefined || this.#failsAtMs(first) > nowMs) break;
+      if (first === undefined) return;
+      const silentMs = this.#waitedMs - Math.max(first.atMs, this.#answeredMs);
+      if (silentMs < this.#unavailableAfterMs) return;
       this.#asks.delete(first);
       first.reject(new SilenceError("The client cannot take more commands"));
     }
-    this.#watch();
-  }
-
-  #failsAtMs({ atMs }: WaitingAsk): number {
-    return Math.max(atMs, this.#silentSinceMs ?? 0) + this.#unavailableAfterMs;
   }
 }

@@ -62,7 +62,13 @@ const NETWORK_FAILURES = new Map([
   ["ETIMEDOUT", "the connection timed out (ETIMEDOUT). Is the server within reach?"],
 ]);
 
-/** Error texts for what well-known clients report without a code. Their own texts are never shown. */
+/**
+ * A script has deleted a key whose slot moves to another node, and the command after that was refused.
+ * The script was executed in part; sent again, it is executed as soon as the slot has moved.
+ */
+const EXECUTED_IN_PART = /cript attempted to access a non local key in a cluster node/;
+
+/** Error texts for what is reported without a code. The reported texts are never shown. */
 const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
   [/^(The client|Connection) is closed\.?$/, "the client is closed, or has given up reconnecting"],
   [
@@ -71,6 +77,7 @@ const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
   ],
   [/^Socket closed unexpectedly$/, "the connection was lost. Is the server running?"],
   [/^Reached the max retries/, "the client has used up its retries. Is the server running?"],
+  [EXECUTED_IN_PART, "a slot of the cluster moves to another node"],
   [/^Command timed out$/, "the client's own time limit for a command is over"],
   [/^(Connection timeout|Socket timeout)/, "the connection timed out. Is the server within reach?"],
   [
@@ -91,21 +98,44 @@ export interface Refusal {
 }
 
 /**
+ * The text that Redis before 7.0 puts before the error of a command in a script: that the script failed,
+ * and the line, once or twice. A dash precedes a refusal's code there, and any error in some clients.
+ */
+const OF_A_SCRIPT =
+  /^-?(?:ERR Error running script \(call to f_[0-9a-f]{40}\): )?(?:@user_script: ?\d+: )*-?/;
+
+/** How servers say inside a script, where the code is missing, that the user lacks a permission. */
+const DENIED_IN_SCRIPT =
+  /^(?:ERR )?(?:The user executing the script (?:can't|is lacking) |ACL failure in script: )/;
+
+/**
  * Reads an error. A refusal is a *definite no*: the server says that it did not execute the command.
  * Our scripts make every check and every refusable write before their first effect on the lock, so that
  * holds for an error inside a script too. `null` is any other failure (a lost connection, a client's
  * time-out): the command may have been executed, or may still be.
  */
 export function refusalOf(error: unknown): Refusal | null {
-  const code = /^-?([A-Z]+)(?: |$)/.exec(textOf(error))?.[1];
-  if (code === undefined || !(PASSING.has(code) || LASTING.has(code))) return null;
-  return { code, passing: PASSING.has(code) };
+  const code = refusalCode(textOf(error));
+  return code === undefined ? null : { code, passing: PASSING.has(code) };
+}
+
+function refusalCode(text: string): string | undefined {
+  const [prefix = ""] = OF_A_SCRIPT.exec(text) ?? [];
+  const inner = text.slice(prefix.length);
+  if (EXECUTED_IN_PART.test(inner)) return undefined;
+  if (DENIED_IN_SCRIPT.test(inner)) return "NOPERM";
+  const code = /^([A-Z]+)(?: |$)/.exec(inner)?.[1];
+  if (code !== undefined && (PASSING.has(code) || LASTING.has(code))) return code;
+  return prefix.length > 1 ? "ERR" : undefined;
 }
 
 /** Classifies the failure of a command for an `OutageBudget`. */
 export function classifyFailure(error: unknown): Failure {
   const refusal = refusalOf(error);
-  if (refusal === null) return { kind: "retry", endsOutage: false, reason: reasonOf(error) };
+  if (refusal === null) {
+    const isVague = networkCodeOf(error) === undefined;
+    return { kind: "retry", endsOutage: false, reason: reasonOf(error), isVague };
+  }
   const { code, passing } = refusal;
   const reason = REFUSALS.get(code) ?? `it refuses the command (${code})`;
   return { kind: passing ? "retry" : "refused", endsOutage: false, isRefusal: true, reason };
@@ -125,13 +155,18 @@ function textOf(error: unknown): string {
  * error may hold a password.
  */
 function reasonOf(error: unknown): string {
-  const errors = errorsIn(error, MAX_DEPTH);
-  const code = errors.map(codeOf).find((code) => code !== undefined);
+  const code = networkCodeOf(error);
   if (code !== undefined) return NETWORK_FAILURES.get(code) ?? `the client failed (${code})`;
+  const errors = errorsIn(error, MAX_DEPTH);
   for (const [pattern, reason] of CLIENT_FAILURES) {
     if (errors.some((each) => pattern.test(textOf(each)))) return reason;
   }
   return "the command failed. The cause of this error says why";
+}
+
+/** The code of a network or TLS error in an error. */
+function networkCodeOf(error: unknown): string | undefined {
+  return errorsIn(error, MAX_DEPTH).map(codeOf).find((code) => code !== undefined);
 }
 
 /** An error and the errors in it, outermost first. */

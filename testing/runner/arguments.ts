@@ -6,6 +6,7 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { isStrategy, selectFiles, STRATEGIES, testFilesIn } from "./select.ts";
+import { readServers, type ServerProgram } from "./servers.ts";
 
 /** The help text of the runner. */
 export const USAGE = `Usage: deno task test [options] [FILES…]
@@ -14,6 +15,9 @@ Runs the tests. Finds or starts the servers that they need and stops them at the
 
   --only memory,file,redis,zookeeper  only the tests of these strategies, and those of none
   --filter TEXT                       only tests whose name contains TEXT, or matches /REGEX/
+  --servers redis=PATH,redis=PATH,…   starts Redis with this program; with several, the tests of Redis
+                                      run once with each, then the others. "deno task servers" gets
+                                      some. Without it, the tests look for a server themselves
   --no-install                        never installs a missing server, but fails and names it; the
                                       same as HOLDFAST_NO_INSTALL=1
   --help                              prints this text
@@ -23,6 +27,8 @@ Runs the tests. Finds or starts the servers that they need and stops them at the
 export interface Selection {
   readonly files: readonly string[];
   readonly filter: string | undefined;
+  /** The programs that start Redis; none if the tests look for one. */
+  readonly servers: readonly ServerProgram[];
   /** Whether missing servers must not be installed. */
   readonly isInstallRefused: boolean;
 }
@@ -31,7 +37,7 @@ export interface Selection {
  * Reads the arguments; files are relative to the root.
  *
  * @returns Undefined for `--help`.
- * @throws {Error} If an option, a strategy or a file is unknown.
+ * @throws {Error} If an option, a strategy, a file or a server is unknown.
  */
 export async function readArguments(
   args: readonly string[],
@@ -43,6 +49,7 @@ export async function readArguments(
     options: {
       only: { type: "string" },
       filter: { type: "string" },
+      servers: { type: "string" },
       "no-install": { type: "boolean", default: false },
       help: { type: "boolean" },
     },
@@ -58,6 +65,7 @@ export async function readArguments(
   return {
     files: selectFiles(files.flat(), wanted.filter(isStrategy)),
     filter: values.filter,
+    servers: values.servers === undefined ? [] : await readServers(values.servers, root),
     isInstallRefused: values["no-install"],
   };
 }

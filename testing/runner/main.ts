@@ -11,9 +11,10 @@ import { fileURLToPath } from "node:url";
 import { importMapArgs } from "../../tools/import_map.ts";
 import { preparePrograms } from "../interop/programs.ts";
 import { readArguments, type Selection, USAGE } from "./arguments.ts";
-import { runDenoTest } from "./child.ts";
+import { type DenoTestResult, runDenoTest } from "./child.ts";
 import { strategyOf } from "./select.ts";
-import { closingLine, readSummary } from "./summary.ts";
+import { roundsOf, type ServerProgram, useRedis } from "./servers.ts";
+import { closingLine, readSummary, type Summary, sumOf } from "./summary.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
 
@@ -44,7 +45,7 @@ async function main(): Promise<number> {
   }
 }
 
-async function run({ files, filter }: Selection): Promise<number> {
+async function run({ files, filter, servers }: Selection): Promise<number> {
   if (files.length === 0) {
     throw new Error("No test file is selected: name other files or strategies");
   }
@@ -52,19 +53,31 @@ async function run({ files, filter }: Selection): Promise<number> {
   const interrupted = new Promise<undefined>((resolve) =>
     signal.addEventListener("abort", () => resolve(undefined))
   );
-  const imports = await Promise.race([prepare(files), interrupted]);
+  const imports = await Promise.race([prepare(files, servers), interrupted]);
   if (imports === undefined) return exitCodeOf(signal);
   const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
-  const args = ["-A", ...imports, ...filterArgs, ...files];
-  const { code, output } = await runDenoTest({ args, cwd: ROOT, signal });
-  const counted = report(output, code);
+  const results: RoundResult[] = [];
+  for (const round of roundsOf(files, servers)) {
+    if (round.redis !== undefined) useRedis(round.redis);
+    if (servers.length > 1) console.log(`\nRunning ${round.title}`);
+    const args = ["-A", ...imports, ...filterArgs, ...round.files];
+    const result = readResult(await runDenoTest({ args, cwd: ROOT, signal }));
+    results.push({ title: round.title, ...result });
+    if (signal.aborted) break;
+  }
+  const counted = report(results, servers.length > 0);
   return signal.aborted ? exitCodeOf(signal) : counted;
 }
 
 /** Finds the servers; resolves with the arguments that `deno test` needs on this machine. */
-async function prepare(files: readonly string[]): Promise<string[]> {
+async function prepare(
+  files: readonly string[],
+  programs: readonly ServerProgram[],
+): Promise<string[]> {
   const problems: string[] = [];
+  for (const { path, version } of programs) console.log(`Redis: ${version}, ${path}`);
   for (const kind of SERVER_KINDS) {
+    if (kind === "redis" && programs.length > 0) continue;
     if (!files.some((file) => strategyOf(file) === kind)) continue;
     try {
       const { source, line } = await findServer(kind);
@@ -91,16 +104,33 @@ async function prepare(files: readonly string[]): Promise<string[]> {
   return imports;
 }
 
-/** Prints the closing lines; resolves with the exit code. */
-function report(output: string, code: number): number {
-  const summary = readSummary(output) ??
-    { passed: 0, failed: 1, skipped: 0, skippedNames: [] };
-  for (const name of summary.skippedNames) console.log(`skipped: ${name}`);
-  const hasRun = summary.passed + summary.failed > 0;
+interface RoundResult {
+  readonly title: string;
+  readonly code: number;
+  readonly summary: Summary;
+}
+
+function readResult({ code, output }: DenoTestResult): Omit<RoundResult, "title"> {
+  const none = { passed: 0, failed: 1, skipped: 0, skippedNames: [] };
+  return { code, summary: readSummary(output) ?? none };
+}
+
+/** Prints the closing lines; returns the exit code. */
+function report(results: readonly RoundResult[], hasServers: boolean): number {
+  const total = sumOf(results.map(({ summary }) => summary));
+  for (const name of new Set(total.skippedNames)) console.log(`skipped: ${name}`);
+  const hasRun = total.passed + total.failed > 0;
   if (!hasRun) console.error("No test ran: choose other files or another --filter");
-  else if (code !== 0 && summary.failed === 0) console.error(`deno test exited with ${code}`);
-  console.log(closingLine(summary));
-  return code !== 0 || summary.failed > 0 || !hasRun ? 1 : 0;
+  for (const { code, summary } of results) {
+    const isUnexplained = hasRun && code !== 0 && summary.failed === 0;
+    if (isUnexplained) console.error(`deno test exited with ${code}`);
+  }
+  if (hasServers) {
+    for (const { title, summary } of results) console.log(`${title}: ${closingLine(summary)}`);
+  }
+  console.log(closingLine(total));
+  const isFailed = results.some(({ code, summary }) => code !== 0 || summary.failed > 0);
+  return isFailed || !hasRun ? 1 : 0;
 }
 
 /** Aborts at Ctrl-C or SIGTERM; the reason is the signal's name. */

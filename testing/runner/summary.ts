@@ -33,6 +33,18 @@ export function readSummary(output: string): Summary | undefined {
   };
 }
 
+/** The counts of several runs together. */
+export function sumOf(summaries: readonly Summary[]): Summary {
+  const sum = (count: (summary: Summary) => number) =>
+    summaries.reduce((total, summary) => total + count(summary), 0);
+  return {
+    passed: sum(({ passed }) => passed),
+    failed: sum(({ failed }) => failed),
+    skipped: sum(({ skipped }) => skipped),
+    skippedNames: summaries.flatMap(({ skippedNames }) => skippedNames),
+  };
+}
+
 /** The last line of a run. */
 export function closingLine({ passed, failed, skipped }: Summary): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;

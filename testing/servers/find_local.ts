@@ -29,6 +29,13 @@ export async function findLocalRedis(): Promise<LocalProgram | undefined> {
   return undefined;
 }
 
+/** The name and version of a program that serves Redis: `Redis 7.0.15`; undefined for others. */
+export async function redisVersion(program: string): Promise<string | undefined> {
+  const { success, output } = await runCommand([program, "--version"], VERSION_BOUND_MS);
+  const [, name, version] = /^(\w+) server v=(\S+)/m.exec(output) ?? [];
+  return success && name !== undefined ? `${name} ${version}` : undefined;
+}
+
 /** Finds Java together with ZooKeeper's classes. */
 export async function findLocalZooKeeper(): Promise<LocalProgram | undefined> {
   const javaHome = process.env["JAVA_HOME"];

@@ -97,6 +97,19 @@ Deno.test("OutageBudget.settle() waits for an answer no longer than the rest of 
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("OutageBudget.settle() does not count time in which the event loop was blocked", async () => {
+  const { clock, budget } = open();
+  const answer = Promise.withResolvers<string>();
+  const settled = budget.settle(answer.promise);
+  clock.block(60_000);
+  await clock.pass(800);
+  answer.resolve("read at last");
+  assertEquals(await settled, "read at last");
+  const failing = assertRejects(() => budget.settle(new Promise(() => {})), Error, "No answer");
+  await clock.pass(200);
+  await failing;
+});
+
 Deno.test("OutageBudget.recover() says how long there was no answer when no failure is known", async () => {
   const { clock, budget } = open();
   const silent = budget.settle(new Promise(() => {})).catch((error) => budget.recover(error));

@@ -91,19 +91,6 @@ Deno.test("SharedTimer calls back random deadlines in order, and no cancelled on
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SharedTimer lets answers be read first when the event loop was blocked", async () => {
-  const { clock, called, set } = open();
-  const cancel = set("unanswered", 100);
-  set("also late", 100);
-  clock.block(1_000);
-  await clock.pass(0);
-  assertEquals(called, [], "an answer may have arrived");
-  cancel();
-  await clock.pass(10);
-  assertEquals(called, ["also late"]);
-  assertEquals(clock.timers, 0);
-});
-
 Deno.test("SharedTimer does not look at all deadlines each time that one is due", () => {
   const clock = new FakeClock();
   let due = () => {};

@@ -126,6 +126,7 @@ scene(
     const caught = intercept(stage, "leave");
     abort.abort();
     await assertRejects(() => first, DOMException);
+    answer.open(); // it says that the call has the lock
     await waitUntil("the clean-up is on its way", () => caught() !== undefined);
     stage.onReply = undefined;
     const lease = await within("it is ours still", stage.lock.acquire("n", { ownerId: OWNER }));

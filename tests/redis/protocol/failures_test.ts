@@ -20,6 +20,98 @@ Deno.test("refusalOf() distinguishes refusals by the server from errors of the c
   for (const text of unknown) assertEquals(refusalOf(new Error(text)), null, text);
 });
 
+/** How Redis 6.2.16 answers when a command of a script is refused; the texts are quoted from a server. */
+const WRAPPED = "ERR Error running script (call to f_008aee95e6d9a85774e7cdf068614e412516d255): " +
+  "@user_script:2: ";
+const REFUSED = `${WRAPPED}@user_script: 2: `;
+/** How Redis 7.0 and later, and Valkey, say where the script was refused. */
+const PLACE = " script: 008aee95e6d9a85774e7cdf068614e412516d255, on @user_script:2.";
+
+Deno.test("refusalOf() reads the refusals that Redis 6.2 wraps into a script error", () => {
+  const passing = {
+    OOM: "-OOM command not allowed when used memory > 'maxmemory'.",
+    READONLY: "-READONLY You can't write against a read only replica.",
+    NOREPLICAS: "-NOREPLICAS Not enough good replicas to write.",
+    MISCONF:
+      "-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to " +
+      "persist on disk. Commands that may modify the data set are disabled, because this instance " +
+      "is configured to report errors during writes if RDB snapshotting fails " +
+      "(stop-writes-on-bgsave-error option). Please check the Redis logs for details about the " +
+      "RDB error.",
+  };
+  for (const [code, text] of Object.entries(passing)) {
+    for (const wrapped of [REFUSED + text, `-${REFUSED}${text}`, `@user_script: 2: ${text}`]) {
+      assertEquals(refusalOf(new Error(wrapped)), { code, passing: true }, wrapped);
+    }
+  }
+  const aof = "-MISCONF Errors writing to the AOF file: No space left on device";
+  assertEquals(refusalOf(new Error(REFUSED + aof))?.passing, true);
+});
+
+Deno.test("refusalOf() reads the other errors that Redis 6.2 wraps into a script error", () => {
+  const lasting = {
+    [`${WRAPPED}WRONGTYPE Operation against a key holding the wrong kind of value`]: "WRONGTYPE",
+    [`${REFUSED}The user executing the script can't run this command or subcommand`]: "NOPERM",
+    [
+      `${REFUSED}The user executing the script can't access at least one of the keys mentioned in ` +
+      "the command arguments"
+    ]: "NOPERM",
+    [
+      `${REFUSED}The user executing the script can't publish to the channel mentioned in the ` +
+      "command"
+    ]: "NOPERM",
+    [`${REFUSED}Unknown Redis command called from Lua script`]: "ERR",
+    [`${WRAPPED}ERR value is not an integer or out of range`]: "ERR",
+    [`${WRAPPED}user_script:2: attempt to index local 'a' (a nil value)`]: "ERR",
+    [`${WRAPPED}Script killed by user with SCRIPT KILL...`]: "ERR",
+  };
+  for (const [text, code] of Object.entries(lasting)) {
+    assertEquals(refusalOf(new Error(text)), { code, passing: false }, text);
+  }
+});
+
+Deno.test("refusalOf() reads the refusals in a script of Redis 7 and later, and of Valkey", () => {
+  const refusals: [text: string, code: string, passing: boolean][] = [
+    ["OOM command not allowed when used memory > 'maxmemory'.", "OOM", true],
+    ["READONLY You can't write against a read only replica.", "READONLY", true],
+    ["NOREPLICAS Not enough good replicas to write.", "NOREPLICAS", true],
+    ["WRONGTYPE Operation against a key holding the wrong kind of value", "WRONGTYPE", false],
+    ["ERR The user executing the script can't run this command or subcommand", "NOPERM", false],
+    ["ERR ACL failure in script: No permissions to access a key", "NOPERM", false],
+    ["ERR Unknown Redis command called from script", "ERR", false],
+    ["ERR user_script:2: attempt to index local 'a' (a nil value)", "ERR", false],
+  ];
+  for (const [text, code, passing] of refusals) {
+    for (const place of [PLACE, ""]) {
+      assertEquals(refusalOf(new Error(text + place)), { code, passing }, text + place);
+    }
+  }
+});
+
+Deno.test("refusalOf() takes a script that a moving slot interrupts for one that may have been executed", () => {
+  const text = "cript attempted to access a non local key in a cluster node";
+  for (const error of [`${REFUSED}Lua s${text}`, `ERR S${text}${PLACE}`]) {
+    assertEquals(refusalOf(new Error(error)), null, error);
+    assertEquals(classifyFailure(new Error(error)), {
+      kind: "retry",
+      endsOutage: false,
+      reason: "a slot of the cluster moves to another node",
+    });
+  }
+});
+
+Deno.test("refusalOf() reads the refusals before a script starts, which no server wraps", () => {
+  const passing = {
+    LOADING: "LOADING Redis is loading the dataset in memory",
+    MASTERDOWN: "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    BUSY: "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    NOSCRIPT: "NOSCRIPT No matching script. Please use EVAL.",
+  };
+  for (const [code, text] of Object.entries(passing)) {
+    assertEquals(refusalOf(new Error(text)), { code, passing: true }, text);
+  }
+});
+
 Deno.test("isNoScript() recognizes the error with and without a leading dash", () => {
   assertEquals(isNoScript(new Error("NOSCRIPT No matching script")), true);
   assertEquals(isNoScript(new Error("-NOSCRIPT No matching script.")), true);

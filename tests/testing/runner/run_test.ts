@@ -69,11 +69,46 @@ Deno.test("deno task test --filter takes a text or a regular expression", async 
 
 Deno.test("deno task test exits with 2 for invalid arguments", async () => {
   const bad = [["--only", "postgres"], ["--only", ""], ["--onyl", "redis"], ["no/such_test.ts"]];
+  bad.push(["--servers", "redis=/no/such"], ["--servers", "etcd=/bin/sh"], ["--servers", ""]);
   for (const args of bad) {
     const { code, stderr } = await runner(args).output();
     assertEquals(code, 2, args.join(" "));
     assertStringIncludes(new TextDecoder().decode(stderr), "Usage: deno task test");
   }
+});
+
+/** A program that answers `--version` like a Redis server; nothing starts it as one. */
+async function writeProgram(path: string, version: string): Promise<void> {
+  await Deno.writeTextFile(path, `#!/bin/sh\necho "${version}"\n`, { mode: 0o755 });
+}
+
+Deno.test("deno task test --servers runs tests of Redis with each program, and counts for each", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
+  await writeProgram(`${folder}/a`, "Redis server v=6.2.16 sha=00000000:0 bits=64");
+  await writeProgram(`${folder}/b`, "Valkey server v=8.1.1 sha=00000000:0 bits=64");
+  await Deno.mkdir(`${folder}/tests/redis`, { recursive: true });
+  await Deno.writeTextFile(
+    `${folder}/tests/redis/some_test.ts`,
+    `Deno.test("is not b", () => {
+      if (Deno.env.get("HOLDFAST_REDIS_SOURCE")!.includes("/b")) throw new Error("It is b");
+    });
+    Deno.test("always", () => {});`,
+  );
+  await Deno.writeTextFile(`${folder}/tests/other_test.ts`, `Deno.test("other", () => {});`);
+  const servers = ["--servers", `redis=${folder}/a,redis=${folder}/b`];
+  const { code, stdout } = await runner([`${folder}/tests`, ...servers]).output();
+  const lines = new TextDecoder().decode(stdout).trimEnd().split("\n");
+  assertEquals(lines.slice(-4), [
+    `Redis 6.2.16 (${folder}/a): 2 passed, 0 failed`,
+    `Valkey 8.1.1 (${folder}/b): 1 passed, 1 failed`,
+    "other tests: 1 passed, 0 failed",
+    "4 passed, 1 failed",
+  ]);
+  assertEquals(code, 1);
+  const one = await runner([`${folder}/tests`, "--servers", `redis=${folder}/a`]).output();
+  const last = new TextDecoder().decode(one.stdout).trimEnd().split("\n").slice(-2);
+  assertEquals(last, [`Redis 6.2.16 (${folder}/a): 3 passed, 0 failed`, "3 passed, 0 failed"]);
+  await Deno.remove(folder, { recursive: true });
 });
 
 for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGKILL", 137]] as const) {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { closingLine, readSummary } from "../../../testing/runner/summary.ts";
+import { closingLine, readSummary, sumOf } from "../../../testing/runner/summary.ts";
 
 const NONE = { passed: 0, failed: 0, skipped: 0, skippedNames: [] };
 
@@ -38,4 +38,11 @@ Deno.test("readSummary() lists skipped tests when files run in parallel", () => 
   const output = "./tests/a_test.ts => needs => the moon ... ignored (0ms)\n" +
     "../tmp/b_test.ts => a test ... ignored (0ms)\n\nok | 1 passed | 0 failed | 2 ignored (1ms)\n";
   assertEquals(readSummary(output)?.skippedNames, ["needs => the moon", "a test"]);
+});
+
+Deno.test("sumOf() adds the counts of several runs", () => {
+  const one = { passed: 1, failed: 2, skipped: 1, skippedNames: ["a"] };
+  const two = { passed: 3, failed: 0, skipped: 1, skippedNames: ["b"] };
+  assertEquals(sumOf([one, two]), { passed: 4, failed: 2, skipped: 2, skippedNames: ["a", "b"] });
+  assertEquals(sumOf([]), NONE);
 });

@@ -1,0 +1,134 @@
+/**
+ * The asks of one acquire call: when they are sent, and what follows if there is no answer or a late
+ * one. What the answers mean for the call is in `acquisition.ts`.
+ *
+ * @module
+ */
+import { type Instant, instant, pause } from "../core/clock.ts";
+import { RETRY_MS } from "../core/outage_budget.ts";
+import type { AcquisitionRequest } from "./acquisition_request.ts";
+import type { AcquisitionState } from "./acquisition_state.ts";
+import type { CallContext } from "./hold.ts";
+import { type Ask, ASK_LIFE_MS, type AskListener, type AskResult } from "./protocol/ask.ts";
+
+/** Longest pause in ms after an ask that came too late. The first pause is {@linkcode RETRY_MS}. */
+const MAX_LATE_PAUSE_MS = 1_000;
+/** After how many asks in a row that came too late a call gives up, unless it is in the queue. */
+const MAX_LATE_ASKS = 8;
+
+/**
+ * The asks of one call. They follow one another, so that a client's offline queue cannot grow. There is
+ * one exception: a grant message that arrives too late makes the call ask while an ask is unanswered.
+ */
+export class Asks {
+  /** When the call began. Its first ask is sent no earlier. */
+  readonly firstSent: Instant;
+  /** Whether the next ask continues an outage that another call has found. */
+  isInOutage = false;
+  readonly #context: CallContext;
+  readonly #request: AcquisitionRequest;
+  readonly #state: AcquisitionState;
+  readonly #ask: Ask;
+  /** How many asks in a row came too late. */
+  #lateAsks = 0;
+
+  /** @param listener Is notified of the fate of each ask, however late. */
+  constructor(
+    context: CallContext,
+    request: AcquisitionRequest,
+    state: AcquisitionState,
+    listener: AskListener,
+  ) {
+    this.#context = context;
+    this.#request = request;
+    this.#state = state;
+    this.firstSent = instant(context.engine.clock);
+    const { keys, owner, ttlMs, mode, budget } = request;
+    const { inbox } = context.waiters;
+    this.#ask = {
+      ...{ keys, owner, ttlMs, mode, inbox, budget, listener },
+      ticket: 0,
+      isWanted: true,
+    };
+  }
+
+  /** The ticket of the first answer; 0 before that. */
+  get ticket(): number {
+    return this.#ask.ticket;
+  }
+
+  /** Stores the ticket of an answer. That of the first one stays. */
+  keepTicket(ticket: number): void {
+    this.#ask.ticket ||= ticket;
+  }
+
+  /** Begins to ask again, after a wait in the queue. */
+  begin(): void {
+    this.#request.budget.answered(); // the next ask has the whole budget
+    if (this.isInOutage) this.#continueOutage();
+  }
+
+  /**
+   * Sends one ask and waits for its answer, or for a grant message that arrives before it. Resolves with
+   * the answer; with `null` if it does not count, after a pause if an ask must follow.
+   */
+  async send(): Promise<AskResult | null> {
+    const { budget, signal } = this.#request;
+    this.#state.sendAsk();
+    let result: AskResult | void;
+    try {
+      result = await this.#state.changeOr(this.#context.commands.ask(this.#ask));
+    } catch (error) {
+      budget.judge(error);
+      await this.#pause(RETRY_MS);
+      return null;
+    }
+    signal.throwIfAborted();
+    if (result === undefined || !this.#state.takesAnswer) return null;
+    if (result.answer.state === "late") return await this.#onLate();
+    this.#lateAsks = 0;
+    return result;
+  }
+
+  /** Withdraws an ask that is not sent yet. From now on no ask is sent. */
+  end(): void {
+    this.#ask.isWanted = false;
+    this.#context.commands.withdraw(this.#ask);
+  }
+
+  /**
+   * The server got the ask too late and did nothing. It answers, so this is no outage. But an ask that
+   * follows at once would not help a server or a process that is behind.
+   */
+  async #onLate(): Promise<null> {
+    const { budget } = this.#request;
+    budget.answered();
+    this.#lateAsks++;
+    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
+      throw budget.unavailable(
+        new Error(`The last ${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to the server`),
+      );
+    }
+    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_LATE_PAUSE_MS));
+    return null;
+  }
+
+  /** Waits, unless the phase changes first. */
+  async #pause(delayMs: number): Promise<void> {
+    await this.#state.changeOr(pause(this.#context.engine.clock, delayMs));
+  }
+
+  /**
+   * The outage that another call has found began when the server fell silent, but not before this call.
+   * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
+   */
+  #continueOutage(): void {
+    this.isInOutage = false;
+    const { budget, unavailableAfterMs } = this.#request;
+    const { engine: { clock }, commands } = this.#context;
+    const nowMs = clock.now();
+    const silentSinceMs = commands.silentSinceMs ?? nowMs;
+    const earliestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
+    budget.beganAt(Math.max(this.firstSent.nowMs, silentSinceMs, earliestMs));
+  }
+}
