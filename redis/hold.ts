@@ -13,6 +13,7 @@ import { type AskMode, TOMBSTONE_MS } from "./protocol/ask.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import { type Owner, ownerValue } from "./protocol/owner_value.ts";
+import type { LeaveAnswer } from "./protocol/replies.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 
 /** Longest pause in ms before a clean-up is tried again. The first pause is {@linkcode RETRY_MS}. */
@@ -50,6 +51,8 @@ export class Hold implements LeaseActions {
   readonly #context: CallContext;
   readonly #terms: HoldTerms;
   readonly #listener: HoldListener | null;
+  /** Whether a release was sent before: then "gone" may be its own work, and the engine knows that. */
+  #isReleaseRepeated = false;
 
   constructor(context: CallContext, terms: HoldTerms, listener: HoldListener | null) {
     this.#context = context;
@@ -66,21 +69,30 @@ export class Hold implements LeaseActions {
   }
 
   /**
-   * Sends one release. "gone" after a change of the connection is reported as unknown: the client may
-   * have sent the release twice, and the second copy finds the lock gone.
+   * Sends one release. If the first one is answered "gone", but an earlier copy of it may have released
+   * the lock, that is reported as unknown: the client may have sent it twice.
    */
   async release(): Promise<ReleaseAnswer> {
-    const { commands, waiters } = this.#context;
+    const { commands, waiters, engine: { clock } } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
+    const sentMs = clock.now();
+    const isRepeated = this.#isReleaseRepeated;
+    this.#isReleaseRepeated = true;
+    const { tombstoneMs } = this.cleanUpState;
     try {
-      const answer = await this.#leave(false);
-      if (answer.state !== "gone" || commands.epoch === epoch) return answer;
+      const { answer, hasLeftBefore } = await this.#leave(false);
+      if (answer.state !== "gone" || isRepeated) return answer;
+      // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
+      const isUncertain = tombstoneMs === 0
+        ? commands.epoch !== epoch
+        : hasLeftBefore || clock.now() - sentMs >= tombstoneMs;
+      if (!isUncertain) return answer;
     } finally {
       // Not before: an answer on its way may still name this holder, which is not a lost grant.
       waiters.unregister(this.value);
     }
-    return { state: "unknown", cause: new Error("The connection changed during the release") };
+    return { state: "unknown", cause: new Error("The client may have sent the release twice") };
   }
 
   /**
@@ -113,7 +125,7 @@ export class Hold implements LeaseActions {
     }
   }
 
-  #leave(keepsLock: boolean): Promise<ReleaseAnswer> {
+  #leave(keepsLock: boolean): Promise<LeaveAnswer> {
     const { keys } = this.#terms;
     return this.#context.commands.leave(
       keys,

@@ -3,34 +3,22 @@
  *
  * @module
  */
+import { LockSetupError } from "../../core/errors.ts";
 import type { RedisClient } from "../client.ts";
+import {
+  closeForGood,
+  CommandConnection,
+  type DenoRedisConnection,
+  type DenoRedisEvent,
+  type DenoRedisPipeline,
+  type DenoRedisSubscription,
+} from "./internal/deno_redis_connection.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
-/** The members of a deno-redis connection that the adapter uses. */
-export interface DenoRedisConnection {
-  /** Starts a pipeline: its commands leave together. */
-  pipeline(): DenoRedisPipeline;
-  /** Subscribes to a channel; the connection serves nothing else from then on. */
-  subscribe(channel: string): Promise<DenoRedisSubscription>;
-  /** Closes the connection; unanswered commands reject. */
-  close(): void;
-  /** Listens for events of the connection. */
-  addEventListener?(event: "reconnecting" | "ready", listener: () => void): void;
-}
+export type { DenoRedisConnection, DenoRedisEvent, DenoRedisPipeline, DenoRedisSubscription };
 
-/** The members of a pipeline that the adapter uses. */
-export interface DenoRedisPipeline {
-  /** Adds a command. */
-  sendCommand(command: string, args: string[]): Promise<unknown>;
-  /** Sends the commands; resolves with their replies, errors among them. */
-  flush(): Promise<unknown[]>;
-}
-
-/** The members of a subscription that the adapter uses. */
-export interface DenoRedisSubscription {
-  /** The messages. */
-  receive(): AsyncIterableIterator<{ message: string }>;
-}
+/** Events after which the connection is another one. No version reports all of them. */
+const EVENTS = ["connect", "ready", "reconnecting", "close", "end"] as const;
 
 /** A command that is sent at the end of this tick. */
 interface Pending {
@@ -41,14 +29,18 @@ interface Pending {
 }
 
 /**
- * Adapts deno-redis for `RedisLock`. That client runs one command at a time, never times out, and
- * repeats commands after a reconnect. So the adapter takes a *factory* and opens its own connections
- * when it needs them, one for commands and one for messages. It drops a connection that failed or does
- * not answer, and closes both when the lock is disposed. Commands issued in one tick are sent together.
+ * Adapts deno-redis for `RedisLock`, for a single server: that client knows neither Cluster nor Sentinel.
+ * It runs one command at a time, never times out, and repeats commands after a reconnect. So the adapter
+ * takes a *factory* and opens its own connections when it needs them, one for commands and one for
+ * messages. It drops a connection that failed or does not answer, and closes both when the lock is
+ * disposed. Commands issued in one tick are sent together.
+ *
+ * Before version 0.37 the client does not report that it has reconnected, so any command may have been
+ * executed twice. Locks work with it, but cost the server a few commands more.
  *
  * @param connect Opens a connection. Called again after a connection was dropped.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If `connect` is not a function, but a connection for example.
+ * @throws {LockSetupError} If `connect` is not a function, but a connection for example.
  *
  * @example Usage
  * ```ts ignore
@@ -64,26 +56,38 @@ interface Pending {
  */
 export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisClient {
   if (typeof connect !== "function") {
-    throw new TypeError(
+    throw new LockSetupError(
       "Cannot use this as a factory of deno-redis connections: pass () => connect({ … })",
     );
   }
   let epoch = 0;
-  let current: Promise<DenoRedisConnection> | null = null;
+  let hasEvents = true;
+  let connectionError: unknown = undefined;
+  let current: CommandConnection | null = null;
   let batch: Pending[] = [];
 
-  const drop = (connection: Promise<DenoRedisConnection> | null) => {
+  const drop = (connection: CommandConnection | null, error: unknown) => {
     if (connection === null || connection !== current) return;
     current = null;
     epoch++;
-    connection.then((open) => open.close()).catch(() => {}); // the connection may never have opened
+    connection.drop(error);
   };
 
-  const open = async () => {
+  const open = () => {
     epoch++;
-    const connection = await connect();
-    connection.addEventListener?.("reconnecting", () => epoch++);
+    const opened = connect();
+    const connection = new CommandConnection(opened);
+    // A failed attempt is reported by the commands that wait for it.
+    opened.then((open) => watch(connection, open), () => {});
     return connection;
+  };
+
+  const watch = (connection: CommandConnection, opened: DenoRedisConnection) => {
+    if (opened.addEventListener === undefined) hasEvents = false;
+    for (const event of EVENTS) opened.addEventListener?.(event, () => epoch++);
+    opened.addEventListener?.("error", ({ detail }) => {
+      if (connection === current) connectionError = (detail as { error?: unknown })?.error;
+    });
   };
 
   const flush = async () => {
@@ -91,9 +95,11 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     batch = [];
     const connection = current ??= open();
     try {
-      settle(commands, await exchange(await connection, commands));
+      settle(commands, await connection.exchange(commands));
+      connectionError = undefined;
     } catch (error) {
-      drop(connection); // its later replies could belong to these commands
+      connectionError = error;
+      drop(connection, error); // its later replies could belong to these commands
       for (const { reject } of commands) reject(error);
     }
   };
@@ -106,21 +112,23 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(connect, channel, onMessage, onGap), onGap),
     get epoch() {
-      return epoch;
+      return hasEvents ? epoch : ++epoch; // without events it may have changed at any time
+    },
+    get connectionError() {
+      return connectionError;
     },
     cluster: false,
-    reset: () => drop(current),
+    reset: () => drop(current, connectionError ?? timedOut()),
     close: () => {
-      drop(current);
+      drop(current, new Error("Connection is closed"));
       return Promise.resolve();
     },
   };
 }
 
-async function exchange(connection: DenoRedisConnection, commands: Pending[]): Promise<unknown[]> {
-  const pipeline = connection.pipeline();
-  for (const { command, args } of commands) pipeline.sendCommand(command, args);
-  return await pipeline.flush();
+/** The error of commands whose connection was dropped because it does not answer. */
+function timedOut(): Error {
+  return Object.assign(new Error("The server does not answer in time"), { code: "ETIMEDOUT" });
 }
 
 function settle(commands: Pending[], replies: unknown[]): void {
@@ -150,7 +158,9 @@ async function subscribe(
     // The client reconnects and subscribes again automatically. Messages in between are lost.
     connection.addEventListener?.("ready", onGap);
     const ended = receive(subscription, onMessage).finally(() => connection.close());
-    return { ended, close: () => connection.close() };
+    const closed = Promise.withResolvers<unknown>();
+    const close = () => closeForGood(connection, ended).then(closed.resolve);
+    return { ended: Promise.race([ended, closed.promise]), close };
   } catch (error) {
     connection.close();
     throw error;

@@ -3,7 +3,9 @@
  *
  * @module
  */
+import { LockSetupError } from "../../core/errors.ts";
 import type { RedisClient } from "../client.ts";
+import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
 /** The members of an ioredis client that the adapter uses. */
@@ -11,9 +13,13 @@ export interface IoredisClient {
   /** Sends a raw command. */
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for events of the connection. */
-  on(event: string, listener: () => void): unknown;
+  on(event: string | symbol, listener: (error?: unknown) => void): unknown;
   /** Makes another client with the same settings, except these. */
-  duplicate(options: { lazyConnect: boolean; retryStrategy: () => null }): IoredisSubscriber;
+  duplicate(options: {
+    lazyConnect: boolean;
+    retryStrategy: () => null;
+    sentinelRetryStrategy: () => null;
+  }): IoredisSubscriber;
   /** The options that it was made with. */
   readonly options: { readonly keyPrefix?: string | undefined };
   /** The state of the connection. */
@@ -42,6 +48,8 @@ export interface IoredisCluster {
   call(command: string, ...args: string[]): Promise<unknown>;
   /** Listens for nodes that are added. */
   on(event: "+node", listener: (node: IoredisClient) => void): unknown;
+  /** Listens for events of the cluster. */
+  on(event: string | symbol, listener: (error?: unknown) => void): unknown;
   /** The nodes that are known. */
   nodes(role: "all" | "master"): IoredisClient[];
   /** True. */
@@ -57,14 +65,14 @@ const EVENTS = ["connect", "close", "end"];
 const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
 
 /**
- * Adapts an ioredis client (version 5 or later) for `RedisLock`. The client stays yours: close it after
- * the lock, and listen to its `error` event. Its default settings are fine, even those that send
- * commands again after a reconnect.
+ * Adapts an ioredis client (version 5 or later) for `RedisLock`: of a single server, of a primary that
+ * sentinels watch, or of a cluster. The client stays yours: close it after the lock, and listen to its
+ * `error` event. Its default settings are fine, even those that send commands again after a reconnect.
  *
  * @param client A client as `new Redis()` or `new Cluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If it is not such a client, or has a `keyPrefix`, which would change the keys of
- * some commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
+ * @throws {LockSetupError} If it is not such a client, or has a `keyPrefix`, which would change the keys
+ * of some commands and not of others. Use the `keyPrefix` of `RedisLock` instead.
  *
  * @example Usage
  * ```ts ignore
@@ -77,6 +85,22 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * {
  *   await using locks = new RedisLock(ioredis(client));
  *   assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * }
+ * await client.quit();
+ * ```
+ *
+ * @example Redis Sentinel
+ * ```ts ignore
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
+ * import { Redis } from "ioredis";
+ *
+ * const client = new Redis({ name: "mymaster", sentinels: [{ host: "127.0.0.1", port: 26379 }] });
+ * client.on("error", console.error);
+ * {
+ *   await using locks = new RedisLock(ioredis(client));
+ *   await using lease = await locks.acquire("orders:42");
+ *   lease.throwIfLost();
  * }
  * await client.quit();
  * ```
@@ -98,12 +122,12 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  */
 export function ioredis(client: IoredisClient | IoredisCluster): RedisClient {
   if (typeof client?.call !== "function" || typeof client.on !== "function") {
-    throw new TypeError(
+    throw new LockSetupError(
       "Cannot use this as an ioredis client: pass what new Redis() or new Cluster() returns",
     );
   }
   if (client.options?.keyPrefix) {
-    throw new TypeError(
+    throw new LockSetupError(
       "Cannot use an ioredis client that has a 'keyPrefix': set that of RedisLock instead",
     );
   }
@@ -119,26 +143,32 @@ function isCluster(client: IoredisClient | IoredisCluster): client is IoredisClu
 }
 
 function adaptClient(client: IoredisClient): RedisClient {
-  let epoch = 0;
-  for (const event of EVENTS) client.on(event, () => epoch++);
+  const watch = new ConnectionWatch();
+  watchClient(client, watch);
   return {
     send: (command, args) => client.call(command, ...args),
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {
-      return epoch;
+      return watch.epoch;
+    },
+    get connectionError() {
+      return watch.error;
     },
     cluster: false,
   };
 }
 
 function adaptCluster(cluster: IoredisCluster): RedisClient {
-  let epoch = 0;
-  const watch = (node: IoredisClient) => {
-    for (const event of EVENTS) node.on(event, () => epoch++);
+  const watch = new ConnectionWatch();
+  const watchNode = (node: IoredisClient) => {
+    watchClient(node, watch);
+    node.on("ready", () => watch.forget(cluster));
+    node.on("end", () => watch.forget(node)); // the cluster client has removed it
   };
-  for (const node of cluster.nodes("all")) watch(node);
-  cluster.on("+node", watch);
+  for (const node of cluster.nodes("all")) watchNode(node);
+  cluster.on("+node", watchNode);
+  cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
   return {
     // The client finds the keys of a script itself.
     send: (command, args) => cluster.call(command, ...args),
@@ -146,10 +176,19 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     get epoch() {
-      return epoch;
+      return watch.epoch;
+    },
+    get connectionError() {
+      return watch.error;
     },
     cluster: true,
   };
+}
+
+function watchClient(client: IoredisClient, watch: ConnectionWatch): void {
+  for (const event of EVENTS) client.on(event, () => watch.changed());
+  client.on(ERROR_EVENT, (error) => client.status === "ready" || watch.failed(client, error));
+  client.on("ready", () => watch.forget(client));
 }
 
 /** Returns a master, if possible a connected one. */
@@ -169,7 +208,12 @@ async function subscribe(
   onMessage: (message: string) => void,
 ): Promise<Subscribed> {
   // No reconnecting by the client: it does not report when it has subscribed again.
-  const subscriber = client.duplicate({ lazyConnect: true, retryStrategy: () => null });
+  const giveUp = () => null;
+  const subscriber = client.duplicate({
+    lazyConnect: true,
+    retryStrategy: giveUp,
+    sentinelRetryStrategy: giveUp,
+  });
   const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
   subscriber.on("error", () => {}); // "end" follows
   subscriber.on("message", (_channel, message) => onMessage(message));

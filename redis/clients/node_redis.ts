@@ -3,43 +3,26 @@
  *
  * @module
  */
+import { LockSetupError } from "../../core/errors.ts";
 import type { RedisClient } from "../client.ts";
-import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
+import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
+import { keepSubscribed } from "./internal/keep_subscribed.ts";
+import {
+  type NodeRedisClient,
+  type NodeRedisSubscriber,
+  subscribe,
+  watchClient,
+} from "./internal/node_redis_client.ts";
+import { adaptSentinel, type NodeRedisSentinel } from "./internal/node_redis_sentinel.ts";
 
-/** The members of a node-redis client that the adapter uses. */
-export interface NodeRedisClient {
-  /** Sends a raw command. */
-  sendCommand(args: string[]): Promise<unknown>;
-  /** Listens for events of the connection. */
-  on(event: string, listener: () => void): unknown;
-  /** Makes another client with the same settings, except these. */
-  duplicate(options: { socket: object }): NodeRedisSubscriber;
-  /** The options that it was made with. */
-  readonly options?: { readonly socket?: object };
-  /** Whether it is connected. */
-  readonly isReady?: boolean;
-}
-
-/** The members of a subscribing node-redis client that the adapter uses. */
-export interface NodeRedisSubscriber {
-  /** Connects. */
-  connect(): Promise<unknown>;
-  /** Subscribes to a channel, also after each reconnect. */
-  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
-  /** Listens for events of the connection. */
-  on(event: string, listener: () => void): unknown;
-  /** Closes the connection at once. */
-  destroy(): void;
-  /** Whether it is connected, connecting or reconnecting. */
-  readonly isOpen: boolean;
-}
+export type { NodeRedisClient, NodeRedisSentinel, NodeRedisSubscriber };
 
 /** The members of a node-redis cluster client that the adapter uses. */
 export interface NodeRedisCluster {
   /** Sends a raw command to the master that has a key. */
   sendCommand(firstKey: string, isReadonly: boolean, args: string[]): Promise<unknown>;
   /** Listens for events of the connections. */
-  on(event: string, listener: () => void): unknown;
+  on(event: string | symbol, listener: (...args: unknown[]) => void): unknown;
   /** The masters that are known. */
   readonly masters: readonly NodeRedisMaster[];
 }
@@ -50,21 +33,26 @@ export interface NodeRedisMaster {
   readonly client?: NodeRedisClient | undefined;
 }
 
-/** Events after which the connection is another one. */
-const CLIENT_EVENTS = ["ready", "reconnecting", "end"];
+/** Events after which the connection to a node is another one. */
 const CLUSTER_EVENTS = ["node-ready", "node-reconnecting", "node-disconnect", "node-error"];
 
+/** The clients that can be adapted. */
+type Adaptable = NodeRedisClient | NodeRedisSentinel | NodeRedisCluster;
+
 /** One adapter per client, so that its listeners are added once. */
-const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
+const adapters = new WeakMap<Adaptable, RedisClient>();
 
 /**
- * Adapts a node-redis client (version 4 or later; for a cluster, 5 or later) for `RedisLock`. The
- * client stays yours: connect it before the first call, close it after the lock, and listen to its
- * `error` event.
+ * Adapts a node-redis client (version 4 or later; for Sentinel and for a cluster, 5 or later) for
+ * `RedisLock`. The client stays yours: connect it before the first call, close it after the lock, and
+ * listen to its `error` event.
  *
- * @param client A connected client as `createClient()` or `createCluster()` makes it.
+ * A pool is refused: it hides which of its connections a command was sent on, and whether that one was
+ * lost. One client serves any number of locks.
+ *
+ * @param client A connected client as `createClient()`, `createSentinel()` or `createCluster()` makes it.
  * @returns The client as the Redis strategy sees it.
- * @throws {TypeError} If it is not such a client.
+ * @throws {LockSetupError} If it is not such a client, but one of `createClientPool()` for example.
  *
  * @example Usage
  * ```ts ignore
@@ -78,6 +66,25 @@ const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
  * {
  *   await using locks = new RedisLock(nodeRedis(client));
  *   assertEquals(await locks.request("orders:42", () => "done"), "done");
+ * }
+ * await client.close();
+ * ```
+ *
+ * @example Redis Sentinel
+ * ```ts ignore
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createSentinel } from "redis";
+ *
+ * const client = createSentinel({
+ *   name: "mymaster",
+ *   sentinelRootNodes: [{ host: "127.0.0.1", port: 26379 }],
+ * });
+ * await client.on("error", console.error).connect();
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client));
+ *   await using lease = await locks.acquire("orders:42");
+ *   lease.throwIfLost();
  * }
  * await client.close();
  * ```
@@ -98,36 +105,53 @@ const adapters = new WeakMap<NodeRedisClient | NodeRedisCluster, RedisClient>();
  * await cluster.close();
  * ```
  */
-export function nodeRedis(client: NodeRedisClient | NodeRedisCluster): RedisClient {
+export function nodeRedis(
+  client: NodeRedisClient | NodeRedisSentinel | NodeRedisCluster,
+): RedisClient {
   if (typeof client?.sendCommand !== "function" || typeof client.on !== "function") {
-    throw new TypeError(
-      "Cannot use this as a node-redis client: pass what createClient() or createCluster() returns",
-    );
+    throw new LockSetupError(`Cannot use this as a node-redis client: ${ADVICE}`);
   }
   const known = adapters.get(client);
   if (known !== undefined) return known;
-  const adapter = "masters" in client ? adaptCluster(client) : adaptClient(client);
+  const adapter = adapt(client);
   adapters.set(client, adapter);
   return adapter;
 }
 
+const ADVICE = "pass what createClient(), createSentinel() or createCluster() returns";
+
+function adapt(client: Adaptable): RedisClient {
+  if ("masters" in client) return adaptCluster(client);
+  if ("getMasterNode" in client && "_execute" in client) return adaptSentinel(client);
+  if ("duplicate" in client && "isReady" in client) return adaptClient(client);
+  const isPool = "totalClients" in client;
+  throw new LockSetupError(
+    `Cannot use ${
+      isPool ? "a pool of node-redis clients" : "this client of node-redis"
+    }: ${ADVICE}`,
+  );
+}
+
 function adaptClient(client: NodeRedisClient): RedisClient {
-  let epoch = 0;
-  for (const event of CLIENT_EVENTS) client.on(event, () => epoch++);
+  const watch = new ConnectionWatch();
+  watchClient(client, watch);
   return {
     send: (command, args) => client.sendCommand([command, ...args]),
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {
-      return epoch;
+      return watch.epoch;
+    },
+    get connectionError() {
+      return watch.error;
     },
     cluster: false,
   };
 }
 
 function adaptCluster(cluster: NodeRedisCluster): RedisClient {
-  let epoch = 0;
-  for (const event of CLUSTER_EVENTS) cluster.on(event, () => epoch++);
+  const watch = new ConnectionWatch();
+  watchCluster(cluster, watch);
   return {
     send(command, args, key) {
       // Without a key the client would ask all masters and warn that it cannot merge their replies.
@@ -138,10 +162,25 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
     get epoch() {
-      return epoch;
+      return watch.epoch;
+    },
+    get connectionError() {
+      return watch.error;
     },
     cluster: true,
   };
+}
+
+function watchCluster(cluster: NodeRedisCluster, watch: ConnectionWatch): void {
+  for (const event of CLUSTER_EVENTS) cluster.on(event, () => watch.changed());
+  // The client describes each node by one object, the same in all of its events.
+  cluster.on("node-error", (error, node) => watch.failed(node as object, error));
+  cluster.on("node-disconnect", (node) => watch.forget(node as object));
+  cluster.on("node-ready", (node) => {
+    watch.forget(node as object);
+    watch.forget(cluster);
+  });
+  cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
 }
 
 /** Returns the client of a master, if possible of a connected one. */
@@ -152,33 +191,4 @@ function anyMaster({ masters }: NodeRedisCluster): NodeRedisClient {
   const chosen = candidates[Math.floor(Math.random() * candidates.length)];
   if (chosen === undefined) throw new Error("No master of the cluster is connected");
   return chosen;
-}
-
-/** Connects and subscribes once. */
-async function subscribe(
-  client: NodeRedisClient,
-  channel: string,
-  onMessage: (message: string) => void,
-): Promise<Subscribed> {
-  // No reconnecting by the client: its first attempts to connect could not be stopped.
-  const socket = { ...client.options?.socket, reconnectStrategy: false };
-  const subscriber = client.duplicate({ socket });
-  const ended = new Promise<void>((resolve) => {
-    for (const event of ["error", "end"]) {
-      subscriber.on(event, () => subscriber.isOpen || resolve());
-    }
-  });
-  const closed = Promise.withResolvers<void>();
-  const close = () => {
-    if (subscriber.isOpen) subscriber.destroy();
-    closed.resolve(); // the client may close without an event
-  };
-  await subscriber.connect();
-  try {
-    await subscriber.subscribe(channel, onMessage);
-  } catch (error) {
-    close();
-    throw error;
-  }
-  return { ended: Promise.race([ended, closed.promise]), close };
 }

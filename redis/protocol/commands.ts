@@ -5,7 +5,7 @@
  * @module
  */
 import { instant } from "../../core/clock.ts";
-import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
+import type { RenewAnswer } from "../../core/grant.ts";
 import type { RedisClient } from "../client.ts";
 import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
 import { type Ask, ASK_LIFE_MS, type AskResult } from "./ask.ts";
@@ -166,10 +166,10 @@ export class RedisCommands {
     value: string,
     tombstoneMs: number,
     keepsLock: boolean,
-  ): Promise<ReleaseAnswer> {
+  ): Promise<LeaveAnswer> {
     const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
-    const { answer, isSearching } = await this.#leaveOnce(keys, args);
-    if (isSearching) await this.#finishSearch(keys, args);
+    const answer = await this.#leaveOnce(keys, args);
+    if (answer.isSearching) await this.#finishSearch(keys, args);
     return answer;
   }
 

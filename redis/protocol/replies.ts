@@ -32,6 +32,8 @@ export const NOTIFIED = 1;
 export const NOT_NOTIFIED = 0;
 /** Third item of a reply to a leave: nobody has to send it again. */
 export const FINISHED = 1;
+/** Fourth item of a reply to a leave: an earlier leave of the owner value has written a tombstone. */
+export const HAS_LEFT_BEFORE = 1;
 
 /** In a queued reply: the holder uses this library. */
 export const HOLDER_IS_OURS = 1;
@@ -133,15 +135,22 @@ export interface LeaveAnswer {
   readonly isNotified: boolean;
   /** Whether the search for the next waiter is not over, so that the leave must be sent again. */
   readonly isSearching: boolean;
+  /** Whether an earlier leave of the owner value, or a copy of this one, has written a tombstone. */
+  readonly hasLeftBefore: boolean;
 }
 
 /** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): LeaveAnswer {
-  const [state, notified, progress] = numbers(reply);
+  const [state, notified, progress, past] = numbers(reply);
   const answer: ReleaseAnswer = state === DONE
     ? { state: "released" }
     : { state: "gone", reason: reasonOf(state, reply) };
-  return { answer, isNotified: notified === NOTIFIED, isSearching: progress === SEARCHING };
+  return {
+    answer,
+    isNotified: notified === NOTIFIED,
+    isSearching: progress === SEARCHING,
+    hasLeftBefore: past === HAS_LEFT_BEFORE,
+  };
 }
 
 /** The answer to a query. */

@@ -477,7 +477,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "33473cfc0ec73c1d7444356f5228899fdcebb395",
+  sha1: "0fe4c2948d1d68a9c28c23f08bc0f3debf7f452e",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -486,12 +486,15 @@ local lock_value = redis.call('GET', keys.lock)
 local is_mine = lock_value == owner_value and keeping ~= 'keep'
 local outcome = 0
 if is_mine then outcome = 1 elseif lock_value then outcome = (-1) end
-local holder_record, record, last_ticket = unpack(redis.call(
-'HMGET', keys.waiters, 'holder', 'waiter:' .. owner_value, 'last_ticket'
+local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
+'HMGET', keys.waiters, 'holder', 'waiter:' .. owner_value, 'last_ticket',
+'tombstone:' .. owner_value
 ))
+local past
+if tombstone_end_ms then past = 1 end
 if not last_ticket and tombstone_ms == 0 then
 if is_mine then redis.call('DEL', keys.lock) end
-return { outcome, 1, 1 }
+return { outcome, 1, 1, past }
 end`,
     GRANT_PART,
     HOLDER_PART,
@@ -531,7 +534,7 @@ write_tombstone(keys, now_ms + tombstone_ms, owner_value)
 elseif not next_waiter then
 delete_queue_if_unused(keys)
 end
-return { outcome, notified, progress }`,
+return { outcome, notified, progress, past }`,
   ].join("\n"),
 };
 

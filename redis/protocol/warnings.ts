@@ -4,6 +4,8 @@
  * @module
  */
 
+import { promiseTry } from "../../core/promise_try.ts";
+
 /** The warnings of one `RedisLock`. Each text is passed on once. */
 export class Warnings {
   readonly #onWarning: (message: string) => void;
@@ -14,10 +16,13 @@ export class Warnings {
     this.#onWarning = onWarning;
   }
 
-  /** Passes a warning on, unless the same text was passed on before. */
+  /**
+   * Passes a warning on, unless the same text was passed on before. An error of the user's callback is
+   * ignored: it must change neither the call nor the background work that the warning comes from.
+   */
   warn(message: string): void {
     if (this.#given.has(message)) return;
     this.#given.add(message);
-    this.#onWarning(message);
+    promiseTry(() => this.#onWarning(message)).catch(() => {});
   }
 }

@@ -11,7 +11,8 @@ export type RedisClientName =
   | "ioredis"
   | "ioredis-cluster"
   | "deno-redis"
-  | "deno-redis-like";
+  | "deno-redis-like"
+  | "deno-redis-like-eventless";
 
 /** Describes a client: its strategy, where its locks are, and its options. */
 export type LockSpec =

@@ -4,12 +4,13 @@
  * @module
  */
 import { Cluster, Redis } from "ioredis";
-import { createClient, createCluster } from "redis";
+import { createClient, createCluster, createSentinel } from "redis";
 import type { RedisClient } from "../../redis/mod.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import type { RedisClientName } from "../conformance/lock_spec.ts";
+import { PRIMARY_NAME } from "../servers/redis_sentinel.ts";
 import { pause } from "../servers/wait.ts";
 import { connectLike } from "./deno_redis_like.ts";
 
@@ -58,11 +59,32 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       const client = denoRedis(() => connect({ hostname, port: Number(port || 6379) }));
       return { client, close: () => client.close!() };
     }
-    case "deno-redis-like": {
-      const client = denoRedis(() => connectLike(url));
+    case "deno-redis-like":
+    case "deno-redis-like-eventless": {
+      const hasEvents = name === "deno-redis-like";
+      const client = denoRedis(() => connectLike(url, { hasEvents }));
       return { client, close: () => client.close!() };
     }
   }
+}
+
+/** The clients under test that find their primary by sentinels. */
+export type SentinelClientName = "node-redis-sentinel" | "ioredis-sentinel";
+
+/** Connects a client to the primary that the sentinels name. */
+export async function openSentinelClient(
+  name: SentinelClientName,
+  sentinels: readonly { readonly host: string; readonly port: number }[],
+): Promise<OpenClient> {
+  if (name === "ioredis-sentinel") {
+    const client = new Redis({ name: PRIMARY_NAME, sentinels: [...sentinels] });
+    client.on("error", () => {});
+    return { client: ioredis(client), close: () => endIoredis(client) };
+  }
+  const options = { name: PRIMARY_NAME, sentinelRootNodes: [...sentinels] };
+  const client = createSentinel(options).on("error", () => {});
+  await client.connect();
+  return { client: nodeRedis(client), close: () => client.destroy() };
 }
 
 /** Disconnects, and waits for the end of the connection: otherwise a test reports it as a leak. */

@@ -149,7 +149,8 @@ function observe(url: string): Disposable & { command: RedisCommand } {
   };
 }
 
-async function isServing(url: string, pid: number | undefined): Promise<boolean> {
+/** Whether the server at the URL serves, and is this process. */
+export async function isServing(url: string, pid: number | undefined): Promise<boolean> {
   try {
     return await bounded("The probe", PROBE_BOUND_MS, async (signal) => {
       using connection = await connectResp(url, signal);

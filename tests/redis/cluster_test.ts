@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Cluster } from "ioredis";
-import type { Lease } from "../../mod.ts";
+import { type Lease, LockSetupError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
@@ -209,7 +209,7 @@ behaviour("RedisLock closes its subscription when it is disposed", async (name) 
 Deno.test("ioredis() throws when a cluster client has a 'keyPrefix'", () => {
   for (const options of [{ keyPrefix: "x:" }, { redisOptions: { keyPrefix: "x:" } }]) {
     const client = new Cluster(["redis://127.0.0.1:1"], { ...options, lazyConnect: true });
-    assertThrows(() => ioredis(client), TypeError, "keyPrefix");
+    assertThrows(() => ioredis(client), LockSetupError, "keyPrefix");
   }
 });
 

@@ -12,7 +12,7 @@ const RESUBSCRIBE_MS = 100;
 /** A subscribed connection. */
 export interface Subscribed {
   /** Resolves when the connection has ended. */
-  readonly ended: Promise<void>;
+  readonly ended: Promise<unknown>;
   /** Closes the connection; may be called twice. */
   close(): void;
 }

@@ -9,7 +9,8 @@
 --
 -- Returns { DONE (released), GONE (nobody held it) or OTHER_OWNER,
 --   NOTIFIED or NOT_NOTIFIED (no right to publish),
---   FINISHED or SEARCHING (nobody has a free lock yet: leave again at once) }
+--   FINISHED or SEARCHING (nobody has a free lock yet: leave again at once),
+--   HAS_LEFT_BEFORE if an earlier leave of this value, or a copy of this one, wrote a tombstone }
 
 --#include "parts/constants.lua"
 
@@ -26,13 +27,16 @@ local is_mine = lock_value == owner_value and keeping ~= KEEP
 local outcome = GONE
 if is_mine then outcome = DONE elseif lock_value then outcome = OTHER_OWNER end
 
-local holder_record, record, last_ticket = unpack(redis.call(
-  'HMGET', keys.waiters, HOLDER_FIELD, WAITER_PREFIX .. owner_value, LAST_TICKET_FIELD
+local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
+  'HMGET', keys.waiters, HOLDER_FIELD, WAITER_PREFIX .. owner_value, LAST_TICKET_FIELD,
+  TOMBSTONE_PREFIX .. owner_value
 ))
+local past
+if tombstone_end_ms then past = HAS_LEFT_BEFORE end
 -- The usual case: nobody waits.
 if not last_ticket and tombstone_ms == 0 then
   if is_mine then redis.call('DEL', keys.lock) end
-  return { outcome, NOTIFIED, FINISHED }
+  return { outcome, NOTIFIED, FINISHED, past }
 end
 
 --#include "parts/handoff.lua"
@@ -67,4 +71,4 @@ if tombstone_ms > 0 then
 elseif not next_waiter then
   delete_queue_if_unused(keys)
 end
-return { outcome, notified, progress }
+return { outcome, notified, progress, past }

@@ -5,6 +5,7 @@ import {
   FINISHED,
   GONE,
   GRANTED,
+  HAS_LEFT_BEFORE,
   HELD,
   HOLDER_IS_FOREIGN,
   HOLDER_IS_OURS,
@@ -383,6 +384,16 @@ Deno.test("ask.lua returns all waiters of a parked inbox to their places when on
     assertEquals(await redis.leave(String(await redis.holder()).split("#")[0]!), DONE);
     assertEquals(await redis.holder(), valueOf(owner));
   }
+});
+
+Deno.test("leave.lua says whether an earlier copy of it has written a tombstone", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  const send = () => redis.run(LEAVE, valueOf("a"), 1_000, "handoff");
+  assertEquals(await send(), [DONE, NOTIFIED, FINISHED]);
+  assertEquals(await send(), [GONE, NOTIFIED, FINISHED, HAS_LEFT_BEFORE]);
+  await redis.ask({ owner: "b" });
+  assertEquals(await send(), [OTHER_OWNER, NOTIFIED, FINISHED, HAS_LEFT_BEFORE]);
 });
 
 Deno.test("leave.lua parks dead inboxes in bounded calls, and says when it must be sent again", async () => {

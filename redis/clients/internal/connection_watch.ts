@@ -1,0 +1,46 @@
+/**
+ * What the events of a client say about its connections: how often they have changed, and why one is
+ * down. Which events say so is up to each adapter.
+ *
+ * @module
+ */
+import { errorMonitor } from "node:events";
+
+/**
+ * The `error` event of a client, for a listener that only looks on: a client without another listener
+ * still throws its errors, or prints them.
+ */
+export const ERROR_EVENT: string | symbol = errorMonitor;
+
+/** The connections of one client. */
+export class ConnectionWatch {
+  #epoch = 0;
+  /** The last error of each connection that is down, in the order in which they came. */
+  readonly #errors = new Map<object, unknown>();
+
+  /** How often a connection was lost or made. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** Why a connection is down: the last error; `undefined` if none is down. */
+  get error(): unknown {
+    return [...this.#errors.values()].at(-1);
+  }
+
+  /** A connection was lost or made. */
+  changed(): void {
+    this.#epoch++;
+  }
+
+  /** A connection could not be made, or broke. */
+  failed(connection: object, error: unknown): void {
+    this.#errors.delete(connection);
+    this.#errors.set(connection, error);
+  }
+
+  /** A connection works, or is no longer needed. */
+  forget(connection: object): void {
+    this.#errors.delete(connection);
+  }
+}

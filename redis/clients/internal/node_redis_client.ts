@@ -1,0 +1,75 @@
+/**
+ * One connection of node-redis: its members, its events, and a subscription beside it.
+ *
+ * @module
+ */
+import type { ConnectionWatch } from "./connection_watch.ts";
+import { ERROR_EVENT } from "./connection_watch.ts";
+import type { Subscribed } from "./keep_subscribed.ts";
+
+/** The members of a node-redis client that the adapter uses. */
+export interface NodeRedisClient {
+  /** Sends a raw command. */
+  sendCommand(args: string[]): Promise<unknown>;
+  /** Listens for events of the connection. */
+  on(event: string | symbol, listener: (error?: unknown) => void): unknown;
+  /** Makes another client with the same settings, except these. */
+  duplicate(options: { socket: object }): NodeRedisSubscriber;
+  /** The options that it was made with. */
+  readonly options?: { readonly socket?: object };
+  /** Whether it is connected. */
+  readonly isReady: boolean;
+}
+
+/** The members of a subscribing node-redis client that the adapter uses. */
+export interface NodeRedisSubscriber {
+  /** Connects. */
+  connect(): Promise<unknown>;
+  /** Subscribes to a channel, also after each reconnect. */
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+  /** Listens for events of the connection. */
+  on(event: string, listener: () => void): unknown;
+  /** Closes the connection at once. */
+  destroy(): void;
+  /** Whether it is connected, connecting or reconnecting. */
+  readonly isOpen: boolean;
+}
+
+/** Events after which the connection is another one. */
+const EVENTS = ["ready", "reconnecting", "end"];
+
+/** Reports the events of a client. */
+export function watchClient(client: NodeRedisClient, watch: ConnectionWatch): void {
+  for (const event of EVENTS) client.on(event, () => watch.changed());
+  client.on(ERROR_EVENT, (error) => client.isReady || watch.failed(client, error));
+  client.on("ready", () => watch.forget(client));
+}
+
+/** Connects and subscribes once, with the settings of a client. */
+export async function subscribe(
+  client: NodeRedisClient,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<Subscribed> {
+  // No reconnecting by the client: its first attempts to connect could not be stopped.
+  const socket = { ...client.options?.socket, reconnectStrategy: false };
+  const subscriber = client.duplicate({ socket });
+  const ended = new Promise<void>((resolve) => {
+    for (const event of ["error", "end"]) {
+      subscriber.on(event, () => subscriber.isOpen || resolve());
+    }
+  });
+  const closed = Promise.withResolvers<void>();
+  const close = () => {
+    if (subscriber.isOpen) subscriber.destroy();
+    closed.resolve(); // the client may close without an event
+  };
+  await subscriber.connect();
+  try {
+    await subscriber.subscribe(channel, onMessage);
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { ended: Promise.race([ended, closed.promise]), close };
+}

@@ -1,0 +1,131 @@
+/**
+ * Adapter for a node-redis client that finds its primary by sentinels.
+ *
+ * @module
+ */
+import type { RedisClient } from "../../client.ts";
+import { ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
+import { keepSubscribed, type Subscribed } from "./keep_subscribed.ts";
+import { type NodeRedisClient, subscribe, watchClient } from "./node_redis_client.ts";
+
+/** The members of a node-redis Sentinel client that the adapter uses. */
+export interface NodeRedisSentinel {
+  /** Sends a raw command. */
+  sendCommand(isReadonly: boolean, args: string[]): Promise<unknown>;
+  /** The address of the primary. */
+  getMasterNode(): unknown;
+  /** Waits until the primary is connected, and passes its connection to `use`. */
+  _execute<T>(isReadonly: boolean, use: (primary: NodeRedisClient) => Promise<T>): Promise<T>;
+  /** Listens for events of the client, and for changes of the servers. */
+  on(event: string | symbol, listener: (error?: unknown) => void): unknown;
+  /** Whether it is connected or connecting. */
+  readonly isOpen: boolean;
+}
+
+/**
+ * Adapts a Sentinel client. Commands go to the connection of the primary itself: `sendCommand()` of the
+ * Sentinel client sends a command again after a lost connection without saying so, and lets a call wait
+ * while others overtake it.
+ */
+export function adaptSentinel(sentinel: NodeRedisSentinel): RedisClient {
+  const link = new PrimaryLink(sentinel);
+  return {
+    send: (command, args) => link.send([command, ...args]),
+    subscribe: (channel, onMessage, onGap) =>
+      keepSubscribed(() => link.subscribe(channel, onMessage), onGap),
+    get epoch() {
+      return link.epoch;
+    },
+    get connectionError() {
+      return link.error;
+    },
+    cluster: false,
+  };
+}
+
+/** The connection to the primary, as far as it is known. */
+class PrimaryLink {
+  readonly #watch = new ConnectionWatch();
+  readonly #sentinel: NodeRedisSentinel;
+  /** Close the subscriptions on the primary. */
+  readonly #closers = new Set<() => void>();
+  #primary: NodeRedisClient | null = null;
+  /** The search for the primary that is under way. */
+  #finding: Promise<NodeRedisClient> | null = null;
+
+  constructor(sentinel: NodeRedisSentinel) {
+    this.#sentinel = sentinel;
+    // The client has found another primary, or has made its connection anew.
+    sentinel.on("topology-change", () => this.#isReady || this.#find().catch(() => {}));
+    sentinel.on(ERROR_EVENT, (error) => this.#isReady || this.#watch.failed(sentinel, error));
+  }
+
+  get epoch(): number {
+    return this.#watch.epoch;
+  }
+
+  get error(): unknown {
+    return this.#isReady ? undefined : this.#watch.error;
+  }
+
+  async send(args: string[]): Promise<unknown> {
+    const primary = this.#isReady ? this.#primary! : await this.#find();
+    try {
+      return await primary.sendCommand(args);
+    } catch (error) {
+      if (isReadOnly(error)) this.#find(error).catch(() => {}); // it is a replica now
+      throw error;
+    }
+  }
+
+  /** Connects and subscribes once. The subscription ends when there is another primary. */
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscribed> {
+    if (!this.#isReady) {
+      this.#find().catch(() => {});
+      throw new Error("No primary is connected");
+    }
+    const primary = this.#primary!;
+    const { ended, close } = await subscribe(primary, channel, onMessage);
+    if (primary !== this.#primary) close();
+    else this.#closers.add(close);
+    return { ended: ended.finally(() => this.#closers.delete(close)), close };
+  }
+
+  get #isReady(): boolean {
+    return this.#primary?.isReady === true && this.#sentinel.isOpen;
+  }
+
+  /**
+   * Waits for the connection of the primary.
+   *
+   * @param refusal The error of a primary that refuses writes: the client then asks the sentinels.
+   */
+  #find(refusal?: unknown): Promise<NodeRedisClient> {
+    this.#finding ??= this.#ask(refusal).finally(() => this.#finding = null);
+    return this.#finding;
+  }
+
+  async #ask(refusal: unknown): Promise<NodeRedisClient> {
+    if (!this.#sentinel.isOpen) throw new Error("The client is closed");
+    const refused = refusal === undefined ? null : this.#primary;
+    await this.#sentinel._execute(false, (primary) => {
+      if (primary === refused) return Promise.reject(refusal);
+      this.#adopt(primary);
+      return Promise.resolve();
+    });
+    return this.#primary!;
+  }
+
+  #adopt(primary: NodeRedisClient): void {
+    if (primary === this.#primary) return;
+    if (this.#primary !== null) this.#watch.changed();
+    this.#primary = primary;
+    watchClient(primary, this.#watch);
+    primary.on("end", () => this.#watch.forget(primary)); // the client has dropped it
+    for (const close of this.#closers) close();
+  }
+}
+
+function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("READONLY");
+}

@@ -1,0 +1,134 @@
+/**
+ * Starts a primary, a replica and the sentinels that watch them, for tests: failover included.
+ *
+ * @module
+ */
+
+import { writeFile } from "node:fs/promises";
+import { type OwnSource, serverSource } from "./find.ts";
+import { findLocalRedis } from "./find_local.ts";
+import { type OwnServer, startOwnServer } from "./own_server.ts";
+import { isServing, type RedisServer, startRedis } from "./redis.ts";
+import { connectResp } from "./resp.ts";
+import { waitUntil } from "./wait.ts";
+
+/** The name by which the sentinels know the primary. */
+export const PRIMARY_NAME = "tests";
+
+const SENTINELS = 3;
+const QUORUM = 2;
+const DOWN_AFTER_MS = 500;
+const FAILOVER_TIMEOUT_MS = 3_000;
+
+/** A primary and a replica, watched by sentinels. */
+export interface RedisSentinels extends AsyncDisposable {
+  /** The server that was started as the primary; a test may kill and restart it. */
+  readonly primary: RedisServer;
+  /** The server that was started as its replica. */
+  readonly replica: RedisServer;
+  /** The addresses of the sentinels, for clients. */
+  readonly sentinels: readonly { readonly host: string; readonly port: number }[];
+  /** Resolves when the sentinels agree that this server is the primary, and it accepts writes. */
+  promoted(server: RedisServer): Promise<void>;
+}
+
+/** Why no sentinels can be started on this machine; `undefined` if they can. */
+export async function redisSentinelSkip(): Promise<string | undefined> {
+  if (await localSource() !== undefined) return undefined;
+  return "sentinels must reach the servers, so redis-server must be installed here";
+}
+
+/** Starts all servers. Resolves when the sentinels know the replica and each other. */
+export async function startRedisSentinels(): Promise<RedisSentinels> {
+  const source = await localSource();
+  if (source === undefined) throw new Error("Cannot start sentinels: install redis-server");
+  await using stack = new AsyncDisposableStack();
+  const args = ["--repl-diskless-sync-delay", "0"];
+  const primary = stack.use(await startRedis({ args, source }));
+  const replicaOf = ["--replicaof", primary.hostname, String(primary.port)];
+  const replica = stack.use(await startRedis({ args: [...args, ...replicaOf], source }));
+  await waitUntil("the replica is in sync", () => isInSync(replica));
+  const sentinels: OwnServer[] = [];
+  while (sentinels.length < SENTINELS) {
+    sentinels.push(stack.use(await startSentinel(source, primary)));
+  }
+  for (const sentinel of sentinels) {
+    await waitUntil("the sentinel knows all others", () => knowsAll(sentinel));
+  }
+  const owned = stack.move();
+  return {
+    primary,
+    replica,
+    sentinels: sentinels.map(({ hostname, port }) => ({ host: hostname, port })),
+    async promoted(server) {
+      for (const sentinel of sentinels) {
+        await waitUntil("the sentinel reports the new primary", async () => {
+          const address = await ask(sentinel, "GET-MASTER-ADDR-BY-NAME", PRIMARY_NAME);
+          return String((address as string[])[1]) === String(server.port);
+        });
+      }
+      await waitUntil("the new primary accepts writes", async () => {
+        // A sentinel closes all connections of a server whose role it changes.
+        const info = await server.command("INFO", "replication").catch(() => "");
+        return String(info).includes("role:master");
+      });
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Only local servers work: a container announces an address that the others cannot reach. */
+async function localSource(): Promise<OwnSource | undefined> {
+  const { own } = await serverSource("redis");
+  if (own?.kind === "local") return own;
+  const local = await findLocalRedis();
+  return local && { kind: "local", command: local.command };
+}
+
+/** A sentinel writes what it learns into its configuration file, so it needs one of its own. */
+function startSentinel(source: OwnSource, primary: RedisServer): Promise<OwnServer> {
+  return startOwnServer({
+    title: "Redis Sentinel",
+    source,
+    async localArguments({ port, directory }) {
+      const path = `${directory}/sentinel.conf`;
+      const lines = [
+        `port ${port}`,
+        "bind 127.0.0.1",
+        `dir ${directory}`,
+        `sentinel monitor ${PRIMARY_NAME} ${primary.hostname} ${primary.port} ${QUORUM}`,
+        `sentinel down-after-milliseconds ${PRIMARY_NAME} ${DOWN_AFTER_MS}`,
+        `sentinel failover-timeout ${PRIMARY_NAME} ${FAILOVER_TIMEOUT_MS}`,
+      ];
+      await writeFile(path, `${lines.join("\n")}\n`);
+      return [path, "--sentinel"];
+    },
+    containerOptions: [],
+    containerArguments: [],
+    containerPort: 0,
+    isServing: ({ port }, pid) => isServing(`redis://127.0.0.1:${port}`, pid),
+  });
+}
+
+async function isInSync({ command }: RedisServer): Promise<boolean> {
+  return String(await command("INFO", "replication")).includes("master_link_status:up");
+}
+
+async function knowsAll(sentinel: OwnServer): Promise<boolean> {
+  const known = fieldsOf(await ask(sentinel, "MASTER", PRIMARY_NAME));
+  return known.get("num-slaves") === "1" && known.get("flags") === "master" &&
+    known.get("num-other-sentinels") === String(SENTINELS - 1);
+}
+
+/** Sends a SENTINEL command. */
+async function ask({ hostname, port }: OwnServer, ...args: string[]): Promise<unknown> {
+  using connection = await connectResp(`redis://${hostname}:${port}`);
+  return await connection.command("SENTINEL", ...args);
+}
+
+function fieldsOf(reply: unknown): Map<string, string> {
+  const list = reply as string[];
+  const fields = new Map<string, string>();
+  for (let i = 0; i < list.length; i += 2) fields.set(list[i]!, list[i + 1]!);
+  return fields;
+}
