@@ -28,7 +28,7 @@ export interface OrderReport {
   readonly inversions: number;
   /** Pairs of a late grant and a grant that overtook it. */
   readonly pairs: number;
-  /** Pairs in which the overtaken waiter was not parked at that moment. */
+  /** Pairs in which the overtaken waiter was not passed over at that moment. */
   readonly unexplained: readonly string[];
   /** How often a grant was made ahead of a queued waiter with an earlier ticket. */
   readonly barged: number;
@@ -91,8 +91,8 @@ export async function explainOrder(trace: OrderTrace, grants: readonly Grant[]):
   const { inversions: late, pairs, unexplained, barged } = await trace.report(grants);
   assertEquals(late, inversions(grants));
   assertEquals(barged, 0, "no queued waiter was overtaken");
-  assertEquals(unexplained, [], "each overtaken waiter was parked");
-  return `${grants.length} grants, ${late} out of order (${pairs} pairs), all parked`;
+  assertEquals(unexplained, [], "each overtaken waiter was passed over");
+  return `${grants.length} grants, ${late} out of order (${pairs} pairs), all of them passed over`;
 }
 
 /** The queue of one lock, reconstructed from the commands of the scripts. */

@@ -16,6 +16,11 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 /** The lease of an inbox, in ms. */
 const LEASE_MS = 6_000;
 const TTL_MS = 60_000;
+/** The default of the option. */
+const UNAVAILABLE_AFTER_MS = 5_000;
+const NAME = "n";
+/** So many processes thaw at once that each has to wait for the processor. */
+const PROCESSES = 6;
 const LATER_WAITERS = 3;
 const NONCE_LENGTH = "#0123456789abcdef".length;
 /** The soak freezes them for almost as long as a place is kept. */
@@ -91,6 +96,11 @@ async function freeze({ server, keeper, later }: Others, scene: Freeze): Promise
   return (await tokens).filter((token) => token < last).length;
 }
 
+function lineOf({ url }: RedisServer, waiters: number, name = NAME): Promise<Line> {
+  const place = { client: "node-redis", url, keyPrefix: "lock:", ttlMs: TTL_MS } as const;
+  return startLine({ spec: { strategy: "redis", ...place }, name, waiters });
+}
+
 async function releaseFor(lease: Lease): Promise<bigint> {
   await lease.release();
   return lease.fencingToken;
@@ -122,3 +132,34 @@ Deno.test("RedisLock keeps the places of waiters whose process is frozen while t
   for (const { close } of clients) await close();
   await nothingLeft(server);
 });
+
+for (const waiters of [1, 500]) {
+  Deno.test(`RedisLock takes no freeze for an outage when ${waiters} wait and an ask is unanswered`, async () => {
+    await using server = await startRedis();
+    const { client, close } = await openRedisClient("node-redis", server.url);
+    {
+      await using lock = new RedisLock(client, { ttlMs: TTL_MS });
+      const held = await lock.acquire(NAME);
+      const lines = await Promise.all(
+        Array.from({ length: PROCESSES }, () => lineOf(server, waiters)),
+      );
+      await lineUp(lines);
+      await pause(1_000);
+      await server.pause();
+      await pause(1_000); // longer than until the next ask of the first in line, and others
+      for (const line of lines) line.kill("SIGSTOP");
+      await server.resume();
+      await pause(UNAVAILABLE_AFTER_MS);
+      for (const line of lines) line.kill("SIGCONT");
+      await pause(1_000);
+      await held.release();
+      for (const line of lines) {
+        await line.finish();
+        assertEquals(tally(line.rejections), "none");
+      }
+      for (const line of lines) await line[Symbol.asyncDispose]();
+    }
+    await close();
+    await nothingLeft(server);
+  });
+}
