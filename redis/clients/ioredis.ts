@@ -95,7 +95,7 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import { Redis } from "ioredis";
  *
- * const client = new Redis({ name: "mymaster", sentinels: [{ host: "127.0.0.1", port: 26379 }] });
+ * const client = new Redis({ name: "mymaster", sentinels: [{ host: "127.0.0.1", port: 5000 }] });
  * client.on("error", console.error);
  * {
  *   await using locks = new RedisLock(ioredis(client));

@@ -13,7 +13,7 @@ import { connectResp } from "./resp.ts";
 import { waitUntil } from "./wait.ts";
 
 /** The name by which the sentinels know the primary. */
-export const PRIMARY_NAME = "tests";
+export const PRIMARY_NAME = "mymaster";
 
 const SENTINELS = 3;
 const QUORUM = 2;
