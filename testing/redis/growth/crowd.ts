@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { assert } from "@std/assert";
 import { askArguments, leaveArguments } from "../../../redis/protocol/arguments.ts";
 import { INBOX_CHANNEL_PREFIX, lockKeys } from "../../../redis/protocol/keys.ts";
 import { GRANTED, QUEUED, SEARCHING } from "../../../redis/protocol/replies.ts";
@@ -101,13 +100,13 @@ export class Crowd implements AsyncDisposable {
     const crowd = new Crowd(server, size);
     await crowd.listen(crowd.inboxes);
     const [state] = await crowd.run(askOf(crowd.holder, { inbox: "holder" })) as number[];
-    assert(state === GRANTED);
+    if (state !== GRANTED) throw new Error(`The lock is not free: ${state}`);
     const calls = Array.from({ length: size.waiters }, (_, i) => {
       return askOf(ownerOf("waiter", i), { inbox: crowd.#inboxOf(i) });
     });
     const replies = await crowd.runAll(calls) as number[][];
     crowd.waiters = replies.map(([state, , , ticket], i) => {
-      assert(state === QUEUED, `${replies[i]}`);
+      if (state !== QUEUED) throw new Error(`Not queued: ${replies[i]}`);
       return { owner: ownerOf("waiter", i), inbox: crowd.#inboxOf(i), ticket: ticket! };
     });
     await crowd.save();
