@@ -123,20 +123,28 @@ export class OutageBudget {
    * error; `signal.reason` if the signal aborts.
    */
   settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
-    this.#outageSinceMs ??= this.#options.clock.now();
+    const { clock, unavailableAfterMs } = this.#options;
+    this.#outageSinceMs ??= clock.now();
     return new Promise((resolve, reject) => {
       const end = () => {
         cancel();
-        signal?.removeEventListener("abort", abort);
+        if (abort !== null) signal!.removeEventListener("abort", abort);
       };
       const fail = (error: unknown) => (end(), reject(error));
-      const abort = () => fail(signal!.reason);
-      const timedOut = () => fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
-      let cancel = this.#step(() => next());
-      const next = () => this.#leftMs <= 0 ? timedOut() : cancel = this.#step(next);
-      signal?.addEventListener("abort", abort);
+      const abort = signal === undefined ? null : () => fail(signal.reason);
+      const step = (): Cancel => {
+        const delayMs = Math.max(0, Math.min(this.#leftMs, unavailableAfterMs / STEPS));
+        const dueMs = clock.now() + delayMs;
+        return clock.schedule(() => {
+          this.#skip(clock.now() - dueMs); // the event loop was blocked for so long
+          if (this.#leftMs > 0) cancel = step();
+          else fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
+        }, delayMs);
+      };
+      let cancel = step();
+      if (abort !== null) signal!.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
-      if (signal?.aborted) abort();
+      if (signal?.aborted) abort!();
     });
   }
 
@@ -145,15 +153,8 @@ export class OutageBudget {
     return (this.#outageSinceMs ?? clock.now()) + unavailableAfterMs - clock.now();
   }
 
-  /** Waits one step. If its timer is late, the event loop was blocked: that time does not count. */
-  #step(callback: () => void): Cancel {
-    const { clock, unavailableAfterMs } = this.#options;
-    const delayMs = Math.max(0, Math.min(this.#leftMs, unavailableAfterMs / STEPS));
-    const dueMs = clock.now() + delayMs;
-    return clock.schedule(() => {
-      if (this.#outageSinceMs !== null) this.#outageSinceMs += Math.max(0, clock.now() - dueMs);
-      callback();
-    }, delayMs);
+  #skip(blockedMs: number): void {
+    if (this.#outageSinceMs !== null) this.#outageSinceMs += Math.max(0, blockedMs);
   }
 
   /**

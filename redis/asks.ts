@@ -45,11 +45,8 @@ export class Asks {
     this.firstSent = instant(context.engine.clock);
     const { keys, owner, ttlMs, mode, budget } = request;
     const { inbox } = context.waiters;
-    this.#ask = {
-      ...{ keys, owner, ttlMs, mode, inbox, budget, listener },
-      ticket: 0,
-      isWanted: true,
-    };
+    const [ticket, isWanted] = [0, true];
+    this.#ask = { keys, owner, ttlMs, mode, inbox, budget, listener, ticket, isWanted };
   }
 
   /** The ticket of the first answer; 0 before that. */

@@ -13,14 +13,7 @@ import type { AskTurn, CommandWindow } from "./command_window.ts";
 import { evictionWarning } from "./eviction.ts";
 import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
-import {
-  decodeAsk,
-  decodeLeave,
-  decodeQuery,
-  decodeRenew,
-  type LeaveAnswer,
-  type QueryAnswer,
-} from "./replies.ts";
+import { decodeAsk, decodeLeave, decodeQuery, decodeRenew, type QueryAnswer } from "./replies.ts";
 import { ScriptRunner, type ScriptRunnerOptions } from "./script_runner.ts";
 import { ASK, LEAVE, QUERY, RENEW, STEAL } from "./scripts.ts";
 import { ServerClocks } from "./server_clocks.ts";
@@ -138,14 +131,18 @@ export class RedisCommands {
   }
 
   #runAsk(ask: Ask, notAfterMs: number): Promise<unknown> {
-    const { keys, owner, ttlMs, mode, inbox: { id: inbox, isCountable }, ticket } = ask;
-    const isWanted = () => ask.isWanted;
+    const { keys, owner, ttlMs, mode, ticket } = ask;
     if (mode.kind === "steal") {
-      const args = stealArguments({ owner, ttlMs }, notAfterMs, mode.victimDigest);
-      return this.#scripts.run(STEAL, keys, args, isWanted);
+      return this.#scripts.run(
+        STEAL,
+        keys,
+        stealArguments(ask, notAfterMs, mode.victimDigest),
+        ask,
+      );
     }
+    const { id: inbox, isCountable } = ask.inbox;
     const args = askArguments({ owner, ttlMs, mode, inbox, isCountable, ticket }, notAfterMs);
-    return this.#scripts.run(ASK, keys, args, isWanted);
+    return this.#scripts.run(ASK, keys, args, ask);
   }
 
   /** Extends the lock if the owner still holds it, and confirms a claim. */
@@ -168,19 +165,10 @@ export class RedisCommands {
     keepsLock: boolean,
   ): Promise<LeaveAnswer> {
     const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
-    const answer = await this.#leaveOnce(keys, args);
-    if (answer.isSearching) await this.#finishSearch(keys, args);
-    return answer;
-  }
-
-  async #leaveOnce(keys: LockKeys, args: string[]): Promise<LeaveAnswer> {
-    const answer = decodeLeave(await this.#scripts.runUrgent(LEAVE, keys, args));
-    if (!answer.isNotified) {
-      this.#options.warnings.warn(
-        `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,
-      );
-    }
-    return answer;
+    const leave = decodeLeave(await this.#scripts.runUrgent(LEAVE, keys, args));
+    if (!leave.isNotified) this.#warnOfPublish();
+    if (leave.isSearching) await this.#finishSearch(keys, args);
+    return leave;
   }
 
   /**
@@ -190,12 +178,19 @@ export class RedisCommands {
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
-        const { isSearching } = await this.#leaveOnce(keys, args);
-        if (!isSearching) return;
+        const leave = decodeLeave(await this.#scripts.runUrgent(LEAVE, keys, args));
+        if (!leave.isNotified) this.#warnOfPublish();
+        if (!leave.isSearching) return;
       }
     } catch {
       // The caller has its answer already: that of the first leave.
     }
+  }
+
+  #warnOfPublish(): void {
+    this.#options.warnings.warn(
+      `Redis refuses to publish to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL`,
+    );
   }
 
   /** Reads the holder and the waiters. */

@@ -5,7 +5,6 @@
  * @module
  */
 import type { Clock } from "../../core/clock.ts";
-import { promiseTry } from "../../core/promise_try.ts";
 import type { RedisClient } from "../client.ts";
 import { CommandWindow } from "./command_window.ts";
 import { isNoScript, refusalOf } from "./failures.ts";
@@ -45,17 +44,18 @@ export class ScriptRunner {
   /**
    * Hands a script to the client now. The caller has taken a place in the window.
    *
-   * @param isWanted Whether a script that the server does not know is sent again with its source.
+   * @param caller Whether it still wants the reply. If not, a script that the server does not know is
+   * not sent again with its source.
    */
   run(
     script: Script,
     { lock, queue, waiters, token }: LockKeys,
     args: string[],
-    isWanted: () => boolean = () => true,
+    caller: { readonly isWanted: boolean } | null = null,
   ): Promise<unknown> {
     const all = [script.sha1, "4", lock, queue, waiters, token, ...args];
     return this.#send("EVALSHA", all, lock).then(this.#onReply, (error) => {
-      if (!isNoScript(error) || !isWanted()) return this.#onFailure(error);
+      if (!isNoScript(error) || caller?.isWanted === false) return this.#onFailure(error);
       return this.#send("EVAL", all.with(0, script.source), lock)
         .then(this.#onReply, this.#onFailure);
     });
@@ -100,7 +100,12 @@ export class ScriptRunner {
 
   /** Sends a command. Without a reply in time, a client that would wait for ever is reset. */
   #send(command: string, args: string[], key: string): Promise<unknown> {
-    const reply = promiseTry(() => this.#client.send(command, args, key));
+    let reply: Promise<unknown>;
+    try {
+      reply = this.#client.send(command, args, key);
+    } catch (error) {
+      return Promise.reject(error); // the place in the window must be freed then, too
+    }
     if (this.#client.reset === undefined) return reply;
     const { clock, commandTimeoutMs } = this.#options;
     const cancel = clock.schedule(() => this.#client.reset?.(), commandTimeoutMs);

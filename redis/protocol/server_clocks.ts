@@ -53,10 +53,11 @@ export class ServerClocks {
   learn(key: string, { serverMs, sentMs, receivedMs, epoch }: TimedAnswer): void {
     const slot = this.#slotOf(key);
     const known = this.#offsets.get(slot);
-    const [lowest, highest] = [serverMs - receivedMs, serverMs - sentMs];
-    const keeps = known !== undefined && known.epoch === epoch && known.offsetMs > lowest &&
-      known.offsetMs <= highest;
-    if (!keeps) this.#offsets.set(slot, { offsetMs: lowest, epoch });
+    const lowestMs = serverMs - receivedMs;
+    const highestMs = serverMs - sentMs;
+    const keeps = known !== undefined && known.epoch === epoch && known.offsetMs > lowestMs &&
+      known.offsetMs <= highestMs;
+    if (!keeps) this.#offsets.set(slot, { offsetMs: lowestMs, epoch });
   }
 
   #slotOf(key: string): number {

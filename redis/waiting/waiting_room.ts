@@ -17,7 +17,7 @@ import type { Waiter } from "./waiter.ts";
 /** The local waiters of one lock, with one timer for all. */
 export class WaitingRoom {
   readonly #clock: Clock;
-  readonly #inbox: Inbox;
+  readonly #inbox: Pick<Inbox, "listens">;
   readonly #claimMs: number;
   readonly #waiters = new LinkedSet<Waiter>();
   readonly #round: AskRound;
@@ -26,7 +26,7 @@ export class WaitingRoom {
   /** The clock mapping of the last answered ask, and the connection of that ask. */
   #mapping: ClockMapping & { readonly epoch: number } | null = null;
 
-  constructor(clock: Clock, inbox: Inbox, claimMs: number) {
+  constructor(clock: Clock, inbox: Pick<Inbox, "listens">, claimMs: number) {
     this.#clock = clock;
     this.#inbox = inbox;
     this.#claimMs = claimMs;

@@ -141,13 +141,14 @@ Deno.test("OutageBudget.ask() and settle() reject with the signal's reason when 
   assertEquals(await settled.catch((reason) => reason), "no longer wanted");
 });
 
-Deno.test("OutageBudget names the error of the connection when the failure names no code", async () => {
+Deno.test("OutageBudget names the error of the connection when the failure says nothing itself", async () => {
   const failed = (reason: string) => Object.assign(new Error(), { reason });
   const cases: [failure: string | null, connection: string | null, expected: string][] = [
     [null, null, "it has not answered in time for 1000 ms"],
     [null, "lost", "lost"],
     [null, "refused (ECONNREFUSED)", "refused (ECONNREFUSED)"],
-    ["offline", "lost", "offline"],
+    ["offline", null, "offline"],
+    ["offline", "lost", "lost"],
     ["offline", "refused (ECONNREFUSED)", "refused (ECONNREFUSED)"],
     ["full (OOM)", "refused (ECONNREFUSED)", "full (OOM)"],
   ];
@@ -163,6 +164,7 @@ Deno.test("OutageBudget names the error of the connection when the failure names
         kind: "retry",
         endsOutage: false,
         reason: (error as { reason?: string }).reason ?? "",
+        isVague: (error as { reason?: string }).reason === "offline",
       }),
       connectionError: () => connection === null ? undefined : failed(connection),
     });

@@ -1,0 +1,118 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { instant } from "../../../core/clock.ts";
+import type { AskResult } from "../../../redis/protocol/ask.ts";
+import { lockKeys } from "../../../redis/protocol/keys.ts";
+import type { Queued } from "../../../redis/protocol/replies.ts";
+import { SPREAD_MS } from "../../../redis/waiting/ask_round.ts";
+import type { Waiter } from "../../../redis/waiting/waiter.ts";
+import { WaitingRoom } from "../../../redis/waiting/waiting_room.ts";
+import { FakeClock } from "../../../testing/core/fake_clock.ts";
+
+const ANSWER: Queued = {
+  state: "queued",
+  serverMs: 0,
+  leftMs: 60_000,
+  ticket: 0,
+  position: 9,
+  waiters: 9,
+  inboxWaiters: 9,
+  holderIsOurs: true,
+  ownHolder: null,
+};
+
+function open() {
+  const clock = new FakeClock();
+  const room = new WaitingRoom(clock, { listens: true }, 3_000);
+  const asks: number[] = [];
+  const outages: number[] = [];
+  const enqueue = (waiter: Waiter) => {
+    const sent = instant(clock);
+    const result: AskResult = { answer: ANSWER, sent, epoch: 1, isClean: true, isDated: true };
+    return room.enqueue(waiter, ANSWER, result);
+  };
+  const add = (ticket: number): Waiter => {
+    const waiter: Waiter = {
+      keys: lockKeys("", "n"),
+      value: String(ticket),
+      ticket,
+      onMessage: () => {},
+      onAskDue: () => asks.push(ticket),
+      onOutage: () => outages.push(ticket),
+      onDisposed: () => {},
+    };
+    enqueue(waiter);
+    return waiter;
+  };
+  return { clock, room, asks, outages, enqueue, add };
+}
+
+Deno.test("WaitingRoom.askNow() makes the foremost waiter ask, and no other", () => {
+  const { room, asks, add } = open();
+  const first = add(1);
+  add(2);
+  room.askNow();
+  room.dequeue(first);
+  room.askNow();
+  assertEquals(asks, [1, 2]);
+});
+
+Deno.test("WaitingRoom.enqueue() returns true only for a repeated answer to the foremost waiter", () => {
+  const { enqueue, add } = open();
+  const [first, second] = [add(1), add(2)];
+  assertEquals([enqueue(first), enqueue(second)], [true, false]);
+});
+
+Deno.test("WaitingRoom.compare() makes all waiters ask in order if the server knows fewer", () => {
+  const { room, asks, add } = open();
+  for (const ticket of [3, 1, 2]) add(ticket);
+  room.compare(3);
+  assertEquals(asks, []);
+  room.compare(2);
+  assertEquals(asks, [1, 2, 3]);
+});
+
+Deno.test("WaitingRoom.compare() spreads the asks of many waiters over SPREAD_MS, one round at a time", async () => {
+  const { clock, room, asks, add } = open();
+  const count = 10_000;
+  const waiters = Array.from({ length: count }, (_, i) => add(i + 1));
+  room.compare(0);
+  const atOnce = asks.length;
+  assertLess(atOnce, count / 10);
+  room.compare(0);
+  assertEquals(asks.length, atOnce, "a round is under way");
+  await clock.pass(SPREAD_MS);
+  assertEquals(asks, waiters.map(({ ticket }) => ticket));
+  room.compare(0);
+  assertEquals(asks.length, count, "the last asks may be unanswered");
+  await clock.pass(SPREAD_MS);
+  asks.length = 0;
+  room.compare(0);
+  assertEquals(asks.length, atOnce);
+});
+
+Deno.test("WaitingRoom.onOutage() reports an outage to each waiter that is still here", () => {
+  const { room, asks, outages, add } = open();
+  const [first] = [add(1), add(2), add(3)];
+  room.dequeue(first);
+  room.onOutage();
+  assertEquals([asks, outages], [[], [2, 3]]);
+});
+
+Deno.test("WaitingRoom has no timer left when its last waiter leaves in a round", () => {
+  const { clock, room, add } = open();
+  const waiters = [add(1), add(2)];
+  room.compare(0);
+  for (const waiter of waiters) room.dequeue(waiter);
+  assertEquals([room.isEmpty, clock.timers], [true, 0]);
+});
+
+Deno.test("WaitingRoom takes constant time to add and remove when 100,000 wait", () => {
+  const { room, add } = open();
+  const startMs = performance.now();
+  const waiters = Array.from({ length: 100_000 }, (_, i) => add(i));
+  for (const waiter of waiters) {
+    room.askNow();
+    room.dequeue(waiter);
+  }
+  assertLess(performance.now() - startMs, 5_000);
+});
