@@ -98,7 +98,7 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
       settle(commands, await connection.exchange(commands));
       connectionError = undefined;
     } catch (error) {
-      connectionError = error;
+      if (connection === current) connectionError = error;
       drop(connection, error); // its later replies could belong to these commands
       for (const { reject } of commands) reject(error);
     }

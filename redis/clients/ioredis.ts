@@ -95,7 +95,7 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * import { ioredis } from "@holdfast/lock/redis/ioredis";
  * import { Redis } from "ioredis";
  *
- * const client = new Redis({ name: "mymaster", sentinels: [{ host: "127.0.0.1", port: 26379 }] });
+ * const client = new Redis({ name: "mymaster", sentinels: [{ host: "127.0.0.1", port: 5000 }] });
  * client.on("error", console.error);
  * {
  *   await using locks = new RedisLock(ioredis(client));
@@ -161,11 +161,8 @@ function adaptClient(client: IoredisClient): RedisClient {
 
 function adaptCluster(cluster: IoredisCluster): RedisClient {
   const watch = new ConnectionWatch();
-  const watchNode = (node: IoredisClient) => {
-    watchClient(node, watch);
-    node.on("ready", () => watch.forget(cluster));
-    node.on("end", () => watch.forget(node)); // the cluster client has removed it
-  };
+  // A node that is down is removed, and made anew for the next command, so nothing is kept by node.
+  const watchNode = (node: IoredisClient) => watchClient(node, watch, cluster);
   for (const node of cluster.nodes("all")) watchNode(node);
   cluster.on("+node", watchNode);
   cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
@@ -185,10 +182,11 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
   };
 }
 
-function watchClient(client: IoredisClient, watch: ConnectionWatch): void {
+/** Reports the events of a client, and its errors as those of `owner`. */
+function watchClient(client: IoredisClient, watch: ConnectionWatch, owner: object = client): void {
   for (const event of EVENTS) client.on(event, () => watch.changed());
-  client.on(ERROR_EVENT, (error) => client.status === "ready" || watch.failed(client, error));
-  client.on("ready", () => watch.forget(client));
+  client.on(ERROR_EVENT, (error) => client.status === "ready" || watch.failed(owner, error));
+  client.on("ready", () => watch.forget(owner));
 }
 
 /** Returns a master, if possible a connected one. */

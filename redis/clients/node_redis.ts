@@ -78,7 +78,7 @@ const adapters = new WeakMap<Adaptable, RedisClient>();
  *
  * const client = createSentinel({
  *   name: "mymaster",
- *   sentinelRootNodes: [{ host: "127.0.0.1", port: 26379 }],
+ *   sentinelRootNodes: [{ host: "127.0.0.1", port: 5000 }],
  * });
  * await client.on("error", console.error).connect();
  * {

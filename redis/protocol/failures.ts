@@ -68,13 +68,16 @@ const NETWORK_FAILURES = new Map([
  */
 const EXECUTED_IN_PART = /cript attempted to access a non local key in a cluster node/;
 
+const CLOSED = "the client is closed, or has given up reconnecting";
+const OFFLINE = "the client is not connected. Is the server running?";
+const UNKNOWN = "the command failed. The cause of this error says why";
+/** What says less than the last error of the connection. */
+const VAGUE_REASONS: ReadonlySet<string> = new Set([CLOSED, OFFLINE, UNKNOWN]);
+
 /** Error texts for what is reported without a code. The reported texts are never shown. */
 const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
-  [/^(The client|Connection) is closed\.?$/, "the client is closed, or has given up reconnecting"],
-  [
-    /^The client is offline$|^Stream isn't writeable/,
-    "the client is not connected. Is the server running?",
-  ],
+  [/^(The client|Connection) is closed\.?$/, CLOSED],
+  [/^The client is offline$|^Stream isn't writeable/, OFFLINE],
   [/^Socket closed unexpectedly$/, "the connection was lost. Is the server running?"],
   [/^Reached the max retries/, "the client has used up its retries. Is the server running?"],
   [EXECUTED_IN_PART, "a slot of the cluster moves to another node"],
@@ -133,8 +136,9 @@ function refusalCode(text: string): string | undefined {
 export function classifyFailure(error: unknown): Failure {
   const refusal = refusalOf(error);
   if (refusal === null) {
-    const isVague = networkCodeOf(error) === undefined;
-    return { kind: "retry", endsOutage: false, reason: reasonOf(error), isVague };
+    const reason = reasonOf(error);
+    const isVague = VAGUE_REASONS.has(reason);
+    return { kind: "retry", endsOutage: false, reason, ...(isVague ? { isVague } : {}) };
   }
   const { code, passing } = refusal;
   const reason = REFUSALS.get(code) ?? `it refuses the command (${code})`;
@@ -155,18 +159,13 @@ function textOf(error: unknown): string {
  * error may hold a password.
  */
 function reasonOf(error: unknown): string {
-  const code = networkCodeOf(error);
-  if (code !== undefined) return NETWORK_FAILURES.get(code) ?? `the client failed (${code})`;
   const errors = errorsIn(error, MAX_DEPTH);
+  const code = errors.map(codeOf).find((code) => code !== undefined);
+  if (code !== undefined) return NETWORK_FAILURES.get(code) ?? `the client failed (${code})`;
   for (const [pattern, reason] of CLIENT_FAILURES) {
     if (errors.some((each) => pattern.test(textOf(each)))) return reason;
   }
-  return "the command failed. The cause of this error says why";
-}
-
-/** The code of a network or TLS error in an error. */
-function networkCodeOf(error: unknown): string | undefined {
-  return errorsIn(error, MAX_DEPTH).map(codeOf).find((code) => code !== undefined);
+  return UNKNOWN;
 }
 
 /** An error and the errors in it, outermost first. */

@@ -24,6 +24,7 @@ import { freePort } from "../servers/ports.ts";
 const ADDRESSES: Readonly<Record<Exclude<ExampleServer, "none">, string>> = {
   "redis": "6379",
   "redis-cluster": "7000",
+  "redis-sentinel": "port: 5000",
   "zookeeper": "zk1:2181,zk2:2181,zk3:2181",
 };
 /** The port that an example itself listens on. */

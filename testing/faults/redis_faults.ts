@@ -76,9 +76,12 @@ export const REDIS_FAULTS: RedisFaults = {
     },
   },
   "eviction": losing(async ({ master }, { random }) => {
-    await master.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random", "maxmemory", 1);
+    // One setting at a time: Redis before 7.0 takes no more.
+    await master.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random");
+    await master.command("CONFIG", "SET", "maxmemory", 1);
     await pause(random() * 100);
-    await master.command("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", 0);
+    await master.command("CONFIG", "SET", "maxmemory", 0);
+    await master.command("CONFIG", "SET", "maxmemory-policy", "noeviction");
   }),
   "server-freeze": {
     async run({ master }, { place, random }) {
@@ -97,7 +100,10 @@ export const REDIS_FAULTS: RedisFaults = {
   "restart-empty": losing(async ({ master }) => {
     const [, directory] = await master.command("CONFIG", "GET", "dir") as string[];
     await master.kill();
-    await rm(`${directory}/appendonlydir`, { recursive: true });
+    // A folder, but one file before Redis 7.0.
+    for (const name of ["appendonlydir", "appendonly.aof"]) {
+      await rm(`${directory}/${name}`, { recursive: true, force: true });
+    }
     await master.restart();
   }),
   "failover": losing(async (pair, { random }) => {

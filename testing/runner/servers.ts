@@ -49,12 +49,22 @@ async function readServer(part: string, root: string): Promise<ServerProgram> {
     throw new Error(`Cannot use "${part}" in --servers: ${form}`);
   }
   const path = resolve(root, rest.join("="));
-  const version = isExecutable(path) ? await redisVersion(path) : undefined;
+  const problem = problemOf(path);
+  const version = problem === undefined ? await redisVersion(path) : undefined;
   if (version !== undefined) return { path, version };
-  const problem = isFile(path)
-    ? isExecutable(path) ? "it does not answer --version as Redis does" : "it is not executable"
-    : "there is no such file";
-  throw new Error(`Cannot use "${path}" as a Redis server: ${problem}`);
+  const reason = problem ?? "it does not answer --version as Redis does";
+  throw new Error(`Cannot use "${path}" as a Redis server: ${reason}`);
+}
+
+/** Why a path cannot be started; undefined if it can. */
+function problemOf(path: string): string | undefined {
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return "there is no such file";
+  try {
+    accessSync(path, constants.X_OK);
+    return undefined;
+  } catch {
+    return "it is not executable";
+  }
 }
 
 /**
@@ -85,17 +95,4 @@ function titleOf({ path, version }: ServerProgram): string {
 export function useRedis({ path }: ServerProgram): void {
   const source: ServerSource = { own: { kind: "local", command: [path] } };
   process.env[sourceVariable("redis")] = JSON.stringify(source);
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return isFile(path);
-  } catch {
-    return false;
-  }
 }

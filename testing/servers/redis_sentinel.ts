@@ -13,7 +13,7 @@ import { connectResp } from "./resp.ts";
 import { waitUntil } from "./wait.ts";
 
 /** The name by which the sentinels know the primary. */
-export const PRIMARY_NAME = "tests";
+export const PRIMARY_NAME = "mymaster";
 
 const SENTINELS = 3;
 const QUORUM = 2;
@@ -28,6 +28,8 @@ export interface RedisSentinels extends AsyncDisposable {
   readonly replica: RedisServer;
   /** The addresses of the sentinels, for clients. */
   readonly sentinels: readonly { readonly host: string; readonly port: number }[];
+  /** Kills all servers and sentinels. */
+  killAll(): Promise<void>;
   /** Resolves when the sentinels agree that this server is the primary, and it accepts writes. */
   promoted(server: RedisServer): Promise<void>;
 }
@@ -60,6 +62,9 @@ export async function startRedisSentinels(): Promise<RedisSentinels> {
     primary,
     replica,
     sentinels: sentinels.map(({ hostname, port }) => ({ host: hostname, port })),
+    async killAll() {
+      await Promise.all([...sentinels, primary, replica].map((server) => server.kill("SIGKILL")));
+    },
     async promoted(server) {
       for (const sentinel of sentinels) {
         await waitUntil("the sentinel reports the new primary", async () => {

@@ -140,3 +140,43 @@ Deno.test("OutageBudget.ask() and settle() reject with the signal's reason when 
   const settled = budget.settle(new Promise(() => {}), controller.signal);
   assertEquals(await settled.catch((reason) => reason), "no longer wanted");
 });
+
+Deno.test("OutageBudget names the error of the connection when the failure names no code", async () => {
+  const failed = (reason: string) => Object.assign(new Error(), { reason });
+  const cases: [failure: string | null, connection: string | null, expected: string][] = [
+    [null, null, "it has not answered in time for 1000 ms"],
+    [null, "lost", "lost"],
+    [null, "refused (ECONNREFUSED)", "refused (ECONNREFUSED)"],
+    ["offline", "lost", "offline"],
+    ["offline", "refused (ECONNREFUSED)", "refused (ECONNREFUSED)"],
+    ["full (OOM)", "refused (ECONNREFUSED)", "full (OOM)"],
+  ];
+  for (const [failure, connection, expected] of cases) {
+    const clock = new FakeClock();
+    const budget = new OutageBudget({
+      clock,
+      service: "Redis",
+      lockName: "n",
+      unavailableAfterMs: 1_000,
+      signal: new AbortController().signal,
+      classify: (error) => ({
+        kind: "retry",
+        endsOutage: false,
+        reason: (error as { reason?: string }).reason ?? "",
+      }),
+      connectionError: () => connection === null ? undefined : failed(connection),
+    });
+    const request = failure === null ? new Promise(() => {}) : Promise.reject(failed(failure));
+    const rejected = assertRejects(async () => {
+      for (;;) {
+        try {
+          await budget.settle(request);
+        } catch (error) {
+          await budget.recover(error);
+        }
+      }
+    }, LockUnavailableError);
+    await clock.pass(1_200);
+    assertEquals((await rejected).message, `Cannot reach Redis for lock "n": ${expected}`);
+  }
+});

@@ -23,6 +23,7 @@ import {
 const SUITES: Readonly<Record<ExampleServer, string>> = {
   "redis": "redis_examples_test.ts",
   "redis-cluster": "redis_cluster_examples_test.ts",
+  "redis-sentinel": "redis_sentinel_examples_test.ts",
   "zookeeper": "zookeeper_examples_test.ts",
   "none": "examples_test.ts",
 };

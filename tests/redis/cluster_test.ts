@@ -115,6 +115,30 @@ behaviour("RedisClient.epoch changes when the connection to any node is lost", a
 });
 
 behaviour(
+  "RedisClient.connectionError tells why a node is down, as long as it is",
+  async (name) => {
+    await using redis = await open(name);
+    const client = await redis.connect();
+    for (const key of ["a", "b", "c"]) await client.send("SET", [key, "x"], key); // connects all nodes
+    assertEquals(client.connectionError, undefined);
+    const node = await redis.cluster.masterOf("a");
+    await node.kill("SIGKILL");
+    const reads: Promise<unknown>[] = [];
+    const read = () => reads.push(client.send("GET", ["a"], "a").catch(() => {})); // may connect
+    await waitUntil("the error is reported", () => {
+      read();
+      return (client.connectionError as { code?: unknown } | undefined)?.code === "ECONNREFUSED";
+    });
+    await node.restart();
+    await waitUntil("the error is forgotten", () => {
+      read();
+      return client.connectionError === undefined;
+    });
+    await Promise.all(reads);
+  },
+);
+
+behaviour(
   "RedisLock keeps leases and queues when their slot moves to another node",
   async (name) => {
     await using redis = await open(name);

@@ -13,7 +13,7 @@ import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
-const OFFLINE = "the client is not connected. Is the server running?";
+const REFUSED = "the connection was refused (ECONNREFUSED). Is the server running?";
 const CLOSED = "the client is closed, or has given up reconnecting";
 const LOST = /: the connection was lost(?: \(E\w+\))?\. Is the server running\?$/;
 
@@ -24,6 +24,10 @@ async function causeOf(client: RedisClient, unavailableAfterMs = 300): Promise<s
   const start = 'Cannot reach Redis for lock "orders:42": ';
   assertStringIncludes(error.message, start);
   return error.message.slice(start.length);
+}
+
+function isRefused(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "ECONNREFUSED";
 }
 
 async function openNodeRedis(url: string, options: RedisClientOptions = {}) {
@@ -48,52 +52,76 @@ async function whileStopped(server: RedisServer, test: () => Promise<void>): Pro
   }
 }
 
-Deno.test("RedisLock.acquire() names ECONNREFUSED when deno-redis cannot connect", async () => {
-  await using server = await startRedis();
-  const client = denoRedis(() => connectLike(server.url));
-  await whileStopped(server, async () => {
-    const refused = "the connection was refused (ECONNREFUSED). Is the server running?";
-    assertEquals(await causeOf(client), refused);
+for (const hasEvents of [true, false]) {
+  const what = hasEvents ? "deno-redis" : "deno-redis without events";
+  Deno.test(`RedisLock.acquire() names ECONNREFUSED when ${what} cannot connect`, async () => {
+    await using server = await startRedis();
+    const client = denoRedis(() => connectLike(server.url, { hasEvents }));
+    await client.send("PING", [], "");
+    await whileStopped(server, async () => {
+      assertEquals(await causeOf(client, 3_000), REFUSED);
+      assertEquals(isRefused(client.connectionError), true);
+      assertEquals(await causeOf(client, 3_000), REFUSED);
+    });
+    await client.send("PING", [], "");
+    assertEquals(client.connectionError, undefined);
+    await client.close!();
   });
-});
+}
 
-Deno.test("RedisLock.acquire() says that a node-redis client without offline queue is not connected", async () => {
+Deno.test("RedisLock.acquire() names ECONNREFUSED when node-redis has no offline queue", async () => {
   await using server = await startRedis();
   const client = await openNodeRedis(server.url, { disableOfflineQueue: true });
   await whileStopped(server, async () => {
-    await waitUntil("the client sees the end", () => Promise.resolve(!client.isReady));
-    assertEquals(await causeOf(nodeRedis(client)), OFFLINE);
+    await waitUntil("the client is refused", () => isRefused(nodeRedis(client).connectionError));
+    assertEquals(await causeOf(nodeRedis(client)), REFUSED);
   });
   await waitUntil("the client is back", () => Promise.resolve(client.isReady));
   client.destroy();
 });
 
-Deno.test("RedisLock.acquire() says that an ioredis client without offline queue is not connected", async () => {
+Deno.test("RedisLock.acquire() names ECONNREFUSED when ioredis has no offline queue", async () => {
   await using server = await startRedis();
   const client = await openIoredis(server.url, {
     enableOfflineQueue: false,
   });
   await whileStopped(server, async () => {
-    await waitUntil("the client sees the end", () => Promise.resolve(client.status !== "ready"));
-    assertEquals(await causeOf(ioredis(client)), OFFLINE);
+    await waitUntil("the client is refused", () => isRefused(ioredis(client).connectionError));
+    assertEquals(await causeOf(ioredis(client)), REFUSED);
   });
   await waitUntil("the client is back", () => Promise.resolve(client.status === "ready"));
   await client.quit();
 });
 
-Deno.test("RedisLock.acquire() says how long nothing came when the client keeps its commands", async () => {
+Deno.test("RedisLock.acquire() names ECONNREFUSED when the client keeps its commands", async () => {
+  await using server = await startRedis();
+  const [node, io] = [await openNodeRedis(server.url), await openIoredis(server.url)];
+  const clients = [nodeRedis(node), ioredis(io)];
+  await whileStopped(server, async () => {
+    for (const client of clients) {
+      await waitUntil("the client is refused", () => isRefused(client.connectionError));
+      const unavailable = { unavailableAfterMs: 300, disposeTimeoutMs: 100 };
+      await using lock = new RedisLock(client, unavailable);
+      const error = await assertRejects(() => lock.acquire("n"), LockUnavailableError);
+      assertEquals(error.message, `Cannot reach Redis for lock "n": ${REFUSED}`);
+      assertEquals(isRefused(error.cause), true);
+    }
+  });
+  await waitUntil("both are back", () => node.isReady && io.status === "ready");
+  for (const client of clients) assertEquals(client.connectionError, undefined);
+  node.destroy();
+  await io.quit();
+});
+
+Deno.test("RedisLock.acquire() says how long nothing came when the server is silent", async () => {
   await using server = await startRedis();
   const node = await openNodeRedis(server.url);
   const io = await openIoredis(server.url);
   const silence = "it has not answered in time for 300 ms";
-  await whileStopped(server, async () => {
-    await waitUntil("both see the end", () => Promise.resolve(!node.isReady));
-    await waitUntil("both see the end", () => Promise.resolve(io.status !== "ready"));
-    assertEquals(await causeOf(nodeRedis(node)), silence);
-    assertEquals(await causeOf(ioredis(io)), silence);
-  });
-  await waitUntil("both are back", () => Promise.resolve(node.isReady));
-  await waitUntil("both are back", () => Promise.resolve(io.status === "ready"));
+  await server.pause();
+  assertEquals(await causeOf(nodeRedis(node)), silence);
+  assertEquals(await causeOf(ioredis(io)), silence);
+  await server.resume();
   node.destroy();
   await io.quit();
 });

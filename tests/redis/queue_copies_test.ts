@@ -142,11 +142,11 @@ Deno.test("RedisLock keeps the lease of a later call with the same owner id when
     await reply.arrived; // the server has granted the lock, the reply is held back
     abort.abort();
     await assertRejects(() => first, DOMException);
+    reply.open(); // it says that the call has the lock
     await cleanUp.arrived;
     const lease = await within("it is ours still", lock.acquire("n", { ownerId: OWNER }));
     const value = await stage.holder();
     cleanUp.open();
-    reply.open();
     await waitUntil("the clean-up is over", () => sentOf(stage, "leave").length > 0);
     await lease.renew();
     assertEquals(await stage.holder(), value);
@@ -167,12 +167,12 @@ Deno.test("RedisLock hands the lock to the next waiter when it cleans up after a
     first.catch(() => {}); // it is awaited later
     await reply.arrived;
     abort.abort();
+    reply.open(); // it says that the call has the lock
     await cleanUp.arrived;
     const second = lock.acquire("n"); // behind the aborted call, which holds the lock
     await waitUntil("it waits", async () => await stage.waiting() === 1);
     cleanUp.open();
     const lease = await within("it is handed over", second, AT_ONCE_MS);
-    reply.open();
     assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
   }));

@@ -26,6 +26,9 @@ const OPTIONS = { unavailableAfterMs: 60_000 };
 /** node-redis does not end such a pause when its connection to the old primary is closed. */
 const RECONNECT_PAUSE_MS = 2_200;
 
+/** How long ioredis takes to end the connections by which it asked sentinels, and a little more. */
+const DISCONNECT_MS = 2_500;
+
 /** Starts a call that waits. Resolves when the server has queued it. */
 async function queue(lock: RedisLock, name: string) {
   let waits = false;
@@ -67,6 +70,9 @@ for (const name of ["node-redis-sentinel", "ioredis-sentinel"] as const) {
       await primary.kill("SIGKILL");
       const during = a!.acquire("m");
       during.catch(() => {});
+      for (const { client } of opened) {
+        await waitUntil("the client says why", () => client.connectionError !== undefined);
+      }
       await servers.promoted(replica);
 
       await (await within("the call that began during the failover is granted", during)).release();
@@ -94,6 +100,26 @@ for (const name of ["node-redis-sentinel", "ioredis-sentinel"] as const) {
     },
   });
 }
+
+Deno.test({
+  name:
+    `ioredis-sentinel: a disposed RedisLock does not search for a primary that is gone${suffix}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using servers = await startRedisSentinels();
+    const { primary, sentinels } = servers;
+    const { client, close } = await openSentinelClient("ioredis-sentinel", sentinels);
+    const lock = new RedisLock(client, { disposeTimeoutMs: 200 });
+    await lock.acquire("n");
+    await queue(lock, "n");
+    await waitUntil("the waiter listens", async () => await inboxes(primary) === 1);
+    await servers.killAll();
+    await pause(500); // it tries to subscribe again
+    await lock[Symbol.asyncDispose]();
+    await close();
+    await pause(DISCONNECT_MS); // a search that goes on would leave a timer
+  },
+});
 
 /** Sentinels, and a node-redis client that reaches the primary through a proxy. */
 async function openProxied() {

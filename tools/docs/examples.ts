@@ -20,12 +20,13 @@ export interface Example {
 }
 
 /** The servers that an example connects to. */
-export type ExampleServer = "redis" | "redis-cluster" | "zookeeper" | "none";
+export type ExampleServer = "redis" | "redis-cluster" | "redis-sentinel" | "zookeeper" | "none";
 
 /** The calls that connect to each kind of server; the first that an example has decides. */
 const CONNECTS: readonly (readonly [ExampleServer, RegExp])[] = [
   ["zookeeper", /\bnew ZooKeeperLock\(/],
   ["redis-cluster", /\b(?:createCluster|new Cluster)\(/],
+  ["redis-sentinel", /\b(?:createSentinel\(|sentinels: \[)/],
   ["redis", /\b(?:createClient\(|new Redis\(|connect\(\{)/],
 ];
 

@@ -1,6 +1,6 @@
 /**
- * What the events of a client say about its connections: how often they have changed, and why one is
- * down. Which events say so is up to each adapter.
+ * The events of a client about its connections: how often they have changed, and why one is down. Which
+ * events those are is up to each adapter.
  *
  * @module
  */
