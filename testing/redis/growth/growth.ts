@@ -29,7 +29,7 @@ export interface Cost {
 export interface PathCost extends Cost {
   readonly stage: string;
   readonly path: string;
-  readonly readsWaiters: boolean;
+  readonly looksFurther: boolean;
   readonly size: CrowdSize;
 }
 
@@ -47,8 +47,8 @@ export async function measureGrowth(size: CrowdSize, timings = 0): Promise<PathC
     await crowd.restore();
     await stage.enter(crowd);
     for (const path of stage.paths) {
-      const { title, readsWaiters = false } = path;
-      const place = { stage: stage.title, path: title, readsWaiters, size };
+      const { title, looksFurther = false } = path;
+      const place = { stage: stage.title, path: title, looksFurther, size };
       costs.push({ ...place, ...await measure(meter, path) });
     }
   }

@@ -50,7 +50,7 @@ export function excessesOf({ stage, path, inboxes, costs }: Growth): string[] {
     found.push(`${place}: ${cost[what]} ${what}, at most ${Math.round(limit)} allowed`);
   };
   // More inboxes, or more waiters where a script reads them, cost more up to a limit.
-  const mayGrow = inboxes === "each" || costs.some(({ readsWaiters }) => readsWaiters);
+  const mayGrow = inboxes === "each" || costs.some(({ looksFurther }) => looksFurther);
   const bounded = costs.filter(({ size }) => !mayGrow || size.waiters > MAX_LOOKED_AT);
   for (const cost of bounded) {
     const [least] = bounded as [PathCost];
@@ -89,7 +89,9 @@ const COLUMNS: readonly (readonly [keyof Cost, string])[] = [
 export function summaryOf(growths: readonly Growth[]): string {
   const stages = Map.groupBy(growths, ({ stage }) => stage);
   return tableOf([...stages].map(([stage, group]) => {
-    const costs = group[0]!.costs.map((_, i) => dearest(group.map(({ costs }) => costs[i]!)));
+    const costs = group[0]!.costs.map((_, i) =>
+      dearest(group.flatMap(({ costs }) => costs[i] ?? []))
+    );
     return { stage, path: `the dearest of ${group.length}`, inboxes: "any", costs };
   }));
 }

@@ -19,8 +19,8 @@ const SWEEPING = 64;
 /** One path. */
 export interface Path {
   readonly title: string;
-  /** Whether it reads waiters up to the limit; others cost the same for 10 waiters. */
-  readonly readsWaiters?: true;
+  /** Whether it looks at waiters or inboxes up to the limit; others cost the same for 10 waiters. */
+  readonly looksFurther?: true;
   /** Changes the crowd for this path alone. */
   prepare?(crowd: Crowd): Promise<unknown>;
   /** The calls that are measured; the dearest counts. */
@@ -105,7 +105,7 @@ const ASKS: readonly Path[] = [
 ];
 
 const QUERIES: Path = {
-  ...{ title: "query", readsWaiters: true },
+  ...{ title: "query", looksFurther: true },
   calls: () => [{ script: QUERY, args: [] }],
 };
 
@@ -159,7 +159,7 @@ const SEARCHES: readonly Path[] = [
     calls: () => strangers(),
   },
   {
-    title: "ask of the last waiter, lock free",
+    ...{ title: "ask of the last waiter, lock free", looksFurther: true },
     prepare: (crowd) => crowd.expire(),
     calls: (crowd) => [again(crowd, LAST)],
   },
@@ -176,11 +176,11 @@ const RETURNS: readonly Path[] = [
 
 const SWEEPS: readonly Path[] = [
   {
-    ...{ title: `${SWEEPING} first asks`, readsWaiters: true },
+    ...{ title: `${SWEEPING} first asks`, looksFurther: true },
     calls: () => strangers(SWEEPING),
   },
   {
-    ...{ title: "leave with a tombstone", readsWaiters: true },
+    ...{ title: "leave with a tombstone", looksFurther: true },
     calls: () => [leaveOf(ownerOf("stranger"), { tombstoneMs: 30_000 })],
   },
 ];
