@@ -17,7 +17,7 @@ const NAMES = ["redis"];
 export interface ServerProgram {
   /** An absolute path. */
   readonly path: string;
-  /** What it says of itself: `Redis 7.0.15`. */
+  /** Its name and version, as it prints them: `Redis 7.0.15`. */
   readonly version: string;
 }
 

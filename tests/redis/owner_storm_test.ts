@@ -2,7 +2,7 @@
  * Concurrent calls with caller-made owner ids, under random faults: they share leases, are aborted, and
  * lose replies and connections. Never two holders, and nothing is left on the server.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
@@ -15,6 +15,8 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { nothingAtLast } from "../../testing/redis/traces.ts";
 
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 2_000;
+const PATIENCE_MS = 60_000;
+const MIN_GRANTS = 50;
 const TTL_MS = 1_500;
 /** How many callers each instance has. */
 const CALLERS = 6;
@@ -72,7 +74,11 @@ for (const clientName of ["node-redis", "ioredis", "deno-redis-like"] as const) 
       await using a = new RedisLock(far.client, { ttlMs: TTL_MS });
       await using b = new RedisLock(near.client, { ttlMs: TTL_MS });
       const untilMs = performance.now() + STORM_MS;
-      const isOver = () => performance.now() >= untilMs;
+      // On a busy machine it takes longer until the calls have met often enough.
+      const isOver = () => {
+        const leftMs = untilMs - performance.now();
+        return leftMs <= 0 && (held.grants > MIN_GRANTS || leftMs <= -PATIENCE_MS);
+      };
       const callers = [[a, ["a1", "a2"]], [b, ["b1", "b2"]]] as const;
       const work = callers.flatMap(([lock, ids]) =>
         Array.from({ length: CALLERS }, async () => {
@@ -91,7 +97,7 @@ for (const clientName of ["node-redis", "ioredis", "deno-redis-like"] as const) 
       await near.close();
     }
     say(`seed ${seed}: ${held.grants} grants`);
-    assertEquals(held.grants > 50, true);
+    assert(held.grants > MIN_GRANTS, "there were hardly any grants");
     await nothingAtLast(server, TTL_MS);
   });
 }
