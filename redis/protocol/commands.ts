@@ -13,7 +13,14 @@ import type { AskTurn, CommandWindow } from "./command_window.ts";
 import { evictionWarning } from "./eviction.ts";
 import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { type Owner, ownerValue } from "./owner_value.ts";
-import { decodeAsk, decodeLeave, decodeQuery, decodeRenew, type QueryAnswer } from "./replies.ts";
+import {
+  decodeAsk,
+  decodeLeave,
+  decodeQuery,
+  decodeRenew,
+  type LeaveAnswer,
+  type QueryAnswer,
+} from "./replies.ts";
 import { ScriptRunner, type ScriptRunnerOptions } from "./script_runner.ts";
 import { ASK, LEAVE, QUERY, RENEW, STEAL } from "./scripts.ts";
 import { ServerClocks } from "./server_clocks.ts";
