@@ -65,12 +65,15 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
   let connectionError: unknown = undefined;
   let current: CommandConnection | null = null;
   let batch: Pending[] = [];
+  /** The connections that were dropped, until they are closed. */
+  const closing = new Set<Promise<void>>();
 
   const drop = (connection: CommandConnection | null, error: unknown) => {
     if (connection === null || connection !== current) return;
     current = null;
     epoch++;
-    connection.drop(error);
+    const closed = connection.drop(error).finally(() => closing.delete(closed));
+    closing.add(closed);
   };
 
   const open = () => {
@@ -119,9 +122,9 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
     },
     cluster: false,
     reset: () => drop(current, connectionError ?? timedOut()),
-    close: () => {
+    async close() {
       drop(current, new Error("Connection is closed"));
-      return Promise.resolve();
+      await Promise.all(closing);
     },
   };
 }
@@ -159,7 +162,9 @@ async function subscribe(
     connection.addEventListener?.("ready", onGap);
     const ended = receive(subscription, onMessage).finally(() => connection.close());
     const closed = Promise.withResolvers<unknown>();
-    const close = () => closeForGood(connection, ended).then(closed.resolve);
+    const close = () => {
+      closeForGood(connection, ended).then(closed.resolve);
+    };
     return { ended: Promise.race([ended, closed.promise]), close };
   } catch (error) {
     connection.close();

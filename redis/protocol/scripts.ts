@@ -117,15 +117,17 @@ end
 return first_ticket
 end
 local function remove_members(keys, ticket, value, inbox)
+local family = family_of_inbox(inbox)
+local _, second_member = unpack(members_of(keys, family, 2))
 local removed_count = redis.call(
 'ZREM', keys.queue, make_member('by_ticket', ticket, value),
-make_member(family_of_inbox(inbox), ticket, value),
+make_member(family, ticket, value),
 make_member('next', ticket, inbox), make_member('unheard', ticket, inbox)
 )
 local fields = { 'waiter:' .. value }
 if removed_count == 3 then
-local next_ticket = first_of(keys, family_of_inbox(inbox))
-if next_ticket then
+if second_member then
+local next_ticket = read_member(family, second_member)
 redis.call('ZADD', keys.queue, 0, make_member('next', next_ticket, inbox))
 else
 table.insert(fields, 'inbox:' .. inbox)
@@ -398,7 +400,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "cda8cf42afbd9333c341abfce0163bd41ddb8f0a",
+  sha1: "20bd31b06a11c474aa8d86efaa4949130292524d",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -477,7 +479,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "0fe4c2948d1d68a9c28c23f08bc0f3debf7f452e",
+  sha1: "b73ef940accb47e93d37001c8322f29c778db37b",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -540,7 +542,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "23dcd834d9bfdd03099711b441893ba999d9f5a9",
+  sha1: "02699bf1b7b37c2e0427d84e124c3584fadd283e",
   source: [
     TEXT_PART,
     QUEUE_PART,

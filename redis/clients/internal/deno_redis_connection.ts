@@ -46,26 +46,13 @@ export interface DenoRedisSubscription {
  * it is closed again until `ended` settles, and once more then.
  *
  * @param ended Settles when the client has nothing left to do on the connection.
- * @returns A promise that resolves with `ended`, but soon at the latest.
  */
-export function closeForGood(
+export async function closeForGood(
   connection: DenoRedisConnection,
   ended: Promise<unknown>,
-): Promise<unknown> {
-  const round = () => {
-    connection.close();
-    return settledWithin(SYSTEM_CLOCK, ended, CLOSE_AGAIN_MS);
-  };
-  let hasEnded = false;
-  const end = () => void (hasEnded = true);
-  ended.then(end, end);
-  const firstRound = round();
-  (async () => {
-    await firstRound;
-    while (!hasEnded) await round();
-    connection.close();
-  })();
-  return firstRound;
+): Promise<void> {
+  do connection.close(); while (!await settledWithin(SYSTEM_CLOCK, ended, CLOSE_AGAIN_MS));
+  connection.close();
 }
 
 /** A connection for commands. It is opened at once, and used until it is dropped. */
@@ -96,11 +83,11 @@ export class CommandConnection {
 
   /**
    * Closes the connection and rejects its exchanges. The client may still execute their commands: it
-   * sends them again if it is reconnecting.
+   * sends them again if it is reconnecting. Resolves when the connection is closed for good.
    */
-  drop(error: unknown): void {
+  drop(error: unknown): Promise<void> {
     for (const reject of this.#rejecters) reject(error);
     // The connection may never have opened.
-    this.#opened.then((connection) => closeForGood(connection, this.#last), () => {});
+    return this.#opened.then((connection) => closeForGood(connection, this.#last), () => {});
   }
 }
