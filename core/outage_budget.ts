@@ -160,25 +160,28 @@ export class OutageBudget {
   /**
    * Decides after a failure whether the caller may try again: pauses for {@linkcode RETRY_MS} if
    * so, else throws, as {@linkcode OutageBudget.judge} does.
+   *
+   * @throws {unknown} `signal.reason` if the signal aborts.
    */
   async recover(error: unknown, sentMs?: number): Promise<void> {
     const { clock, signal } = this.#options;
+    signal.throwIfAborted();
     this.judge(error, sentMs);
     await pause(clock, RETRY_MS, signal);
   }
 
   /**
-   * Decides after a failure whether the caller may try again. It must pause before it does.
+   * Decides after a failure whether the caller may try again. It must check its signal, and pause
+   * before it does.
    *
    * @param error The failure.
    * @param sentMs When the failed request was sent, in monotonic ms; now unless given.
-   * @throws {unknown} The failure itself if it is `"foreign"`; `signal.reason` if the signal aborts.
+   * @throws {unknown} The failure itself if it is `"foreign"`.
    * @throws {LockUnavailableError} If the service refuses, or the outage lasts for
    * `unavailableAfterMs`.
    */
   judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
-    const { signal, classify } = this.#options;
-    signal.throwIfAborted();
+    const { classify } = this.#options;
     if (error instanceof SilenceError) throw this.unavailable(error);
     const { kind } = classify(error);
     if (kind === "foreign") throw error;

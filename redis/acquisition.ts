@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { AbortListener } from "../core/abort_watch.ts";
 import { type Instant, instant } from "../core/clock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs } from "../core/grant.ts";
@@ -29,7 +30,7 @@ export interface AcquisitionListener extends HoldListener {
 type GrantedTime = Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">;
 
 /** One acquire call. */
-export class Acquisition implements Waiter {
+export class Acquisition implements Waiter, AbortListener {
   readonly #context: CallContext;
   readonly #request: AcquisitionRequest;
   readonly #listener: AcquisitionListener | null;
@@ -66,12 +67,11 @@ export class Acquisition implements Waiter {
    * wait. If the call ends without a lease, it cleans up on the server in the background.
    */
   async run(): Promise<ManagedLease | null> {
-    const { engine: { background }, waiters } = this.#context;
+    const { engine: { background }, waiters, aborts } = this.#context;
     const { callerSignal } = this.#request;
-    const wake = () => this.#state.wake();
     waiters.register(this);
     background.enter(); // disposal waits for the clean-up
-    callerSignal?.addEventListener("abort", wake);
+    if (callerSignal !== undefined) aborts.add(callerSignal, this);
     let lease: ManagedLease | null = null;
     try {
       return lease = await this.#acquire();
@@ -79,7 +79,7 @@ export class Acquisition implements Waiter {
       if (error instanceof LockUnavailableError) waiters.reportOutage(this);
       throw error;
     } finally {
-      callerSignal?.removeEventListener("abort", wake);
+      if (callerSignal !== undefined) aborts.delete(callerSignal, this);
       this.#asks.end();
       waiters.dequeue(this);
       if (lease === null) this.#hold.cleanUp();
@@ -89,12 +89,11 @@ export class Acquisition implements Waiter {
 
   /** Acts on the phase, until the call has a lease or is denied. */
   async #acquire(): Promise<ManagedLease | null> {
-    const { signal } = this.#request;
     for (;;) {
       const { phase } = this.#state;
       if (phase.kind === "acquired") return phase.lease;
       if (phase.kind === "denied") return null;
-      signal.throwIfAborted();
+      this.#asks.throwIfEnded();
       if (phase.kind === "asking") {
         const result = await this.#asks.send();
         if (result !== null) this.#onAnswer(result);
@@ -195,8 +194,8 @@ export class Acquisition implements Waiter {
     this.#state.requireAsk();
   }
 
-  /** Implements {@linkcode Waiter}. The request's signal is aborted by now. */
-  onDisposed(): void {
+  /** Implements {@linkcode Waiter} and {@linkcode AbortListener}: the call ends. */
+  onAborted(): void {
     this.#state.wake();
   }
 }

@@ -15,9 +15,9 @@ export interface AcquisitionRequest extends HoldTerms {
   readonly budget: OutageBudget;
   /** How long in ms an outage may last before the call gives up. */
   readonly unavailableAfterMs: number;
-  /** Aborts when the call ends: the caller's signal, and disposal. */
-  readonly signal: AbortSignal;
   readonly callerSignal: AbortSignal | undefined;
+  /** Aborts at disposal. */
+  readonly ended: AbortSignal;
   /** The caller's option: is called when the call starts to wait. */
   readonly onWait: ((info: WaitInfo) => void) | undefined;
 }

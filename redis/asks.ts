@@ -54,6 +54,12 @@ export class Asks {
     return this.#ask.ticket;
   }
 
+  /** Throws if the caller's signal has aborted, or at disposal. */
+  throwIfEnded(): void {
+    this.#request.callerSignal?.throwIfAborted();
+    this.#request.ended.throwIfAborted();
+  }
+
   /** Stores the ticket of an answer. That of the first one stays. */
   keepTicket(ticket: number): void {
     this.#ask.ticket ||= ticket;
@@ -70,17 +76,18 @@ export class Asks {
    * the answer; with `null` if it does not count, after a pause if an ask must follow.
    */
   async send(): Promise<AskResult | null> {
-    const { budget, signal } = this.#request;
+    const { budget } = this.#request;
     this.#state.sendAsk();
     let result: AskResult | void;
     try {
       result = await this.#state.changeOr(this.#context.commands.ask(this.#ask));
     } catch (error) {
+      this.throwIfEnded();
       budget.judge(error);
       await this.#pause(RETRY_MS);
       return null;
     }
-    signal.throwIfAborted();
+    this.throwIfEnded();
     if (result === undefined || !this.#state.takesAnswer) return null;
     if (result.answer.state === "late") return await this.#onLate();
     this.#lateAsks = 0;

@@ -63,8 +63,8 @@ export class Calls {
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
     const isCallerMade = ownerId !== undefined;
     const owner = makeOwner(ownerId ?? makeOwnerId(this.#lifetime.label), !isCallerMade);
-    const signal = this.#lifetime.waitSignal(callerSignal);
-    const budget = this.#budget(name, signal);
+    const { ended } = this.#lifetime;
+    const budget = this.#budget(name, ended);
     const request = {
       name,
       keys,
@@ -76,11 +76,13 @@ export class Calls {
       outlivesDisposal,
       budget,
       unavailableAfterMs: this.#options.unavailableAfterMs,
-      signal,
       callerSignal,
+      ended,
       onWait,
     };
-    if (isCallerMade) return await this.#shared.join(request);
+    if (isCallerMade) {
+      return await this.#shared.join(request, this.#lifetime.waitSignal(callerSignal));
+    }
     return await new Acquisition(this.#context, request).run();
   }
 

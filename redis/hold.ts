@@ -4,6 +4,7 @@
  * @module
  */
 import { abortable } from "../core/abort.ts";
+import type { AbortWatch } from "../core/abort_watch.ts";
 import { pause } from "../core/clock.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
@@ -24,6 +25,8 @@ export interface CallContext {
   readonly engine: LeaseEngine;
   readonly commands: RedisCommands;
   readonly waiters: Waiters;
+  /** The signals of the callers. */
+  readonly aborts: AbortWatch;
 }
 
 /** A lock, its owner, and the terms of the call. */

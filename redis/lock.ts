@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { AbortWatch } from "../core/abort_watch.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
@@ -110,7 +111,7 @@ export class RedisLock implements AttachableLock {
     const limits = { commandTimeoutMs, unavailableAfterMs };
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
-    this.#context = { engine, commands, waiters };
+    this.#context = { engine, commands, waiters, aborts: new AbortWatch() };
     this.#calls = new Calls(this.#context, this.#lifetime, read);
   }
 

@@ -22,15 +22,17 @@ export class SharedAcquisitions {
   /**
    * Joins the acquisition of the same lock and owner id, or its lease; starts one if there is none.
    * Resolves with `null` if this call does not wait, and the lock is not to be had now.
+   *
+   * @param signal Aborts when the call ends: the caller's signal, and disposal.
    */
-  async join(request: AcquisitionRequest): Promise<ManagedLease | null> {
+  async join(request: AcquisitionRequest, signal: AbortSignal): Promise<ManagedLease | null> {
     const key = JSON.stringify([request.name, request.owner.ownerId]);
     for (;;) {
       const shared = this.#shared.get(key);
       if (shared === undefined) {
         return await new SharedAcquisition(this.#shared, key).start(this.#context, request);
       }
-      const lease = await abortable(shared.lease(request.mode.kind === "wait"), request.signal);
+      const lease = await abortable(shared.lease(request.mode.kind === "wait"), signal);
       if (lease === "queued") return null; // this call must not wait
       if (lease !== null && lease.remainingMs > 0) return lease;
       shared.remove();

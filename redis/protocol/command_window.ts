@@ -110,9 +110,12 @@ export class CommandWindow {
    * @param sinceMs When the outage of the ask began, in monotonic ms; now if there is none.
    */
   askTurn(sinceMs: number): AskTurn {
-    if (this.#cancelTimer === null) this.#step();
-    const { promise: come, resolve, reject } = Promise.withResolvers<void>();
     const nowMs = this.#clock.now();
+    if (this.#cancelTimer === null) {
+      this.#answeredMs = this.#waitedMs - (nowMs - (this.#silentSinceMs ?? nowMs));
+      this.#step();
+    }
+    const { promise: come, resolve, reject } = Promise.withResolvers<void>();
     const atMs = this.#waitedUntil(nowMs) - (nowMs - sinceMs);
     const ask = { come, resolve, reject, atMs, order: this.#askCount++, index: -1 };
     this.#asks.add(ask);

@@ -19,6 +19,6 @@ export interface Waiter {
   onAskDue(): void;
   /** The same, because another waiter of this lock has given up: Redis seems to be unavailable. */
   onOutage(): void;
-  /** The instance was disposed. */
-  onDisposed(): void;
+  /** The instance is being disposed. */
+  onAborted(): void;
 }

@@ -114,7 +114,7 @@ export class Waiters implements InboxListener {
 
   /** Wakes all waiters at disposal. Thousands of listeners on one `AbortSignal` would be slow. */
   disposeAll(): void {
-    for (const waiter of this.#waiters.values()) waiter.onDisposed();
+    for (const waiter of this.#waiters.values()) waiter.onAborted();
   }
 
   /** Closes the inbox. Called after all waiters have left. */

@@ -1,7 +1,7 @@
 /**
  * Clients that resend commands automatically, and links slower than the time limit of an ask.
  */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertLess, assertLessOrEqual, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
@@ -58,10 +58,12 @@ Deno.test("RedisLock rejects with LockUnavailableError when every ask reaches th
   try {
     await using lock = new RedisLock(client, { unavailableAfterMs: 1_500 });
     await (await lock.acquire("n")).release();
-    proxy.onRequest = () => ({ delayMs: 1_200 });
+    let requests = 0;
+    proxy.onRequest = () => (requests++, { delayMs: 1_200 });
     const calls = [() => lock.acquire("n"), () => lock.tryAcquire("n")];
     const rejected = calls.map((call) => assertRejects(call, LockUnavailableError));
     await within("they give up", Promise.all(rejected), 30_000);
+    assertLessOrEqual(requests, 2 * 8, "it pauses after each");
     proxy.onRequest = undefined;
   } finally {
     await close();
@@ -119,6 +121,33 @@ Deno.test("RedisLock.acquire() keeps waiting when another call gives up while it
     await held.release();
     const lease = await within("it is granted", waiting[1]!);
     lease.throwIfLost();
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock rejects all waiters soon after the first one when Redis falls silent", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  try {
+    const unavailableAfterMs = 6_000;
+    await using lock = new RedisLock(client, { unavailableAfterMs, ttlMs: 60_000 });
+    await lock.acquire("n");
+    let queued = 0;
+    const rejectedAtMs: number[] = [];
+    const calls = Array.from({ length: 1_000 }, async () => {
+      let isQueued = false;
+      const onWait = () => void (isQueued ||= ++queued > 0);
+      const call = lock.acquire("n", { onWait });
+      await assertRejects(() => call, LockUnavailableError);
+      rejectedAtMs.push(performance.now());
+    });
+    await waitUntil("all wait", () => queued === calls.length);
+    await server.pause();
+    await within("all are rejected", Promise.all(calls), 30_000);
+    // Each waiter asks for itself then, but not for the whole time again.
+    assertLess(rejectedAtMs.at(-1)! - rejectedAtMs[0]!, unavailableAfterMs - 1_000);
+    await server.resume();
   } finally {
     await close();
   }

@@ -87,6 +87,15 @@ Deno.test("CommandWindow fails an ask when nothing was answered for its whole ou
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("CommandWindow counts the silence before the first ask that waits", async () => {
+  const { clock, log, ask } = full();
+  await clock.pass(3_000);
+  ask("fresh");
+  ask("of the outage", clock.now() - 3_000);
+  await clock.pass(2_000);
+  assertEquals(log, ["of the outage failed"]);
+});
+
 Deno.test("CommandWindow does not fail asks while commands are answered", async () => {
   const { clock, window, log, ask } = full();
   for (let i = 0; i < 5; i++) ask(`ask ${i}`);

@@ -38,7 +38,7 @@ function open() {
       onMessage: () => {},
       onAskDue: () => asks.push(ticket),
       onOutage: () => outages.push(ticket),
-      onDisposed: () => {},
+      onAborted: () => {},
     };
     enqueue(waiter);
     return waiter;

@@ -1,0 +1,48 @@
+import { assertEquals, assertLess } from "@std/assert";
+import { AbortWatch } from "../../core/abort_watch.ts";
+
+Deno.test("AbortWatch notifies the listeners of a signal, once it aborts", () => {
+  const watch = new AbortWatch();
+  const [one, other] = [new AbortController(), new AbortController()];
+  const log: string[] = [];
+  const listener = (name: string) => ({ onAborted: () => void log.push(name) });
+  const gone = listener("gone");
+  watch.add(one.signal, listener("a"));
+  watch.add(one.signal, gone);
+  watch.add(one.signal, listener("b"));
+  watch.add(other.signal, listener("other"));
+  watch.delete(one.signal, gone);
+  watch.delete(new AbortController().signal, gone);
+  one.abort();
+  assertEquals(log, ["a", "b"]);
+});
+
+Deno.test("AbortWatch leaves no event listener on a signal without listeners", () => {
+  const watch = new AbortWatch();
+  const { signal } = new AbortController();
+  let events = 0;
+  const { addEventListener, removeEventListener } = signal;
+  signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+    events++;
+    addEventListener.apply(signal, args);
+  };
+  signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+    events--;
+    removeEventListener.apply(signal, args);
+  };
+  const listeners = Array.from({ length: 3 }, () => ({ onAborted: () => {} }));
+  for (const listener of listeners) watch.add(signal, listener);
+  assertEquals(events, 1);
+  for (const listener of listeners) watch.delete(signal, listener);
+  assertEquals(events, 0);
+});
+
+Deno.test("AbortWatch takes constant time per listener when 100,000 watch one signal", () => {
+  const watch = new AbortWatch();
+  const { signal } = new AbortController();
+  const startMs = performance.now();
+  const listeners = Array.from({ length: 100_000 }, () => ({ onAborted: () => {} }));
+  for (const listener of listeners) watch.add(signal, listener);
+  for (const listener of listeners) watch.delete(signal, listener);
+  assertLess(performance.now() - startMs, 5_000);
+});
