@@ -6,12 +6,12 @@
  */
 import type { AbortListener } from "../core/abort_watch.ts";
 import { type Instant, instant } from "../core/clock.ts";
+import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import type { AcquisitionRequest } from "./acquisition_request.ts";
 import { AcquisitionState } from "./acquisition_state.ts";
-import { Asks } from "./asks.ts";
+import { Asks, type AskTerms } from "./asks.ts";
 import { type CallContext, Hold, type HoldListener } from "./hold.ts";
 import type { AskResult } from "./protocol/ask.ts";
 import type { LockKeys } from "./protocol/keys.ts";
@@ -19,6 +19,15 @@ import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
 import type { Queued } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/claim_start.ts";
 import type { Waiter } from "./waiting/waiter.ts";
+
+/** The arguments and options of an acquire call. */
+export interface AcquisitionRequest extends AskTerms {
+  readonly name: string;
+  readonly autoRenew: boolean;
+  readonly maxHoldMs: number | undefined;
+  /** The caller's option: is called when the call starts to wait. */
+  readonly onWait: ((info: WaitInfo) => void) | undefined;
+}
 
 /** Gets the events of an acquisition. */
 export interface AcquisitionListener extends HoldListener {

@@ -5,16 +5,25 @@
  * @module
  */
 import { type Instant, instant, pause } from "../core/clock.ts";
-import { RETRY_MS } from "../core/outage_budget.ts";
-import type { AcquisitionRequest } from "./acquisition_request.ts";
+import { type OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
 import type { AcquisitionState } from "./acquisition_state.ts";
-import type { CallContext } from "./hold.ts";
+import type { CallContext, HoldTerms } from "./hold.ts";
 import { type Ask, ASK_LIFE_MS, type AskListener, type AskResult } from "./protocol/ask.ts";
 
 /** Longest pause in ms after an ask that came too late. The first pause is {@linkcode RETRY_MS}. */
 const MAX_LATE_PAUSE_MS = 1_000;
 /** After how many asks in a row that came too late a call gives up, unless it is in the queue. */
 const MAX_LATE_ASKS = 8;
+
+/** What the asks of a call need to know of it. */
+export interface AskTerms extends HoldTerms {
+  readonly budget: OutageBudget;
+  /** How long in ms an outage may last before the call gives up. */
+  readonly unavailableAfterMs: number;
+  readonly callerSignal: AbortSignal | undefined;
+  /** Aborts at disposal. */
+  readonly ended: AbortSignal;
+}
 
 /**
  * The asks of one call. They follow one another, so that a client's offline queue cannot grow. There is
@@ -26,7 +35,7 @@ export class Asks {
   /** Whether the next ask continues an outage that another call has found. */
   isInOutage = false;
   readonly #context: CallContext;
-  readonly #request: AcquisitionRequest;
+  readonly #terms: AskTerms;
   readonly #state: AcquisitionState;
   readonly #ask: Ask;
   /** How many asks in a row came too late. */
@@ -35,15 +44,15 @@ export class Asks {
   /** @param listener Is notified of the fate of each ask, however late. */
   constructor(
     context: CallContext,
-    request: AcquisitionRequest,
+    terms: AskTerms,
     state: AcquisitionState,
     listener: AskListener,
   ) {
     this.#context = context;
-    this.#request = request;
+    this.#terms = terms;
     this.#state = state;
     this.firstSent = instant(context.engine.clock);
-    const { keys, owner, ttlMs, mode, budget } = request;
+    const { keys, owner, ttlMs, mode, budget } = terms;
     const { inbox } = context.waiters;
     const [ticket, isWanted] = [0, true];
     this.#ask = { keys, owner, ttlMs, mode, inbox, budget, listener, ticket, isWanted };
@@ -56,8 +65,8 @@ export class Asks {
 
   /** Throws if the caller's signal has aborted, or at disposal. */
   throwIfEnded(): void {
-    this.#request.callerSignal?.throwIfAborted();
-    this.#request.ended.throwIfAborted();
+    this.#terms.callerSignal?.throwIfAborted();
+    this.#terms.ended.throwIfAborted();
   }
 
   /** Stores the ticket of an answer. That of the first one stays. */
@@ -67,7 +76,7 @@ export class Asks {
 
   /** Begins to ask again, after a wait in the queue. */
   begin(): void {
-    this.#request.budget.answered(); // the next ask has the whole budget
+    this.#terms.budget.answered(); // the next ask has the whole budget
     if (this.isInOutage) this.#continueOutage();
   }
 
@@ -76,7 +85,7 @@ export class Asks {
    * the answer; with `null` if it does not count, after a pause if an ask must follow.
    */
   async send(): Promise<AskResult | null> {
-    const { budget } = this.#request;
+    const { budget } = this.#terms;
     this.#state.sendAsk();
     let result: AskResult | void;
     try {
@@ -105,7 +114,7 @@ export class Asks {
    * follows at once would not help a server or a process that is behind.
    */
   async #onLate(): Promise<null> {
-    const { budget } = this.#request;
+    const { budget } = this.#terms;
     budget.answered();
     this.#lateAsks++;
     if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
@@ -128,7 +137,7 @@ export class Asks {
    */
   #continueOutage(): void {
     this.isInOutage = false;
-    const { budget, unavailableAfterMs } = this.#request;
+    const { budget, unavailableAfterMs } = this.#terms;
     const { engine: { clock }, commands } = this.#context;
     const nowMs = clock.now();
     const silentSinceMs = commands.silentSinceMs ?? nowMs;

@@ -14,8 +14,8 @@ const LONG_TOMBSTONE_MS = 30_000;
 /** Whether a call must clean up on the server, and whether copies of its asks may still be executed. */
 export class CleanUpState implements AskListener {
   readonly #commands: RedisCommands;
-  /** The connection on which the call began. */
-  readonly #epoch: number;
+  /** The connection of the first ask; `null` before it. */
+  #epoch: number | null = null;
   /** Whether the server may know the call as the holder or as a waiter. */
   #isKnown = false;
   /** Whether the server may still execute a copy of an ask. */
@@ -29,11 +29,11 @@ export class CleanUpState implements AskListener {
 
   constructor(commands: RedisCommands) {
     this.#commands = commands;
-    this.#epoch = commands.epoch;
   }
 
   /** Implements {@linkcode AskListener}. */
   onHandOver(isDated: boolean): void {
+    this.#epoch ??= this.#commands.epoch;
     if (!isDated) this.#isUndated = true;
     this.#unanswered++;
   }

@@ -6,8 +6,7 @@
  */
 import { abortable } from "../core/abort.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import { Acquisition, type AcquisitionListener } from "./acquisition.ts";
-import type { AcquisitionRequest } from "./acquisition_request.ts";
+import { Acquisition, type AcquisitionListener, type AcquisitionRequest } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 
 /** The shared acquisitions of one `RedisLock`, by lock and owner id. */
