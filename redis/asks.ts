@@ -1,6 +1,6 @@
 /**
  * The asks of one acquire call: when they are sent, and what follows if there is no answer or a late
- * one. What the answers mean for the call is in `acquisition.ts`.
+ * one. The meaning of the answers for the call is in `acquisition.ts`.
  *
  * @module
  */
@@ -15,7 +15,7 @@ const MAX_LATE_PAUSE_MS = 1_000;
 /** After how many asks in a row that came too late a call gives up, unless it is in the queue. */
 const MAX_LATE_ASKS = 8;
 
-/** What the asks of a call need to know of it. */
+/** The part of a call that its asks need. */
 export interface AskTerms extends HoldTerms {
   readonly budget: OutageBudget;
   /** How long in ms an outage may last before the call gives up. */

@@ -1,4 +1,4 @@
--- What the search for the next waiter does with one inbox.
+-- One inbox in the search for the next waiter.
 
 --#include "constants.lua"
 --#include "inbox.lua"
