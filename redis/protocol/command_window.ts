@@ -53,7 +53,7 @@ export class CommandWindow {
   /** How much time has passed in ms while asks waited for their turns and the event loop ran. */
   #waitedMs = 0;
   #stepStartMs = 0;
-  /** What that was at the last answer. */
+  /** The same at the last answer. */
   #answeredMs = 0;
   /** The timer of the current step; `null` if no ask waits. */
   #cancelTimer: Cancel | null = null;
@@ -144,7 +144,7 @@ export class CommandWindow {
     return first;
   }
 
-  /** What `#waitedMs` would be at a moment of the current step. */
+  /** The value of `#waitedMs` if the current step ended at this moment. */
   #waitedUntil(nowMs: number): number {
     if (this.#cancelTimer === null) return this.#waitedMs;
     return this.#waitedMs + Math.min(nowMs - this.#stepStartMs, this.#stepMs);
