@@ -1,6 +1,6 @@
 /**
  * The asks of one acquire call: when they are sent, and what follows if there is no answer or a late
- * one. The meaning of the answers for the call is in `acquisition.ts`.
+ * one. The call acts on the answers in `acquisition.ts`.
  *
  * @module
  */

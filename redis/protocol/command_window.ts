@@ -144,7 +144,7 @@ export class CommandWindow {
     return first;
   }
 
-  /** The value that `#waitedMs` would have at a moment of the current step. */
+  /** The value of `#waitedMs` if the current step ended at this moment. */
   #waitedUntil(nowMs: number): number {
     if (this.#cancelTimer === null) return this.#waitedMs;
     return this.#waitedMs + Math.min(nowMs - this.#stepStartMs, this.#stepMs);

@@ -71,7 +71,7 @@ const EXECUTED_IN_PART = /cript attempted to access a non local key in a cluster
 const CLOSED = "the client is closed, or has given up reconnecting";
 const OFFLINE = "the client is not connected. Is the server running?";
 const UNKNOWN = "the command failed. The cause of this error says why";
-/** Reasons that say less than the last error of the connection. */
+/** These say less than the last error of the connection. */
 const VAGUE_REASONS: ReadonlySet<string> = new Set([CLOSED, OFFLINE, UNKNOWN]);
 
 /** Error texts for what is reported without a code. The reported texts are never shown. */
