@@ -74,7 +74,7 @@
 #define MOVE 1          /* a re-ask with an earlier ticket than the queued one moves there (a stale copy may have enqueued it anew) */
 #endif
 #ifndef TOMB
-#define TOMB 2          /* remember ended owner ids: 0 never, 1 cancel only, 2 cancel and unclean release, 3 always, 4 last owner only (kept in F) */
+#define TOMB 2          /* remember ended owner ids: 0 never, 1 cancel only, 2 cancel and unclean release, 3 always, 4 last owner only (kept in F), 5 unclean cancel and release */
 #endif
 #ifndef LATE
 #define LATE 1          /* grant known too late: 0 release and go on with the same id, 1 re-ask, 2 end this id (cancel) and report lost */
@@ -141,6 +141,10 @@
 #endif
 #ifndef SEARCHING
 #define SEARCHING 1     /* 64 dead inboxes in one call: 1 nobody gets the lock yet, 0 as if there were no others */
+#endif
+#ifndef ASIDE
+#define ASIDE 0         /* an inbox without a subscriber: 0 stays where it is, and is looked at again by the next search; 1 is set aside
+                           until its process asks again */
 #endif
 #ifndef UNHEARD
 #define UNHEARD 1       /* all live inboxes have no subscriber: 1 the first gets the lock, 0 nobody */
@@ -305,6 +309,7 @@ byte qt[NI+1];          /* ticket of a queued id */
 byte nt;                /* last ticket */
 bit il[NP];             /* the inbox has a lease */
 bit dec[NP];            /* the inbox has proved that it listens */
+bit aside[NP];          /* had no subscriber when a search looked at it (ASIDE) */
 bit parked[NP];         /* perhaps without waiters: then for the last ticket */
 byte hid; byte hst;     /* holder from the queue: 0 none, 1 unconfirmed, 2 confirmed; stays when its TTL is over */
 bit tomb[NI+1];
@@ -372,7 +377,7 @@ inline qdel(a) {
 }
 inline tidy() {                 /* an inbox without waiters is forgotten */
   m = 0;
-  do :: m < NP -> count(m); if :: w == 0 -> il[m] = 0; dec[m] = 0 :: else fi; m++ :: else -> break od; w = 0
+  do :: m < NP -> count(m); if :: w == 0 -> il[m] = 0; dec[m] = 0; aside[m] = 0 :: else fi; m++ :: else -> break od; w = 0
 }
 inline count(p) {               /* -> w: the waiters of an inbox */
   w = 0; j = 0;
@@ -416,8 +421,9 @@ inline enter(a, listening, carried) {
   parked[ib] = 0; il[ib] = 1;
   /* a first ask trusts the record; a repeated one counts the subscribers again */
   if :: SUBMODE == 2 -> dec[ib] = 1
-     :: else -> if :: !listening || SKIP == 2 -> dec[ib] = 0 :: listening && SKIP != 2 && dec[ib] && !carried :: else -> dec[ib] = sub[ib] fi
-  fi
+     :: else -> if :: !listening || SKIP == 2 -> dec[ib] = 0 :: listening && SKIP != 2 && dec[ib] && !aside[ib] && !carried :: else -> dec[ib] = sub[ib] fi
+  fi;
+  aside[ib] = 0
 }
 
 /* ------------------------------------------------------------------ checks */
@@ -479,7 +485,7 @@ inline residue() {
 
 /* ------------------------------------------------------------------ scripts */
 inline park(p) {
-  parked[p] = 1; il[p] = 0; dec[p] = 0; printf("   inbox of p%d is parked\n", p);
+  parked[p] = 1; il[p] = 0; dec[p] = 0; aside[p] = 0; printf("   inbox of p%d is parked\n", p);
   if :: !PARKKEEP -> x = 0; do :: x < qn -> if :: PO(q[x]) == p -> o = q[x]; qdel(o) :: else -> x++ fi :: else -> break od; x = 0 :: else fi
 }
 /* the claim of the last holder lapsed unconfirmed: its process is dead or frozen, but not that of the asker */
@@ -493,20 +499,23 @@ inline isFirst(k) {            /* -> fnd: no earlier waiter in the queue is of t
   fnd = 1; j = 0;
   do :: j < k -> if :: PO(q[j]) == PO(q[k]) -> fnd = 0 :: else fi; j++ :: else -> break od
 }
-/* L is free: the inboxes in the order of their first waiters -> g: the next waiter, or sr: the search is not over */
+/* L is free: the inboxes in the order of their first waiters -> g: the next waiter, or sr: the search is not over.
+   uh: the first one without a subscriber; w: the second round, over the inboxes that are set aside */
 inline search(self) {
-  g = 0; i = 0; sr = 0; uh = 0; lk = 0;
+  g = 0; i = 0; sr = 0; uh = 0; lk = 0; w = 0;
   do :: g == 0 && lk < BOUND && i < qn ->
         o = q[i]; ib = PO(o); isFirst(i);
-        if :: parked[ib] || !fnd -> i++
+        if :: parked[ib] || !fnd || aside[ib] != w -> i++
            :: else ->
               lk++;
               if :: !il[ib] -> park(ib); if :: PARKKEEP -> i++ :: else fi
-                 :: il[ib] && o != self && SKIP != 2 && !sub[ib] && (SUBMODE != 3 || dec[ib]) ->
-                    if :: SKIP == 0 -> qdel(o) :: else -> if :: uh == 0 -> uh = o :: else fi; i++ fi
+                 :: il[ib] && w == 0 && o != self && SKIP != 2 && !sub[ib] && (SUBMODE != 3 || dec[ib]) ->
+                    if :: SKIP == 0 -> qdel(o) :: else -> if :: ASIDE -> aside[ib] = 1 :: !ASIDE && uh == 0 -> uh = o :: else fi; i++ fi
                  :: else -> g = o fi
         fi
+     :: g == 0 && lk < BOUND && i >= qn && ASIDE && UNHEARD && w == 0 -> w = 1; i = 0
      :: else -> break od;
+  w = 0;
   if :: g == 0 && UNHEARD && SKIP == 1 -> g = uh :: else fi;
   if :: g == 0 && uh == 0 && lk == BOUND && SEARCHING -> sr = 1; printf("   searching\n") :: else fi
 }
@@ -515,7 +524,7 @@ inline unused() {
   anyParked();
   if :: qn == 0 && !fnd && (!HOLDKEEP || hst != 1) ->
         nt = 0; m = 1;
-        do :: m <= NI -> if :: ft[m] > 0 && !over[m] && !clm[m] && !(L == m && hst == 1) -> lostp[m] = 1 :: else fi; m++ :: else -> break od;
+        do :: m <= NI -> if :: ft[m] > 0 && (ex[m] || (L == m && hst != 1)) && !over[m] && !clm[m] -> lostp[m] = 1 :: else fi; m++ :: else -> break od;
         hst = 0; hid = 0
      :: else fi
 }
@@ -589,7 +598,7 @@ inline doExec(pt, pa, ptomb, pguard, plis, pcar) {
            :: else fi
      :: else fi;
   tidy();
-  if :: pt == END && !ptomb -> unused() :: else fi;
+  if :: pt == END && !ptomb && g == 0 -> unused() :: else fi;
   sr = 0; uh = 0; lk = 0; ib = 0; g = 0; o = 0; i = 0; j = 0; m = 0; fnd = 0; nx = 0; sf = 0; rc = 0
 }
 
@@ -627,7 +636,7 @@ inline unwant(c) {
      :: else -> break od;
   aw[c] = 0; need[c] = 0; x = 0
 }
-#define TFLAG(c,cancel) ((TOMB == 3) || ((cancel) && (TOMB == 1 || TOMB == 2)) || (TOMB == 2 && dirty[c]))
+#define TFLAG(c,cancel) ((TOMB == 3) || ((cancel) && (TOMB == 1 || TOMB == 2)) || ((TOMB == 2 || TOMB == 5) && dirty[c]))
 /* the attempt ends: tell the server, until it confirms */
 inline endIt(c, cancel) {
   unwant(c);
@@ -704,7 +713,7 @@ inline compare(c) {
         need[CLI(ro)] = 1; if :: ph[CLI(ro)] == WAIT -> u = 1 :: else fi
      :: ro > 0 && !(CUR(CLI(ro)) == ro && LIVE(CLI(ro))) ->
         if :: UNKNOWN && cn[c].n < CAP && !(CUR(CLI(ro)) == ro && ph[CLI(ro)] == HOLD) ->
-              printf("c%d leaves for id%d, which nobody here knows\n", c, ro); send(c, END, ro, 0, (TOMB > 0 && TOMB < 4), 0)
+              printf("c%d leaves for id%d, which nobody here knows\n", c, ro); send(c, END, ro, 0, (TOMB > 0 && TOMB != 4), 0)
            :: else fi
      :: else fi;
   m = 0;
@@ -782,7 +791,7 @@ end: do
                    unwant(c)
                 :: else -> late(c) fi
           :: a == CUR(c) && ph[c] == HOLD
-          :: else -> if :: HANDON -> send(c, END, a, 0, (TOMB > 0 && TOMB < 4), 0) :: else fi
+          :: else -> if :: HANDON -> send(c, END, a, 0, (TOMB > 0 && TOMB != 4), 0) :: else fi
        fi; a = 0; t = 0 }
   /* fallback: ask again (also the retry after an error) */
   :: d_step { ((ph[c] == ASK) || (ph[c] == WAIT && (need[c] || (REASK && FORE(c))))) && !aw[c] && cn[c].n < CAP ->
@@ -790,6 +799,7 @@ end: do
 #if B_GAP
   :: d_step { ph[c] != DEAD && ph[c] != DONE && lis[PROC(c)] && !sub[PROC(c)] ->        /* resubscribed; one waiter asks later */
        sub[PROC(c)] = 1; gapb[PROC(c)] = 0; printf("c%d resubscribed\n", c);
+       if :: ASIDE -> lap[PROC(c)] = 1 :: else fi;
        if :: !REASK -> m = 0; do :: m < NC -> if :: PROC(m) == PROC(c) && ph[m] == WAIT && FORE(m) -> need[m] = 1 :: else fi; m++ :: else -> break od; m = 0 :: else fi }
 #endif
 #if B_TIMEOUT
@@ -840,7 +850,7 @@ end: do
 
 inline loseQueue() {
   do :: qn > 0 -> o = q[0]; qdel(o) :: else -> break od;
-  m = 0; do :: m < NP -> parked[m] = 0; il[m] = 0; dec[m] = 0; m++ :: else -> break od;
+  m = 0; do :: m < NP -> parked[m] = 0; il[m] = 0; dec[m] = 0; aside[m] = 0; m++ :: else -> break od;
   m = 1; do :: m <= NI -> tomb[m] = 0; m++ :: else -> break od;
   hst = 0; hid = 0; nt = 0; nofifo = 1; o = 0; j = 0; m = 0
 }
