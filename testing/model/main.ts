@@ -82,15 +82,17 @@ function select(names: readonly string[], definitions: readonly string[]): Confi
   return [{
     name: name ?? "defined",
     definitions: [...known?.definitions ?? [], ...definitions],
+    isLiveness: known?.isLiveness ?? false,
     mustFail: known?.mustFail ?? false,
   }];
 }
 
 /** Resolves with whether the run ends as expected. */
 async function check(
-  { name, definitions, mustFail }: Configuration,
-  { runs, isLiveness, boundMs, isShowing }: Command,
+  { name, definitions, mustFail, ...configuration }: Configuration,
+  { runs, boundMs, isShowing, ...command }: Command,
 ): Promise<boolean> {
+  const isLiveness = configuration.isLiveness || command.isLiveness;
   const startMs = performance.now();
   const isOptimized = runs.length === 1;
   const isBreadthFirst = mustFail && !isLiveness;

@@ -1,7 +1,9 @@
 /* queue.pml -- the queue of RedisLock (docs/redis-protocol.md): untimed protocol model.
- * Server scripts are single atomic steps. A client has one FIFO command connection (requests are
- * executed in order, answered in order, replayed in order after a cut), one inbox (pub/sub) and
- * optionally a "stale copy": bytes of an old connection that reach the server later, in any order.
+ * Server scripts are single atomic steps. A client is one acquire call after another; PROC maps clients to
+ * processes. A process has one inbox (pub/sub), and its foremost waiter asks for all. A client has one FIFO
+ * command connection (requests are executed in order, answered in order, replayed in order after a cut: more
+ * orders than the one connection of a process allows) and optionally a "stale copy": bytes of an old
+ * connection that reach the server later, in any order.
  * TTL expiry is an event; the client's belief ends no later (constraint), unless -DPAUSE.
  * Every fault has a budget (B_*), every protocol decision a switch. README.md tells how to run it. */
 #ifndef NC
@@ -12,6 +14,29 @@
 #endif
 #ifndef K0
 #define K0 K            /* attempts of client 0 */
+#endif
+#ifndef SHARE
+#define SHARE 0         /* processes: 0 one for each client; 1 clients 1.. share one; 2 clients 0 and 1 share one, and so do 2 and 3;
+                           3 all share one; 4 clients 1 and 2 share one */
+#endif
+#if SHARE == 0
+#define NP NC
+#define PROC(c) (c)
+#elif SHARE == 1
+#define NP 2
+#define PROC(c) ((c) > 0)
+#elif SHARE == 2
+#define NP ((NC+1)/2)
+#define PROC(c) ((c)/2)
+#elif SHARE == 3
+#define NP 1
+#define PROC(c) (0*(c))
+#else
+#define NP (1+NC/2)
+#define PROC(c) (((c)+1)/2)
+#endif
+#ifndef BOUND
+#define BOUND 9         /* inboxes that one script call looks at */
 #endif
 #ifndef CAP
 #define CAP 3           /* requests in flight per connection */
@@ -40,7 +65,7 @@
                            yet" and is passed over; 3 as 2, but it is granted the lock (a claim; it learns of it by its re-ask) */
 #endif
 #ifndef SKIP
-#define SKIP 1          /* PUBLISH reached nobody: 0 remove the waiter, 1 pass over but keep its place, 2 don't look (Cluster) */
+#define SKIP 1          /* the inbox has no subscriber: 0 remove the waiter, 1 look past it, it stays; 2 don't look (Cluster) */
 #endif
 #ifndef CARRY
 #define CARRY 1         /* a re-ask carries the ticket of the first answer */
@@ -49,7 +74,7 @@
 #define MOVE 1          /* a re-ask with an earlier ticket than the queued one moves there (a stale copy may have enqueued it anew) */
 #endif
 #ifndef TOMB
-#define TOMB 2          /* remember ended owner ids: 0 never, 1 cancel only, 2 cancel and unclean release, 3 always, 4 last owner only (kept in F) */
+#define TOMB 2          /* remember ended owner ids: 0 never, 1 cancel only, 2 cancel and unclean release, 3 always, 4 last owner only (kept in F), 5 unclean cancel and release */
 #endif
 #ifndef LATE
 #define LATE 1          /* grant known too late: 0 release and go on with the same id, 1 re-ask, 2 end this id (cancel) and report lost */
@@ -77,7 +102,67 @@
 #define HANDON 1        /* a grant for an id that has gone is released at once */
 #endif
 #ifndef REASK
-#define REASK 1         /* fallback re-ask of waiters */
+#define REASK 1         /* the foremost waiter of a process asks again and again; 0: only after a gap */
+#endif
+#ifndef NAME
+#define NAME 1          /* a queued answer names the holder, if it came from the queue and is of the asker's process: 0 never,
+                           1 while it has not confirmed its claim, 2 always */
+#endif
+#ifndef UNKNOWN
+#define UNKNOWN 1       /* a named holder that the process does not know is left for */
+#endif
+#ifndef COUNT
+#define COUNT 1         /* fewer waiters in the answer than there are here: all ask. 0 not compared; 2 a shortfall of one is taken
+                           for a grant under way even if no holder is named */
+#endif
+#ifndef ACTS
+#define ACTS 1          /* who acts on the count and the named holder: 1 each answer, 0 only that of the foremost waiter */
+#endif
+#ifndef UNPARK
+#define UNPARK 1        /* an ask returns 1 the whole parked inbox, 0 only the asker */
+#endif
+#ifndef PARKKEEP
+#define PARKKEEP 1      /* waiters of a parked inbox keep their records and places */
+#endif
+#ifndef OWNPARK
+#define OWNPARK 0       /* 1: a lapsed claim ends the lease of the asker's own inbox too */
+#endif
+#ifndef LAPSEEND
+#define LAPSEEND 1      /* an unconfirmed claim that lapsed parks its inbox */
+#endif
+#ifndef LAPSEKEEP
+#define LAPSEKEEP 1     /* ... also if it has no waiter left, which keeps the last ticket; 0: only an inbox with waiters */
+#endif
+#ifndef LAPSEONCE
+#define LAPSEONCE 1     /* an ask of its process makes the server forget a lapsed claim */
+#endif
+#ifndef HOLDKEEP
+#define HOLDKEEP 1      /* the last ticket is kept while a claim from the queue is not confirmed */
+#endif
+#ifndef SEARCHING
+#define SEARCHING 1     /* 64 dead inboxes in one call: 1 nobody gets the lock yet, 0 as if there were no others */
+#endif
+#ifndef ASIDE
+#define ASIDE 0         /* an inbox without a subscriber: 0 stays where it is, and is looked at again by the next search; 1 is set aside
+                           until its process asks again */
+#endif
+#ifndef UNHEARD
+#define UNHEARD 1       /* all live inboxes have no subscriber: 1 the first gets the lock, 0 nobody */
+#endif
+#ifndef SYNC
+#define SYNC 0          /* 1: the server runs a request as soon as it is sent (fewer orders, far fewer states) */
+#endif
+#ifndef SLOWEND
+#define SLOWEND 1       /* the TTL may run out while the holder's release is under way, without a budget */
+#endif
+#ifndef GIVEUP
+#define GIVEUP 0        /* a leave that is answered "searching" is 0 sent again, 1 not */
+#endif
+#ifndef SRCHCLEAN
+#define SRCHCLEAN 1     /* a call that was answered "searching" leaves the queue when it ends */
+#endif
+#ifndef STRICT
+#define STRICT 0        /* 1: a claim lapses only if its process is dead (liveness: nothing may rely on the lapse) */
 #endif
 #ifndef STEALCAS
 #define STEALCAS 1      /* steal only from the token it was decided against */
@@ -111,7 +196,16 @@
 #define B_LOSE 0        /* grant message lost although PUBLISH counted a receiver */
 #endif
 #ifndef B_LAPSE
-#define B_LAPSE 0       /* waiter lease of a live waiter lapses */
+#define B_LAPSE 0       /* inbox lease of a live process lapses */
+#endif
+#ifndef B_SWEEP
+#define B_SWEEP 0       /* a waiter of a parked inbox is swept */
+#endif
+#ifndef B_QLOST
+#define B_QLOST 0       /* the queue is lost, the lock is not */
+#endif
+#ifndef B_GIVEUP
+#define B_GIVEUP 0      /* a clean-up ends unconfirmed */
 #endif
 #ifndef B_EXP
 #define B_EXP 0         /* lock TTL / claim of a live client runs out */
@@ -180,10 +274,12 @@
 #define R_LOST 6
 #define R_NOSCR 7
 #define R_ERR 8
+#define R_SRCH 9
 
 typedef Conn {
   byte n;
   byte ty[CAP]; byte id[CAP]; byte rv[CAP]; byte rt[CAP];
+  byte ct[CAP]; byte oh[CAP];  /* queued answer: waiters of this inbox; the holder, if it is one of them */
   bit st[CAP];          /* executed, answer under way */
   bit w[CAP];           /* somebody waits for the answer */
   bit tb[CAP];          /* tombstone flag */
@@ -195,9 +291,11 @@ Conn cn[NC];
 chan inbox[NC] = [2] of { byte, byte };
 byte ph[NC]; byte kk[NC]; byte tok[NC];
 byte bel[NC];           /* 1: believes it holds; 2: the same, but excused (flush, steal) */
-bit sub[NC];            /* subscription, as the server sees it */
-bit lis[NC];            /* as the client sees it */
+bit sub[NP];            /* subscription of the process, as the server sees it */
+bit lis[NP];            /* as the process sees it */
+bit need[NC];           /* this waiter must ask */
 bit dirty[NC];          /* an acquire of the current id may have more than one copy */
+bit srch[NC];           /* its only answer was "searching" (SRCHCLEAN) */
 bit first[NC]; bit multi[NC];          /* more than one ask was sent for the current id */
 bit aw[NC]; bit cw[NC]; /* a wanted acquire / clean-up is outstanding */
 bit claimed[NC];        /* hold by claim, first renewal not sent yet */
@@ -209,7 +307,12 @@ byte L; bit claim; byte F; byte Fown;
 byte q[NI+1]; byte qn;
 byte qt[NI+1];          /* ticket of a queued id */
 byte nt;                /* last ticket */
-bit wl[NI+1]; bit deaf[NI+1]; bit tomb[NI+1];
+bit il[NP];             /* the inbox has a lease */
+bit dec[NP];            /* the inbox has proved that it listens */
+bit aside[NP];          /* had no subscriber when a search looked at it (ASIDE) */
+bit parked[NP];         /* perhaps without waiters: then for the last ticket */
+byte hid; byte hst;     /* holder from the queue: 0 none, 1 unconfirmed, 2 confirmed; stays when its TTL is over */
+bit tomb[NI+1];
 byte ctk[NI+1];         /* ticket the client knows */
 /* stale copy */
 byte sTy; byte sId; bit sTb; byte sGt;
@@ -218,9 +321,12 @@ byte expTok[NI+1];      /* highest token of this id that ran out by time */
 byte exempt;            /* tokens up to this one were flushed or stolen */
 byte ft[NI+1]; byte nf; /* order of first enqueue */
 byte f0[NI+1];          /* the same, of a place that was given up before its owner knew of it */
-bit gapb[NC];           /* subscriber gap, not yet resubscribed */
-bit dec[NI+1];          /* server: the waiter has said that it listens */
+bit gapb[NP];           /* subscriber gap, not yet resubscribed */
+bit lap[NP];            /* its lease or claim has lapsed, and it has not asked since */
 bit ex[NI+1];           /* excused from FIFO until it has asked again */
+bit clm[NI+1];          /* its claim has lapsed, and it has not asked since: its place is kept */
+bit lostp[NI+1];        /* its place was kept long enough and is gone */
+bit nofifo;             /* the queue was lost, and with it the order */
 bit over[NI+1];         /* the attempt is finished and its clean-up (if any) confirmed */
 bit fbel;               /* foreign holder believes */
 byte resTok;            /* the resource's highest token */
@@ -229,7 +335,7 @@ bit shared;             /* PAUSE: two at once seen */
 /* budgets left */
 byte b_cut=B_CUT; byte b_stale=B_STALE; byte b_to=B_TIMEOUT; byte b_ab=B_ABORT; byte b_cr=B_CRASH; byte b_gap=B_GAP;
 byte b_lose=B_LOSE; byte b_lapse=B_LAPSE; byte b_exp=B_EXP; byte b_late=B_LATE; byte b_fl=B_FLUSH; byte b_nos=B_NOSCR;
-byte b_err=B_ERR; byte b_for=B_FOREIGN; byte b_early=B_EARLY;
+byte b_err=B_ERR; byte b_for=B_FOREIGN; byte b_early=B_EARLY; byte b_sweep=B_SWEEP; byte b_ql=B_QLOST; byte b_gu=B_GIVEUP;
 
 #define PR6(f,a1,a2,a3,a4,a5,a6) printf(f,a1,a2,a3,a4,a5,a6)
 #ifdef BFSMODE
@@ -238,10 +344,26 @@ byte b_err=B_ERR; byte b_for=B_FOREIGN; byte b_early=B_EARLY;
 #define HID hidden
 #endif
 HID byte i, j, m, o, g, rr, x, y, u;
-HID byte fnd; HID byte v1, v2;
+HID byte sr, uh, lk, ib, w, rc, ro, nx, sf;
+HID byte fnd;
 HID byte old;            /* the request that runs is a stale copy: it does not count as having asked again */
 
 #define CUR(c) ID(c,kk[c])
+#define PO(o) PROC(CLI(o))
+/* the foremost waiter of its process (waiters queue in any order, so the first by number may be any of them) */
+#define BEFORE(u,c) ((u) < (c) && PROC(u) == PROC(c) && ph[u] == WAIT)
+#if NC == 2
+#define FORE(c) (!BEFORE(0,c))
+#define NOWAIT(p) (!(PROC(0) == p && LIVE(0)) && !(PROC(1) == p && LIVE(1)))
+#elif NC == 3
+#define FORE(c) (!BEFORE(0,c) && !BEFORE(1,c))
+#define NOWAIT(p) (!(PROC(0) == p && LIVE(0)) && !(PROC(1) == p && LIVE(1)) && !(PROC(2) == p && LIVE(2)))
+#else
+#define FORE(c) (!BEFORE(0,c) && !BEFORE(1,c) && !BEFORE(2,c))
+#define NOWAIT(p) (!(PROC(0) == p && LIVE(0)) && !(PROC(1) == p && LIVE(1)) && !(PROC(2) == p && LIVE(2)) && !(PROC(3) == p && LIVE(3)))
+#endif
+#define LEAD(c) ((c) == 0 || PROC((c)-1) != PROC(c))            /* one client of each process: faults that hit them all */
+#define LIVE(c) (ph[c] == ASK || ph[c] == WAIT)
 #define WAITING(o) (CUR(CLI(o)) == (o) && (ph[CLI(o)] == ASK || ph[CLI(o)] == WAIT))
 
 /* ------------------------------------------------------------------ queue */
@@ -251,8 +373,19 @@ inline qdel(a) {
   if :: j < qn ->
         do :: j+1 < qn -> q[j] = q[j+1]; j++ :: else -> break od;
         qn--; q[qn] = 0; qt[a] = 0
-     :: else fi;
-  wl[a] = 0; deaf[a] = 0; dec[a] = 0
+     :: else fi
+}
+inline tidy() {                 /* an inbox without waiters is forgotten */
+  m = 0;
+  do :: m < NP -> count(m); if :: w == 0 -> il[m] = 0; dec[m] = 0; aside[m] = 0 :: else fi; m++ :: else -> break od; w = 0
+}
+inline count(p) {               /* -> w: the waiters of an inbox */
+  w = 0; j = 0;
+  do :: j < qn -> if :: PO(q[j]) == p -> w++ :: else fi; j++ :: else -> break od
+}
+inline anyParked() {            /* -> fnd */
+  fnd = 0; j = 0;
+  do :: j < NP -> if :: parked[j] -> fnd = 1 :: else fi; j++ :: else -> break od
 }
 inline qhas(a) {
   fnd = 0; j = 0;
@@ -260,11 +393,11 @@ inline qhas(a) {
 }
 inline qput(a, carried) {      /* enqueue or refresh */
   qhas(a);
-  if :: fnd && CARRY && MOVE && carried && ctk[a] > 0 && ctk[a] < qt[a] -> v1 = deaf[a]; v2 = dec[a]; qdel(a); deaf[a] = v1; dec[a] = v2; v1 = 0; v2 = 0; fnd = 0
+  if :: fnd && CARRY && MOVE && carried && ctk[a] > 0 && ctk[a] < qt[a] -> qdel(a); fnd = 0
      :: else fi;
   if :: fnd
      :: else ->
-        if :: CARRY && carried && ctk[a] > 0 -> qt[a] = ctk[a]
+        if :: CARRY && carried && ctk[a] > 0 -> qt[a] = ctk[a]; if :: nt < ctk[a] -> nt = ctk[a] :: else fi
            :: else -> nt++; qt[a] = nt fi;
         j = qn;
         do :: j > 0 && qt[q[j-1]] > qt[a] -> q[j] = q[j-1]; j-- :: else -> break od;
@@ -273,8 +406,24 @@ inline qput(a, carried) {      /* enqueue or refresh */
            :: !(CARRY && carried && ctk[a] > 0 && f0[a] > 0) ->
               if :: ft[a] == 0 -> nf++; ft[a] = nf; if :: !old -> f0[a] = 0 :: else fi :: else fi
         fi
+  fi
+}
+/* an ask that waits: it also renews the lease of its inbox, and returns a parked one */
+inline enter(a, listening, carried) {
+  ib = PO(a);
+  if :: !old -> ex[a] = 0; clm[a] = 0; lap[ib] = 0 :: else fi;
+  if :: LAPSEONCE && hst == 1 && L != hid && PO(hid) == ib -> hst = 0; hid = 0 :: else fi;
+  if :: parked[ib] && !UNPARK ->                                /* the others lose their places in the queue */
+        i = 0;
+        do :: i < qn -> if :: q[i] != a && PO(q[i]) == ib -> o = q[i]; qdel(o) :: else -> i++ fi :: else -> break od
+     :: else fi;
+  qput(a, carried);
+  parked[ib] = 0; il[ib] = 1;
+  /* a first ask trusts the record; a repeated one counts the subscribers again */
+  if :: SUBMODE == 2 -> dec[ib] = 1
+     :: else -> if :: !listening || SKIP == 2 -> dec[ib] = 0 :: listening && SKIP != 2 && dec[ib] && !aside[ib] && !carried :: else -> dec[ib] = sub[ib] fi
   fi;
-  wl[a] = 1
+  aside[ib] = 0
 }
 
 /* ------------------------------------------------------------------ checks */
@@ -284,7 +433,7 @@ inline fifo(a) {
   do :: m <= NI ->
         if :: C_FIFO && WAITING(a) && m != a && ft[m] > 0 && !ex[m] && !over[m] && L != m &&
               (ph[CLI(m)] == ASK || ph[CLI(m)] == WAIT) && CUR(CLI(m)) == m &&
-              !gapb[CLI(m)] ->
+              !gapb[PO(m)] && !lap[PO(m)] && !lostp[m] && !nofifo ->
               assert(ft[a] > 0 && ft[a] < ft[m])               /* I4 */
            :: else fi;
         m++
@@ -294,7 +443,7 @@ inline fifo(a) {
 inline forfeit(a) { ex[a] = 1; if :: ctk[a] == 0 && ft[a] > 0 -> f0[a] = ft[a]; ft[a] = 0 :: else fi }
 inline setL(a, cl) {
   fifo(a);
-  L = a; claim = cl; F++; Fown = a;
+  L = a; claim = cl; F++; Fown = a; hst = cl; hid = (cl -> a : 0);
   qhas(a); assert(!fnd)                                        /* never holder and waiter at once */
 }
 inline believe(c, t) {
@@ -335,56 +484,85 @@ inline residue() {
 }
 
 /* ------------------------------------------------------------------ scripts */
-inline grantNext(self) {       /* L is free: give it to the first live waiter */
-  g = 0; i = 0;
-  do :: g == 0 && i < qn ->
-        o = q[i];
-        if :: !wl[o] -> forfeit(o); qdel(o)
-           :: wl[o] && o == self -> g = o
-           :: wl[o] && o != self && SKIP == 0 && !sub[CLI(o)] && (SUBMODE != 3 || dec[o]) -> if :: gapb[CLI(o)] -> ex[o] = 1 :: else fi; qdel(o)
-           :: wl[o] && o != self && SKIP == 1 && (deaf[o] || !sub[CLI(o)]) && (SUBMODE != 3 || dec[o]) -> deaf[o] = 1; if :: gapb[CLI(o)] -> ex[o] = 1 :: else fi; i++
-           :: else -> g = o fi
-     :: else -> break od;
-  if :: g > 0 ->
-        qdel(g);
-        if :: g == self -> setL(g, 0)
+inline park(p) {
+  parked[p] = 1; il[p] = 0; dec[p] = 0; aside[p] = 0; printf("   inbox of p%d is parked\n", p);
+  if :: !PARKKEEP -> x = 0; do :: x < qn -> if :: PO(q[x]) == p -> o = q[x]; qdel(o) :: else -> x++ fi :: else -> break od; x = 0 :: else fi
+}
+/* the claim of the last holder lapsed unconfirmed: its process is dead or frozen, but not that of the asker */
+inline lapsed(self) {
+  if :: hst == 1 && LAPSEEND && (self == 0 || OWNPARK || PO(hid) != PO(self)) ->
+        ib = PO(hid); hst = 0; hid = 0; count(ib);
+        if :: LAPSEKEEP || w > 0 -> park(ib) :: else fi; w = 0
+     :: else fi
+}
+inline isFirst(k) {            /* -> fnd: no earlier waiter in the queue is of the inbox of q[k] */
+  fnd = 1; j = 0;
+  do :: j < k -> if :: PO(q[j]) == PO(q[k]) -> fnd = 0 :: else fi; j++ :: else -> break od
+}
+/* L is free: the inboxes in the order of their first waiters -> g: the next waiter, or sr: the search is not over.
+   uh: the first one without a subscriber; w: the second round, over the inboxes that are set aside */
+inline search(self) {
+  g = 0; i = 0; sr = 0; uh = 0; lk = 0; w = 0;
+  do :: g == 0 && lk < BOUND && i < qn ->
+        o = q[i]; ib = PO(o); isFirst(i);
+        if :: parked[ib] || !fnd || aside[ib] != w -> i++
            :: else ->
-              setL(g, 1);
-              if :: sub[CLI(g)] && len(inbox[CLI(g)]) < 2 -> inbox[CLI(g)]!g,F; printf("   grant id%d token %d -> PUBLISH to c%d\n", g, F, CLI(g)) :: else -> printf("   grant id%d token %d, nobody listens\n", g, F) fi
+              lk++;
+              if :: !il[ib] -> park(ib); if :: PARKKEEP -> i++ :: else fi
+                 :: il[ib] && w == 0 && o != self && SKIP != 2 && !sub[ib] && (SUBMODE != 3 || dec[ib]) ->
+                    if :: SKIP == 0 -> qdel(o) :: else -> if :: ASIDE -> aside[ib] = 1 :: !ASIDE && uh == 0 -> uh = o :: else fi; i++ fi
+                 :: else -> g = o fi
         fi
+     :: g == 0 && lk < BOUND && i >= qn && ASIDE && UNHEARD && w == 0 -> w = 1; i = 0
+     :: else -> break od;
+  w = 0;
+  if :: g == 0 && UNHEARD && SKIP == 1 -> g = uh :: else fi;
+  if :: g == 0 && uh == 0 && lk == BOUND && SEARCHING -> sr = 1; printf("   searching\n") :: else fi
+}
+/* the hash is deleted with the last member of the queue, and with it the last ticket */
+inline unused() {
+  anyParked();
+  if :: qn == 0 && !fnd && (!HOLDKEEP || hst != 1) ->
+        nt = 0; m = 1;
+        do :: m <= NI -> if :: ft[m] > 0 && (ex[m] || (L == m && hst != 1)) && !over[m] && !clm[m] -> lostp[m] = 1 :: else fi; m++ :: else -> break od;
+        hst = 0; hid = 0
      :: else fi
 }
 #define REFUSED(a) (tomb[a] || (TOMB == 4 && Fown == a && L != a))
-inline sAcquire(a, wt, listening, carried) {   /* -> rr */
-  if :: L == a -> rr = R_GR                                     /* mine already */
+/* each script says whether a next waiter is wanted: nx is 1 for an ask, 2 for a release, 3 for a leave that finds the
+   lock free; or names the waiter g that gets the lock */
+inline sAcquire(a, wt, listening, carried) {
+  if :: L == a -> rr = R_GR; if :: hst == 1 && hid == a -> hst = 2 :: else fi      /* mine already */
      :: L != a && REFUSED(a) -> rr = R_GONE
      :: else ->
-        if :: wt && !old -> ex[a] = 0 :: else fi;
-        if :: L == 0 && (qn == 0 || BARGE) -> if :: BARGE -> qdel(a) :: else fi; setL(a, 0); rr = R_GR
-           :: L == 0 && !(qn == 0 || BARGE) ->
-              if :: wt -> qput(a, carried);
-                    if :: listening -> deaf[a] = 0; dec[a] = 1 :: !listening && SUBMODE == 2 -> deaf[a] = 1; dec[a] = 1 :: else fi
-                 :: else fi;
-              grantNext(a);
-              if :: g == a -> rr = R_GR
-                 :: g != a && g == 0 && !wt -> setL(a, 0); rr = R_GR     /* only deaf waiters left: tryAcquire may have it */
-                 :: else -> rr = (wt -> R_Q : R_HELD) fi
+        anyParked();
+        if :: L == 0 && ((qn == 0 && !fnd && hst == 0) || BARGE) -> if :: BARGE -> qdel(a) :: else fi; g = a; rr = R_GR
            :: else ->
-              if :: wt -> qput(a, carried);
-                    if :: listening -> deaf[a] = 0; dec[a] = 1 :: !listening && SUBMODE == 2 -> deaf[a] = 1; dec[a] = 1 :: else fi;
-                    rr = R_Q
-                 :: else -> rr = R_HELD fi
+              if :: wt -> enter(a, listening, carried) :: else fi;
+              if :: L == 0 -> nx = 1; sf = a :: else -> rr = (wt -> R_Q : R_HELD) fi
         fi
   fi
 }
 inline sEnd(a, mark, guard) {    /* release and cancel */
   if :: RELQ -> qdel(a) :: else fi;
   if :: mark -> tomb[a] = 1 :: else fi;
-  if :: L == a && (!RELTOK || guard == 0 || guard == F) -> L = 0; claim = 0; grantNext(0) :: else fi;
-  rr = R_OK
+  rr = R_OK;
+  if :: L == a && (!RELTOK || guard == 0 || guard == F) -> L = 0; claim = 0; hst = 0; hid = 0; nx = 2
+     :: L == 0 -> nx = 3
+     :: else fi
+}
+inline next() {                /* L is free: the first live waiter gets it */
+  if :: nx != 2 -> lapsed(sf) :: else fi;
+  search(sf);
+  if :: sr -> rr = R_SRCH
+     :: !sr && g == 0 && nx == 1 -> g = sf; rr = R_GR            /* nobody waits */
+     :: !sr && g == 0 && nx != 1 -> hst = 0; hid = 0
+     :: !sr && g > 0 && nx == 1 -> rr = (g == sf -> R_GR : rc)
+     :: else fi
 }
 inline sRenew(a) {
-  if :: L == a -> claim = 0; rr = R_OK; assert(!over[a])        /* a renewal must not revive an abandoned lease */
+  if :: L == a -> claim = 0; rr = R_OK; assert(!over[a]);       /* a renewal must not revive an abandoned lease */
+        if :: hst == 1 && hid == a -> hst = 2 :: else fi
      :: else -> rr = R_LOST fi
 }
 inline sSteal(a, guard) {
@@ -396,33 +574,46 @@ inline sSteal(a, guard) {
               if :: L != FOR && bel[CLI(L)] == 1 && CUR(CLI(L)) == L -> bel[CLI(L)] = 2 :: else fi;
               fbel = 0;
               nsteal++; assert(nsteal <= 1);                    /* one steal evicts one lease */
+              hst = 0; hid = 0;
               qdel(a); L = 0; F++; L = a; claim = 0; Fown = a; rr = R_GR
            :: L != 0 && STEALCAS && guard != F -> rr = R_HELD
-           :: else -> qdel(a); L = 0; F++; L = a; claim = 0; Fown = a; rr = R_GR
+           :: else -> qdel(a); L = 0; F++; L = a; claim = 0; Fown = a; hst = 0; hid = 0; rr = R_GR
         fi
   fi
 }
 inline doExec(pt, pa, ptomb, pguard, plis, pcar) {
-  if :: pt == ACQ -> sAcquire(pa, 1, plis, pcar)
-     :: pt == TRY -> sAcquire(pa, 0, 0, 0)
+  g = 0; sr = 0; nx = 0; sf = 0; rc = (pt == ACQ -> R_Q : R_HELD);
+  if :: pt == ACQ || pt == TRY -> sAcquire(pa, pt == ACQ, plis, pcar)
      :: pt == END -> sEnd(pa, ptomb, pguard)
      :: pt == REN -> sRenew(pa)
      :: pt == STL -> sSteal(pa, pguard)
-  fi
+  fi;
+  if :: nx > 0 -> next() :: else fi;
+  if :: g > 0 ->
+        qdel(g);
+        if :: nx > 0 && g != sf -> nx = 1 :: else -> nx = 0 fi;
+        setL(g, nx);
+        if :: nx == 1 && sub[PO(g)] && len(inbox[CLI(g)]) < 2 -> inbox[CLI(g)]!g,F; printf("   grant id%d token %d -> PUBLISH to c%d\n", g, F, CLI(g))
+           :: nx == 1 && !(sub[PO(g)] && len(inbox[CLI(g)]) < 2) -> printf("   grant id%d token %d, nobody listens\n", g, F)
+           :: else fi
+     :: else fi;
+  tidy();
+  if :: pt == END && !ptomb && g == 0 -> unused() :: else fi;
+  sr = 0; uh = 0; lk = 0; ib = 0; g = 0; o = 0; i = 0; j = 0; m = 0; fnd = 0; nx = 0; sf = 0; rc = 0
 }
 
 /* ------------------------------------------------------------------ connection */
 inline send(c, t, a, want, tmb, gd) {
   x = cn[c].n;
   cn[c].ty[x] = t; cn[c].id[x] = a; cn[c].st[x] = 0; cn[c].w[x] = want; cn[c].tb[x] = tmb;
-  cn[c].rv[x] = 0; cn[c].rt[x] = 0; cn[c].gt[x] = gd; cn[c].li[x] = lis[c];
+  cn[c].rv[x] = 0; cn[c].rt[x] = 0; cn[c].gt[x] = gd; cn[c].li[x] = lis[PROC(c)];
   cn[c].tk[x] = (ctk[a] > 0);
   printf("c%d sends %d(id%d)\n", c, cn[c].ty[x], cn[c].id[x]);
   cn[c].n++; x = 0
 }
 inline clr(c, p) {
   cn[c].ty[p] = 0; cn[c].id[p] = 0; cn[c].st[p] = 0; cn[c].w[p] = 0; cn[c].tb[p] = 0;
-  cn[c].rv[p] = 0; cn[c].rt[p] = 0; cn[c].gt[p] = 0; cn[c].li[p] = 0; cn[c].tk[p] = 0
+  cn[c].rv[p] = 0; cn[c].rt[p] = 0; cn[c].gt[p] = 0; cn[c].li[p] = 0; cn[c].tk[p] = 0; cn[c].ct[p] = 0; cn[c].oh[p] = 0
 }
 inline pop(c) {
   x = 0;
@@ -430,6 +621,7 @@ inline pop(c) {
         cn[c].ty[x] = cn[c].ty[x+1]; cn[c].id[x] = cn[c].id[x+1]; cn[c].st[x] = cn[c].st[x+1];
         cn[c].w[x] = cn[c].w[x+1]; cn[c].tb[x] = cn[c].tb[x+1]; cn[c].rv[x] = cn[c].rv[x+1];
         cn[c].rt[x] = cn[c].rt[x+1]; cn[c].gt[x] = cn[c].gt[x+1]; cn[c].li[x] = cn[c].li[x+1]; cn[c].tk[x] = cn[c].tk[x+1];
+        cn[c].ct[x] = cn[c].ct[x+1]; cn[c].oh[x] = cn[c].oh[x+1];
         x++
      :: else -> break od;
   cn[c].n--; y = cn[c].n; clr(c, y); x = 0
@@ -442,19 +634,21 @@ inline unwant(c) {
               cn[c].w[x] = 0; dirty[c] = 1                      /* a copy is under way when the id is ended */
            :: else fi; x++
      :: else -> break od;
-  aw[c] = 0; x = 0
+  aw[c] = 0; need[c] = 0; x = 0
 }
-#define TFLAG(c,cancel) ((TOMB == 3) || ((cancel) && (TOMB == 1 || TOMB == 2)) || (TOMB == 2 && dirty[c]))
+#define TFLAG(c,cancel) ((TOMB == 3) || ((cancel) && (TOMB == 1 || TOMB == 2)) || ((TOMB == 2 || TOMB == 5) && dirty[c]))
 /* the attempt ends: tell the server, until it confirms */
 inline endIt(c, cancel) {
   unwant(c);
+  if :: !SRCHCLEAN && srch[c] && !dirty[c] -> nextTry(c) :: else ->
   ph[c] = CLEAN; bel[c] = 0; claimed[c] = 0;
   send(c, END, CUR(c), 1, TFLAG(c,cancel), ((cancel) -> 0 : tok[c]));
   cw[c] = 1
+  fi
 }
 inline nextTry(c) {
   over[CUR(c)] = 1; bel[c] = 0; claimed[c] = 0; tok[c] = 0;
-  kk[c]++; dirty[c] = 0; first[c] = 0; multi[c] = 0;
+  kk[c]++; dirty[c] = 0; first[c] = 0; multi[c] = 0; need[c] = 0; srch[c] = 0;
   ph[c] = (kk[c] < KOF(c) -> IDLE : DONE);
   residue();
   if :: ph[c] == DONE -> kk[c] = KOF(c)-1 :: else fi                 /* CUR stays in range */
@@ -474,16 +668,23 @@ inline stale(c) {
   sTy = cn[c].ty[x]; sId = cn[c].id[x]; sTb = cn[c].tb[x]; sGt = cn[c].gt[x]; x = 0
 }
 
+inline execOne(c) {            /* the server runs the next request of a connection */
+  x = 0;
+  do :: cn[c].st[x] -> x++ :: else -> break od;
+  y = x;
+  doExec(cn[c].ty[y], cn[c].id[y], cn[c].tb[y], cn[c].gt[y], cn[c].li[y], cn[c].tk[y]);
+  cn[c].rv[y] = rr; cn[c].rt[y] = (rr == R_Q -> qt[cn[c].id[y]] : F); cn[c].st[y] = 1;
+  if :: rr == R_Q ->
+        count(PROC(c)); cn[c].ct[y] = w; w = 0;
+        if :: hst > 0 && NAME >= hst && L == hid && PO(hid) == PROC(c) -> cn[c].oh[y] = hid :: else fi
+     :: else fi;
+  PR6("server runs %d(c%d id%d) -> reply %d; L=%d F=%d\n", cn[c].ty[y], c, cn[c].id[y], rr, L, F);
+  if :: ph[c] == DEAD && y == 0 -> pop(c) :: else fi;
+  residue(); x = 0; y = 0; rr = 0; w = 0; u = 0; fnd = 0; j = 0; m = 0
+}
 proctype Srv(byte c) {
 end: do
-  :: d_step { HASNEW(c) ->
-       x = 0;
-       do :: cn[c].st[x] -> x++ :: else -> break od;
-       y = x;
-       doExec(cn[c].ty[y], cn[c].id[y], cn[c].tb[y], cn[c].gt[y], cn[c].li[y], cn[c].tk[y]);
-       cn[c].rv[y] = rr; cn[c].rt[y] = (rr == R_Q -> qt[cn[c].id[y]] : F); cn[c].st[y] = 1; PR6("server runs %d(c%d id%d) -> reply %d; L=%d F=%d\n", cn[c].ty[y], c, cn[c].id[y], rr, L, F);
-       if :: ph[c] == DEAD && y == 0 -> pop(c) :: else fi;
-       residue(); x = 0; y = 0; rr = 0 }
+  :: d_step { HASNEW(c) -> execOne(c) }
 #define FIRSTACQ(p) (cn[c].n > (p) && !cn[c].st[p] && (cn[c].ty[p] == ACQ || cn[c].ty[p] == TRY))
 #if B_NOSCR                                                      /* EVALSHA answered NOSCRIPT */
   :: d_step { b_nos > 0 && FIRSTACQ(0) -> b_nos--; printf("c%d: EVALSHA answered NOSCRIPT\n", c); cn[c].rv[0] = R_NOSCR; cn[c].st[0] = 1 }
@@ -500,10 +701,28 @@ end: do
 inline ask(c) {
   if :: c == STEALC -> send(c, STL, CUR(c), 1, 0, sg[c])         /* decided against the token just seen; a retry keeps it */
      :: c != STEALC && c == TRYC -> send(c, TRY, CUR(c), 1, 0, 0)
-     :: c != STEALC && c != TRYC && SUBMODE == 1 && !lis[c] -> send(c, TRY, CUR(c), 1, 0, 0)
+     :: c != STEALC && c != TRYC && SUBMODE == 1 && !lis[PROC(c)] -> send(c, TRY, CUR(c), 1, 0, 0)
      :: else -> send(c, ACQ, CUR(c), 1, 0, 0) fi;
   if :: !first[c] -> first[c] = 1 :: else -> multi[c] = 1 fi;
-  aw[c] = 1
+  aw[c] = 1; need[c] = 0
+}
+/* a queued answer tells how many waiters of this process the server knows, and which of them holds the lock */
+inline compare(c) {
+  w = 0; u = 0;                                                 /* w: the waiters here; u: the named holder is one of them */
+  if :: ro > 0 && CUR(CLI(ro)) == ro && LIVE(CLI(ro)) ->
+        need[CLI(ro)] = 1; if :: ph[CLI(ro)] == WAIT -> u = 1 :: else fi
+     :: ro > 0 && !(CUR(CLI(ro)) == ro && LIVE(CLI(ro))) ->
+        if :: UNKNOWN && cn[c].n < CAP && !(CUR(CLI(ro)) == ro && ph[CLI(ro)] == HOLD) ->
+              printf("c%d leaves for id%d, which nobody here knows\n", c, ro); send(c, END, ro, 0, (TOMB > 0 && TOMB != 4), 0)
+           :: else fi
+     :: else fi;
+  m = 0;
+  do :: m < NC -> if :: PROC(m) == PROC(c) && ph[m] == WAIT -> w++ :: else fi; m++ :: else -> break od;
+  if :: (COUNT == 1 && rc + u < w) || (COUNT == 2 && rc + 1 < w) ->
+        printf("c%d: the server knows %d of %d waiters here; all ask\n", c, rc, w); m = 0;
+        do :: m < NC -> if :: m != c && PROC(m) == PROC(c) && ph[m] == WAIT -> need[m] = 1 :: else fi; m++ :: else -> break od
+     :: else fi;
+  w = 0; u = 0
 }
 inline late(c) {
   if :: LATE == 0 -> send(c, END, CUR(c), 0, 0, 0); ph[c] = ASK  /* "release it, go on" */
@@ -512,7 +731,7 @@ inline late(c) {
 }
 /* a grant with token t became known; isMsg: by the inbox */
 inline granted(c, t, isMsg) {
-  if :: t > expTok[CUR(c)] -> believe(c, t); ph[c] = HOLD; claimed[c] = isMsg; aw[c] = 0
+  if :: t > expTok[CUR(c)] -> believe(c, t); ph[c] = HOLD; claimed[c] = isMsg; aw[c] = 0; need[c] = 0
      :: else -> late(c) fi
 }
 #define ISGR(c) (cn[c].rv[0] == R_GR && cn[c].w[0])
@@ -520,13 +739,15 @@ inline granted(c, t, isMsg) {
 proctype Client(byte c) {
   byte a; byte t;
 end: do
+  :: atomic {
+  if
   :: d_step { ph[c] == IDLE && cn[c].n < CAP ->
        ph[c] = ASK; over[CUR(c)] = 0; if :: c == STEALC -> sg[c] = F :: else fi;
-       if :: REUSE -> ft[CUR(c)] = 0; ex[CUR(c)] = 0; ctk[CUR(c)] = 0 :: else fi;
+       if :: REUSE -> ft[CUR(c)] = 0; ex[CUR(c)] = 0; ctk[CUR(c)] = 0; clm[CUR(c)] = 0; lostp[CUR(c)] = 0 :: else fi;
        ask(c) }
   /* an answer arrives */
   :: d_step { cn[c].n > 0 && cn[c].st[0] && ph[c] != DEAD ->
-       a = cn[c].id[0]; t = cn[c].ty[0]; rr = cn[c].rv[0]; g = cn[c].rt[0]; fnd = cn[c].w[0]; o = cn[c].tb[0];
+       a = cn[c].id[0]; t = cn[c].ty[0]; rr = cn[c].rv[0]; g = cn[c].rt[0]; fnd = cn[c].w[0]; o = cn[c].tb[0]; rc = cn[c].ct[0]; ro = cn[c].oh[0];
        printf("c%d gets reply %d to %d(id%d), wanted=%d\n", c, rr, t, a, fnd);
        pop(c);
        if :: rr == R_NOSCR && cn[c].n < CAP ->                   /* the adapter sends EVAL instead */
@@ -539,9 +760,12 @@ end: do
                 :: rr == R_Q ->
                    ph[c] = WAIT;
                    if :: ctk[a] == 0 -> ctk[a] = g :: else fi;
-                   if :: !lis[c] -> lis[c] = 1; sub[c] = 1 :: else fi
+                   if :: !lis[PROC(c)] -> lis[PROC(c)] = 1; sub[PROC(c)] = 1; if :: !REASK -> need[c] = 1 :: else fi :: else fi;
+                   srch[c] = 0;
+                   if :: ACTS || FORE(c) -> compare(c) :: else fi
+                :: rr == R_SRCH -> if :: ph[c] == WAIT -> need[c] = 1 :: else -> srch[c] = (!SRCHCLEAN && !multi[c]) fi     /* asks again */
                 :: rr == R_HELD ->
-                   if :: c != TRYC && c != STEALC -> lis[c] = 1; sub[c] = 1  /* SUBMODE 1: now subscribe, then ask in earnest */
+                   if :: c != TRYC && c != STEALC -> lis[PROC(c)] = 1; sub[PROC(c)] = 1  /* SUBMODE 1: now subscribe, then ask in earnest */
                       :: (c == TRYC || c == STEALC) && (!HELDNO || (!dirty[c] && !multi[c])) -> nextTry(c)
                       :: else -> endIt(c, 1) fi
                 :: rr == R_ERR ->
@@ -549,10 +773,10 @@ end: do
                       :: else -> nextTry(c) fi
                 :: rr == R_GONE -> assert(false)                 /* a live attempt must never meet its own tombstone */
              fi
-          :: rr != R_NOSCR && fnd && t == END && ph[c] == CLEAN && a == CUR(c) -> cw[c] = 0; nextTry(c)
+          :: rr != R_NOSCR && fnd && t == END && ph[c] == CLEAN && a == CUR(c) -> cw[c] = 0; if :: rr == R_SRCH && !GIVEUP :: else -> nextTry(c) fi
           :: rr != R_NOSCR && fnd && t == REN && rr == R_LOST && ph[c] == HOLD && a == CUR(c) -> bel[c] = 0
           :: else
-       fi; a = 0; t = 0; rr = 0; g = 0; fnd = 0; o = 0; i = 0; j = 0; m = 0 }
+       fi; a = 0; t = 0; rr = 0; g = 0; fnd = 0; o = 0; i = 0; j = 0; m = 0; rc = 0; ro = 0 }
 #if B_LATE
   :: d_step { cn[c].n > 0 && cn[c].st[0] && ph[c] != DEAD && b_late > 0 && ISGR(c) && cn[c].n < CAP && (ph[c] == ASK || ph[c] == WAIT) && cn[c].id[0] == CUR(c) ->
        b_late--; printf("c%d: granted reply is past its deadline\n", c); pop(c); aw[c] = 0; late(c) }
@@ -567,22 +791,25 @@ end: do
                    unwant(c)
                 :: else -> late(c) fi
           :: a == CUR(c) && ph[c] == HOLD
-          :: else -> if :: HANDON -> send(c, END, a, 0, (TOMB > 0 && TOMB < 4), 0) :: else fi
+          :: else -> if :: HANDON -> send(c, END, a, 0, (TOMB > 0 && TOMB != 4), 0) :: else fi
        fi; a = 0; t = 0 }
   /* fallback: ask again (also the retry after an error) */
-  :: d_step { ((ph[c] == ASK) || (ph[c] == WAIT && (REASK || ex[CUR(c)]))) && !aw[c] && cn[c].n < CAP ->
+  :: d_step { ((ph[c] == ASK) || (ph[c] == WAIT && (need[c] || (REASK && FORE(c))))) && !aw[c] && cn[c].n < CAP ->
        ask(c) }
 #if B_GAP
-  :: d_step { ph[c] != DEAD && ph[c] != DONE && lis[c] && !sub[c] -> sub[c] = 1; gapb[c] = 0; ex[CUR(c)] = 1; printf("c%d resubscribed\n", c) }  /* resubscribed; the re-ask comes later */
+  :: d_step { ph[c] != DEAD && ph[c] != DONE && lis[PROC(c)] && !sub[PROC(c)] ->        /* resubscribed; one waiter asks later */
+       sub[PROC(c)] = 1; gapb[PROC(c)] = 0; printf("c%d resubscribed\n", c);
+       if :: ASIDE -> lap[PROC(c)] = 1 :: else fi;
+       if :: !REASK -> m = 0; do :: m < NC -> if :: PROC(m) == PROC(c) && ph[m] == WAIT && FORE(m) -> need[m] = 1 :: else fi; m++ :: else -> break od; m = 0 :: else fi }
 #endif
 #if B_TIMEOUT
   :: d_step { (ph[c] == ASK || ph[c] == WAIT) && aw[c] && b_to > 0 && cn[c].n < CAP -> b_to--; printf("c%d: command time-out\n", c); unwant(c); dirty[c] = 1; ask(c) }
 #endif
 #if B_ABORT
   :: d_step { (ph[c] == ASK || ph[c] == WAIT) && b_ab > 0 && cn[c].n < CAP -> b_ab--; printf("c%d aborts\n", c); endIt(c, 1) }
-#if CLOSEFIRST
+#if CLOSEFIRST && SHARE == 0
   :: d_step { (ph[c] == ASK || ph[c] == WAIT) && b_ab > 0 && cn[c].n < CAP && kk[c] == KOF(c)-1 ->              /* dispose */
-       b_ab--; printf("c%d disposes\n", c); endIt(c, 1); sub[c] = 0; lis[c] = 0;
+       b_ab--; printf("c%d disposes\n", c); endIt(c, 1); sub[PROC(c)] = 0; lis[PROC(c)] = 0;
        do :: nempty(inbox[c]) -> inbox[c]?a,t :: else -> break od; a = 0; t = 0 }
 #endif
 #endif
@@ -600,26 +827,46 @@ end: do
        if :: LOSTCLEAN -> endIt(c, 0) :: else -> unwant(c); nextTry(c) fi }
   /* clean-up is repeated until confirmed */
   :: d_step { ph[c] == CLEAN && !cw[c] && cn[c].n < CAP -> send(c, END, CUR(c), 1, TFLAG(c,1), 0); cw[c] = 1 }
+#if B_GIVEUP
+  :: d_step { ph[c] == CLEAN && b_gu > 0 -> b_gu--; printf("c%d gives up its clean-up\n", c); cw[c] = 0; nextTry(c) }
+#endif
 #if B_CRASH
   :: d_step { ph[c] != DEAD && ph[c] != DONE && b_cr > 0 ->
-       b_cr--; printf("c%d crashes\n", c); ph[c] = DEAD; bel[c] = 0; sub[c] = 0; lis[c] = 0; aw[c] = 0; cw[c] = 0; claimed[c] = 0; dirty[c] = 0;
-       do :: nempty(inbox[c]) -> inbox[c]?a,t :: else -> break od;
-       do :: cn[c].n > 0 && cn[c].st[0] -> pop(c) :: else -> break od; a = 0; t = 0 }
+       b_cr--; sub[PROC(c)] = 0; lis[PROC(c)] = 0; o = 0;
+       do :: o < NC && PROC(o) == PROC(c) ->
+             printf("c%d crashes\n", o); ph[o] = DEAD; bel[o] = 0; aw[o] = 0; cw[o] = 0; claimed[o] = 0; dirty[o] = 0; need[o] = 0; srch[o] = 0;
+             do :: nempty(inbox[o]) -> inbox[o]?a,t :: else -> break od;
+             do :: cn[o].n > 0 && cn[o].st[0] -> pop(o) :: else -> break od; o++
+          :: o < NC && PROC(o) != PROC(c) -> o++
+          :: else -> break od; a = 0; t = 0; o = 0 }
 #endif
+  fi;
+#if SYNC
+  d_step { do :: HASNEW(c) -> execOne(c) :: else -> break od }
+#endif
+  }
   od
 }
 
-#define LIVEHOLD (L != FOR && ph[CLI(L)] != DEAD && !over[L] && CUR(CLI(L)) == L && ph[CLI(L)] != CLEAN)
+inline loseQueue() {
+  do :: qn > 0 -> o = q[0]; qdel(o) :: else -> break od;
+  m = 0; do :: m < NP -> parked[m] = 0; il[m] = 0; dec[m] = 0; aside[m] = 0; m++ :: else -> break od;
+  m = 1; do :: m <= NI -> tomb[m] = 0; m++ :: else -> break od;
+  hst = 0; hid = 0; nt = 0; nofifo = 1; o = 0; j = 0; m = 0
+}
+#define CLAIMLIVE (STRICT && hst == 1 && ph[CLI(L)] != DEAD)
+#define LIVEHOLD (L != FOR && ph[CLI(L)] != DEAD && !over[L] && CUR(CLI(L)) == L && (!SLOWEND || ph[CLI(L)] != CLEAN))
 
 proctype Env() {
   byte c; byte a; byte t;
 end: do
   /* TTL runs out. By the constraint the believer has stopped believing no later than this. */
-  :: d_step { L > 0 && L != FOR && (b_exp > 0 || !LIVEHOLD) ->
+  :: d_step { L > 0 && L != FOR && (b_exp > 0 || !(LIVEHOLD || CLAIMLIVE)) ->
        printf("TTL of id%d runs out\n", L);
        if :: LIVEHOLD -> b_exp-- :: else fi;
        a = CLI(L);
        if :: !PAUSE && bel[a] > 0 && CUR(a) == L && tok[a] == F -> bel[a] = 0 :: else fi;
+       if :: hst == 1 && hid == L -> lap[PROC(a)] = 1; clm[L] = 1 :: else -> hst = 0; hid = 0 fi;
        expTok[L] = F; forfeit(L); L = 0; claim = 0; a = 0 }
   :: d_step { L == FOR -> printf("foreign holder is gone\n"); L = 0; fbel = 0 }                       /* foreign holder deletes or its TTL ends */
 #if B_FOREIGN
@@ -632,17 +879,43 @@ end: do
 #if NC > 2
   :: d_step { bel[2] > 0 && L != CUR(2) -> bel[2] = 0 }
 #endif
-  /* waiter leases of those that no longer wait */
-  :: d_step { qn > 0 && wl[q[0]] && !WAITING(q[0]) -> wl[q[0]] = 0 }
-  :: d_step { qn > 1 && wl[q[1]] && !WAITING(q[1]) -> wl[q[1]] = 0 }
-  :: d_step { qn > 2 && wl[q[2]] && !WAITING(q[2]) -> wl[q[2]] = 0 }
+#if NC > 3
+  :: d_step { bel[3] > 0 && L != CUR(3) -> bel[3] = 0 }
+#endif
+  /* inbox leases of processes that no longer wait */
+  :: d_step { il[0] && NOWAIT(0) -> il[0] = 0 }
+#if NP > 1
+  :: d_step { il[1] && NOWAIT(1) -> il[1] = 0 }
+#endif
+#if NP > 2
+  :: d_step { il[2] && NOWAIT(2) -> il[2] = 0 }
+#endif
+#if NP > 3
+  :: d_step { il[3] && NOWAIT(3) -> il[3] = 0 }
+#endif
 #if B_EARLY
   /* the client's deadline comes first: the server still holds for a moment (claim = about to run out) */
   :: d_step { b_early > 0 && L > 0 && L != FOR && bel[CLI(L)] > 0 && CUR(CLI(L)) == L -> b_early--; printf("deadline of id%d (client side)\n", L); bel[CLI(L)] = 0; claim = 1 }
 #endif
 #if B_LAPSE
-  :: d_step { qn > 0 && b_lapse > 0 && wl[q[0]] -> b_lapse--; printf("waiter lease of id%d lapses\n", q[0]); wl[q[0]] = 0; ex[q[0]] = 1 }
-  :: d_step { qn > 1 && b_lapse > 0 && wl[q[1]] -> b_lapse--; printf("waiter lease of id%d lapses\n", q[1]); wl[q[1]] = 0; ex[q[1]] = 1 }
+  :: d_step { qn > 0 && b_lapse > 0 && il[PO(q[0])] && !NOWAIT(PO(q[0])) -> b_lapse--; printf("waiter leases of p%d lapse\n", PO(q[0])); il[PO(q[0])] = 0; lap[PO(q[0])] = 1 }
+  :: d_step { qn > 1 && b_lapse > 0 && PO(q[1]) != PO(q[0]) && il[PO(q[1])] && !NOWAIT(PO(q[1])) -> b_lapse--; printf("waiter leases of p%d lapse\n", PO(q[1])); il[PO(q[1])] = 0; lap[PO(q[1])] = 1 }
+#endif
+#if B_SWEEP
+  /* the first waiter of a parked inbox is swept; with the last one the inbox is forgotten */
+#define SWEEP(p) \
+  :: d_step { parked[p] && b_sweep > 0 -> \
+       b_sweep--; printf("waiter of parked p%d is swept\n", p); o = 0; i = 0; \
+       do :: i < qn && o == 0 -> if :: PO(q[i]) == p -> o = q[i] :: else fi; i++ :: else -> break od; \
+       if :: o > 0 -> forfeit(o); qdel(o) :: else fi; tidy(); \
+       count(p); if :: w == 0 -> parked[p] = 0; lap[p] = 1; m = 1; do :: m <= NI -> if :: PO(m) == p -> clm[m] = 0 :: else fi; m++ :: else -> break od :: else fi; w = 0; o = 0; i = 0; j = 0; m = 0 }
+  SWEEP(0)
+#if NP > 1
+  SWEEP(1)
+#endif
+#if NP > 2
+  SWEEP(2)
+#endif
 #endif
 #if B_STALE
   :: d_step { sTy > 0 ->                                          /* the old connection's bytes arrive */
@@ -652,37 +925,51 @@ end: do
 #if B_FLUSH
   :: d_step { b_fl > 0 ->
        b_fl--; printf("FLUSHALL\n"); exempt = F; L = 0; claim = 0; fbel = 0;
-       do :: qn > 0 -> ex[q[0]] = 1; qdel(q[0]) :: else -> break od;
-       a = 1; do :: a <= NI -> tomb[a] = 0; a++ :: else -> break od; Fown = 0;
+       loseQueue(); Fown = 0;
        a = 0; do :: a < NC -> if :: bel[a] == 1 -> bel[a] = 2 :: else fi; a++ :: else -> break od; a = 0 }
+#endif
+#if B_QLOST
+  :: d_step { b_ql > 0 && (qn > 0 || hst > 0) -> b_ql--; printf("FLUSH of the queue\n"); loseQueue() }
 #endif
   od
 }
 
+inline replayAll(c) {          /* the connection of the whole process was cut */
+  m = 0;
+  do :: m < NC && PROC(m) == PROC(c) ->
+        keep(m); x = 0;
+        do :: x < cn[m].n -> cn[m].st[x] = 0; cn[m].rv[x] = 0; cn[m].rt[x] = 0; cn[m].ct[x] = 0; cn[m].oh[x] = 0; x++ :: else -> break od; m++
+     :: m < NC && PROC(m) != PROC(c) -> m++
+     :: else -> break od; x = 0; m = 0
+}
+inline failAll(c) {
+  m = 0;
+  do :: m < NC && PROC(m) == PROC(c) ->
+        keep(m); if :: aw[m] && ph[m] == WAIT -> need[m] = 1 :: else fi;
+        do :: cn[m].n > 0 -> pop(m) :: else -> break od; aw[m] = 0; cw[m] = 0; m++
+     :: m < NC && PROC(m) != PROC(c) -> m++
+     :: else -> break od; x = 0; m = 0
+}
 /* faults of one client's connections */
 proctype Net(byte c) {
   byte a; byte t;
 end: do
 #if B_CUT
   :: d_step { cn[c].n > 0 && b_cut > 0 && ph[c] != DEAD ->        /* cut, library replays everything unanswered */
-       b_cut--; printf("c%d: cut, unanswered requests replayed\n", c); keep(c); x = 0;
-       do :: x < cn[c].n -> cn[c].st[x] = 0; cn[c].rv[x] = 0; cn[c].rt[x] = 0; x++ :: else -> break od; x = 0 }
+       b_cut--; printf("c%d: cut, unanswered requests replayed\n", c); replayAll(c) }
   :: d_step { cn[c].n > 0 && b_cut > 0 && ph[c] != DEAD ->        /* cut, requests fail with an ambiguous error */
-       b_cut--; printf("c%d: cut, unanswered requests fail\n", c); keep(c);
-       do :: cn[c].n > 0 -> pop(c) :: else -> break od; aw[c] = 0; cw[c] = 0; x = 0 }
+       b_cut--; printf("c%d: cut, unanswered requests fail\n", c); failAll(c) }
 #if B_STALE
   :: d_step { HASNEW(c) && b_cut > 0 && b_stale > 0 && sTy == 0 && ph[c] != DEAD ->
-       b_cut--; b_stale--; stale(c); printf("c%d: cut; copy of %d(id%d) still under way; ", c, sTy, sId); keep(c); x = 0;
-       do :: x < cn[c].n -> cn[c].st[x] = 0; cn[c].rv[x] = 0; cn[c].rt[x] = 0; x++ :: else -> break od; x = 0 }
+       b_cut--; b_stale--; stale(c); printf("c%d: cut; copy of %d(id%d) still under way; ", c, sTy, sId); replayAll(c) }
   :: d_step { HASNEW(c) && b_cut > 0 && b_stale > 0 && sTy == 0 && ph[c] != DEAD ->
-       b_cut--; b_stale--; stale(c); printf("c%d: cut; copy of %d(id%d) still under way; ", c, sTy, sId); keep(c);
-       do :: cn[c].n > 0 -> pop(c) :: else -> break od; aw[c] = 0; cw[c] = 0; x = 0 }
+       b_cut--; b_stale--; stale(c); printf("c%d: cut; copy of %d(id%d) still under way; ", c, sTy, sId); failAll(c) }
 #endif
 #endif
 #if B_GAP
-  :: d_step { sub[c] && lis[c] && b_gap > 0 && ph[c] != DEAD ->
-       b_gap--; printf("c%d: subscriber gap\n", c); sub[c] = 0; gapb[c] = 1;
-       do :: nempty(inbox[c]) -> inbox[c]?a,t :: else -> break od; a = 0; t = 0 }
+  :: d_step { sub[PROC(c)] && lis[PROC(c)] && b_gap > 0 && ph[c] != DEAD && LEAD(c) ->
+       b_gap--; printf("c%d: subscriber gap\n", c); sub[PROC(c)] = 0; gapb[PROC(c)] = 1; m = 0;
+       do :: m < NC -> if :: PROC(m) == PROC(c) -> do :: nempty(inbox[m]) -> inbox[m]?a,t :: else -> break od :: else fi; m++ :: else -> break od; a = 0; t = 0; m = 0 }
 #endif
 #if B_LOSE
   :: d_step { nempty(inbox[c]) && b_lose > 0 -> b_lose--; inbox[c]?a,t; printf("grant message to id%d lost\n", a); a = 0; t = 0 }
@@ -700,6 +987,8 @@ init {
 #define FIN(c) (ph[c] == DONE || ph[c] == DEAD)
 #if NC == 2
 ltl live { <> (FIN(0) && FIN(1)) }
-#else
+#elif NC == 3
 ltl live { <> (FIN(0) && FIN(1) && FIN(2)) }
+#else
+ltl live { <> (FIN(0) && FIN(1) && FIN(2) && FIN(3)) }
 #endif

@@ -123,8 +123,19 @@ export function readResult(output: string): Omit<SearchResult, "steps"> {
 }
 
 const REQUESTS = ["", "acquire", "try", "end", "renew", "steal"];
-const REPLIES = ["", "GRANTED", "QUEUED", "HELD", "GONE", "OK", "LOST", "NOSCRIPT", "ERROR"];
-const STEP = /^(c\d|server|grant|TTL|waiter|STALE|foreign|FLUSH|deadline)/;
+const REPLIES = [
+  "",
+  "GRANTED",
+  "QUEUED",
+  "HELD",
+  "GONE",
+  "OK",
+  "LOST",
+  "NOSCRIPT",
+  "ERROR",
+  "SEARCHING",
+];
+const STEP = /^(c\d|server|grant|TTL|waiter|inbox|searching|STALE|foreign|FLUSH|deadline)/;
 
 /** Reads the steps of a counterexample from the output of `spin -t`, and replaces numbers by names. */
 export function readSteps(output: string): string[] {
