@@ -40,7 +40,7 @@ export class CleanUpState implements AskListener {
 
   /** Implements {@linkcode AskListener}. */
   onAnswer({ answer: { state }, isClean, isDated }: AskResult): void {
-    if (state === "granted" || state === "queued") this.#isKnown = true;
+    if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
     if (!isClean) this.#isUnclean = true;
     else if (!isDated) this.#isUndated = false;
     this.#settle();

@@ -142,9 +142,9 @@ const HOLDER_PART = `local function read_holder(record)
 if not record then return nil end
 return string.match(record, '^(%l+) (%S+) (.*)$')
 end
-local function inbox_of_holder(record, lock_value)
-local _, inbox, owner_value = read_holder(record)
-if owner_value ~= lock_value then return nil end
+local function inbox_of_claim(record, lock_value)
+local state, inbox, owner_value = read_holder(record)
+if state ~= 'unconfirmed' or owner_value ~= lock_value then return nil end
 return inbox
 end
 local function write_holder(keys, state, inbox, owner_value)
@@ -174,6 +174,12 @@ end
 local function forget_parked(keys, until_ms, inbox)
 redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
 redis.call('HDEL', keys.waiters, 'parked:' .. inbox)
+end
+local function forget_own_lapse(keys, holder_record, lock_value, asker_inbox)
+local state, inbox, owner_value = read_holder(holder_record)
+if state == 'unconfirmed' and inbox == asker_inbox and owner_value ~= lock_value then
+redis.call('HDEL', keys.waiters, 'holder')
+end
 end
 local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
 local state, inbox = read_holder(holder_record)
@@ -400,7 +406,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "20bd31b06a11c474aa8d86efaa4949130292524d",
+  sha1: "e7473ce901538d22007f2e3e3d2932b386715283",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -442,6 +448,7 @@ local token = grant_again(keys, lock_value, holder_record, owner_value, life_ms,
 return { 1, now_ms, life_ms, token }
 end
 if mode == 'attach' then return { 0, now_ms, remaining_ms } end
+forget_own_lapse(keys, holder_record, lock_value, inbox)
 if not lock_value and not last_ticket then
 return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
@@ -455,7 +462,7 @@ local ticket
 if mode == 'wait' then ticket = enqueue(keys, now_ms, waiter) end
 if lock_value then
 if not ticket then return { 0, now_ms, remaining_ms } end
-local holder_inbox = inbox_of_holder(holder_record, lock_value)
+local holder_inbox = inbox_of_claim(holder_record, lock_value)
 local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
 return queued_reply(keys, now_ms, waiter, ticket, holder)
 end`,
@@ -479,7 +486,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "b73ef940accb47e93d37001c8322f29c778db37b",
+  sha1: "b5223ee7b14b7945de5083bb7b10eeb9b4924ecd",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -533,7 +540,7 @@ end
 if tombstone_ms > 0 then
 sweep_tombstones(keys, now_ms)
 write_tombstone(keys, now_ms + tombstone_ms, owner_value)
-elseif not next_waiter then
+elseif not next_waiter and (is_mine or read_holder(holder_record) ~= 'unconfirmed') then
 delete_queue_if_unused(keys)
 end
 return { outcome, notified, progress, past }`,
@@ -542,7 +549,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "02699bf1b7b37c2e0427d84e124c3584fadd283e",
+  sha1: "3a3b2b4a340da1fad095ec02d2508134ad10a6e9",
   source: [
     TEXT_PART,
     QUEUE_PART,
@@ -586,7 +593,7 @@ return { lock_value, digest, remaining_ms, last_token, count_waiters(listed_coun
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "ea61294972ca0530fa8d87e5a825823257c434f3",
+  sha1: "f11ec9274c8fa52c7f74751d74abe88a62f9cc17",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -611,7 +618,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "0b8e161bd1d863a24a0f23a1194215cc24afd9fc",
+  sha1: "7864d29156e5a138f6761a4c16da4f0b2aee3a87",
   source: [
     GRANT_PART,
     EXTEND_PART,

@@ -44,6 +44,7 @@ end
 --#include "parts/grant_again.lua"
 --#include "parts/holder.lua"
 --#include "parts/owner_value.lua"
+--#include "parts/parked.lua"
 --#include "parts/place.lua"
 --#include "parts/waiter.lua"
 
@@ -60,6 +61,7 @@ if lock_value and has_same_owner_id(lock_value, owner_value) then
   return { GRANTED, now_ms, life_ms, token }
 end
 if mode == MODE_ATTACH then return { HELD, now_ms, remaining_ms } end
+forget_own_lapse(keys, holder_record, lock_value, inbox)
 
 if not lock_value and not last_ticket then -- no queue: the hash holds only tombstones
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
@@ -75,7 +77,7 @@ local ticket
 if mode == MODE_WAIT then ticket = enqueue(keys, now_ms, waiter) end
 if lock_value then
   if not ticket then return { HELD, now_ms, remaining_ms } end
-  local holder_inbox = inbox_of_holder(holder_record, lock_value)
+  local holder_inbox = inbox_of_claim(holder_record, lock_value)
   local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
   return queued_reply(keys, now_ms, waiter, ticket, holder)
 end
@@ -83,7 +85,6 @@ end
 -- The lock is free, but calls have queued for it: the next waiter gets it.
 --#include "parts/handoff.lua"
 --#include "parts/next_waiter.lua"
---#include "parts/parked.lua"
 
 park_lapsed_inbox(keys, now_ms, holder_record, inbox)
 local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)

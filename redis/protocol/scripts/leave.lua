@@ -40,6 +40,7 @@ if not last_ticket and tombstone_ms == 0 then
 end
 
 --#include "parts/handoff.lua"
+--#include "parts/holder.lua"
 --#include "parts/inbox.lua"
 --#include "parts/next_waiter.lua"
 --#include "parts/parked.lua"
@@ -68,7 +69,8 @@ end
 if tombstone_ms > 0 then
   sweep_tombstones(keys, now_ms)
   write_tombstone(keys, now_ms + tombstone_ms, owner_value)
-elseif not next_waiter then
+elseif not next_waiter and (is_mine or read_holder(holder_record) ~= UNCONFIRMED) then
+  -- While a claim is unconfirmed, its waiter may come back and needs the last ticket.
   delete_queue_if_unused(keys)
 end
 return { outcome, notified, progress, past }

@@ -438,9 +438,50 @@ Deno.test("ask.lua names the holder to its own process, and counts the waiters o
   await redis.leave("a");
   const ofProcess = await redis.ask({ owner: "p2", inbox: "p", ticket: 2 });
   assertEquals(ofProcess.slice(6), [2, 1, valueOf("p1")] as unknown[]);
+  await redis.run(RENEW, valueOf("p1"), 5_000);
+  const confirmed = await redis.ask({ owner: "p2", inbox: "p", ticket: 2 });
+  assertEquals(confirmed.slice(6), [2, 1], "a holder that has confirmed knows of its lock");
   assertEquals((await redis.ask({ owner: "q1", inbox: "q", ticket: 4 })).slice(6), [1, 1]);
   await redis.command("SET", LOCK, valueOf("stranger"), "PX", 5_000);
   assertEquals((await redis.ask({ owner: "p2", inbox: "p", ticket: 2 })).slice(6), [2, 1]);
+});
+
+Deno.test("ask.lua forgets a lapsed claim when its own process asks, so that nobody else parks that process", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "p1", inbox: "p" });
+  await redis.leave("a"); // p1 gets a claim
+  await redis.command("SET", LOCK, "foreign", "PX", 5_000); // it has lapsed
+  assertEquals((await redis.ask({ owner: "p1", inbox: "p", ticket: 1 }))[0], QUEUED);
+  await redis.command("DEL", LOCK);
+  assertEquals((await redis.ask({ owner: "b", inbox: "b" }))[0], QUEUED, "p1 comes first");
+  assertEquals(await redis.holder(), valueOf("p1"));
+});
+
+Deno.test("leave.lua keeps the last ticket while a claim is unconfirmed", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "frozen", inbox: "frozen" });
+  await redis.leave("a"); // the first waiter gets a claim
+  await redis.ask({ owner: "b", inbox: "b" });
+  assertEquals(await redis.leave("b"), OTHER_OWNER, "it gives up");
+  assertEquals((await redis.ask({ owner: "c", inbox: "c" }))[3], 3, "tickets go on");
+  await redis.command("DEL", LOCK); // the claim has lapsed
+  const [state] = await redis.ask({ owner: "frozen", inbox: "frozen", ticket: 1 });
+  assertEquals(state, GRANTED);
+});
+
+Deno.test("leave.lua parks the inbox of a lapsed claim even if no other waiter has that inbox", async () => {
+  await using redis = await open();
+  await redis.ask({ owner: "a" });
+  await redis.ask({ owner: "frozen", inbox: "frozen" });
+  await redis.leave("a");
+  await redis.command("DEL", LOCK); // the claim has lapsed
+  assertEquals((await redis.ask({ owner: "b", inbox: "b" }))[0], GRANTED);
+  assertEquals(await redis.leave("b"), DONE);
+  await redis.ask({ owner: "c", inbox: "c" });
+  assertEquals((await redis.ask({ owner: "d", inbox: "d" }))[3], 4, "tickets go on");
+  assertEquals((await redis.ask({ owner: "frozen", inbox: "frozen", ticket: 1 }))[4], 1);
 });
 
 Deno.test("ask.lua drops a waiter whose record was lost, and lets it come back", async () => {
