@@ -71,6 +71,7 @@ async function main(): Promise<void> {
       if (!store.write("leader", `${Deno.pid}`, lease.fencingToken)) break; // a later leader has written
       await pause(Number(values["every-ms"]), undefined, { signal }).catch(() => {});
     }
+    lease.throwIfLost(); // a later leader has written before this one knew of its loss
     signal.throwIfAborted();
   }, stop.signal);
 }

@@ -21,8 +21,9 @@ const NAME = "n";
 /** So many processes thaw at once that each has to wait for the processor. */
 const PROCESSES = 6;
 const LATER_WAITERS = 3;
+const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 /** The soak freezes them for almost as long as a place is kept. */
-const FREEZES_MS = Deno.env.get("HOLDFAST_SOAK") ? [7_000, 20_000, 59_000] : [7_000, 20_000];
+const FREEZES_MS = SOAK ? [7_000, 20_000, 59_000] : [7_000];
 
 interface Freeze {
   readonly waiters: number;
@@ -116,7 +117,7 @@ Deno.test("RedisLock keeps the places of waiters whose process is frozen while t
   await nothingLeft(server);
 });
 
-for (const waiters of [1, 500]) {
+for (const waiters of SOAK ? [1, 500] : [1]) {
   Deno.test(`RedisLock takes no freeze for an outage when ${waiters} wait and an ask is unanswered`, async () => {
     await using server = await startRedis();
     const { client, close } = await openRedisClient("node-redis", server.url);
