@@ -6,13 +6,16 @@
  */
 import { Buffer } from "node:buffer";
 import type { ServerAddress } from "./connect_string.ts";
+import { Frames, ProtocolError } from "./frames.ts";
 
 /** A request that was not sent or not answered yet. */
 interface Packet {
+  readonly request: { readonly header: { readonly xid: number } };
   callback(error: { code: number }): void;
 }
 
 interface Socket {
+  readonly destroyed: boolean;
   destroy(): void;
   on(event: "error", listener: (error: unknown) => void): void;
 }
@@ -23,13 +26,13 @@ interface ConnectionManager {
   readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
   readonly packetQueue: { readonly queue: Packet[] };
   readonly pendingQueue: readonly Packet[];
-  pendingBuffer: Buffer | null;
+  readonly state: number;
   /** The number of the next request. */
   xid: number;
   readonly watcherManager: { dataWatchers: Record<string, unknown> };
   serverAttempts: number;
   findNextServer(callback: (server: ServerAddress) => void): void;
-  onSocketData(chunk: Buffer): void;
+  onSocketData(bytes: Buffer): void;
   on(event: "state", listener: (state: number) => void): void;
   setState(state: number): void;
 }
@@ -50,17 +53,28 @@ export interface GuardOptions {
 /** Pause in ms after each round in which no server accepted the session. */
 const RETRY_PAUSE_MS = 200;
 const DISCONNECTED = 0;
+const CONNECTING = 1;
 const CONNECTED = 2;
 const CLOSING = -1;
-const CONNECTION_LOSS = -4;
+/** The package's code for a request whose connection was lost before the answer. */
+export const CONNECTION_LOSS = -4;
 const MAX_XID = 2 ** 31 - 1;
+/** Where a frame has the number of its request, behind its length. */
+const XID_AT = 4;
+/** Minimum length of a reply, with its length before it. */
+const REPLY_BYTES = 20;
 
 /** Protects one client of the package from its known failures. */
 export class ClientGuard {
-  /** The error of the last attempt to connect, if it failed. The package ignores it. */
+  /**
+   * Why the last attempt to connect failed, or the connection was dropped; `undefined` while there is
+   * a connection. The package ignores it.
+   */
   connectError: unknown = undefined;
   readonly #manager: ConnectionManager;
   readonly #options: GuardOptions;
+  /** The bytes that have arrived on this connection. */
+  #frames = new Frames();
   #nextServer = 0;
   #isDestroyed = false;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
@@ -74,8 +88,8 @@ export class ClientGuard {
     wrapXids(this.#manager);
     // The package splits IPv6 addresses at their first colon, and cannot be stopped while it pauses.
     this.#manager.findNextServer = (connect) => this.#findNextServer(connect);
-    const { onSocketData } = this.#manager;
-    this.#manager.onSocketData = (chunk) => this.#onSocketData(onSocketData, chunk);
+    const handleFrame = this.#manager.onSocketData.bind(this.#manager);
+    this.#manager.onSocketData = (chunk) => this.#onSocketData(chunk, handleFrame);
   }
 
   /** Drops the connection. The package then connects to the next server and resumes the session. */
@@ -108,8 +122,8 @@ export class ClientGuard {
     clearTimeout(this.#attemptTimer);
     // This timer would destroy the next socket.
     clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
-    // The package would read half a reply as the start of the next connection's first reply.
-    this.#manager.pendingBuffer = null;
+    // Half a reply is not the beginning of the next connection's first reply.
+    this.#frames = new Frames();
     // The package would set all watches again in one request, and if that is too long, the server closes
     // each new connection. Here all watches are lost with the connection, and each watcher is notified.
     this.#manager.watcherManager.dataWatchers = {};
@@ -137,26 +151,54 @@ export class ClientGuard {
   }
 
   /**
-   * Handles data from the server. The package may throw here, in the socket's event handler, and that
-   * would end the process.
+   * Hands the replies in a chunk to the package one by one. The package alone would handle each of them
+   * inside the one before, and the stack has room for about 2,000; a chunk holds up to 3,276.
    */
-  #onSocketData(onSocketData: (chunk: Buffer) => void, chunk: Buffer): void {
-    const manager = this.#manager;
-    const [packet] = manager.pendingQueue;
+  #onSocketData(chunk: Buffer, handleFrame: (frame: Buffer) => void): void {
+    const frames = this.#frames;
+    const { socket } = this.#manager;
     try {
-      onSocketData.call(manager, chunk);
-    } catch (error) {
-      const code = unknownCode(error);
-      if (code === null || packet === undefined || packet === manager.pendingQueue[0]) {
-        // The rest of the stream cannot be parsed.
-        manager.socket?.destroy();
-        return;
+      frames.add(chunk);
+      while (socket?.destroyed === false) {
+        const frame = frames.next();
+        if (frame === null) break;
+        this.#handle(frame, handleFrame);
       }
-      // On an unknown error code, the package has forgotten the request and the rest of the chunk.
-      packet.callback({ code });
-      if (manager.pendingBuffer !== null) manager.onSocketData(Buffer.alloc(0));
+    } catch (error) {
+      // The rest of the bytes cannot be understood. An error that is thrown here, in the socket's event
+      // handler, would end the process.
+      this.connectError = error;
+      socket?.destroy();
     }
   }
+
+  #handle(frame: Buffer, handleFrame: (frame: Buffer) => void): void {
+    const [packet] = this.#manager.pendingQueue;
+    if (this.#manager.state !== CONNECTING) checkOrder(frame, packet);
+    try {
+      handleFrame(frame);
+    } catch (error) {
+      const code = unknownCode(error);
+      if (code === null || packet === undefined) throw error;
+      // On an unknown error code, the package has forgotten the request.
+      packet.callback({ code });
+    }
+  }
+}
+
+/**
+ * Checks that a reply belongs to the oldest unanswered request. The package would reconnect, but forget
+ * that request.
+ */
+function checkOrder(frame: Buffer, packet: Packet | undefined): void {
+  if (frame.length < REPLY_BYTES) {
+    throw new ProtocolError(`A reply has only ${frame.length - XID_AT} bytes`);
+  }
+  const xid = frame.readInt32BE(XID_AT);
+  const expected = packet?.request.header.xid;
+  // Pings, events and the answer to credentials have negative numbers.
+  if (xid < 0 || xid === expected) return;
+  throw new ProtocolError(`A reply is for request ${xid} instead of ${expected ?? "none"}`);
 }
 
 /**

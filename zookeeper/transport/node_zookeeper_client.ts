@@ -7,7 +7,7 @@
  */
 import { Buffer } from "node:buffer";
 import zookeeper from "npm:node-zookeeper-client@1.1.3";
-import { ClientGuard } from "./client_guard.ts";
+import { ClientGuard, CONNECTION_LOSS } from "./client_guard.ts";
 import {
   type Acl,
   type Client,
@@ -47,6 +47,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   /** For each pending request, the function that rejects it. */
   readonly #pending = new Set<(error: ZooKeeperError) => void>();
   #listener: TransportListener | null = null;
+  #isDestroyed = false;
   #onConnected: (() => void) | undefined;
   #onClosed: (() => void) | undefined;
 
@@ -72,6 +73,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
       if (this.state === "closed") this.#onClosed?.();
       if (this.state !== "connected") return;
       this.#become("suspended");
+      // The package does not answer a request on whose reply it failed.
+      this.#failAll(this.#connectionLost());
       this.#watches.drop();
     });
     this.#client.on("expired", () => {
@@ -171,10 +174,20 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
   }
 
   destroy(): void {
+    if (this.#isDestroyed) return;
+    // Not now: the caller may be deep in a recursion, and a socket that is destroyed where the stack is
+    // used up never closes. The stack is empty then.
+    queueMicrotask(() => this.#free());
+    this.#isDestroyed = true;
+    this.state = "closed";
+  }
+
+  #free(): void {
     this.state = "closed";
     this.#guard.destroy();
     this.#watches.clear();
     this.#failAll(new ZooKeeperError("SESSION_OVER", "The session was closed"));
+    this.#listener?.onStateChange("closed");
   }
 
   #failAll(error: ZooKeeperError): void {
@@ -216,7 +229,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
       try {
         // An answer after the deadline is ignored: after a create, the caller searches for its znode.
         send((error, ...values) =>
-          error ? fail(toError(error)) : (end(), resolve(read(...values)))
+          error ? fail(this.#errorOf(error)) : (end(), resolve(read(...values)))
         );
       } catch (cause) {
         fail(new ZooKeeperError("REFUSED", "The client package refused the request", { cause }));
@@ -224,11 +237,23 @@ class NodeZooKeeperTransport implements ZooKeeperTransport {
     });
   }
 
+  #errorOf(error: { code: number }): ZooKeeperError {
+    return error.code === CONNECTION_LOSS ? this.#connectionLost() : toError(error);
+  }
+
+  #connectionLost(): ZooKeeperError {
+    const message = "The connection to ZooKeeper was lost";
+    return new ZooKeeperError("CONNECTION_LOSS", message, this.#whyLost());
+  }
+
+  #whyLost(): ErrorOptions {
+    return this.connectError === undefined ? {} : { cause: this.connectError };
+  }
+
   #notConnected(): ZooKeeperError {
     if (this.state === "connecting" || this.state === "suspended") {
-      const cause = this.connectError;
       const message = "There is no connection to ZooKeeper";
-      return new ZooKeeperError("NOT_CONNECTED", message, cause === undefined ? {} : { cause });
+      return new ZooKeeperError("NOT_CONNECTED", message, this.#whyLost());
     }
     return new ZooKeeperError("SESSION_OVER", `The session is over: ${this.state}`);
   }
