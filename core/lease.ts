@@ -310,7 +310,9 @@ export class ManagedLease implements Lease {
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
       if (answer.state !== "unknown") break;
-      await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
+      // A signal of its own: adding a listener takes longer, the more the signal has.
+      const signal = AbortSignal.any([stopped]);
+      await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), signal);
     }
     this.#state = "released";
     this.#context.background.exit();

@@ -6,6 +6,7 @@
  */
 import { Buffer } from "node:buffer";
 import type { ServerAddress } from "./connect_string.ts";
+import { Fifo } from "./fifo.ts";
 import { Frames, ProtocolError } from "./frames.ts";
 
 /** A request that was not sent or not answered yet. */
@@ -17,6 +18,8 @@ interface Packet {
 interface Socket {
   readonly destroyed: boolean;
   destroy(): void;
+  cork(): void;
+  uncork(): void;
   on(event: "error", listener: (error: unknown) => void): void;
 }
 
@@ -25,7 +28,8 @@ interface ConnectionManager {
   readonly socket?: Socket;
   readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
   readonly packetQueue: { readonly queue: Packet[] };
-  readonly pendingQueue: readonly Packet[];
+  /** The package calls `push()` and `shift()` only. */
+  pendingQueue: Pick<Fifo<Packet>, "push" | "shift">;
   readonly state: number;
   /** The number of the next request. */
   xid: number;
@@ -73,8 +77,13 @@ export class ClientGuard {
   connectError: unknown = undefined;
   readonly #manager: ConnectionManager;
   readonly #options: GuardOptions;
+  /** The requests that were sent and not answered yet. */
+  readonly #unanswered = new Fifo<Packet>();
   /** The bytes that have arrived on this connection. */
   #frames = new Frames();
+  #heardMs = -Infinity;
+  /** The socket that gathers requests. */
+  #gathering: Socket | undefined;
   #nextServer = 0;
   #isDestroyed = false;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
@@ -85,11 +94,34 @@ export class ClientGuard {
     this.#manager = client.connectionManager;
     this.#options = options;
     this.#manager.on("state", (state) => this.#onState(state));
+    this.#manager.pendingQueue = this.#unanswered;
     wrapXids(this.#manager);
     // The package splits IPv6 addresses at their first colon, and cannot be stopped while it pauses.
     this.#manager.findNextServer = (connect) => this.#findNextServer(connect);
     const handleFrame = this.#manager.onSocketData.bind(this.#manager);
     this.#manager.onSocketData = (chunk) => this.#onSocketData(chunk, handleFrame);
+  }
+
+  /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
+  get silentMs(): number {
+    return performance.now() - this.#heardMs;
+  }
+
+  /** Whether a reply or an event has arrived in part. */
+  get isReceiving(): boolean {
+    return this.#frames.isPartial;
+  }
+
+  /** Makes the requests that are sent directly after this leave together: each packet costs time. */
+  gather(): void {
+    const { socket } = this.#manager;
+    if (socket === undefined || socket === this.#gathering) return;
+    this.#gathering = socket;
+    socket.cork();
+    queueMicrotask(() => {
+      this.#gathering = undefined;
+      socket.uncork();
+    });
   }
 
   /** Drops the connection. The package then connects to the next server and resumes the session. */
@@ -155,6 +187,7 @@ export class ClientGuard {
    * inside the one before, and the stack has room for about 2,000; a chunk holds up to 3,276.
    */
   #onSocketData(chunk: Buffer, handleFrame: (frame: Buffer) => void): void {
+    this.#heardMs = performance.now();
     const frames = this.#frames;
     const { socket } = this.#manager;
     try {
@@ -173,7 +206,7 @@ export class ClientGuard {
   }
 
   #handle(frame: Buffer, handleFrame: (frame: Buffer) => void): void {
-    const [packet] = this.#manager.pendingQueue;
+    const packet = this.#unanswered.first;
     if (this.#manager.state !== CONNECTING) checkOrder(frame, packet);
     try {
       handleFrame(frame);

@@ -37,6 +37,23 @@ Deno.test("Session.validity lasts for three quarters of the timeout from when an
   assert(!session.validity.isRecent, "more than half of the validity is over");
 });
 
+Deno.test("Session.validity extends all leases at few of many writes, and after a suspension at the next one", async () => {
+  const { clock, tree, session, extensions } = openSession();
+  tree.create("/locks");
+  tree.create(HEARTBEAT_PATH);
+  for (let i = 0; i < 100; i++) {
+    await session.sendHeartbeat();
+    await clock.pass(10);
+  }
+  assert(extensions.length <= 2, `${extensions.length} extensions in a tenth of the timeout`);
+  assert(clock.now() - extensions.at(-1)!.sent.nowMs < session.timeoutMs / 10);
+  assertEquals(session.validity.lastProvenAt.nowMs, clock.now() - 10);
+  const soFar = extensions.length;
+  clock.stepWall(60_000);
+  await session.sendHeartbeat();
+  assertEquals(extensions.length, soFar + 1);
+});
+
 Deno.test("Session.validity is not extended by reads and refusals", async () => {
   const { tree, session, extensions } = openSession();
   tree.create("/locks");

@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { waitUntil } from "../../../testing/servers/wait.ts";
+import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
 import {
   childrenReply,
   frame,
@@ -14,23 +15,12 @@ import {
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
 import { ZooKeeperError } from "../../../zookeeper/transport/errors.ts";
-import { openNodeZooKeeperClient } from "../../../zookeeper/transport/node_zookeeper_client.ts";
 import type { ZooKeeperTransport } from "../../../zookeeper/transport/transport.ts";
 
-/** More replies than a stack has room for, if each one is handled inside the previous one. */
-const BURST = 5_000;
-
-async function open(port: number): Promise<ZooKeeperTransport & Disposable> {
-  const transport = openNodeZooKeeperClient({
-    servers: [{ host: "127.0.0.1", port }],
-    sessionTimeoutMs: 10_000,
-    auth: undefined,
-    requestTimeoutMs: undefined,
-    unavailableAfterMs: 5_000,
-  });
-  await waitUntil("the session is accepted", () => transport.state === "connected");
-  return Object.assign(transport, { [Symbol.dispose]: () => transport.destroy() });
-}
+/** So many requests are sent without waiting for an answer. */
+const REQUESTS = 250;
+/** With so many more frames for each, a chunk holds more than a stack has room for. */
+const PINGS = 20;
 
 /** Takes `count` requests, and sends what `answer` makes of them in one chunk. */
 function inOneChunk(
@@ -62,7 +52,7 @@ function brokenOnce(bytes: (request: ScriptedRequest) => Uint8Array): Script {
 /** Checks that a request fails, with a cause that says why, and that the next one succeeds. */
 async function dropsTheConnection(script: Script, reason: RegExp): Promise<void> {
   await using server = startScriptedServer(script);
-  using transport = await open(server.port);
+  using transport = await openTransport(server.port);
   const error = await assertRejects(() => transport.delete("/a"), ZooKeeperError);
   assertEquals(error.code, "CONNECTION_LOSS");
   assertInstanceOf(error.cause, Error);
@@ -71,32 +61,39 @@ async function dropsTheConnection(script: Script, reason: RegExp): Promise<void>
   await transport.delete("/a");
 }
 
-Deno.test("The transport handles thousands of replies that arrive in one chunk", async () => {
-  await using server = startScriptedServer(
-    inOneChunk(BURST, (requests) => requests.map(({ xid }) => reply(xid))),
-  );
-  using transport = await open(server.port);
+Deno.test("The transport handles thousands of frames that arrive in one chunk", async () => {
+  await using server = startScriptedServer(inOneChunk(REQUESTS, withPings));
+  using transport = await openTransport(server.port);
   for (let i = 0; i < 2; i++) {
-    await Promise.all(Array.from({ length: BURST }, () => transport.delete("/a")));
+    await Promise.all(Array.from({ length: REQUESTS }, () => transport.delete("/a")));
   }
   assertEquals(transport.epoch, 1);
 });
 
-Deno.test("The transport handles thousands of refusals that arrive in one chunk, known and unknown ones", async () => {
+Deno.test("The transport handles refusals that arrive in one chunk, known and unknown ones", async () => {
   const codes = [-101, -125, 0] as const;
   await using server = startScriptedServer(
-    inOneChunk(BURST, (requests) => requests.map(({ xid }) => reply(xid, codes[xid % 3]))),
+    inOneChunk(REQUESTS, (requests) => withPings(requests, (xid) => codes[xid % 3]!)),
   );
-  using transport = await open(server.port);
-  const calls = Array.from({ length: BURST }, () => transport.delete("/a"));
+  using transport = await openTransport(server.port);
+  const calls = Array.from({ length: REQUESTS }, () => transport.delete("/a"));
   const seen = (await Promise.allSettled(calls)).map((call) =>
     call.status === "fulfilled" ? "done" : call.reason.code
   );
   // The first request has the number 1.
   assertEquals(seen.slice(0, 3), ["REFUSED", "done", "NO_NODE"]);
-  assertEquals(seen.filter((code) => code === "REFUSED").length, Math.ceil(BURST / 3));
+  assertEquals(seen.filter((code) => code === "REFUSED").length, Math.ceil(REQUESTS / 3));
   assertEquals(transport.epoch, 1);
 });
+
+/** Makes a reply to each request, and before it the replies to many pings. */
+function withPings(
+  requests: readonly ScriptedRequest[],
+  codeOf: (xid: number) => number = () => 0,
+): Uint8Array[] {
+  const pings = Array.from({ length: PINGS }, () => reply(-2));
+  return requests.flatMap(({ xid }) => [...pings, reply(xid, codeOf(xid))]);
+}
 
 Deno.test("The transport handles replies that arrive byte by byte", async () => {
   const names = Array.from({ length: 20 }, (_, i) => `child-${i}`);
@@ -107,7 +104,7 @@ Deno.test("The transport handles replies that arrive byte by byte", async () => 
       for (const byte of bytes) await send(Uint8Array.of(byte));
     }
   });
-  using transport = await open(server.port);
+  using transport = await openTransport(server.port);
   const [listed] = await Promise.all([transport.children("/a"), transport.delete("/a")]);
   assertEquals(listed.names, names);
   assertEquals(transport.epoch, 1);
@@ -118,7 +115,7 @@ Deno.test("The transport handles a reply that arrives in many chunks", async () 
   await using server = startScriptedServer(
     inOneChunk(1, ([request]) => [childrenReply(request!.xid, names), reply(request!.xid + 1)]),
   );
-  using transport = await open(server.port);
+  using transport = await openTransport(server.port);
   const [listed] = await Promise.all([transport.children("/a"), transport.delete("/a")]);
   assertEquals(listed.names, names);
 });
@@ -144,7 +141,7 @@ Deno.test("The transport drops a connection on which a reply ends too early", as
       await send(id === 1 ? frame(whole.slice(4, 30)) : whole);
     }
   });
-  using transport = await open(server.port);
+  using transport = await openTransport(server.port);
   const error = await assertRejects(() => transport.children("/a"), ZooKeeperError);
   assertEquals(error.code, "CONNECTION_LOSS");
   assertInstanceOf(error.cause, Error);
@@ -160,7 +157,7 @@ Deno.test("The transport drops a connection on which replies are out of order, a
       return isFirst ? [replies[1]!, replies[0]!, replies[2]!] : replies;
     })(connection);
   });
-  using transport = await open(server.port);
+  using transport = await openTransport(server.port);
   const calls = await Promise.allSettled([1, 2, 3].map(() => transport.delete("/a")));
   for (const call of calls) {
     assert(call.status === "rejected");
@@ -179,7 +176,7 @@ Deno.test("The transport drops a connection on which a reply answers no request"
     }
   };
   await using server = startScriptedServer(twice);
-  using transport = await open(server.port);
+  using transport = await openTransport(server.port);
   await transport.delete("/a");
   await waitUntil("the client is back", () => transport.epoch === 2);
   await transport.delete("/a");
@@ -190,7 +187,7 @@ Deno.test("The transport closes its connection when it is destroyed on a stack t
     while (await next() !== null);
   });
   for (let left = 0; left < 60; left++) {
-    const transport = await open(server.port);
+    const transport = await openTransport(server.port);
     destroyOnUsedUpStack(transport, left);
     await waitUntil("the connection is closed", () => server.open === 0);
     assertEquals(transport.state, "closed");
