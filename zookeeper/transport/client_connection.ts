@@ -7,7 +7,8 @@
  */
 import { Buffer } from "node:buffer";
 import zookeeper from "npm:node-zookeeper-client@1.1.3";
-import { ClientGuard, CONNECTION_LOSS } from "./client_guard.ts";
+import { ClientGuard } from "./client_guard.ts";
+import { CONNECTION_LOSS } from "./client_internals.ts";
 import { type Acl, type Client, type Done, type Package, toError } from "./client_package.ts";
 import { ZooKeeperError } from "./errors.ts";
 import {
@@ -61,7 +62,9 @@ export class ClientConnection implements RequestWindowListener {
       retries: 0,
     });
     const attemptMs = Math.min(Math.max(sessionTimeoutMs / 3, 200), 2_000);
-    this.#guard = new ClientGuard(this.#client, { servers, attemptMs });
+    // So short that a lease outlives a short restart of the servers, even if they return in a pause.
+    const maxPauseMs = Math.min(Math.max(sessionTimeoutMs / 10, 500), 5_000);
+    this.#guard = new ClientGuard(this.#client, { servers, attemptMs, maxPauseMs });
     this.acl = auth === undefined ? ACL.OPEN_ACL_UNSAFE : ACL.CREATOR_ALL_ACL;
     if (auth !== undefined) this.#client.addAuthInfo(auth.scheme, Buffer.from(auth.credentials));
     this.#listenToClient();
@@ -78,8 +81,18 @@ export class ClientConnection implements RequestWindowListener {
     return this.#guard.connectError;
   }
 
+  /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
+  get silentMs(): number {
+    return this.#guard.silentMs;
+  }
+
   get limitMs(): number {
     return requestLimitMs(this.#options, this.timeoutMs);
+  }
+
+  /** Ends a pause between two attempts to connect. */
+  connectNow(): void {
+    this.#guard.connectNow();
   }
 
   /** Sends a request; without a connection, rejects. */

@@ -1,45 +1,27 @@
 /**
- * Workarounds for failures of node-zookeeper-client 1.1.3. No other module touches private parts of the
- * package. Because this one does, the package is pinned to the version whose source was read.
+ * Workarounds for failures of node-zookeeper-client 1.1.3. Only this module and `client_internals.ts`
+ * touch private parts of the package, so it is pinned to the version whose source was read.
  *
  * @module
  */
-import { Buffer } from "node:buffer";
+import type { Buffer } from "node:buffer";
+import {
+  checkOrder,
+  CLOSING,
+  CONNECTED,
+  CONNECTING,
+  CONNECTION_LOSS,
+  type ConnectionManager,
+  DISCONNECTED,
+  type Packet,
+  type Socket,
+  unknownCode,
+  wrapXids,
+} from "./client_internals.ts";
 import type { ServerAddress } from "./connect_string.ts";
 import { Fifo } from "./fifo.ts";
-import { Frames, ProtocolError } from "./frames.ts";
-
-/** A request that was not sent or not answered yet. */
-interface Packet {
-  readonly request: { readonly header: { readonly xid: number } };
-  callback(error: { code: number }): void;
-}
-
-interface Socket {
-  readonly destroyed: boolean;
-  destroy(): void;
-  cork(): void;
-  uncork(): void;
-  on(event: "error", listener: (error: unknown) => void): void;
-}
-
-/** The private parts that are used, as of 1.1.3. */
-interface ConnectionManager {
-  readonly socket?: Socket;
-  readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
-  readonly packetQueue: { readonly queue: Packet[] };
-  /** The package calls `push()` and `shift()` only. */
-  pendingQueue: Pick<Fifo<Packet>, "push" | "shift">;
-  readonly state: number;
-  /** The number of the next request. */
-  xid: number;
-  readonly watcherManager: { dataWatchers: Record<string, unknown> };
-  serverAttempts: number;
-  findNextServer(callback: (server: ServerAddress) => void): void;
-  onSocketData(bytes: Buffer): void;
-  on(event: "state", listener: (state: number) => void): void;
-  setState(state: number): void;
-}
+import { Frames } from "./frames.ts";
+import { ServerRotation } from "./server_rotation.ts";
 
 /** A client of the package. */
 export interface GuardedClient {
@@ -52,21 +34,12 @@ export interface GuardOptions {
   readonly servers: readonly ServerAddress[];
   /** How long in ms one server may take to accept the connection and the session. */
   readonly attemptMs: number;
+  /** Maximum pause in ms between two rounds in which no server accepted the session. */
+  readonly maxPauseMs: number;
 }
 
-/** Pause in ms after each round in which no server accepted the session. */
-const RETRY_PAUSE_MS = 200;
-const DISCONNECTED = 0;
-const CONNECTING = 1;
-const CONNECTED = 2;
-const CLOSING = -1;
-/** The package's code for a request whose connection was lost before the answer. */
-export const CONNECTION_LOSS = -4;
-const MAX_XID = 2 ** 31 - 1;
-/** Where a frame has the number of its request, behind its length. */
-const XID_AT = 4;
-/** Minimum length of a reply, with its length before it. */
-const REPLY_BYTES = 20;
+/** Minimum time in ms between two attempts to connect of which a call requested the second one. */
+const MIN_PAUSE_MS = 500;
 
 /** Protects one client of the package from its known failures. */
 export class ClientGuard {
@@ -84,8 +57,11 @@ export class ClientGuard {
   #heardMs = -Infinity;
   /** The socket that gathers requests. */
   #gathering: Socket | undefined;
-  #nextServer = 0;
+  readonly #rotation: ServerRotation;
   #isDestroyed = false;
+  /** Makes the next attempt to connect; `null` unless there is a pause before it. */
+  #attempt: (() => void) | null = null;
+  #attemptedMs = -Infinity;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #attemptTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -93,6 +69,7 @@ export class ClientGuard {
   constructor(client: GuardedClient, options: GuardOptions) {
     this.#manager = client.connectionManager;
     this.#options = options;
+    this.#rotation = new ServerRotation(options.servers, options.maxPauseMs);
     this.#manager.on("state", (state) => this.#onState(state));
     this.#manager.pendingQueue = this.#unanswered;
     wrapXids(this.#manager);
@@ -124,6 +101,15 @@ export class ClientGuard {
     });
   }
 
+  /** Ends a pause between two attempts to connect. */
+  connectNow(): void {
+    const sinceMs = performance.now() - this.#attemptedMs;
+    if (this.#attempt === null || this.#rotation.pauseMs - sinceMs < MIN_PAUSE_MS) return;
+    clearTimeout(this.#pauseTimer);
+    // With many calls, this is still a pause.
+    this.#pauseTimer = setTimeout(this.#attempt, Math.max(0, MIN_PAUSE_MS - sinceMs));
+  }
+
   /** Drops the connection. The package then connects to the next server and resumes the session. */
   reconnect(): void {
     // The package itself does not notice that answers have stopped.
@@ -144,6 +130,7 @@ export class ClientGuard {
   #onState(state: number): void {
     if (state === CONNECTED) {
       clearTimeout(this.#attemptTimer);
+      this.#rotation.accepted();
       this.connectError = undefined;
     }
     if (state === DISCONNECTED) this.#clear();
@@ -167,19 +154,18 @@ export class ClientGuard {
 
   #findNextServer(connect: (server: ServerAddress) => void): void {
     if (this.#isDestroyed) return;
-    const { servers, attemptMs } = this.#options;
-    const isRoundOver = this.#manager.serverAttempts >= servers.length;
-    // The package resets this number when a server accepts the session.
-    this.#manager.serverAttempts = isRoundOver ? 1 : this.#manager.serverAttempts + 1;
-    this.#pauseTimer = setTimeout(() => {
-      connect(servers[this.#nextServer++ % servers.length]!);
+    this.#attempt = () => {
+      this.#attempt = null;
+      this.#attemptedMs = performance.now();
+      connect(this.#rotation.next());
       this.#manager.socket?.on("error", (error) => this.connectError = error);
       // The package has no time limit for a server that accepts the connection but not the session.
       this.#attemptTimer = setTimeout(() => {
         this.connectError = new Error("The server did not accept the session in time");
         this.reconnect();
-      }, attemptMs);
-    }, isRoundOver ? RETRY_PAUSE_MS * (0.5 + Math.random() / 2) : 0);
+      }, this.#options.attemptMs);
+    };
+    this.#pauseTimer = setTimeout(this.#attempt, this.#rotation.pauseMs);
   }
 
   /**
@@ -217,38 +203,4 @@ export class ClientGuard {
       packet.callback({ code });
     }
   }
-}
-
-/**
- * Checks that a reply belongs to the oldest unanswered request. The package would reconnect, but forget
- * that request.
- */
-function checkOrder(frame: Buffer, packet: Packet | undefined): void {
-  if (frame.length < REPLY_BYTES) {
-    throw new ProtocolError(`A reply has only ${frame.length - XID_AT} bytes`);
-  }
-  const xid = frame.readInt32BE(XID_AT);
-  const expected = packet?.request.header.xid;
-  // Pings, events and the answer to credentials have negative numbers.
-  if (xid < 0 || xid === expected) return;
-  throw new ProtocolError(`A reply is for request ${xid} instead of ${expected ?? "none"}`);
-}
-
-/**
- * Restarts the numbers of requests at 1 before they exceed 32 bits. The package would count on, and
- * throw at each request from then on. Reusing numbers is safe: the server only returns them, in the order
- * of the requests, and the package compares each with the oldest pending request only. The package
- * starts at 0, but a server before 3.8 treats request 0 as pending for ever, so we start at 1.
- */
-function wrapXids(manager: ConnectionManager): void {
-  let next = 1;
-  Object.defineProperty(manager, "xid", {
-    get: () => next,
-    set: (xid: number) => next = xid > MAX_XID ? 1 : xid,
-  });
-}
-
-function unknownCode(error: unknown): number | null {
-  const digits = error instanceof Error && /^Unknown code: (-?\d+)$/.exec(error.message)?.[1];
-  return digits ? Number(digits) : null;
 }

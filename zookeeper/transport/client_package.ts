@@ -5,7 +5,8 @@
  * @module
  */
 import type { Buffer } from "node:buffer";
-import { CONNECTION_LOSS, type GuardedClient } from "./client_guard.ts";
+import type { GuardedClient } from "./client_guard.ts";
+import { CONNECTION_LOSS } from "./client_internals.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "./errors.ts";
 
 /** The parts of the package that we use. */

@@ -48,7 +48,8 @@ export class Frames {
     if (length === undefined) return null;
     if (length < 0 || length > MAX_FRAME_BYTES) {
       throw new ProtocolError(
-        `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. Is it a ZooKeeper server?`,
+        `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
+          "Is it a ZooKeeper server, on a port without TLS?",
       );
     }
     const end = LENGTH_BYTES + length;

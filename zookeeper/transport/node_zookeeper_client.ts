@@ -50,12 +50,20 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
     return this.#connection.timeoutMs;
   }
 
+  get silentMs(): number {
+    return this.#connection.silentMs;
+  }
+
   get connectError(): unknown {
     return this.#connection.connectError;
   }
 
   listen(listener: TransportListener): void {
     this.#listener = listener;
+  }
+
+  connectNow(): void {
+    this.#connection.connectNow();
   }
 
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {

@@ -1,6 +1,6 @@
 /**
  * The requests of a transport that are unanswered: how many of them are sent, and how long the server may
- * leave them without an answer. What they ask is in `node_zookeeper_client.ts`.
+ * leave them without an answer. Their content is in `node_zookeeper_client.ts`.
  *
  * @module
  */

@@ -67,10 +67,14 @@ export interface ZooKeeperTransport {
   readonly epoch: number;
   /** The session timeout in ms that the server granted; 0 before the first connection. */
   readonly timeoutMs: number;
+  /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
+  readonly silentMs: number;
   /** Why the last attempt to connect failed, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
   listen(listener: TransportListener): void;
+  /** Ends a pause between two attempts to connect: somebody needs the connection now. */
+  connectNow(): void;
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string>;
   /** Creates an ephemeral znode, for the heartbeat. */

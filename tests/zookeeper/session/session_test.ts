@@ -181,3 +181,25 @@ Deno.test("Session.checkServer() sends a request only when no answer arrived rec
   };
   await assertRejects(() => session.checkServer(), ZooKeeperError);
 });
+
+Deno.test("Session is over when nothing has arrived from the server for the session timeout", async () => {
+  const { clock, transport, session, losses } = openSession();
+  for (let i = 0; i < 10; i++) {
+    transport.silentMs = 9_000;
+    await clock.pass(5_000);
+  }
+  assert(!session.isOver);
+  transport.silentMs = 10_000;
+  await clock.pass(1_001);
+  assert(session.isOver);
+  assert(transport.isDestroyed);
+  assertEquals(losses, ["session-expired"]);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Session does not keep the process alive by its watch on the server, and ends it when closed", async () => {
+  const { clock, session } = openSession();
+  assertEquals(clock.held, 0);
+  await session.close(1_000);
+  assertEquals(clock.timers, 0);
+});
