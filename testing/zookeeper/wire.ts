@@ -35,10 +35,11 @@ export class Frames {
     const bytes = join(this.#rest, chunk);
     const frames: DataView[] = [];
     let at = 0;
-    for (let length; bytes.length - at >= 4; at += 4 + length) {
-      length = view(bytes).getInt32(at);
-      if (bytes.length - at < 4 + length) break;
-      frames.push(view(bytes.slice(at + 4, at + 4 + length)));
+    while (bytes.length - at >= 4) {
+      const end = at + 4 + view(bytes).getInt32(at);
+      if (bytes.length < end) break;
+      frames.push(view(bytes.slice(at + 4, end)));
+      at = end;
     }
     this.#rest = bytes.slice(at);
     return frames;
