@@ -49,6 +49,8 @@ export class Session implements TransportListener {
   readonly #options: SessionOptions;
   readonly #heartbeat: Heartbeat;
   readonly #listeners = new Set<SessionListener>();
+  /** The read of {@linkcode Session.checkServer} that is not answered yet. */
+  #checking: Promise<void> | null = null;
   /** Cancels the timer that ends the session without a connection, or without a sign of the server. */
   #cancelWatch: (() => void) | null = null;
 
@@ -102,14 +104,20 @@ export class Session implements TransportListener {
 
   /**
    * Checks by a read that the server answers, unless it has answered recently. A refusal is an answer.
+   * Callers share a pending read.
    *
    * @throws {ZooKeeperError} If there is no answer.
    */
   async checkServer(): Promise<void> {
-    const { clock, rootPath } = this.#options;
+    const { clock } = this.#options;
     if (clock.now() - this.requests.lastAnswerMs < this.checkEveryMs) return;
+    this.#checking ??= this.#askServer().finally(() => this.#checking = null);
+    await this.#checking;
+  }
+
+  async #askServer(): Promise<void> {
     try {
-      await this.requests.get(rootPath);
+      await this.requests.get(this.#options.rootPath);
     } catch (error) {
       if (!(error instanceof ZooKeeperError) || !error.isAnswer) throw error;
     }
