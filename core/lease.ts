@@ -129,7 +129,7 @@ export class ManagedLease implements Lease {
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
       else if (this.#state === "held") { // not lost or released in the meantime
-        await pause(this.#context.clock, this.#retryDelayMs(), this.#context.stopped);
+        await this.#pause(this.#retryDelayMs());
       }
     }
   }
@@ -310,7 +310,7 @@ export class ManagedLease implements Lease {
         if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
       }
       if (answer.state !== "unknown") break;
-      await pause(clock, Math.min(this.#retryDelayMs(), leftMs()), stopped);
+      await this.#pause(Math.min(this.#retryDelayMs(), leftMs()));
     }
     this.#state = "released";
     this.#context.background.exit();
@@ -339,9 +339,15 @@ export class ManagedLease implements Lease {
       while (!stopped.aborted && clock.now() < untilMs) {
         const answer = await this.#tryRelease(this.#attemptMs);
         if (answer.state !== "unknown") return;
-        await pause(clock, this.#retryDelayMs(), stopped);
+        await this.#pause(this.#retryDelayMs());
       }
     });
+  }
+
+  /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */
+  #pause(delayMs: number): Promise<void> {
+    const { clock, stopped } = this.#context;
+    return pause(clock, delayMs, AbortSignal.any([stopped]));
   }
 
   #releasedError(action: string): LockError {

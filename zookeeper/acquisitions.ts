@@ -14,6 +14,7 @@ import { HeldLock } from "./held_lock.ts";
 import { LockRecipe } from "./recipe/lock_recipe.ts";
 import { ownZnodeGone } from "./recipe/own_watch.ts";
 import { OwnZnode } from "./recipe/own_znode.ts";
+import { SharedQueues } from "./recipe/shared_queues.ts";
 import type { Session } from "./session/session.ts";
 import type { SessionSuccession } from "./session/session_succession.ts";
 import { readSnapshot } from "./snapshot.ts";
@@ -54,6 +55,7 @@ export class Acquisitions {
   readonly #clock: Clock;
   /** The label in UTF-8: the data of our znodes. */
   readonly #labelBytes: Uint8Array;
+  readonly #queues = new SharedQueues();
 
   /** Sends nothing yet. */
   constructor(options: AcquisitionsOptions) {
@@ -126,11 +128,14 @@ export class Acquisitions {
   ): Promise<ManagedLease | null> {
     const { name, lockPath, isTry, onWait } = call;
     const znode = new OwnZnode({ session, lockPath, data: this.#labelBytes, isTry });
-    const recipe = new LockRecipe({ clock: this.#clock, name, znode, budget });
     const { cleanup } = this.#options;
     try {
-      const isOurs = isTry ? await recipe.tryWin() : await recipe.waitForTurn(onWait);
-      if (isOurs) return await this.#openLease(call, znode, budget, await recipe.fencingToken());
+      const token = await this.#queues.using(session, lockPath, async (queue) => {
+        const recipe = new LockRecipe({ clock: this.#clock, name, znode, queue, budget });
+        const isOurs = isTry ? await recipe.tryWin() : await recipe.waitForTurn(onWait);
+        return isOurs ? await recipe.fencingToken() : null;
+      });
+      if (token !== null) return await this.#openLease(call, znode, budget, token);
     } catch (error) {
       cleanup.deleteInBackground(znode);
       throw error;

@@ -24,6 +24,8 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
   /** The lease to end if our znode is deleted; `null` before `guard()` and after the release. */
   #guarded: Pick<ManagedLease, "lose"> | null = null;
   #cancelFirstWatch: (() => void) | null = null;
+  /** The delete that is not answered yet. */
+  #releasing: Promise<ReleaseAnswer> | null = null;
 
   /** Takes a znode that is the first one in its queue. */
   constructor(clock: Clock, znode: OwnZnode, cleanup: ZnodeCleanup) {
@@ -64,7 +66,9 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
     this.#cancelFirstWatch?.();
     this.#znode.session.removeListener(this);
     this.#guarded = null;
-    return this.#cleanup.delete(this.#znode);
+    // A second attempt waits for the delete of the first one: it may wait behind many others.
+    this.#releasing ??= this.#cleanup.delete(this.#znode).finally(() => this.#releasing = null);
+    return this.#releasing;
   }
 
   lapsed(): LeaseLostReason {

@@ -154,7 +154,8 @@ export class ZooKeeperLock implements DistributedLock {
     return {
       name,
       lockPath: `${this.#settings.rootPath}/${znodeName(name)}`,
-      signal: this.#lifetime.waitSignal(options.signal),
+      // Each call has its own: adding a listener to a signal takes longer, the more it has.
+      signal: AbortSignal.any([this.#lifetime.waitSignal(options.signal)]),
       isTry,
       // Called as a method of the options, because it may use `this`.
       onWait: (info) => options.onWait?.(info),

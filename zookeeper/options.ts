@@ -40,8 +40,9 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    */
   unavailableAfterMs?: number;
   /**
-   * How long in ms a request may stay without an answer before the client reconnects. By default a
-   * quarter of the session timeout, but at most half of `unavailableAfterMs`.
+   * How long in ms requests may stay without any answer before the client reconnects. The servers answer
+   * in the order of the requests, so the time counts from the last answer. By default a quarter of the
+   * session timeout, but at most half of `unavailableAfterMs`.
    */
   requestTimeoutMs?: number;
 }

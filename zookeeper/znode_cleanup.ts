@@ -41,7 +41,8 @@ export class ZnodeCleanup {
     const { background, clock, stopped } = this.#engine;
     background.run(async () => {
       while (!stopped.aborted && (await this.delete(znode)).state === "unknown") {
-        await pause(clock, RETRY_MS, stopped);
+        // A signal of its own: adding a listener to a signal takes longer, the more it has.
+        await pause(clock, RETRY_MS, AbortSignal.any([stopped]));
       }
     });
   }

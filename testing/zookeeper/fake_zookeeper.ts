@@ -91,6 +91,7 @@ export class FakeTransport implements ZooKeeperTransport {
   state: TransportState = "connected";
   epoch = 1;
   timeoutMs = 10_000;
+  silentMs = 0;
   readonly connectError = undefined;
   /** All requests so far, in order. */
   readonly log: string[] = [];
@@ -109,6 +110,8 @@ export class FakeTransport implements ZooKeeperTransport {
   listen(listener: TransportListener): void {
     this.#listener = listener;
   }
+
+  connectNow(): void {}
 
   /** Changes the state, as a client does. */
   become(state: TransportState): void {

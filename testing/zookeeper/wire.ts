@@ -27,19 +27,21 @@ export interface SessionKey {
 }
 
 /** Cuts a stream into frames; a frame begins with its length. */
-class Frames {
+export class Frames {
   #rest = new Uint8Array();
 
+  /** Returns the frames that are complete with this chunk, without their lengths. */
   read(chunk: Uint8Array): DataView[] {
-    let bytes = join(this.#rest, chunk);
+    const bytes = join(this.#rest, chunk);
     const frames: DataView[] = [];
-    for (;;) {
-      const length = bytes.length < 4 ? Infinity : view(bytes).getInt32(0);
-      if (bytes.length < 4 + length) break;
-      frames.push(view(bytes.slice(4, 4 + length)));
-      bytes = bytes.slice(4 + length);
+    let at = 0;
+    while (bytes.length - at >= 4) {
+      const end = at + 4 + view(bytes).getInt32(at);
+      if (bytes.length < end) break;
+      frames.push(view(bytes.slice(at + 4, end)));
+      at = end;
     }
-    this.#rest = bytes;
+    this.#rest = bytes.slice(at);
     return frames;
   }
 }
@@ -59,7 +61,8 @@ export function operations(
   };
 }
 
-function operationOf(frame: DataView): string {
+/** Returns the name of a request's operation. */
+export function operationOf(frame: DataView): string {
   // The first request of a connection has no header: version 0, then a password of 16 bytes.
   const isConnect = frame.byteLength >= 44 && frame.getInt32(0) === 0 && frame.getInt32(24) === 16;
   return isConnect ? "connect" : OPERATIONS[frame.getInt32(4)] ?? "another";
@@ -113,10 +116,11 @@ export async function refuseAll(connection: Deno.Conn, code: number): Promise<vo
   }
 }
 
-function accepted(): Uint8Array {
+/** Makes the reply that accepts a session. */
+export function accepted(sessionTimeoutMs = 4_000): Uint8Array {
   const reply = view(new Uint8Array(4 + 36));
   reply.setInt32(0, 36);
-  reply.setInt32(8, 4_000);
+  reply.setInt32(8, sessionTimeoutMs);
   reply.setBigInt64(12, 77n);
   reply.setInt32(20, 16);
   return new Uint8Array(reply.buffer);

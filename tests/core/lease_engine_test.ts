@@ -99,3 +99,30 @@ Deno.test("LeaseEngine.close() waits for a release that is under way and for its
   await closed;
   assertEquals(clock.timers, 0);
 });
+
+Deno.test("LeaseEngine adds no listener for each lease to the signal that all leases share", async () => {
+  const clock = new FakeClock();
+  const engine = new LeaseEngine(clock);
+  let listeners = 0;
+  const add = engine.stopped.addEventListener.bind(engine.stopped);
+  engine.stopped.addEventListener = (...args: Parameters<typeof add>) => {
+    listeners++;
+    add(...args);
+  };
+  const leases = Array.from({ length: 100 }, (_, i) =>
+    engine.open({
+      ...{ name: `n${i}`, ownerId: `me${i}`, fencingToken: BigInt(i), sent: instant(clock) },
+      ...{ ttlMs: 9_000, validMs: 9_000, autoRenew: true },
+    }, {
+      renew: () => Promise.resolve({ state: "held", validMs: 9_000 }),
+      // Never answered, so it is repeated until the deadline, and after that in the background.
+      release: () => Promise.resolve({ state: "unknown", cause: undefined }),
+    })!);
+  const released = Promise.all(leases.map((lease) => lease.release()));
+  await clock.pass(12_000);
+  await released;
+  const closed = engine.close(1_000);
+  await clock.pass(30_000);
+  await closed;
+  assert(listeners <= 1, `${listeners} listeners were added`);
+});

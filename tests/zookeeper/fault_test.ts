@@ -132,6 +132,25 @@ Deno.test("ZooKeeperLock rejects with a LockUnavailableError when the server ans
   await serving;
 });
 
+Deno.test("ZooKeeperLock.acquire() rejects, and says why, when the server is none of ZooKeeper's", async () => {
+  using listener = listenOnFreePort();
+  const serving = (async () => {
+    for await (const connection of listener) {
+      await connection.write(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n"));
+      await connection.read(new Uint8Array(1_024)).catch(() => null);
+      connection.close();
+    }
+  })();
+  await using locks = new ZooKeeperLock(`127.0.0.1:${listener.addr.port}`, {
+    unavailableAfterMs: 1_000,
+  });
+  const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
+  assert(/cannot be read.* 1213486160 bytes/.test(message), message);
+  await locks[Symbol.asyncDispose]();
+  listener.close();
+  await serving;
+});
+
 Deno.test("ZooKeeperLock tries the next host when one is dead, or accepts connections and never answers", async () => {
   using mute = listenOnFreePort();
   const muted: Deno.Conn[] = [];

@@ -82,7 +82,7 @@ Deno.test("HeldLock.release() leaves no timer and no watch", async () => {
   const path = `${LOCK_PATH}/${znode.name}`;
   assertEquals(await held.release(), { state: "released" });
   assert(!tree.znodes.has(path));
-  assertEquals(clock.timers, 0);
+  assertEquals(clock.held, 0);
   transport.become("connected");
   await clock.pass(10_000);
   assertEquals(transport.log, ["create", "delete"]);

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { startProxy } from "../../testing/servers/proxy.ts";
-import { pause } from "../../testing/servers/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
@@ -95,3 +95,20 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
     await nothingLeft(server);
   });
 }
+
+Deno.test("ZooKeeperLock ends its session when the server is silent for the session timeout, though it waits for no answer", async () => {
+  await using server = await startZooKeeper();
+  await using proxy = startProxy(server);
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: 1_000,
+  });
+  await (await locks.acquire("n")).release();
+  // Longer than the timeout: the answers to pings keep the session.
+  await pause(1_500);
+  assertEquals(proxy.connections, 1);
+  proxy.blackHole("to-client");
+  await waitUntil("the client has closed its connection", () => proxy.connections === 0, 10_000);
+  proxy.heal();
+  await (await locks.acquire("n")).release();
+});

@@ -12,11 +12,12 @@ import type { WaitInfo } from "../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import type { OutageBudget } from "../../core/outage_budget.ts";
 import { hasCode } from "../transport/errors.ts";
-import type { Children } from "../transport/transport.ts";
-import { isOrderKnown, isTry, positionOf, type QueueEntry, type QueuePosition } from "./order.ts";
+import type { QueueEntry } from "./order.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { PredecessorWatch } from "./predecessor_watch.ts";
+import type { QueuePosition } from "./queue_view.ts";
+import type { Listing, SharedQueue } from "./shared_queues.ts";
 
 /**
  * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
@@ -31,14 +32,10 @@ export interface LockRecipeOptions {
   readonly name: string;
   /** Our own znode. It must not have been created yet: the recipe creates it. */
   readonly znode: OwnZnode;
+  /** The queue, for all calls of the instance that wait in it. */
+  readonly queue: SharedQueue;
   /** Repeats requests during an outage; its signal ends the wait. */
   readonly budget: OutageBudget;
-}
-
-/** The children of the lock's znode, and the connection on which they were listed. */
-interface Listing {
-  readonly children: Children;
-  readonly epoch: number;
 }
 
 /**
@@ -80,15 +77,15 @@ export class LockRecipe {
    */
   async waitForTurn(onWait?: (info: WaitInfo) => void): Promise<true> {
     let reported = 0;
-    let queue = await this.#enter();
-    while (queue.ahead.length > 0) {
-      const position = queue.ahead.length;
-      if (position !== reported) onWait?.({ position, waiters: queue.waiterCount });
+    let place = await this.#enter();
+    while (place.predecessor !== null) {
+      const position = place.ahead;
+      if (position !== reported) onWait?.({ position, waiters: place.waiterCount });
       reported = position;
-      if (await this.#waitForPredecessor(queue)) break;
-      queue = await this.#readQueue();
+      if (await this.#waitForPredecessor(place.predecessor, position)) break;
+      place = await this.#readQueue();
     }
-    return true;
+    return this.#isFirst();
   }
 
   /**
@@ -103,14 +100,14 @@ export class LockRecipe {
    * @returns Whether the lock is ours. If not, the caller must delete our znode soon.
    */
   async tryWin(): Promise<boolean> {
-    let queue = await this.#enter();
+    let place = await this.#enter();
     const enteredMs = this.#options.clock.now();
-    while (queue.ahead.length > 0) {
-      if (!queue.ahead.every(isTry)) return false;
-      if (!await this.#waitForTry(queue.ahead[0]!, enteredMs)) return false;
-      queue = await this.#readQueue();
+    while (place.ahead > 0) {
+      if (!place.isBehindTriesOnly) return false;
+      if (!await this.#waitForTry(place.first, enteredMs)) return false;
+      place = await this.#readQueue();
     }
-    return true;
+    return this.#isFirst();
   }
 
   /**
@@ -132,10 +129,10 @@ export class LockRecipe {
    * and all znodes before it.
    */
   async #enter(): Promise<QueuePosition> {
-    const { znode, budget } = this.#options;
+    const { znode, queue, budget } = this.#options;
     for (;;) {
       const creating = znode.create();
-      const listing = this.#list();
+      const listing = queue.list();
       listing.catch(() => {}); // If the create fails, only its error counts.
       try {
         await abortable(creating, budget.signal);
@@ -170,10 +167,10 @@ export class LockRecipe {
    * @returns `true` if our znode is certainly the first one now. With `false`, the queue must be listed
    * again.
    */
-  async #waitForPredecessor({ ahead }: QueuePosition): Promise<boolean> {
-    const { znode, budget } = this.#options;
+  async #waitForPredecessor(entry: QueueEntry, ahead: number): Promise<boolean> {
+    const { znode, queue, budget } = this.#options;
     const { session, watch } = znode;
-    const predecessor = new PredecessorWatch(session, this.#pathOf(ahead.at(-1)!));
+    const predecessor = new PredecessorWatch(session, this.#pathOf(entry));
     watch.listen(predecessor);
     try {
       const [found] = await Promise.all([predecessor.set(budget), budget.ask(() => watch.set())]);
@@ -183,10 +180,11 @@ export class LockRecipe {
       watch.listen(null);
     }
     // New znodes get greater numbers, so none can get ahead of ours. (After an overflow they get negative
-    // ones, but then the client that made such a znode does not take the lock.) If exactly one was ahead and it was
-    // deleted, and our own watch is still set, on the connection that listed the queue, then our znode
-    // is the first one, and no listing is needed.
-    return predecessor.isDeleted && ahead.length === 1 && watch.state === "set" &&
+    // ones, but then the client that made such a znode does not take the lock.) If the one directly ahead
+    // was the first one and was deleted, and our own watch is still set, on the connection that listed the
+    // queue, then our znode is the first one, and no listing is needed.
+    const wasFirst = ahead === 1 || queue.wasFirst(entry.name);
+    return predecessor.isDeleted && wasFirst && watch.state === "set" &&
       session.requests.epoch === this.#listedEpoch;
   }
 
@@ -230,32 +228,33 @@ export class LockRecipe {
     }
   }
 
-  async #list(): Promise<Listing> {
-    const { session: { requests }, lockPath } = this.#options.znode;
-    const { epoch } = requests;
-    return { children: await requests.children(lockPath), epoch };
-  }
-
   /**
    * Returns our position, from the given listing or, without one or if it fails, from a new one. Rejects
    * with `OWN_ZNODE_GONE` if our znode is not listed.
    */
   async #readQueue(listing?: Promise<Listing>): Promise<QueuePosition> {
-    const { znode, budget } = this.#options;
+    const { znode, queue, budget } = this.#options;
     let given = listing;
-    const { children, epoch } = await budget.ask(() => {
-      const next = given ?? this.#list();
+    const { view, pzxid, epoch } = await budget.ask(() => {
+      const next = given ?? queue.list();
       given = undefined;
       return next;
     }).catch((error) => {
       throw hasCode(error, "NO_NODE") ? ownZnodeGone() : error;
     });
-    const queue = positionOf(children.names, znode.name!);
-    if (queue === null) throw ownZnodeGone();
-    if (!isOrderKnown(children.names, queue.own)) throw this.#outOfNumbers();
-    if (queue.isOnlyChild) this.#token ??= children.pzxid;
+    const place = view.positionOf(znode.name!);
+    if (place === null) throw ownZnodeGone();
+    if (!place.isOrderKnown) throw this.#outOfNumbers();
+    if (place.isOnlyChild) this.#token ??= pzxid;
     this.#listedEpoch = epoch;
-    return queue;
+    return place;
+  }
+
+  /** Records that our znode is the first one. */
+  #isFirst(): true {
+    const { znode, queue } = this.#options;
+    queue.recordFirst(znode.name!);
+    return true;
   }
 
   #pathOf({ name }: QueueEntry): string {

@@ -1,6 +1,6 @@
 /**
  * The order of the znodes in a lock's queue, and their names. Pure functions: requests are in
- * `own_znode.ts` and `lock_recipe.ts`.
+ * `own_znode.ts` and `lock_recipe.ts`, positions in `queue_view.ts`.
  *
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
@@ -15,18 +15,6 @@ export interface QueueEntry {
   readonly name: string;
   /** The number that ZooKeeper appended to the name. */
   readonly sequence: number;
-}
-
-/** The position of an entry in its queue. */
-export interface QueuePosition {
-  /** Our own entry. */
-  readonly own: QueueEntry;
-  /** The entries before ours: the holder's, then those of the earlier waiters. */
-  readonly ahead: readonly QueueEntry[];
-  /** The number of waiters: all entries but the holder's. */
-  readonly waiterCount: number;
-  /** Whether our znode is the only child of the lock's znode. */
-  readonly isOnlyChild: boolean;
 }
 
 /** Curator and this package write `-lock-`, kazoo `__lock__`. An overflowed number is negative. */
@@ -95,40 +83,4 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
 export function entriesWithGuid(children: readonly string[], guid: string): QueueEntry[] {
   const prefix = entryPrefix(guid);
   return sortedEntries(children.filter((name) => name.startsWith(prefix)));
-}
-
-/**
- * Finds the position of our entry.
- *
- * @param children The names of the children of the lock's znode.
- * @param ownName The name of our own znode.
- * @returns The position, or `null` if our znode is missing: then we neither hold the lock nor wait.
- */
-export function positionOf(children: readonly string[], ownName: string): QueuePosition | null {
-  const entries = sortedEntries(children);
-  const index = entries.findIndex(({ name }) => name === ownName);
-  const own = entries[index];
-  if (own === undefined) return null;
-  return {
-    own,
-    ahead: entries.slice(0, index),
-    waiterCount: entries.length - 1,
-    isOnlyChild: children.length === 1,
-  };
-}
-
-/**
- * Tells whether the sequence numbers still show the order of creation. They do not at the end of their
- * range: ZooKeeper gives 2³¹ - 1 to several znodes, and negative numbers after it.
- *
- * @param children The names of the children of the lock's znode.
- * @param own Our own entry.
- * @returns `false` if the lock must not be taken because the order is unknown.
- * @see {@link https://issues.apache.org/jira/browse/ZOOKEEPER-4706}
- */
-export function isOrderKnown(children: readonly string[], own: QueueEntry): boolean {
-  if (own.sequence < 0 || own.sequence >= MAX_SEQUENCE) return false;
-  return sortedEntries(children).every(({ name, sequence }) =>
-    name === own.name || sequence !== own.sequence
-  );
 }

@@ -34,8 +34,9 @@ export interface SessionListener {
 
 /**
  * One session. It is over for good when its validity ends while leases are held, when the server says
- * that it has expired, when it had no connection for its whole timeout, or when it is closed. Then the
- * transport is destroyed and, unless it was closed, all leases are lost.
+ * that it has expired, when it had no connection for its whole timeout, when nothing arrived on the
+ * connection for so long, or when it is closed. Then the transport is destroyed and, unless it was closed,
+ * all leases are lost.
  */
 export class Session implements TransportListener {
   /** The session timeout in ms that the server granted. */
@@ -48,7 +49,10 @@ export class Session implements TransportListener {
   readonly #options: SessionOptions;
   readonly #heartbeat: Heartbeat;
   readonly #listeners = new Set<SessionListener>();
-  #cancelSuspension: (() => void) | null = null;
+  /** The read of {@linkcode Session.checkServer} that is not answered yet. */
+  #checking: Promise<void> | null = null;
+  /** Cancels the timer that ends the session without a connection, or without a sign of the server. */
+  #cancelWatch: (() => void) | null = null;
 
   /** Takes over a transport that has just connected. */
   constructor(transport: ZooKeeperTransport, options: SessionOptions) {
@@ -61,6 +65,7 @@ export class Session implements TransportListener {
     const requests = this.requests = new SessionRequests(clock, transport, this.validity);
     this.#heartbeat = new Heartbeat({ clock, requests, path, timeoutMs });
     transport.listen(this);
+    this.#watchServer();
   }
 
   /** Whether the session has ended for us. The server may still keep it for a while. */
@@ -99,14 +104,20 @@ export class Session implements TransportListener {
 
   /**
    * Checks by a read that the server answers, unless it has answered recently. A refusal is an answer.
+   * Callers share a pending read.
    *
    * @throws {ZooKeeperError} If there is no answer.
    */
   async checkServer(): Promise<void> {
-    const { clock, rootPath } = this.#options;
+    const { clock } = this.#options;
     if (clock.now() - this.requests.lastAnswerMs < this.checkEveryMs) return;
+    this.#checking ??= this.#askServer().finally(() => this.#checking = null);
+    await this.#checking;
+  }
+
+  async #askServer(): Promise<void> {
     try {
-      await this.requests.get(rootPath);
+      await this.requests.get(this.#options.rootPath);
     } catch (error) {
       if (!(error instanceof ZooKeeperError) || !error.isAnswer) throw error;
     }
@@ -126,13 +137,11 @@ export class Session implements TransportListener {
 
   onStateChange(state: TransportState): void {
     if (this.isOver) return;
-    this.#stopSuspension();
-    if (state === "suspended") {
-      const { clock } = this.#options;
-      this.#cancelSuspension = clock.schedule(() => this.giveUp(), this.timeoutMs);
-    } else if (state !== "connected") this.#lose(state === "expired");
+    if (state === "suspended") this.#watch(() => this.giveUp(), this.timeoutMs);
+    else if (state !== "connected") this.#lose(state === "expired");
     // This server has other limits, and every deadline was computed with the old timeout.
     else if (this.#transport.timeoutMs !== this.timeoutMs) this.giveUp();
+    else this.#watchServer();
     this.#notify();
   }
 
@@ -146,13 +155,28 @@ export class Session implements TransportListener {
   }
 
   #end(isExpired: boolean): void {
-    this.#stopSuspension();
+    this.#cancelWatch?.();
     this.validity.end(isExpired);
   }
 
-  #stopSuspension(): void {
-    this.#cancelSuspension?.();
-    this.#cancelSuspension = null;
+  /**
+   * Ends the session when nothing has arrived for its timeout, though the client takes it for
+   * connected. The answers to pings arrive three times as often.
+   */
+  #watchServer(): void {
+    const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
+    this.#watch(() => {
+      if (!isSilent()) return this.#watchServer();
+      // One more turn of the event loop: if that was blocked, the socket may hold an answer.
+      this.#watch(() => isSilent() ? this.giveUp() : this.#watchServer(), 0);
+    }, this.timeoutMs - this.#transport.silentMs);
+  }
+
+  #watch(onTimer: () => void, delayMs: number): void {
+    this.#cancelWatch?.();
+    const cancel = this.#options.clock.schedule(onTimer, delayMs);
+    cancel.hold?.(false);
+    this.#cancelWatch = cancel;
   }
 
   #notify(): void {

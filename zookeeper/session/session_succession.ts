@@ -36,6 +36,7 @@ export class SessionSuccession {
   readonly #options: SessionSuccessionOptions;
   readonly #closed = new AbortController();
   #session: Session | null = null;
+  #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
 
   /** Opens nothing yet. */
@@ -44,13 +45,14 @@ export class SessionSuccession {
   }
 
   /**
-   * Returns the current session, or opens the next one.
+   * Returns the current session, or opens the next one. If its connection is lost, it connects at once.
    *
    * @returns A session. It may end at any time.
    * @throws {ZooKeeperError} If no session is opened within `connectTimeoutMs`, the credentials are
    * refused, or this was closed.
    */
   current(): Promise<Session> {
+    this.#transport?.connectNow();
     const live = this.#live;
     if (live !== null) return Promise.resolve(live);
     this.#opening ??= this.#open().finally(() => this.#opening = null);
@@ -75,7 +77,7 @@ export class SessionSuccession {
     this.#closed.signal.throwIfAborted();
     const { open, transport: options, clock, connectTimeoutMs, leases, rootPath } = this.#options;
     const heartbeatPath = `${rootPath}/${sessionZnodeName(crypto.randomUUID())}`;
-    const transport = open(options);
+    const transport = this.#transport = open(options);
     const opening = new SessionOpening(transport, { clock, leases, rootPath, heartbeatPath });
     const cancel = clock.schedule(() => opening.giveUp(), connectTimeoutMs);
     try {

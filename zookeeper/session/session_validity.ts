@@ -10,6 +10,8 @@ import type { LeaseEngine } from "../../core/lease_engine.ts";
 /** All leases of the instance: they are extended, and lost, together with the session. */
 export type SessionLeases = Pick<LeaseEngine, "extendAll" | "loseAll">;
 
+const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
+
 /** The options of the validity of a session. */
 export interface SessionValidityOptions {
   readonly clock: Clock;
@@ -29,7 +31,9 @@ export interface SessionValidityOptions {
  */
 export class SessionValidity {
   readonly #options: SessionValidityOptions;
-  #lastProvenAt: Instant = { nowMs: -Infinity, wallMs: -Infinity };
+  #lastProvenAt: Instant = NEVER;
+  /** When the write was sent that last extended the leases. */
+  #leasesProvenAt: Instant = NEVER;
   #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
 
   /** Creates the validity of a session that no write has proven yet. */
@@ -74,14 +78,28 @@ export class SessionValidity {
   }
 
   /**
-   * Extends the session and all leases. A session that is over is not extended.
+   * Extends the session and, if they were last extended a while ago, all leases. A session that is over is
+   * not extended.
    *
    * @param sent When the answered write was sent.
    */
   extend(sent: Instant): void {
     if (this.#end !== null) return;
     if (sent.nowMs > this.#lastProvenAt.nowMs) this.#lastProvenAt = sent;
-    this.#options.leases.extendAll(sent, this.validMs);
+    if (this.#isWorthwhile(sent)) {
+      this.#leasesProvenAt = sent;
+      this.#options.leases.extendAll(sent, this.validMs);
+    }
+  }
+
+  /**
+   * Whether a write extends the leases by more than a twentieth of the timeout, or shows that they outlived
+   * a suspension of the process. With many leases, it would take too long to extend them at every write.
+   */
+  #isWorthwhile({ nowMs, wallMs }: Instant): boolean {
+    const stepMs = this.#options.timeoutMs / 20;
+    const last = this.#leasesProvenAt;
+    return nowMs - last.nowMs > stepMs || wallMs - last.wallMs > stepMs;
   }
 
   /**

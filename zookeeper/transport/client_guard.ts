@@ -1,38 +1,27 @@
 /**
- * Workarounds for failures of node-zookeeper-client 1.1.3. No other module touches private parts of the
- * package. Because this one does, the package is pinned to the version whose source was read.
+ * Workarounds for failures of node-zookeeper-client 1.1.3. Only this module and `client_internals.ts`
+ * touch private parts of the package, so it is pinned to the version whose source was read.
  *
  * @module
  */
-import { Buffer } from "node:buffer";
+import type { Buffer } from "node:buffer";
+import {
+  checkOrder,
+  CLOSING,
+  CONNECTED,
+  CONNECTING,
+  CONNECTION_LOSS,
+  type ConnectionManager,
+  DISCONNECTED,
+  type Packet,
+  type Socket,
+  unknownCode,
+  wrapXids,
+} from "./client_internals.ts";
 import type { ServerAddress } from "./connect_string.ts";
-
-/** A request that was not sent or not answered yet. */
-interface Packet {
-  callback(error: { code: number }): void;
-}
-
-interface Socket {
-  destroy(): void;
-  on(event: "error", listener: (error: unknown) => void): void;
-}
-
-/** The private parts that are used, as of 1.1.3. */
-interface ConnectionManager {
-  readonly socket?: Socket;
-  readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
-  readonly packetQueue: { readonly queue: Packet[] };
-  readonly pendingQueue: readonly Packet[];
-  pendingBuffer: Buffer | null;
-  /** The number of the next request. */
-  xid: number;
-  readonly watcherManager: { dataWatchers: Record<string, unknown> };
-  serverAttempts: number;
-  findNextServer(callback: (server: ServerAddress) => void): void;
-  onSocketData(chunk: Buffer): void;
-  on(event: "state", listener: (state: number) => void): void;
-  setState(state: number): void;
-}
+import { Fifo } from "./fifo.ts";
+import { Frames } from "./frames.ts";
+import { ServerRotation } from "./server_rotation.ts";
 
 /** A client of the package. */
 export interface GuardedClient {
@@ -45,24 +34,34 @@ export interface GuardOptions {
   readonly servers: readonly ServerAddress[];
   /** How long in ms one server may take to accept the connection and the session. */
   readonly attemptMs: number;
+  /** Maximum pause in ms between two rounds in which no server accepted the session. */
+  readonly maxPauseMs: number;
 }
 
-/** Pause in ms after each round in which no server accepted the session. */
-const RETRY_PAUSE_MS = 200;
-const DISCONNECTED = 0;
-const CONNECTED = 2;
-const CLOSING = -1;
-const CONNECTION_LOSS = -4;
-const MAX_XID = 2 ** 31 - 1;
+/** Minimum time in ms between two attempts to connect of which a call requested the second one. */
+const MIN_PAUSE_MS = 500;
 
 /** Protects one client of the package from its known failures. */
 export class ClientGuard {
-  /** The error of the last attempt to connect, if it failed. The package ignores it. */
+  /**
+   * Why the last attempt to connect failed, or the connection was dropped; `undefined` while there is
+   * a connection. The package ignores it.
+   */
   connectError: unknown = undefined;
   readonly #manager: ConnectionManager;
   readonly #options: GuardOptions;
-  #nextServer = 0;
+  /** The requests that were sent and not answered yet. */
+  readonly #unanswered = new Fifo<Packet>();
+  /** The bytes that have arrived on this connection. */
+  #frames = new Frames();
+  #heardMs = -Infinity;
+  /** The socket that gathers requests. */
+  #gathering: Socket | undefined;
+  readonly #rotation: ServerRotation;
   #isDestroyed = false;
+  /** Makes the next attempt to connect; `null` unless there is a pause before it. */
+  #attempt: (() => void) | null = null;
+  #attemptedMs = -Infinity;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #attemptTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -70,12 +69,45 @@ export class ClientGuard {
   constructor(client: GuardedClient, options: GuardOptions) {
     this.#manager = client.connectionManager;
     this.#options = options;
+    this.#rotation = new ServerRotation(options.servers, options.maxPauseMs);
     this.#manager.on("state", (state) => this.#onState(state));
+    this.#manager.pendingQueue = this.#unanswered;
     wrapXids(this.#manager);
     // The package splits IPv6 addresses at their first colon, and cannot be stopped while it pauses.
     this.#manager.findNextServer = (connect) => this.#findNextServer(connect);
-    const { onSocketData } = this.#manager;
-    this.#manager.onSocketData = (chunk) => this.#onSocketData(onSocketData, chunk);
+    const handleFrame = this.#manager.onSocketData.bind(this.#manager);
+    this.#manager.onSocketData = (chunk) => this.#onSocketData(chunk, handleFrame);
+  }
+
+  /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
+  get silentMs(): number {
+    return performance.now() - this.#heardMs;
+  }
+
+  /** Whether a reply or an event has arrived in part. */
+  get isReceiving(): boolean {
+    return this.#frames.isPartial;
+  }
+
+  /** Makes the requests that are sent directly after this leave together: each packet costs time. */
+  gather(): void {
+    const { socket } = this.#manager;
+    if (socket === undefined || socket === this.#gathering) return;
+    this.#gathering = socket;
+    socket.cork();
+    queueMicrotask(() => {
+      this.#gathering = undefined;
+      socket.uncork();
+    });
+  }
+
+  /** Ends a pause between two attempts to connect. */
+  connectNow(): void {
+    const sinceMs = performance.now() - this.#attemptedMs;
+    if (this.#attempt === null || this.#rotation.pauseMs - sinceMs < MIN_PAUSE_MS) return;
+    clearTimeout(this.#pauseTimer);
+    // With many calls, this is still a pause.
+    this.#pauseTimer = setTimeout(this.#attempt, Math.max(0, MIN_PAUSE_MS - sinceMs));
   }
 
   /** Drops the connection. The package then connects to the next server and resumes the session. */
@@ -98,6 +130,7 @@ export class ClientGuard {
   #onState(state: number): void {
     if (state === CONNECTED) {
       clearTimeout(this.#attemptTimer);
+      this.#rotation.accepted();
       this.connectError = undefined;
     }
     if (state === DISCONNECTED) this.#clear();
@@ -108,8 +141,8 @@ export class ClientGuard {
     clearTimeout(this.#attemptTimer);
     // This timer would destroy the next socket.
     clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
-    // The package would read half a reply as the start of the next connection's first reply.
-    this.#manager.pendingBuffer = null;
+    // Half a reply is not the beginning of the next connection's first reply.
+    this.#frames = new Frames();
     // The package would set all watches again in one request, and if that is too long, the server closes
     // each new connection. Here all watches are lost with the connection, and each watcher is notified.
     this.#manager.watcherManager.dataWatchers = {};
@@ -121,59 +154,53 @@ export class ClientGuard {
 
   #findNextServer(connect: (server: ServerAddress) => void): void {
     if (this.#isDestroyed) return;
-    const { servers, attemptMs } = this.#options;
-    const isRoundOver = this.#manager.serverAttempts >= servers.length;
-    // The package resets this number when a server accepts the session.
-    this.#manager.serverAttempts = isRoundOver ? 1 : this.#manager.serverAttempts + 1;
-    this.#pauseTimer = setTimeout(() => {
-      connect(servers[this.#nextServer++ % servers.length]!);
+    this.#attempt = () => {
+      this.#attempt = null;
+      this.#attemptedMs = performance.now();
+      connect(this.#rotation.next());
       this.#manager.socket?.on("error", (error) => this.connectError = error);
       // The package has no time limit for a server that accepts the connection but not the session.
       this.#attemptTimer = setTimeout(() => {
         this.connectError = new Error("The server did not accept the session in time");
         this.reconnect();
-      }, attemptMs);
-    }, isRoundOver ? RETRY_PAUSE_MS * (0.5 + Math.random() / 2) : 0);
+      }, this.#options.attemptMs);
+    };
+    this.#pauseTimer = setTimeout(this.#attempt, this.#rotation.pauseMs);
   }
 
   /**
-   * Handles data from the server. The package may throw here, in the socket's event handler, and that
-   * would end the process.
+   * Hands the replies in a chunk to the package one by one. The package alone would handle each of them
+   * inside the one before, and the stack has room for about 2,000; a chunk holds up to 3,276.
    */
-  #onSocketData(onSocketData: (chunk: Buffer) => void, chunk: Buffer): void {
-    const manager = this.#manager;
-    const [packet] = manager.pendingQueue;
+  #onSocketData(chunk: Buffer, handleFrame: (frame: Buffer) => void): void {
+    this.#heardMs = performance.now();
+    const frames = this.#frames;
+    const { socket } = this.#manager;
     try {
-      onSocketData.call(manager, chunk);
-    } catch (error) {
-      const code = unknownCode(error);
-      if (code === null || packet === undefined || packet === manager.pendingQueue[0]) {
-        // The rest of the stream cannot be parsed.
-        manager.socket?.destroy();
-        return;
+      frames.add(chunk);
+      while (socket?.destroyed === false) {
+        const frame = frames.next();
+        if (frame === null) break;
+        this.#handle(frame, handleFrame);
       }
-      // On an unknown error code, the package has forgotten the request and the rest of the chunk.
-      packet.callback({ code });
-      if (manager.pendingBuffer !== null) manager.onSocketData(Buffer.alloc(0));
+    } catch (error) {
+      // The rest of the bytes cannot be understood. An error that is thrown here, in the socket's event
+      // handler, would end the process.
+      this.connectError = error;
+      socket?.destroy();
     }
   }
-}
 
-/**
- * Restarts the numbers of requests at 1 before they exceed 32 bits. The package would count on, and
- * throw at each request from then on. Reusing numbers is safe: the server only returns them, in the order
- * of the requests, and the package compares each with the oldest pending request only. The package
- * starts at 0, but a server before 3.8 treats request 0 as pending for ever, so we start at 1.
- */
-function wrapXids(manager: ConnectionManager): void {
-  let next = 1;
-  Object.defineProperty(manager, "xid", {
-    get: () => next,
-    set: (xid: number) => next = xid > MAX_XID ? 1 : xid,
-  });
-}
-
-function unknownCode(error: unknown): number | null {
-  const digits = error instanceof Error && /^Unknown code: (-?\d+)$/.exec(error.message)?.[1];
-  return digits ? Number(digits) : null;
+  #handle(frame: Buffer, handleFrame: (frame: Buffer) => void): void {
+    const packet = this.#unanswered.first;
+    if (this.#manager.state !== CONNECTING) checkOrder(frame, packet);
+    try {
+      handleFrame(frame);
+    } catch (error) {
+      const code = unknownCode(error);
+      if (code === null || packet === undefined) throw error;
+      // On an unknown error code, the package has forgotten the request.
+      packet.callback({ code });
+    }
+  }
 }

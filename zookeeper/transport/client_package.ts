@@ -6,6 +6,7 @@
  */
 import type { Buffer } from "node:buffer";
 import type { GuardedClient } from "./client_guard.ts";
+import { CONNECTION_LOSS } from "./client_internals.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "./errors.ts";
 
 /** The parts of the package that we use. */
@@ -61,7 +62,7 @@ export const NODE_DELETED = 2;
  * https://zookeeper.apache.org/doc/current/apidocs/zookeeper-server/org/apache/zookeeper/KeeperException.Code.html
  */
 const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
-  [-4]: "CONNECTION_LOSS",
+  [CONNECTION_LOSS]: "CONNECTION_LOSS",
   [-101]: "NO_NODE",
   [-102]: "NO_AUTH",
   [-110]: "NODE_EXISTS",

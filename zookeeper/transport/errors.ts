@@ -4,6 +4,7 @@
  * @module
  */
 import type { Failure } from "../../core/outage_budget.ts";
+import { ProtocolError } from "./frames.ts";
 
 /** Why a request failed. */
 export type ZooKeeperErrorCode =
@@ -135,9 +136,10 @@ export function classifyFailure(error: unknown): Failure {
   return { kind, endsOutage, reason: connectReason(error.cause) ?? known };
 }
 
-/** The reason for an error of a socket; `undefined` for any other error. */
+/** The reason for an error of a connection; `undefined` for any other error. */
 function connectReason(cause: unknown): string | undefined {
   if (!(cause instanceof Error)) return undefined;
+  if (cause instanceof ProtocolError) return `its answer cannot be read. ${cause.message}`;
   // The message of this error names the missing permission.
   if (cause.name === "NotCapable") return `no connection is permitted. ${cause.message}`;
   const { code, address, port, hostname } = cause as Error & Partial<Record<string, unknown>>;

@@ -56,9 +56,10 @@ export interface TransportListener {
 
 /**
  * One ZooKeeper session. The server executes its requests in the order in which they were issued, even
- * if they are issued before earlier ones are answered. Each request is sent at once or rejects with
- * `NOT_CONNECTED`, is never sent twice, and settles within its time limit. A request that fails
- * rejects with a `ZooKeeperError`.
+ * if they are issued before earlier ones are answered. Only a heartbeat (`set`, `createEphemeral`) may
+ * be executed before earlier ones, because many of these may wait until the server answers others. Without
+ * a connection, a request rejects with `NOT_CONNECTED`. It is never sent twice, and settles within its
+ * time limit. A request that fails rejects with a `ZooKeeperError`.
  */
 export interface ZooKeeperTransport {
   readonly state: TransportState;
@@ -66,13 +67,17 @@ export interface ZooKeeperTransport {
   readonly epoch: number;
   /** The session timeout in ms that the server granted; 0 before the first connection. */
   readonly timeoutMs: number;
-  /** The error of the last attempt to connect; `undefined` if it succeeded or the error is unknown. */
+  /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
+  readonly silentMs: number;
+  /** Why the last attempt to connect failed, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
   listen(listener: TransportListener): void;
+  /** Ends a pause between two attempts to connect: somebody needs the connection now. */
+  connectNow(): void;
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string>;
-  /** Creates an ephemeral znode. */
+  /** Creates an ephemeral znode, for the heartbeat. */
   createEphemeral(path: string): Promise<void>;
   /** Creates a persistent, empty znode. */
   createPersistent(path: string): Promise<void>;
@@ -82,7 +87,7 @@ export interface ZooKeeperTransport {
   get(path: string, watcher?: Watcher): Promise<Znode>;
   /** Removes a watcher, so that it is not called any more. Sends nothing. */
   unwatch(path: string, watcher: Watcher): void;
-  /** Writes empty data. */
+  /** Writes empty data, for the heartbeat. */
   set(path: string): Promise<void>;
   /** Deletes a znode that has no children. */
   delete(path: string): Promise<void>;
@@ -94,7 +99,10 @@ export interface ZooKeeperTransport {
 
 /** The time limit of requests. */
 export interface RequestTimeoutOptions {
-  /** How long in ms a request may stay without an answer; `undefined` for the default. */
+  /**
+   * How long in ms requests may stay without any answer; `undefined` for the default. Answers come in
+   * the order of the requests, so the time counts from the last answer.
+   */
   readonly requestTimeoutMs: number | undefined;
   /** How long in ms a call tolerates an outage. By default a request gets at most half of it. */
   readonly unavailableAfterMs: number;
@@ -120,7 +128,7 @@ export interface ZooKeeperAuth {
 export type OpenTransport = (options: TransportOptions) => ZooKeeperTransport;
 
 /**
- * Returns the time limit of a request.
+ * Returns how long the server may leave requests without any answer.
  *
  * @param options The configured limits.
  * @param sessionTimeoutMs The session timeout in ms that the server granted.

@@ -5,6 +5,7 @@ import { OutageBudget } from "../../../core/outage_budget.ts";
 import { LockRecipe } from "../../../zookeeper/recipe/lock_recipe.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { MAX_SEQUENCE } from "../../../zookeeper/recipe/order.ts";
+import { SharedQueue } from "../../../zookeeper/recipe/shared_queues.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
 import {
   classifyFailure,
@@ -38,6 +39,7 @@ function openRecipe(tree: FakeTree, isTry = false) {
     heartbeatPath: `/locks/%session-${crypto.randomUUID()}`,
   });
   const abort = new AbortController();
+  const queue = new SharedQueue(session, PARENT);
   const znode = new OwnZnode({ session, lockPath: PARENT, data: new Uint8Array(), isTry });
   const budget = new OutageBudget({
     clock,
@@ -47,7 +49,7 @@ function openRecipe(tree: FakeTree, isTry = false) {
     signal: abort.signal,
     classify: classifyFailure,
   });
-  const recipe = new LockRecipe({ clock, name: "n", znode, budget });
+  const recipe = new LockRecipe({ clock, name: "n", znode, budget, queue });
   return { clock, transport, session, znode, recipe, abort };
 }
 
@@ -98,7 +100,7 @@ Deno.test("LockRecipe.waitForTurn() sends nothing when the only znode ahead is d
   await turn;
   assertEquals(b.transport.log.length, asked);
   assertEquals(await b.recipe.fencingToken(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
-  assertEquals(b.clock.timers, 0);
+  assertEquals(b.clock.held, 0);
 });
 
 Deno.test("LockRecipe.waitForTurn() lists the queue again when another waiter leaves", async () => {
@@ -154,7 +156,7 @@ Deno.test("LockRecipe.tryWin() wins when an earlier tryAcquire() without the loc
   await leave(a.znode);
   assertEquals(await wins, true);
   assertEquals(await b.recipe.fencingToken(), tree.get(`${PARENT}/${b.znode.name}`).czxid);
-  assertEquals(b.clock.timers, 0);
+  assertEquals(b.clock.held, 0);
 });
 
 Deno.test("LockRecipe.tryWin() returns false when an earlier tryAcquire() holds the lock", async () => {
@@ -163,16 +165,16 @@ Deno.test("LockRecipe.tryWin() returns false when an earlier tryAcquire() holds 
   assertEquals(await a.recipe.tryWin(), true);
   const wins = b.recipe.tryWin();
   await settle();
-  assertEquals(b.clock.timers, 1);
+  assertEquals(b.clock.held, 1);
   await b.clock.pass(101);
   assertEquals(await wins, false);
-  assertEquals(b.clock.timers, 0);
+  assertEquals(b.clock.held, 0);
   await leave(b.znode);
   // By now its znode is too old: it must be the holder's.
   tree.nowMs = 101;
   assertEquals(await c.recipe.tryWin(), false);
   assertEquals(c.transport.log, ["create", "children", "get", "get"]);
-  assertEquals(c.clock.timers, 0);
+  assertEquals(c.clock.held, 0);
 });
 
 Deno.test("LockRecipe.waitForTurn() lists the queue again on another connection", async () => {
@@ -209,7 +211,7 @@ Deno.test("LockRecipe.waitForTurn() rejects at once if only our znode is deleted
   await settle();
   tree.delete(`${PARENT}/${b.znode.name}`);
   await isGoneError(turn);
-  assertEquals(b.clock.timers, 0);
+  assertEquals(b.clock.held, 0);
 });
 
 Deno.test("LockRecipe.waitForTurn() rejects if our znode is deleted before it is watched", async () => {

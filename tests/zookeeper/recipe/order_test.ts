@@ -1,12 +1,5 @@
-import { assert, assertEquals } from "@std/assert";
-import {
-  entriesWithGuid,
-  entryPrefix,
-  isOrderKnown,
-  MAX_SEQUENCE,
-  positionOf,
-  sortedEntries,
-} from "../../../zookeeper/recipe/order.ts";
+import { assertEquals } from "@std/assert";
+import { entriesWithGuid, entryPrefix, sortedEntries } from "../../../zookeeper/recipe/order.ts";
 import { randomFrom } from "../../../testing/zookeeper/random.ts";
 
 const digits = (sequence: number) =>
@@ -42,45 +35,12 @@ Deno.test("sortedEntries() sorts 200 shuffled entries", () => {
 Deno.test("sortedEntries() leaves out children that are no entries", () => {
   const children = ["lock", "x-lock-1", "lease-0000000001", "_c_a-lock-00000000012", "-lock-", ""];
   assertEquals(sortedEntries(children), []);
-  assertEquals(positionOf([...children, ours(3)], ours(3))!.ahead, []);
-});
-
-Deno.test("positionOf() returns the entries ahead and the number of waiters", () => {
-  const children = [ours(7, "c"), ours(5, "a"), kazoos(6), ours(8, "d")];
-  const position = positionOf(children, ours(7, "c"))!;
-  assertEquals(position.own.sequence, 7);
-  assertEquals(position.ahead.map(({ name }) => name), [ours(5, "a"), kazoos(6)]);
-  assertEquals(position.waiterCount, 3);
-  assertEquals(position.isOnlyChild, false);
-});
-
-Deno.test("positionOf() returns null for a znode that is not listed", () => {
-  assertEquals(positionOf([ours(1), kazoos(2)], ours(3)), null);
-  assertEquals(positionOf([], ours(3)), null);
-});
-
-Deno.test("positionOf() says that a znode is an only child when it has no sibling of any kind", () => {
-  assert(positionOf([ours(1)], ours(1))!.isOnlyChild);
-  assert(!positionOf([ours(1), "config"], ours(1))!.isOnlyChild);
-  assertEquals(positionOf([ours(1), "config"], ours(1))!.ahead, []);
 });
 
 Deno.test("entriesWithGuid() finds znodes by their GUID, lowest first", () => {
   const children = [ours(9, "g"), ours(4, "other"), ours(3, "g"), ours(1, "gg"), kazoos(2)];
   assertEquals(entriesWithGuid(children, "g").map(({ sequence }) => sequence), [3, 9]);
   assertEquals(entriesWithGuid(children, "nobody"), []);
-});
-
-Deno.test("isOrderKnown() is false at the end of the sequence numbers", () => {
-  const known = (children: string[], own: string) =>
-    isOrderKnown(children, positionOf(children, own)!.own);
-  assert(known([ours(1), ours(2, "b")], ours(1)));
-  assert(known([ours(MAX_SEQUENCE - 1)], ours(MAX_SEQUENCE - 1)));
-  assert(!known([ours(MAX_SEQUENCE)], ours(MAX_SEQUENCE)));
-  assert(!known([ours(-MAX_SEQUENCE - 1)], ours(-MAX_SEQUENCE - 1)));
-  assert(!known([ours(-5)], ours(-5)));
-  assert(!known([ours(7), ours(7, "b")], ours(7)));
-  assert(!known([ours(7), kazoos(7)], ours(7)));
 });
 
 Deno.test("sortedEntries() reads an overflowed number as negative", () => {

@@ -43,7 +43,8 @@ Deno.test("SessionSuccession opens one session for all calls, and the next one w
   transports[0]!.become("connected");
   const first = await a;
   assertEquals([await b, await sessions.current()], [first, first]);
-  assertEquals([transports.length, clock.timers], [1, 0]);
+  // The one timer is the watch of the session on its server.
+  assertEquals([transports.length, clock.timers, clock.held], [1, 1, 0]);
   // From here on the session itself listens to the transport.
   transports[0]!.become("expired");
   assert(first.isOver);

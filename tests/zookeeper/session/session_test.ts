@@ -37,6 +37,23 @@ Deno.test("Session.validity lasts for three quarters of the timeout from when an
   assert(!session.validity.isRecent, "more than half of the validity is over");
 });
 
+Deno.test("Session.validity extends all leases at few of many writes, and after a suspension at the next one", async () => {
+  const { clock, tree, session, extensions } = openSession();
+  tree.create("/locks");
+  tree.create(HEARTBEAT_PATH);
+  for (let i = 0; i < 100; i++) {
+    await session.sendHeartbeat();
+    await clock.pass(10);
+  }
+  assert(extensions.length <= 2, `${extensions.length} extensions in a tenth of the timeout`);
+  assert(clock.now() - extensions.at(-1)!.sent.nowMs < session.timeoutMs / 10);
+  assertEquals(session.validity.lastProvenAt.nowMs, clock.now() - 10);
+  const soFar = extensions.length;
+  clock.stepWall(60_000);
+  await session.sendHeartbeat();
+  assertEquals(extensions.length, soFar + 1);
+});
+
 Deno.test("Session.validity is not extended by reads and refusals", async () => {
   const { tree, session, extensions } = openSession();
   tree.create("/locks");
@@ -163,4 +180,26 @@ Deno.test("Session.checkServer() sends a request only when no answer arrived rec
     throw refusal("TIMEOUT");
   };
   await assertRejects(() => session.checkServer(), ZooKeeperError);
+});
+
+Deno.test("Session is over when nothing has arrived from the server for the session timeout", async () => {
+  const { clock, transport, session, losses } = openSession();
+  for (let i = 0; i < 10; i++) {
+    transport.silentMs = 9_000;
+    await clock.pass(5_000);
+  }
+  assert(!session.isOver);
+  transport.silentMs = 10_000;
+  await clock.pass(1_001);
+  assert(session.isOver);
+  assert(transport.isDestroyed);
+  assertEquals(losses, ["session-expired"]);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Session does not keep the process alive by its watch on the server, and ends it when closed", async () => {
+  const { clock, session } = openSession();
+  assertEquals(clock.held, 0);
+  await session.close(1_000);
+  assertEquals(clock.timers, 0);
 });

@@ -1,0 +1,25 @@
+/**
+ * The transport without a strategy above it, for tests.
+ *
+ * @module
+ */
+import { openNodeZooKeeperClient } from "../../zookeeper/transport/node_zookeeper_client.ts";
+import type { TransportOptions, ZooKeeperTransport } from "../../zookeeper/transport/transport.ts";
+import { waitUntil } from "../servers/wait.ts";
+
+/** Opens a session with a server of this machine. Disposal destroys the transport. */
+export async function openTransport(
+  port: number,
+  options: Partial<TransportOptions> = {},
+): Promise<ZooKeeperTransport & Disposable> {
+  const transport = openNodeZooKeeperClient({
+    servers: [{ host: "127.0.0.1", port }],
+    sessionTimeoutMs: 10_000,
+    auth: undefined,
+    requestTimeoutMs: undefined,
+    unavailableAfterMs: 5_000,
+    ...options,
+  });
+  await waitUntil("the session is accepted", () => transport.state === "connected");
+  return Object.assign(transport, { [Symbol.dispose]: () => transport.destroy() });
+}

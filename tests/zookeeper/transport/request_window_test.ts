@@ -1,0 +1,92 @@
+/**
+ * How long the transport waits for answers, shown with a server that answers as slowly as a script says.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { pause, waitUntil } from "../../../testing/servers/wait.ts";
+import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
+import {
+  childrenReply,
+  reply,
+  startScriptedServer,
+} from "../../../testing/zookeeper/scripted_server.ts";
+
+const LIMIT_MS = 1_000;
+/** The pause between two answers, or two parts of an answer. */
+const PACE_MS = 100;
+/** So many paces take longer than the limit, several times. */
+const PACES = 40;
+
+Deno.test("The transport keeps its connection while each answer comes in time, however many requests wait", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      await pause(PACE_MS);
+      await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  await Promise.all(Array.from({ length: PACES }, () => transport.delete("/a")));
+  assertEquals(transport.epoch, 1);
+});
+
+Deno.test("The transport keeps its connection while a long answer arrives, however long it takes", async () => {
+  const names = Array.from({ length: PACES }, (_, i) => `child-${i}`);
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      const bytes = childrenReply(request.xid, names);
+      const part = Math.ceil(bytes.length / PACES);
+      for (let at = 0; at < bytes.length; at += part) {
+        await pause(PACE_MS);
+        await send(bytes.slice(at, at + part));
+      }
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  assertEquals((await transport.children("/a")).names, names);
+  assertEquals(transport.epoch, 1);
+});
+
+Deno.test("The transport reconnects, and fails all requests, when the answers stop", async () => {
+  await using server = startScriptedServer(async ({ id, next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      if (id > 1 || request.xid <= 2) await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const calls = await Promise.allSettled([1, 2, 3, 4].map(() => transport.delete("/a")));
+  const seen = calls.map((call) => call.status === "fulfilled" ? "done" : call.reason.code);
+  assertEquals(seen, ["done", "done", "TIMEOUT", "TIMEOUT"]);
+  await waitUntil("the client is back", () => transport.epoch === 2);
+  await transport.delete("/a");
+});
+
+Deno.test("The transport sets one timer for all unanswered requests", async () => {
+  await using server = startScriptedServer(async ({ next }) => {
+    while (await next() !== null);
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  using timers = countTimers();
+  const calls = Array.from({ length: 1_000 }, () => transport.delete("/a"));
+  const { count } = timers;
+  for (const call of await Promise.allSettled(calls)) assertEquals(call.status, "rejected");
+  assert(count < 10, `${count} timers were set`);
+});
+
+/** Counts the timers that are set until it is disposed of. */
+function countTimers(): { readonly count: number } & Disposable {
+  const { setTimeout: original } = globalThis;
+  let count = 0;
+  globalThis.setTimeout = ((...args: Parameters<typeof original>) => {
+    count++;
+    return original(...args);
+  }) as typeof original;
+  return {
+    get count() {
+      return count;
+    },
+    [Symbol.dispose]() {
+      globalThis.setTimeout = original;
+    },
+  };
+}

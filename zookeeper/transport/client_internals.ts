@@ -1,0 +1,92 @@
+/**
+ * The private parts of node-zookeeper-client 1.1.3 that `client_guard.ts` uses, and how they are read.
+ *
+ * @module
+ */
+import type { Buffer } from "node:buffer";
+import type { ServerAddress } from "./connect_string.ts";
+import type { Fifo } from "./fifo.ts";
+import { ProtocolError } from "./frames.ts";
+
+/** A request that was not sent or not answered yet. */
+export interface Packet {
+  readonly request: { readonly header: { readonly xid: number } };
+  callback(error: { code: number }): void;
+}
+
+/** A socket of `node:net`. */
+export interface Socket {
+  readonly destroyed: boolean;
+  destroy(): void;
+  cork(): void;
+  uncork(): void;
+  on(event: "error", listener: (error: unknown) => void): void;
+}
+
+/** The private parts that are used, as of 1.1.3. */
+export interface ConnectionManager {
+  readonly socket?: Socket;
+  readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
+  readonly packetQueue: { readonly queue: Packet[] };
+  /** The package calls `push()` and `shift()` only. */
+  pendingQueue: Pick<Fifo<Packet>, "push" | "shift">;
+  readonly state: number;
+  /** The number of the next request. */
+  xid: number;
+  readonly watcherManager: { dataWatchers: Record<string, unknown> };
+  findNextServer(callback: (server: ServerAddress) => void): void;
+  onSocketData(bytes: Buffer): void;
+  on(event: "state", listener: (state: number) => void): void;
+  setState(state: number): void;
+}
+
+/** A state of the connection: not connected. */
+export const DISCONNECTED = 0;
+/** A state of the connection: the session is not accepted yet. */
+export const CONNECTING = 1;
+/** A state of the connection: the session is accepted. */
+export const CONNECTED = 2;
+/** A state of the connection: no new connection is made. */
+export const CLOSING = -1;
+/** The package's code for a request whose connection was lost before the answer. */
+export const CONNECTION_LOSS = -4;
+const MAX_XID = 2 ** 31 - 1;
+/** Where a frame has the number of its request, behind its length. */
+const XID_AT = 4;
+/** Minimum length of a reply, with its length before it. */
+const REPLY_BYTES = 20;
+
+/**
+ * Checks that a reply belongs to the oldest unanswered request. The package would reconnect, but forget
+ * that request.
+ */
+export function checkOrder(frame: Buffer, packet: Packet | undefined): void {
+  if (frame.length < REPLY_BYTES) {
+    throw new ProtocolError(`A reply has only ${frame.length - XID_AT} bytes`);
+  }
+  const xid = frame.readInt32BE(XID_AT);
+  const expected = packet?.request.header.xid;
+  // Pings, events and the answer to credentials have negative numbers.
+  if (xid < 0 || xid === expected) return;
+  throw new ProtocolError(`A reply is for request ${xid} instead of ${expected ?? "none"}`);
+}
+
+/**
+ * Restarts the numbers of requests at 1 before they exceed 32 bits. The package would count on, and
+ * throw at each request from then on. Reusing numbers is safe: the server only returns them, in the order
+ * of the requests, and the package compares each with the oldest pending request only. The package
+ * starts at 0, but a server before 3.8 treats request 0 as pending for ever, so we start at 1.
+ */
+export function wrapXids(manager: ConnectionManager): void {
+  let next = 1;
+  Object.defineProperty(manager, "xid", {
+    get: () => next,
+    set: (xid: number) => next = xid > MAX_XID ? 1 : xid,
+  });
+}
+
+/** Returns the code that the package does not know; `null` for any other error. */
+export function unknownCode(error: unknown): number | null {
+  const digits = error instanceof Error && /^Unknown code: (-?\d+)$/.exec(error.message)?.[1];
+  return digits ? Number(digits) : null;
+}
