@@ -129,8 +129,9 @@ export class LockRecipe {
    * and all znodes before it.
    */
   async #enter(): Promise<QueuePosition> {
-    const { znode, queue, budget } = this.#options;
+    const { clock, znode, queue, budget } = this.#options;
     for (;;) {
+      const sentMs = clock.now();
       const creating = znode.create();
       const listing = queue.list();
       listing.catch(() => {}); // If the create fails, only its error counts.
@@ -139,7 +140,7 @@ export class LockRecipe {
         return await this.#readQueue(listing);
       } catch (error) {
         if (znode.name !== null) throw error;
-        await this.#recoverCreate(error);
+        await this.#recoverCreate(error, sentMs);
       }
       if (znode.name !== null) return await this.#readQueue();
     }
@@ -150,12 +151,15 @@ export class LockRecipe {
    * znode if the create may have been executed. Unless our znode is found, the caller sends the create
    * again. Throws the error of the create if neither applies.
    */
-  async #recoverCreate(error: unknown): Promise<void> {
+  async #recoverCreate(error: unknown, sentMs: number): Promise<void> {
     const { znode, budget } = this.#options;
     const { session } = znode;
     if (hasCode(error, "NO_NODE")) {
       await budget.ask(() => session.requests.makePath(znode.lockPath));
-    } else if (znode.isCreateAmbiguous && !session.isOver) {
+      return;
+    }
+    budget.beganAt(Math.max(sentMs, session.requests.lastAnswerMs));
+    if (znode.isCreateAmbiguous && !session.isOver) {
       await budget.ask(() => znode.resolveAmbiguousCreate());
     } else throw error;
   }
