@@ -10,15 +10,18 @@ import { askIn } from "../session/ask.ts";
 import { hasCode } from "../transport/errors.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
+import type { SharedQueue } from "./shared_queues.ts";
 
 /** The entrance of one znode of ours. */
 export class Entrance {
   readonly #znode: OwnZnode;
+  readonly #queue: SharedQueue;
   readonly #budget: OutageBudget;
 
   /** Takes a znode that was not created yet. The budget repeats requests during an outage. */
-  constructor(znode: OwnZnode, budget: OutageBudget) {
+  constructor(znode: OwnZnode, queue: SharedQueue, budget: OutageBudget) {
     this.#znode = znode;
+    this.#queue = queue;
     this.#budget = budget;
   }
 
@@ -74,7 +77,7 @@ export class Entrance {
     if (hasCode(error, "NO_NODE")) {
       await this.#ask(() => session.requests.makePath(znode.lockPath));
     } else if (znode.isCreateAmbiguous && !session.isOver) {
-      await this.#ask(() => znode.resolveAmbiguousCreate());
+      await this.#ask(() => znode.resolveAmbiguousCreate(() => this.#queue.names()));
     } else throw error;
   }
 

@@ -65,8 +65,8 @@ export class LockRecipe implements OwnWaiter {
 
   /** Sends nothing yet. */
   constructor(options: LockRecipeOptions) {
-    const { znode, budget } = this.#options = options;
-    this.#entrance = new Entrance(znode, budget);
+    const { znode, queue, budget } = this.#options = options;
+    this.#entrance = new Entrance(znode, queue, budget);
     this.#predecessors = new Predecessors(znode, budget);
   }
 

@@ -32,6 +32,7 @@ export class SharedQueue {
   readonly #session: Session;
   readonly #lockPath: string;
   readonly #listing = new SharedRead(() => this.#list());
+  readonly #names = new SharedRead(() => this.#readNames());
   readonly #size = new SharedRead(() => this.#readSize());
   #latest: Listing | null = null;
   #firstName: string | null = null;
@@ -49,6 +50,15 @@ export class SharedQueue {
    */
   list(): Promise<Listing> {
     return this.#listing.send();
+  }
+
+  /**
+   * Returns the names of all children of the lock's znode, after this call. Unlike a listing, they are not sorted.
+   *
+   * @throws {ZooKeeperError} If the request fails.
+   */
+  names(): Promise<readonly string[]> {
+    return this.#names.send();
   }
 
   /**
@@ -86,6 +96,10 @@ export class SharedQueue {
     const { epoch } = requests;
     const { names, pzxid } = await requests.children(this.#lockPath);
     return this.#latest = { view: new QueueView(names), pzxid, epoch };
+  }
+
+  async #readNames(): Promise<readonly string[]> {
+    return (await this.#session.requests.children(this.#lockPath)).names;
   }
 
   async #readSize(): Promise<QueueSize> {

@@ -211,3 +211,26 @@ Deno.test("LockRecipe.waitForTurn() sends nothing during an outage, and sets its
     await leave();
   }
 });
+
+Deno.test("LockRecipe.waitForTurn() searches for the znodes of many unanswered creates in few listings", async () => {
+  const tree = newTree();
+  const holder = foreign(tree);
+  const { clock, transport, call, sent } = openInstance(tree);
+  const answered = Promise.withResolvers<void>();
+  transport.answers = () => answered.promise;
+  const calls = Array.from({ length: 50 }, call);
+  await settle();
+  transport.answers = () => {};
+  const log = await sent(async () => {
+    answered.reject(new ZooKeeperError("CONNECTION_LOSS", "made by a test"));
+    await clock.pass(1_000);
+  });
+  assert(log.filter((request) => request === "children").length <= 6, log.join());
+  assertEquals(log.filter((request) => request === "create"), []);
+  assertEquals(tree.children(PARENT).names.length, calls.length + 1);
+  tree.delete(holder);
+  for (const { turn, leave } of calls) {
+    await turn;
+    await leave();
+  }
+});
