@@ -1,7 +1,7 @@
 /**
  * `deno task bench zookeeper`: measures ZooKeeper locks in rounds interleaved with the fewest requests that
  * could do the same job through the same client package, and with Curator and kazoo where they are
- * installed. Starts its own server, with its data in memory if possible.
+ * installed. Starts its own servers, one and then three, with their data in memory if possible.
  *
  * @module
  */
@@ -12,6 +12,10 @@ import { type Driver, type Kind, startDriver } from "../testing/interop/driver.t
 import { preparePrograms } from "../testing/interop/programs.ts";
 import { called, withClient } from "../testing/servers/zookeeper_cleanup.ts";
 import { startZooKeeper } from "../testing/servers/zookeeper.ts";
+import {
+  startZooKeeperEnsemble,
+  zooKeeperEnsembleSkip,
+} from "../testing/servers/zookeeper_ensemble.ts";
 import { ZooKeeperLock } from "../zookeeper/mod.ts";
 import { inTurns, judged, summary, timed } from "./compare.ts";
 
@@ -77,7 +81,7 @@ async function uncontended(connectString: string): Promise<boolean> {
 }
 
 /** Compares our lock with Curator and kazoo, each in a process with its own session. */
-async function besideOthers(connectString: string): Promise<void> {
+async function besideOthers(connectString: string, servers: string): Promise<void> {
   const programs = await preparePrograms();
   const kinds: Kind[] = ["ours"];
   if (programs.curator.command) kinds.push("curator");
@@ -96,7 +100,7 @@ async function besideOthers(connectString: string): Promise<void> {
       });
       await inTurns(WARM_UP_ROUNDS, jobs);
       const name = waiters === 1 ? "uncontended" : `${waiters} contenders`;
-      print(`${name}, a process each`, kinds, await inTurns(ROUNDS, jobs));
+      print(`${name}, a process each, ${servers}`, kinds, await inTurns(ROUNDS, jobs));
     }
     for (const driver of drivers) await driver.end();
   } finally {
@@ -117,5 +121,10 @@ function print(name: string, titles: readonly string[], rows: readonly number[][
 if (import.meta.main) {
   await using server = await startZooKeeper();
   if (!await uncontended(server.connectString)) Deno.exitCode = 1;
-  await besideOthers(server.connectString);
+  await besideOthers(server.connectString, "one server");
+  const skip = await zooKeeperEnsembleSkip();
+  if (skip === undefined) {
+    await using ensemble = await startZooKeeperEnsemble();
+    await besideOthers(ensemble.connectString, "three servers");
+  } else console.log(`three servers: skipped, because ${skip}`);
 }

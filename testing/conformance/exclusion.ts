@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { readFile, rm, writeFile } from "node:fs/promises";
+import process from "node:process";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
@@ -56,6 +57,11 @@ const NAMES = [
   "😀".repeat(500),
   "/".repeat(1_000),
 ];
+
+/** More calls than a client can have under way at once. The soak runs the full figure. */
+const BURST = process.env["HOLDFAST_SOAK"] ? 10_000 : 300;
+/** Each lock of some strategies needs an open file. */
+const BURST_WITHOUT_TTL = 300;
 
 /** Counts the callers inside and keeps the maximum. */
 function gauge() {
@@ -128,6 +134,26 @@ export function exclusionSuite(harness: Harness): void {
       for (const name of NAMES) assertEquals((await b.query(name)).holders, []);
     },
   );
+
+  const burst = harness.ttlMs === Infinity ? BURST_WITHOUT_TTL : BURST;
+  for (const method of ["acquire", "tryAcquire"] as const) {
+    behaviour(
+      harness,
+      `${method}() takes ${burst} free locks at once, keeps a held lease, and works afterwards`,
+      async (arena) => {
+        const lock = await arena.client();
+        await using held = await lock.acquire("held");
+        const names = Array.from({ length: burst }, (_, i) => `free-${i}`);
+        const calls = Promise.all(names.map((name) => lock[method](name)));
+        const leases = await within("all calls have ended", calls, 60_000);
+        for (const lease of leases) lease!.throwIfLost();
+        const released = await Promise.all(leases.map((lease) => lease!.release()));
+        assertEquals(released.filter((isOurs) => !isOurs), []);
+        held.throwIfLost();
+        await (await lock.acquire("after")).release();
+      },
+    );
+  }
 
   behaviour(harness, "acquire() lets one of 100 contenders in at a time", async (arena) => {
     assertEquals(await contend(arena, 10, 10), 1);

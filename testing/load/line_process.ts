@@ -3,24 +3,62 @@
  *
  * @module
  */
+import process from "node:process";
 import type { DistributedLock } from "../../mod.ts";
 import { openLock } from "../conformance/open_lock.ts";
 import { nowUs } from "../processes/clock.ts";
 import { linesOf } from "../runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../runtime/processes.ts";
-import type { LineGrant, LineOptions, LineReport } from "./lines.ts";
+import type { LineCost, LineGrant, LineOptions, LineReport } from "./lines.ts";
 
 /** Grants that are reported at once. */
 const BATCH = 50;
 
+/** How often in ms the event loop is checked. */
+const GAP_CHECK_MS = 5;
+
+/** Measures the costs of the calls. */
+class CostMeter {
+  readonly #startKb = memoryKb();
+  #longestGapMs = 0;
+  #last = moment();
+  readonly #timer = setInterval(() => {
+    const now = moment();
+    const elapsedMs = now.nowMs - this.#last.nowMs - GAP_CHECK_MS;
+    // On a busy machine, the process often waits for a processor. That is no gap of its own.
+    const gapMs = Math.min(elapsedMs, now.cpuMs - this.#last.cpuMs);
+    this.#longestGapMs = Math.max(this.#longestGapMs, gapMs);
+    this.#last = now;
+  }, GAP_CHECK_MS);
+
+  read(): LineCost {
+    return { longestGapMs: this.#longestGapMs, memoryKb: memoryKb() - this.#startKb };
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+function moment(): { nowMs: number; cpuMs: number } {
+  const { user, system } = process.cpuUsage();
+  return { nowMs: performance.now(), cpuMs: (user + system) / 1_000 };
+}
+
+function memoryKb(): number {
+  return Math.round(process.memoryUsage().rss / 1_024);
+}
+
 /** Collects the reports of all calls. */
 class Reports {
   readonly #expected: number;
+  readonly #cost: CostMeter;
   #told = 0;
   #grants: LineGrant[] = [];
 
-  constructor(expected: number) {
+  constructor(expected: number, cost: CostMeter) {
     this.#expected = expected;
+    this.#cost = cost;
   }
 
   send(report: LineReport): void {
@@ -29,7 +67,9 @@ class Reports {
 
   /** A call has learned whether it waits. */
   told(): void {
-    if (++this.#told === this.#expected) this.send({ kind: "queued", atUs: nowUs() });
+    if (++this.#told === this.#expected) {
+      this.send({ kind: "queued", atUs: nowUs(), cost: this.#cost.read() });
+    }
   }
 
   granted(grant: LineGrant): void {
@@ -63,13 +103,15 @@ async function wait(lock: DistributedLock, name: string, reports: Reports): Prom
 
 async function main({ spec, name, waiters }: LineOptions): Promise<void> {
   await using client = await openLock(spec);
-  const reports = new Reports(waiters);
+  const cost = new CostMeter();
+  const reports = new Reports(waiters, cost);
   const orders = linesOf(scriptInput());
   reports.send({ kind: "ready" });
   await orders.next();
   await Promise.all(Array.from({ length: waiters }, () => wait(client.lock, name, reports)));
   reports.flush();
-  reports.send({ kind: "finished" });
+  reports.send({ kind: "finished", cost: cost.read() });
+  cost.stop();
   while (await orders.next() !== null);
 }
 

@@ -27,11 +27,20 @@ export interface LineGrant {
   readonly isValid: boolean;
 }
 
+/** The costs of the calls to their process so far. */
+export interface LineCost {
+  /** The longest time in ms for which the event loop was blocked by work of the process. */
+  readonly longestGapMs: number;
+  /** How much memory in KB the process has gained. */
+  readonly memoryKb: number;
+}
+
 /** A line that a process prints. */
 export type LineReport =
-  | { readonly kind: "ready" | "finished" }
+  | { readonly kind: "ready" }
   /** All calls have learned that they wait, or have ended. */
-  | { readonly kind: "queued"; readonly atUs: number }
+  | { readonly kind: "queued"; readonly atUs: number; readonly cost: LineCost }
+  | { readonly kind: "finished"; readonly cost: LineCost }
   | { readonly kind: "granted"; readonly grants: readonly LineGrant[] }
   | { readonly kind: "rejected"; readonly text: string };
 
@@ -42,6 +51,8 @@ export interface Line extends AsyncDisposable {
   readonly reports: readonly LineReport[];
   readonly grants: readonly LineGrant[];
   readonly rejections: readonly string[];
+  /** The costs so far. */
+  readonly cost: LineCost;
   /** Makes the calls. */
   go(): Promise<void>;
   kill(signal: Signal): void;
@@ -60,6 +71,9 @@ export async function startLine(options: LineOptions): Promise<Line> {
     },
     get rejections() {
       return reports.flatMap((report) => report.kind === "rejected" ? report.text : []);
+    },
+    get cost() {
+      return reports.flatMap((report) => "cost" in report ? report.cost : []).at(-1)!;
     },
     go: () => child.send("go"),
     kill: child.kill,

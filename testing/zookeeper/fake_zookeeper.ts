@@ -65,8 +65,9 @@ export class FakeTree {
   }
 
   get(path: string) {
-    const { czxid, createdAtMs } = this.#find(path);
-    return { data: new Uint8Array(), czxid, createdAtMs };
+    const { czxid, createdAtMs, nextSequence } = this.#find(path);
+    const childCount = this.children(path).names.length;
+    return { data: new Uint8Array(), czxid, createdAtMs, childCount, createCount: nextSequence };
   }
 
   children(path: string) {

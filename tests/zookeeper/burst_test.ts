@@ -6,36 +6,70 @@
 import { assert, assertEquals } from "@std/assert";
 import { say } from "../../testing/processes/figures.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
-import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import {
+  startZooKeeperEnsemble,
+  zooKeeperEnsembleSkip,
+} from "../../testing/servers/zookeeper_ensemble.ts";
+import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
+const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** The soak runs the full figure. */
-const SIZES = Deno.env.get("HOLDFAST_SOAK") ? [1_000, 3_000, 10_000] : [2_500];
+const SIZES = IS_SOAK ? [1_000, 3_000, 10_000] : [2_500];
+const ENSEMBLE_SIZES = IS_SOAK ? SIZES : [1_500];
+const METHODS = ["acquire", "tryAcquire"] as const;
 
-for (const size of SIZES) {
-  for (const method of ["acquire", "tryAcquire"] as const) {
+/** Takes many locks at once, releases them, and takes one more. Another lease is held meanwhile. */
+async function burst(
+  connectString: string,
+  rootPath: string,
+  method: typeof METHODS[number],
+  size: number,
+): Promise<void> {
+  await using locks = new ZooKeeperLock(connectString, { rootPath, disposeTimeoutMs: 20_000 });
+  const held = await locks.acquire("held");
+  const startMs = performance.now();
+  const names = Array.from({ length: size }, (_, i) => `free-${i}`);
+  const leases = await Promise.all(names.map((name) => locks[method](name)));
+  const grantedMs = performance.now();
+  held.throwIfLost();
+  const released = await Promise.all(leases.map((lease) => lease!.release()));
+  say(
+    `${size} locks: granted in ${Math.round(grantedMs - startMs)} ms, ` +
+      `released in ${Math.round(performance.now() - grantedMs)} ms`,
+  );
+  assert(released.every((isOurs) => isOurs), "each release should say that the lock was ours");
+  await (await locks.acquire("after")).release();
+  held.throwIfLost();
+  assertEquals(await held.release(), true);
+}
+
+for (const method of METHODS) {
+  for (const size of SIZES) {
     Deno.test(`ZooKeeperLock.${method}() takes ${size} free locks at once, keeps a held lease, and works afterwards`, async () => {
       await using server = await startZooKeeper();
       const rootPath = newRoot();
-      const locks = new ZooKeeperLock(server.connectString, { rootPath, disposeTimeoutMs: 20_000 });
-      const held = await locks.acquire("held");
-      const startMs = performance.now();
-      const names = Array.from({ length: size }, (_, i) => `free-${i}`);
-      const leases = await Promise.all(names.map((name) => locks[method](name)));
-      const grantedMs = performance.now();
-      held.throwIfLost();
-      const released = await Promise.all(leases.map((lease) => lease!.release()));
-      say(
-        `${size} locks: granted in ${Math.round(grantedMs - startMs)} ms, ` +
-          `released in ${Math.round(performance.now() - grantedMs)} ms`,
-      );
-      assert(released.every((isOurs) => isOurs), "each release should say that the lock was ours");
-      await (await locks.acquire("after")).release();
-      held.throwIfLost();
-      assertEquals(await held.release(), true);
-      await locks[Symbol.asyncDispose]();
-      await nothingLeft(server);
+      await burst(server.connectString, rootPath, method, size);
+      await nothingLeft([server], rootPath);
     });
   }
 }
+
+const ensembleSkip = await zooKeeperEnsembleSkip();
+
+Deno.test({
+  name: `ZooKeeperLock takes ${ENSEMBLE_SIZES.join(", ")} free locks at once on three servers` +
+    (ensembleSkip === undefined ? "" : ` [skipped: ${ensembleSkip}]`),
+  ignore: ensembleSkip !== undefined,
+  async fn() {
+    await using ensemble = await startZooKeeperEnsemble();
+    for (const method of METHODS) {
+      for (const size of ENSEMBLE_SIZES) {
+        const rootPath = newRoot();
+        await burst(ensemble.connectString, rootPath, method, size);
+        await nothingLeft(ensemble.members, rootPath);
+      }
+    }
+  },
+});

@@ -1,29 +1,38 @@
 /**
- * Many waiters for one lock: how many requests they need, and whether they are all served.
+ * Many waiters for one lock: how many requests they need, and whether they are all served, also when the
+ * server restarts. How the costs grow is in `growth_test.ts`.
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals, assertLessOrEqual } from "@std/assert";
+import { tally } from "../../testing/load/lines.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { openCrowd, PacketCounter } from "../../testing/zookeeper/crowd.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
+const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** The soak runs the full figure. */
-const WAITERS = Deno.env.get("HOLDFAST_SOAK") ? 5_000 : 1_000;
-
-/** The number of packets that the server has received from all clients. */
-async function packetsAt({ fourLetterWord }: ZooKeeperServer): Promise<number> {
-  return Number(/^Received: (\d+)$/m.exec(await fourLetterWord("srvr"))![1]);
-}
+const WAITERS = IS_SOAK ? 5_000 : 1_000;
+/** The server needs 0.4 s to start. */
+const DOWN_MS = 900;
+/**
+ * Each waiter sets the watch on its own znode again. A server that is starting may close the first new
+ * connection.
+ */
+const PACKETS_AFTER_RESTART = 2;
+/** The listing, the watch on the znode ahead, heartbeats, and checks of the server. */
+const PACKETS_PER_PROCESS = 20;
 
 Deno.test("ZooKeeperLock queues many waiters of one instance with few requests, and rejects none", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
   const held = await locks.acquire("n");
-  const before = await packetsAt(server);
+  const counter = new PacketCounter(server);
+  const before = await counter.read();
   const order: number[] = [];
   const waiting = new Set<number>();
   const calls = Array.from({ length: WAITERS }, async (_, i) => {
@@ -32,19 +41,19 @@ Deno.test("ZooKeeperLock queues many waiters of one instance with few requests, 
     return await lease.release();
   });
   await waitUntil("all wait", () => waiting.size === WAITERS, 60_000);
-  // One for each znode: that of a waiter serves the waiter itself and the next one.
+  // The first waiter also watches the holder's znode.
   const watches = `Total watches:${WAITERS + 1}`;
   const allWatch = async () => (await server.fourLetterWord("wchs")).includes(watches);
   await waitUntil("all have set their watches", allWatch, 60_000);
-  const perWaiter = (await packetsAt(server) - before) / WAITERS;
-  const idleFrom = await packetsAt(server);
+  const perWaiter = (await counter.read() - before) / WAITERS;
+  const idleFrom = await counter.read();
   await pause(5_000);
-  const idle = (await packetsAt(server) - idleFrom) / 5;
+  const idle = (await counter.read() - idleFrom) / 5;
   held.throwIfLost();
-  const handingOver = await packetsAt(server);
+  const handingOver = await counter.read();
   assertEquals(await held.release(), true);
   const released = await Promise.all(calls);
-  const perHandoff = (await packetsAt(server) - handingOver) / WAITERS;
+  const perHandoff = (await counter.read() - handingOver) / WAITERS;
   say(
     `${WAITERS} waiters: ${perWaiter.toFixed(2)} packets each, ${
       idle.toFixed(1)
@@ -53,9 +62,42 @@ Deno.test("ZooKeeperLock queues many waiters of one instance with few requests, 
   );
   assertEquals(released.filter((isOurs) => !isOurs), []);
   assertEquals(order, order.toSorted((a, b) => a - b), "waiters should be served in order");
-  assert(perWaiter <= 4, `${perWaiter} packets per waiter`);
-  assert(idle <= 5, `${idle} packets a second while idle`);
-  assert(perHandoff <= 1.5, `${perHandoff} packets per handoff`);
+  assertLessOrEqual(perWaiter, 3);
+  assertLessOrEqual(idle, 1);
+  assertLessOrEqual(perHandoff, 1.5);
   await locks[Symbol.asyncDispose]();
   await nothingLeft(server);
 });
+
+const CROWDS = IS_SOAK
+  ? [[1, 1_500], [1, 5_000], [10, 1_500], [10, 5_000]] as const
+  : [[1, 1_000], [4, 400]] as const;
+
+for (const [processes, waiters] of CROWDS) {
+  Deno.test(`ZooKeeperLock keeps the places of ${waiters} waiters in ${processes} processes when the server restarts`, async () => {
+    await using crowd = await openCrowd({ processes, waiters });
+    const { lines, held } = crowd;
+    const queued = await crowd.during(() => crowd.lineUp());
+    let downMs = 0;
+    const after = await crowd.during(async () => {
+      const startMs = performance.now();
+      await crowd.restart(DOWN_MS);
+      downMs = performance.now() - startMs;
+    });
+    held.throwIfLost();
+    assertEquals(tally(lines.flatMap((line) => line.rejections)), "none");
+    assertEquals(lines.flatMap((line) => line.grants), []);
+    const drainMs = await crowd.drain();
+    say(
+      `${waiters} in ${processes}: ${(queued.packets / waiters).toFixed(2)} packets each; ` +
+        `after ${(downMs / 1_000).toFixed(1)} s without a server ` +
+        `${(after.packets / waiters).toFixed(2)} packets and ` +
+        `${Math.round(after.bytes / waiters)} bytes each; ` +
+        `${(drainMs / waiters).toFixed(2)} ms per handoff`,
+    );
+    assertLessOrEqual(
+      after.packets,
+      PACKETS_AFTER_RESTART * waiters + PACKETS_PER_PROCESS * (processes + 1),
+    );
+  });
+}

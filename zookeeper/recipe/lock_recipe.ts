@@ -6,24 +6,20 @@
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
  */
-import { abortable } from "../../core/abort.ts";
-import { type Clock, pause } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { WaitInfo } from "../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import type { OutageBudget } from "../../core/outage_budget.ts";
-import { hasCode } from "../transport/errors.ts";
-import type { QueueEntry } from "./order.ts";
+import { Entrance } from "./entrance.ts";
+import { isInRange, sequenceOf } from "./order.ts";
 import { ownZnodeGone } from "./own_watch.ts";
+import type { OwnWaiter } from "./own_waiters.ts";
 import type { OwnZnode } from "./own_znode.ts";
-import { PredecessorWatch } from "./predecessor_watch.ts";
+import { Sleep } from "./predecessor_watch.ts";
+import { type EntriesAhead, Predecessors } from "./predecessors.ts";
 import type { QueuePosition } from "./queue_view.ts";
 import type { Listing, SharedQueue } from "./shared_queues.ts";
-
-/**
- * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
- * for the holder's.
- */
-const MAX_TRY_AGE_MS = 100;
+import { outlivesTry } from "./try_wait.ts";
 
 /** The options of a run of the recipe. */
 export interface LockRecipeOptions {
@@ -46,9 +42,10 @@ export interface LockRecipeOptions {
  *
  * 1. Create our znode, an ephemeral sequential child, and list the children.
  * 2. If our znode is the first one, the lock is ours.
- * 3. If not, watch the znode directly before ours (the predecessor), and our own.
- * 4. Sleep until one of the watches fires or the connection changes. Then list the children, and go to 2.
- *    (The listing is skipped when our znode is certainly the first one now.)
+ * 3. Watch our own znode, and wait until no other call of this instance waits before us.
+ * 4. Watch the znode directly before ours (the predecessor).
+ * 5. Sleep until one of the watches fires or the connection changes. If the predecessor was deleted, look
+ *    for the one before it, else list the children; go to 2.
  *
  * The recipe never deletes our znode: the caller does, to release the lock or to leave the queue.
  *
@@ -57,35 +54,51 @@ export interface LockRecipeOptions {
  * with a `LockUnavailableError` if an outage lasts too long or the sequence numbers are used up; and with
  * the reason of the budget's signal when that aborts.
  */
-export class LockRecipe {
+export class LockRecipe implements OwnWaiter {
   readonly #options: LockRecipeOptions;
-  /** The epoch of the connection on which the queue was last listed. */
-  #listedEpoch = -1;
+  readonly #entrance: Entrance;
+  readonly #predecessors: Predecessors;
   /** The fencing token, if a listing has shown it; see {@linkcode LockRecipe.fencingToken}. */
   #token: bigint | null = null;
+  /** The sleep while other calls of this instance wait before us. */
+  #inLine: Sleep | null = null;
 
   /** Sends nothing yet. */
   constructor(options: LockRecipeOptions) {
-    this.#options = options;
+    const { znode, budget } = this.#options = options;
+    this.#entrance = new Entrance(options);
+    this.#predecessors = new Predecessors(znode, budget);
+  }
+
+  /** The sequence number of our znode. Throws unless the znode is known to exist. */
+  get sequence(): number {
+    return sequenceOf(this.#options.znode.name!)!;
   }
 
   /**
    * Enters the queue and waits until our znode is the first one. Then the lock is ours.
    *
-   * @param onWait Called with our position before the first wait, and whenever the position changes.
+   * @param onWait Called with our position before the first wait, and when a listing shows another one.
    * @returns `true`, when the lock is ours.
    */
   async waitForTurn(onWait?: (info: WaitInfo) => void): Promise<true> {
-    let reported = 0;
-    let place = await this.#enter();
-    while (place.predecessor !== null) {
-      const position = place.ahead;
-      if (position !== reported) onWait?.({ position, waiters: place.waiterCount });
-      reported = position;
-      if (await this.#waitForPredecessor(place.predecessor, position)) break;
-      place = await this.#readQueue();
+    const { queue } = this.#options;
+    const report = reporter(onWait);
+    // Behind other calls of this instance, only the position is of interest for now.
+    if (!queue.waiters.isEmpty) report(await this.#enterBehindOthers());
+    else {
+      const place = await this.#enter();
+      if (place.predecessor === null) return this.#isFirst();
+      report({ position: place.ahead, waiters: place.waiterCount });
     }
-    return this.#isFirst();
+    queue.waiters.enter(this);
+    try {
+      await this.#waitInLine();
+      await this.#waitForPredecessors(report);
+      return this.#isFirst();
+    } finally {
+      queue.waiters.leave(this);
+    }
   }
 
   /**
@@ -100,12 +113,13 @@ export class LockRecipe {
    * @returns Whether the lock is ours. If not, the caller must delete our znode soon.
    */
   async tryWin(): Promise<boolean> {
+    const { clock, queue } = this.#options;
     let place = await this.#enter();
-    const enteredMs = this.#options.clock.now();
+    const enteredMs = clock.now();
     while (place.ahead > 0) {
       if (!place.isBehindTriesOnly) return false;
-      if (!await this.#waitForTry(place.first, enteredMs)) return false;
-      place = await this.#readQueue();
+      if (!await outlivesTry(place.first.name, { ...this.#options, enteredMs })) return false;
+      place = this.#placeIn(await this.#entrance.read(() => queue.list()));
     }
     return this.#isFirst();
   }
@@ -118,139 +132,80 @@ export class LockRecipe {
    * than all later ones. If there is no such listing either, our znode is read now.
    */
   async fencingToken(): Promise<bigint> {
-    const { znode: { watch }, budget } = this.#options;
-    if (watch.znode === null && this.#token === null) await budget.ask(() => watch.set());
+    const { znode: { watch } } = this.#options;
+    if (watch.znode === null && this.#token === null) await this.#predecessors.watchOwn();
     return watch.znode?.czxid ?? this.#token!;
   }
 
-  /**
-   * Creates our znode and returns its position. Sends the create and the listing together: ZooKeeper
-   * executes the requests of a session in order, so after one round trip the listing contains our znode
-   * and all znodes before it.
-   */
+  /** The other calls of this instance that waited before us have ended. */
+  onFirst(): void {
+    this.#inLine?.end();
+  }
+
+  /** Creates our znode, lists the queue in the same tick, and returns our position. */
   async #enter(): Promise<QueuePosition> {
-    const { clock, znode, queue, budget } = this.#options;
-    for (;;) {
-      const sentMs = clock.now();
-      const creating = znode.create();
-      const listing = queue.list();
-      listing.catch(() => {}); // If the create fails, only its error counts.
-      try {
-        await abortable(creating, budget.signal);
-        return await this.#readQueue(listing);
-      } catch (error) {
-        if (znode.name !== null) throw error;
-        await this.#recoverCreate(error, sentMs);
+    const { queue } = this.#options;
+    return this.#placeIn(await this.#entrance.createAndRead(() => queue.list()));
+  }
+
+  /** Creates our znode, reads the length of the queue in the same tick, and returns our position. */
+  async #enterBehindOthers(): Promise<WaitInfo> {
+    const { queue } = this.#options;
+    const { childCount, createCount } = await this.#entrance.createAndRead(() => queue.size());
+    if (!isInRange(this.sequence)) throw this.#outOfNumbers();
+    // All that were created before our znode are before it, unless they were deleted.
+    const behind = createCount - 1 - this.sequence;
+    return { position: Math.max(1, childCount - 1 - behind), waiters: Math.max(1, childCount - 1) };
+  }
+
+  /** Sleeps while other calls of this instance wait before us, with a watch on our own znode. */
+  async #waitInLine(): Promise<void> {
+    const { waiters } = this.#options.queue;
+    while (!waiters.isFirst(this)) {
+      const sleep = this.#inLine = new Sleep();
+      await this.#predecessors.sleep(sleep, this.#predecessors.watchOwn());
+    }
+  }
+
+  /** Waits until no znode is before ours. */
+  async #waitForPredecessors(report: (info: WaitInfo) => void): Promise<void> {
+    const { queue } = this.#options;
+    let ahead = this.#aheadSoFar();
+    while (ahead === null || ahead.entries.length > 0) {
+      if (ahead === null) {
+        const listing = await this.#entrance.read(() => queue.list());
+        const { ahead: position, waiterCount } = this.#placeIn(listing);
+        if (position === 0) return;
+        report({ position, waiters: waiterCount });
+        ahead = this.#aheadIn(listing)!;
       }
-      if (znode.name !== null) return await this.#readQueue();
+      ahead = await this.#predecessors.waitForNearest(ahead);
     }
   }
 
-  /**
-   * Recovers from a failed create: creates the lock's znode if that was missing, or searches for our
-   * znode if the create may have been executed. Unless our znode is found, the caller sends the create
-   * again. Throws the error of the create if neither applies.
-   */
-  async #recoverCreate(error: unknown, sentMs: number): Promise<void> {
-    const { znode, budget } = this.#options;
-    const { session } = znode;
-    if (hasCode(error, "NO_NODE")) {
-      await budget.ask(() => session.requests.makePath(znode.lockPath));
-      return;
-    }
-    budget.beganAt(Math.max(sentMs, session.requests.lastAnswerMs));
-    if (znode.isCreateAmbiguous && !session.isOver) {
-      await budget.ask(() => znode.resolveAmbiguousCreate());
-    } else throw error;
+  /** Returns the entries ahead of ours, from an earlier listing; `null` to list again. */
+  #aheadSoFar(): EntriesAhead | null {
+    const { latest } = this.#options.queue;
+    const ahead = latest === null ? null : this.#aheadIn(latest);
+    // A new listing must confirm that our znode still exists.
+    if (latest === null || ahead === null || ahead.entries.length === 0) return null;
+    this.#placeIn(latest);
+    return ahead;
   }
 
-  /**
-   * Waits until the znode directly before ours, our own znode or the connection changes. Each waiter
-   * watches a different predecessor, so a release wakes one waiter only.
-   *
-   * @returns `true` if our znode is certainly the first one now. With `false`, the queue must be listed
-   * again.
-   */
-  async #waitForPredecessor(entry: QueueEntry, ahead: number): Promise<boolean> {
-    const { znode, queue, budget } = this.#options;
-    const { session, watch } = znode;
-    const predecessor = new PredecessorWatch(session, this.#pathOf(entry));
-    watch.listen(predecessor);
-    try {
-      const [found] = await Promise.all([predecessor.set(budget), budget.ask(() => watch.set())]);
-      if (found !== null) await this.#sleep(predecessor.changed);
-    } finally {
-      predecessor.remove();
-      watch.listen(null);
-    }
-    // New znodes get greater numbers, so none can get ahead of ours. (After an overflow they get negative
-    // ones, but then the client that made such a znode does not take the lock.) If the one directly ahead
-    // was the first one and was deleted, and our own watch is still set, on the connection that listed the
-    // queue, then our znode is the first one, and no listing is needed.
-    const wasFirst = ahead === 1 || queue.wasFirst(entry.name);
-    return predecessor.isDeleted && wasFirst && watch.state === "set" &&
-      session.requests.epoch === this.#listedEpoch;
+  /** Returns the entries ahead of ours in a listing; `null` if it does not show ours. */
+  #aheadIn(listing: Listing): EntriesAhead | null {
+    const { znode, queue } = this.#options;
+    const entries = queue.entriesAhead(listing, znode.name!);
+    return entries && { entries, listing };
   }
 
-  /**
-   * Sleeps until `changed` aborts. Meanwhile it checks at intervals that the server answers: the client
-   * package does not notice a dead connection.
-   */
-  async #sleep(changed: AbortSignal): Promise<void> {
-    const { clock, znode: { session }, budget } = this.#options;
-    const signal = AbortSignal.any([changed, budget.signal]);
-    while (!signal.aborted) {
-      await pause(clock, session.checkEveryMs, signal);
-      if (!signal.aborted) await budget.ask(() => session.checkServer());
-    }
-    budget.signal.throwIfAborted();
-  }
-
-  /**
-   * Waits for a change while a `tryAcquire()` znode before ours is so young that it may have failed.
-   *
-   * @param entry The znode.
-   * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
-   * @returns `false` if the znode is so old now that it is taken for the holder's; `true` if it was
-   * deleted or something else has changed, so that the queue must be listed again.
-   */
-  async #waitForTry(entry: QueueEntry, enteredMs: number): Promise<boolean> {
-    const { clock, znode: { session, watch }, budget } = this.#options;
-    const predecessor = new PredecessorWatch(session, this.#pathOf(entry));
-    try {
-      const [found] = await Promise.all([predecessor.set(budget), budget.ask(() => watch.set())]);
-      if (found === null) return true;
-      const { changed } = predecessor;
-      // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
-      const olderMs = Math.max(0, watch.znode!.createdAtMs - found.createdAtMs);
-      const leftMs = MAX_TRY_AGE_MS - olderMs - (clock.now() - enteredMs);
-      if (leftMs > 0) await pause(clock, leftMs, AbortSignal.any([changed, budget.signal]));
-      budget.signal.throwIfAborted();
-      return changed.aborted;
-    } finally {
-      predecessor.remove();
-    }
-  }
-
-  /**
-   * Returns our position, from the given listing or, without one or if it fails, from a new one. Rejects
-   * with `OWN_ZNODE_GONE` if our znode is not listed.
-   */
-  async #readQueue(listing?: Promise<Listing>): Promise<QueuePosition> {
-    const { znode, queue, budget } = this.#options;
-    let given = listing;
-    const { view, pzxid, epoch } = await budget.ask(() => {
-      const next = given ?? queue.list();
-      given = undefined;
-      return next;
-    }).catch((error) => {
-      throw hasCode(error, "NO_NODE") ? ownZnodeGone() : error;
-    });
-    const place = view.positionOf(znode.name!);
+  /** Returns our position. Throws `OWN_ZNODE_GONE` if our znode is not listed. */
+  #placeIn({ view, pzxid }: Listing): QueuePosition {
+    const place = view.positionOf(this.#options.znode.name!);
     if (place === null) throw ownZnodeGone();
     if (!place.isOrderKnown) throw this.#outOfNumbers();
     if (place.isOnlyChild) this.#token ??= pzxid;
-    this.#listedEpoch = epoch;
     return place;
   }
 
@@ -261,10 +216,6 @@ export class LockRecipe {
     return true;
   }
 
-  #pathOf({ name }: QueueEntry): string {
-    return `${this.#options.znode.lockPath}/${name}`;
-  }
-
   #outOfNumbers(): LockUnavailableError {
     const { name, znode: { lockPath } } = this.#options;
     return new LockUnavailableError(
@@ -273,4 +224,13 @@ export class LockRecipe {
       name,
     );
   }
+}
+
+/** Makes a function that reports each position once. */
+function reporter(onWait: ((info: WaitInfo) => void) | undefined): (info: WaitInfo) => void {
+  let reported: number | undefined = 0;
+  return (info) => {
+    if (info.position !== reported) onWait?.(info);
+    reported = info.position;
+  };
 }

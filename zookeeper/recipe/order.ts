@@ -9,6 +9,11 @@
 /** The greatest sequence number that ZooKeeper gives before its counter overflows. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;
 
+/** Whether ZooKeeper gave a sequence number before the end of their range, and so to one znode only. */
+export function isInRange(sequence: number): boolean {
+  return sequence >= 0 && sequence < MAX_SEQUENCE;
+}
+
 /** One entry of a lock's queue: the znode of the holder or of a waiter. */
 export interface QueueEntry {
   /** The name of the znode, without its parent. */
@@ -57,6 +62,12 @@ export function isTry({ name }: QueueEntry): boolean {
   return TRY_NAME.test(name);
 }
 
+/** Returns the number that ZooKeeper appended to a name; `null` if it is not the name of an entry. */
+export function sequenceOf(name: string): number | null {
+  const digits = ENTRY_NAME.exec(name)?.[1];
+  return digits === undefined ? null : Number(digits);
+}
+
 /**
  * Sorts the entries of a queue in the order in which they get the lock. The sequence numbers are
  * compared as numbers: compared as text, negative numbers would be out of order.
@@ -67,8 +78,8 @@ export function isTry({ name }: QueueEntry): boolean {
 export function sortedEntries(children: readonly string[]): QueueEntry[] {
   const entries: QueueEntry[] = [];
   for (const name of children) {
-    const digits = ENTRY_NAME.exec(name)?.[1];
-    if (digits !== undefined) entries.push({ name, sequence: Number(digits) });
+    const sequence = sequenceOf(name);
+    if (sequence !== null) entries.push({ name, sequence });
   }
   return entries.sort((a, b) => a.sequence - b.sequence || (a.name < b.name ? -1 : 1));
 }

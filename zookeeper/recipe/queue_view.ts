@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { isTry, MAX_SEQUENCE, type QueueEntry, sortedEntries } from "./order.ts";
+import { isInRange, isTry, type QueueEntry, sortedEntries } from "./order.ts";
 
 /** The position of an entry in its queue. */
 export interface QueuePosition {
@@ -68,9 +68,28 @@ export class QueueView {
     };
   }
 
+  /** The number of entries. */
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  /**
+   * Returns the entries ahead of ours, beginning with one that is known to be, or to have been, the first.
+   *
+   * @param ownName The name of our own znode.
+   * @param firstName The name of that entry. Without it, or if it is not listed, all of them are returned.
+   * @returns The entries, the nearest one last; `null` if our znode is missing.
+   */
+  entriesAhead(ownName: string, firstName: string | null): QueueEntry[] | null {
+    const index = this.#indexes.get(ownName);
+    if (index === undefined) return null;
+    const first = firstName === null ? 0 : this.#indexes.get(firstName) ?? 0;
+    return this.#entries.slice(first, index);
+  }
+
   #isOrderKnown(index: number): boolean {
     const { sequence } = this.#entries[index]!;
-    if (sequence < 0 || sequence >= MAX_SEQUENCE) return false;
+    if (!isInRange(sequence)) return false;
     return [index - 1, index + 1].every((next) => this.#entries[next]?.sequence !== sequence);
   }
 }

@@ -5,7 +5,10 @@
  * @module
  */
 import type { Session } from "../session/session.ts";
+import type { QueueEntry } from "./order.ts";
+import { OwnWaiters } from "./own_waiters.ts";
 import { QueueView } from "./queue_view.ts";
+import { SharedRead } from "./shared_read.ts";
 
 /** The children of the lock's znode, and the connection on which they were listed. */
 export interface Listing {
@@ -15,12 +18,23 @@ export interface Listing {
   readonly epoch: number;
 }
 
+/** How many children the lock's znode has, and has ever had. */
+export interface QueueSize {
+  readonly childCount: number;
+  /** The next sequence number. */
+  readonly createCount: number;
+}
+
 /** The queue of one lock, for all calls that wait in it in the same session. */
 export class SharedQueue {
+  /** The calls that wait. */
+  readonly waiters: OwnWaiters = new OwnWaiters();
   readonly #session: Session;
   readonly #lockPath: string;
-  #running: Promise<Listing> | null = null;
-  #next: Promise<Listing> | null = null;
+  readonly #listing = new SharedRead(() => this.#list());
+  readonly #names = new SharedRead(() => this.#readNames());
+  readonly #size = new SharedRead(() => this.#readSize());
+  #latest: Listing | null = null;
   #firstName: string | null = null;
 
   /** Takes the path of the lock's znode. Nothing is sent yet. */
@@ -30,48 +44,66 @@ export class SharedQueue {
   }
 
   /**
-   * Lists the queue. The listing is sent after this call, and so shows what was requested before. If one
-   * is under way already, the next one is sent after its answer, for all calls that wait by then.
+   * Lists the queue, after this call.
    *
    * @throws {ZooKeeperError} If the request fails.
    */
   list(): Promise<Listing> {
-    if (this.#next !== null) return this.#next;
-    if (this.#running === null) return this.#send();
-    const next = () => {
-      this.#next = null;
-      return this.#send();
-    };
-    this.#next = this.#running.then(next, next);
-    return this.#next;
+    return this.#listing.send();
   }
 
-  /** Records that an entry is the first one. */
+  /**
+   * Returns the names of all children of the lock's znode, after this call. Unlike a listing, they are not sorted.
+   *
+   * @throws {ZooKeeperError} If the request fails.
+   */
+  names(): Promise<readonly string[]> {
+    return this.#names.send();
+  }
+
+  /**
+   * Reads how long the queue is, after this call. The answer is short however long the queue is.
+   *
+   * @throws {ZooKeeperError} If the request fails.
+   */
+  size(): Promise<QueueSize> {
+    return this.#size.send();
+  }
+
+  /** The latest listing on this connection; `null` if there is none. */
+  get latest(): Listing | null {
+    return this.#latest?.epoch === this.#session.requests.epoch ? this.#latest : null;
+  }
+
+  /** Records that an entry is the first one: none is ahead of it, now or later. */
   recordFirst(name: string): void {
     this.#firstName = name;
   }
 
   /**
-   * Whether an entry is known to be, or to have been, the first one. Then none is ahead of it any more: new
-   * entries get greater numbers.
+   * Returns the entries ahead of ours that a listing shows, without those that must have been deleted
+   * since, because an entry of ours behind them was the first one. New entries are never ahead of ours:
+   * they get greater numbers.
+   *
+   * @returns The entries, the nearest one last; `null` if the listing does not show ours.
    */
-  wasFirst(name: string): boolean {
-    return this.#firstName === name;
+  entriesAhead({ view }: Listing, ownName: string): QueueEntry[] | null {
+    return view.entriesAhead(ownName, this.#firstName);
   }
 
-  #send(): Promise<Listing> {
-    const running = this.#read().finally(() => {
-      if (this.#running === running) this.#running = null;
-    });
-    this.#running = running;
-    return running;
-  }
-
-  async #read(): Promise<Listing> {
+  async #list(): Promise<Listing> {
     const { requests } = this.#session;
     const { epoch } = requests;
     const { names, pzxid } = await requests.children(this.#lockPath);
-    return { view: new QueueView(names), pzxid, epoch };
+    return this.#latest = { view: new QueueView(names), pzxid, epoch };
+  }
+
+  async #readNames(): Promise<readonly string[]> {
+    return (await this.#session.requests.children(this.#lockPath)).names;
+  }
+
+  async #readSize(): Promise<QueueSize> {
+    return await this.#session.requests.get(this.#lockPath);
   }
 }
 

@@ -51,6 +51,10 @@ export class Session implements TransportListener {
   readonly #listeners = new Set<SessionListener>();
   /** The read of {@linkcode Session.checkServer} that is not answered yet. */
   #checking: Promise<void> | null = null;
+  /** Cancels the timer of the next check; `null` if there is none. */
+  #cancelCheck: (() => void) | null = null;
+  /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
+  #reconnection: PromiseWithResolvers<void> | null = null;
   /** Cancels the timer that ends the session without a connection, or without a sign of the server. */
   #cancelWatch: (() => void) | null = null;
 
@@ -83,19 +87,43 @@ export class Session implements TransportListener {
     return this.timeoutMs / 6;
   }
 
-  /** The interval in ms at which a waiter calls {@linkcode Session.checkServer}. */
+  /**
+   * The interval in ms at which the server is checked while there are listeners. The client package sends a
+   * ping when it has sent nothing for T/3, so these requests stand in for pings.
+   */
   get checkEveryMs(): number {
-    return this.timeoutMs / 3;
+    return this.timeoutMs * 0.3;
   }
 
-  /** Notifies a listener from now on. */
+  /** When something last arrived from the server, in monotonic ms. */
+  get heardMs(): number {
+    return this.#options.clock.now() - this.#transport.silentMs;
+  }
+
+  /**
+   * Notifies a listener from now on. While there are listeners, the session checks at intervals that the
+   * server answers: the client package does not notice a dead connection.
+   */
   addListener(listener: SessionListener): void {
     this.#listeners.add(listener);
+    if (this.#cancelCheck === null) this.#scheduleCheck();
   }
 
   /** Does not notify a listener any more. */
   removeListener(listener: SessionListener): void {
     this.#listeners.delete(listener);
+  }
+
+  /**
+   * Resolves when there is a connection again.
+   *
+   * @throws {ZooKeeperError} If the session is over.
+   */
+  reconnected(): Promise<void> {
+    if (this.isConnected) return Promise.resolve();
+    if (this.isOver) return Promise.reject(sessionOver());
+    this.#reconnection ??= Promise.withResolvers<void>();
+    return this.#reconnection.promise;
   }
 
   /**
@@ -108,14 +136,13 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Checks by a read that the server answers, unless it has answered recently. A refusal is an answer.
-   * Callers share a pending read.
+   * Checks by a read that the server answers, unless something has arrived from it recently. A refusal is
+   * an answer. Callers share a pending read.
    *
    * @throws {ZooKeeperError} If there is no answer.
    */
   async checkServer(): Promise<void> {
-    const { clock } = this.#options;
-    if (clock.now() - this.requests.lastAnswerMs < this.checkEveryMs) return;
+    if (this.#transport.silentMs < this.checkEveryMs) return;
     this.#checking ??= this.#askServer().finally(() => this.#checking = null);
     await this.#checking;
   }
@@ -146,8 +173,14 @@ export class Session implements TransportListener {
     else if (state !== "connected") this.#lose(state === "expired");
     // This server has other limits, and every deadline was computed with the old timeout.
     else if (this.#transport.timeoutMs !== this.timeoutMs) this.giveUp();
-    else this.#watchServer();
+    else this.#onConnected();
     this.#notify();
+  }
+
+  #onConnected(): void {
+    this.#watchServer();
+    this.#reconnection?.resolve();
+    this.#reconnection = null;
   }
 
   #lose(isExpired: boolean): void {
@@ -161,7 +194,24 @@ export class Session implements TransportListener {
 
   #end(isExpired: boolean): void {
     this.#cancelWatch?.();
+    this.#cancelCheck?.();
     this.validity.end(isExpired);
+    this.#reconnection?.reject(sessionOver());
+    this.#reconnection?.promise.catch(() => {}); // Its waiters may all have given up.
+    this.#reconnection = null;
+  }
+
+  #scheduleCheck(): void {
+    if (this.isOver) return;
+    const cancel = this.#options.clock.schedule(() => {
+      this.#cancelCheck = null;
+      if (this.#listeners.size === 0) return;
+      // Without an answer the transport drops the connection, which the listeners notice.
+      this.checkServer().catch(() => {});
+      this.#scheduleCheck();
+    }, this.checkEveryMs);
+    cancel.hold?.(false);
+    this.#cancelCheck = cancel;
   }
 
   /**
@@ -187,4 +237,8 @@ export class Session implements TransportListener {
   #notify(): void {
     for (const listener of [...this.#listeners]) listener.onSessionChange();
   }
+}
+
+function sessionOver(): ZooKeeperError {
+  return new ZooKeeperError("SESSION_OVER", "The session is over");
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { type Clock, instant } from "../../core/clock.ts";
-import { hasCode, ZooKeeperError } from "../transport/errors.ts";
+import { hasCode } from "../transport/errors.ts";
 import type { Children, Watcher, Znode, ZooKeeperTransport } from "../transport/transport.ts";
 import type { SessionValidity } from "./session_validity.ts";
 
@@ -17,24 +17,17 @@ export class SessionRequests {
   readonly #clock: Clock;
   readonly #transport: ZooKeeperTransport;
   readonly #validity: SessionValidity;
-  #lastAnswerMs: number;
 
   /** Takes a transport that is connected. */
   constructor(clock: Clock, transport: ZooKeeperTransport, validity: SessionValidity) {
     this.#clock = clock;
     this.#transport = transport;
     this.#validity = validity;
-    this.#lastAnswerMs = clock.now();
   }
 
   /** The number of connections so far. A different epoch means a different connection. */
   get epoch(): number {
     return this.#transport.epoch;
-  }
-
-  /** When the server last answered, in monotonic ms. */
-  get lastAnswerMs(): number {
-    return this.#lastAnswerMs;
   }
 
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
@@ -68,12 +61,12 @@ export class SessionRequests {
 
   /** Lists the children of a znode. */
   children(path: string): Promise<Children> {
-    return this.#recordAnswer(this.#transport.children(path));
+    return this.#transport.children(path);
   }
 
   /** Reads a znode. If it exists, the watcher is set on it. */
   get(path: string, watcher?: Watcher): Promise<Znode> {
-    return this.#recordAnswer(this.#transport.get(path, watcher));
+    return this.#transport.get(path, watcher);
   }
 
   /** Removes a watcher, so that it is not called any more. Sends nothing. */
@@ -98,20 +91,8 @@ export class SessionRequests {
 
   async #write<T>(send: () => Promise<T>): Promise<T> {
     const sent = instant(this.#clock);
-    const answer = await this.#recordAnswer(send());
+    const answer = await send();
     this.#validity.extend(sent);
     return answer;
-  }
-
-  /** Records when the server answered. A refusal is an answer, too. */
-  async #recordAnswer<T>(request: Promise<T>): Promise<T> {
-    try {
-      const answer = await request;
-      this.#lastAnswerMs = this.#clock.now();
-      return answer;
-    } catch (error) {
-      if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
-      throw error;
-    }
   }
 }

@@ -25,7 +25,9 @@ export type Done<T extends unknown[]> = (
 /** The event of a watch. */
 export type NodeEvent = { readonly type: number };
 /** The metadata of a znode; a long number is a buffer. */
-export type Stat = Readonly<Record<"czxid" | "pzxid" | "ctime", Buffer>>;
+export type Stat =
+  & Readonly<Record<"czxid" | "pzxid" | "ctime", Buffer>>
+  & Readonly<Record<"cversion" | "numChildren", number>>;
 
 /** A client. */
 export interface Client extends GuardedClient {

@@ -87,19 +87,18 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
   }
 
   async get(path: string, watcher?: Watcher): Promise<Znode> {
+    const known = watcher && this.#watches.join(path, watcher);
+    if (known) return known;
     // Added before the request is sent: an event may arrive directly after the answer.
     const relay = watcher === undefined ? undefined : this.#watches.add(path, watcher);
     try {
       return await this.#connection.request({
         send: (client: Client, done: Done<[Buffer | undefined, Stat]>) =>
           client.getData(path, relay, done),
-        read: (data, { czxid, ctime }) => {
-          if (relay !== undefined) this.#watches.confirm(path);
-          return {
-            data: data ?? Buffer.alloc(0),
-            czxid: czxid.readBigInt64BE(),
-            createdAtMs: Number(ctime.readBigInt64BE()),
-          };
+        read: (data, stat) => {
+          const znode = znodeOf(data, stat);
+          if (relay !== undefined) this.#watches.confirm(path, znode);
+          return znode;
         },
       });
     } catch (error) {
@@ -155,6 +154,18 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
       isUrgent,
     });
   }
+}
+
+function znodeOf(data: Buffer | undefined, stat: Stat): Znode {
+  const { czxid, ctime, cversion, numChildren } = stat;
+  return {
+    data: data ?? Buffer.alloc(0),
+    czxid: czxid.readBigInt64BE(),
+    createdAtMs: Number(ctime.readBigInt64BE()),
+    childCount: numChildren,
+    // The server sends the number of creates and deletes together.
+    createCount: (cversion + numChildren) / 2,
+  };
 }
 
 /** Opens a transport over `npm:node-zookeeper-client`. It starts to connect at once. */

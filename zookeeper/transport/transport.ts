@@ -20,6 +20,10 @@ export interface Znode {
   readonly czxid: bigint;
   /** When it was created, by the servers' clock, in ms since the epoch. */
   readonly createdAtMs: number;
+  /** How many children it has. */
+  readonly childCount: number;
+  /** How many children it has ever had: the next sequence number. */
+  readonly createCount: number;
 }
 
 /**
@@ -83,7 +87,10 @@ export interface ZooKeeperTransport {
   createPersistent(path: string): Promise<void>;
   /** Lists children. */
   children(path: string): Promise<Children>;
-  /** Reads a znode. If it exists, the watcher is set on it; setting it again has no effect. */
+  /**
+   * Reads a znode. If it exists, the watcher is set on it; setting it again has no effect. Where another
+   * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
+   */
   get(path: string, watcher?: Watcher): Promise<Znode>;
   /** Removes a watcher, so that it is not called any more. Sends nothing. */
   unwatch(path: string, watcher: Watcher): void;

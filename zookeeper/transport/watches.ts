@@ -4,14 +4,17 @@
  *
  * @module
  */
-import type { Watcher, WatchEvent } from "./transport.ts";
+import type { Watcher, WatchEvent, Znode } from "./transport.ts";
 
 interface Watch<E> {
   /** The callback that the client gets for all watchers of the znode. */
   readonly relay: (event: E) => void;
   readonly watchers: Set<Watcher>;
-  /** Whether the server has set the watch. If so, it ends with an event or with the connection. */
-  isSet: boolean;
+  /**
+   * The znode as it is since the server has set the watch; `null` before. The watch ends with an event or
+   * with the connection.
+   */
+  znode: Znode | null;
 }
 
 /** The watchers of one session. `E` is the client's own type of events. */
@@ -36,10 +39,18 @@ export class Watches<E> {
     return watch.relay;
   }
 
-  /** Records that the server has set the watch. */
-  confirm(path: string): void {
+  /** Adds a watcher without a request if the server has set a watch. Returns the znode if so. */
+  join(path: string, watcher: Watcher): Znode | null {
     const watch = this.#watches.get(path);
-    if (watch !== undefined) watch.isSet = true;
+    if (!watch?.znode) return null;
+    watch.watchers.add(watcher);
+    return watch.znode;
+  }
+
+  /** Records that the server has set the watch. */
+  confirm(path: string, znode: Znode): void {
+    const watch = this.#watches.get(path);
+    if (watch !== undefined) watch.znode = znode;
   }
 
   /** Records that the server has not set the watch: the znode is missing, or no answer arrived. */
@@ -47,7 +58,7 @@ export class Watches<E> {
     const watch = this.#watches.get(path);
     watch?.watchers.delete(watcher);
     // No event will ever remove a watch that was not set.
-    if (watch?.isSet === false && watch.watchers.size === 0) this.#watches.delete(path);
+    if (watch?.znode === null && watch.watchers.size === 0) this.#watches.delete(path);
   }
 
   /** The number of znodes that have a watch, including watches without watchers. */
@@ -81,6 +92,6 @@ export class Watches<E> {
       watchers.clear();
       for (const watcher of notified) watcher.onWatchEvent(this.#translate(event));
     };
-    return { relay, watchers, isSet: false };
+    return { relay, watchers, znode: null };
   }
 }

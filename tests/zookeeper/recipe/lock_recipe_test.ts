@@ -338,12 +338,14 @@ Deno.test("LockRecipe.waitForTurn() checks the server from time to time, and rej
   const turn = b.recipe.waitForTurn();
   turn.catch(() => {});
   await settle();
+  b.transport.silentMs = b.session.checkEveryMs;
   await b.clock.pass(b.session.checkEveryMs * 3 + 1);
   assertEquals(b.transport.log.slice(4), ["get", "get", "get"]);
   b.transport.answers = () => {
     throw refusal("NOT_CONNECTED");
   };
-  await b.clock.pass(b.session.checkEveryMs + 6_000);
+  b.transport.become("suspended");
+  await b.clock.pass(6_000);
   const error = await assertRejects(() => turn, LockUnavailableError, "NOT_CONNECTED");
   assert((error.cause as ZooKeeperError).code === "NOT_CONNECTED");
 });

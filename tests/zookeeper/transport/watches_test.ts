@@ -1,6 +1,14 @@
 import { assertEquals } from "@std/assert";
-import type { Watcher, WatchEvent } from "../../../zookeeper/transport/transport.ts";
+import type { Watcher, WatchEvent, Znode } from "../../../zookeeper/transport/transport.ts";
 import { Watches } from "../../../zookeeper/transport/watches.ts";
+
+const ZNODE: Znode = {
+  data: new Uint8Array(),
+  czxid: 1n,
+  createdAtMs: 0,
+  childCount: 0,
+  createCount: 0,
+};
 
 function newWatches() {
   return new Watches<WatchEvent>((event) => event);
@@ -16,7 +24,7 @@ Deno.test("Watches gives the client one callback per znode until an event arrive
   const events: string[] = [];
   const relay = watches.add("/a", recorder(events, "1"));
   assertEquals(watches.add("/a", recorder(events, "2")), relay);
-  watches.confirm("/a");
+  watches.confirm("/a", ZNODE);
   relay("deleted");
   relay("deleted");
   assertEquals(events, ["1 deleted", "2 deleted"]);
@@ -41,11 +49,27 @@ Deno.test("Watches keeps a watch that the server has set for the next watcher", 
   const watches = newWatches();
   const [a, b] = [recorder([], "a"), recorder([], "b")];
   const relay = watches.add("/there", a);
-  watches.confirm("/there");
+  watches.confirm("/there", ZNODE);
   watches.remove("/there", a);
   assertEquals(watches.add("/there", b), relay);
   watches.fail("/there", b);
   assertEquals(watches.size, 1);
+});
+
+Deno.test("Watches.join() adds a watcher to a watch that the server has set, until its event arrives", () => {
+  const watches = newWatches();
+  const events: string[] = [];
+  const relay = watches.add("/a", recorder(events, "1"));
+  assertEquals(watches.join("/a", recorder(events, "early")), null);
+  watches.confirm("/a", ZNODE);
+  assertEquals(watches.join("/a", recorder(events, "2")), ZNODE);
+  relay("deleted");
+  assertEquals(events, ["1 deleted", "2 deleted"]);
+  assertEquals(watches.join("/a", recorder(events, "late")), null);
+  watches.add("/b", recorder(events, "3"));
+  watches.confirm("/b", ZNODE);
+  watches.drop();
+  assertEquals(watches.join("/b", recorder(events, "later")), null);
 });
 
 Deno.test("Watches.drop() notifies each watcher of a change, once", () => {

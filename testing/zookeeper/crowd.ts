@@ -1,0 +1,162 @@
+/**
+ * A held lock, processes in which many calls wait for it, and what they send and receive.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { BOUND_MS, type Line, lineUp, startLine, tally } from "../load/lines.ts";
+import { type FaultProxy, startProxy } from "../servers/proxy.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { newRoot } from "./waiter.ts";
+
+const NAME = "n";
+const SESSION_TIMEOUT_MS = 10_000;
+/** How long in ms the server is observed to see whether the waiters only wait. */
+const SETTLED_MS = 300;
+
+/** Options of {@linkcode openCrowd}. */
+export interface CrowdOptions {
+  readonly processes: number;
+  /** The number of waiters in all processes. */
+  readonly waiters: number;
+}
+
+/** Requests and bytes. */
+export interface Traffic {
+  /** The requests that the server has received. */
+  readonly packets: number;
+  /** The bytes that the waiting processes have received. */
+  readonly bytes: number;
+}
+
+/** A crowd. */
+export interface Crowd extends AsyncDisposable {
+  readonly server: ZooKeeperServer;
+  readonly lines: readonly Line[];
+  /** The connect string of the waiting processes, whose bytes are counted. */
+  readonly way: string;
+  readonly rootPath: string;
+  /** The lease that the crowd waits for. Its instance has its own connection. */
+  readonly held: Lease;
+  /** Makes the calls. Resolves when all wait. */
+  lineUp(): Promise<void>;
+  /** The traffic so far. */
+  traffic(): Promise<Traffic>;
+  /** Does some work, and returns its traffic until the clients only wait. It may restart the server. */
+  during(work: () => unknown): Promise<Traffic>;
+  /** Restarts the server, which is down for a while before it starts again. */
+  restart(downMs: number): Promise<void>;
+  /**
+   * Releases the lock, and waits until all calls have had it, in order, and the processes have ended.
+   *
+   * @returns How long in ms that took without the ends of the processes.
+   */
+  drain(): Promise<number>;
+}
+
+/** Counts the packets that a server receives from clients. */
+export class PacketCounter {
+  readonly #server: ZooKeeperServer;
+  /** The difference to the server's own count. */
+  #offset = 0;
+  #last = 0;
+
+  /** Asks nothing yet. */
+  constructor(server: ZooKeeperServer) {
+    this.#server = server;
+  }
+
+  /** The packets so far. */
+  async read(): Promise<number> {
+    const answer = await this.#server.fourLetterWord("srvr");
+    // The server counts this question, too.
+    this.#offset--;
+    return this.#last = Number(/^Received: (\d+)$/m.exec(answer)![1]) + this.#offset;
+  }
+
+  /** The server is restarting: it forgets its count. */
+  restart(): void {
+    this.#offset = this.#last;
+  }
+}
+
+/** Starts a server, a holder, and processes that are connected. */
+export async function openCrowd({ processes, waiters }: CrowdOptions): Promise<Crowd> {
+  await using stack = new AsyncDisposableStack();
+  const server = stack.use(await startZooKeeper());
+  const proxy = stack.use(startProxy(server));
+  const bytes = countedBytes(proxy);
+  const rootPath = newRoot();
+  const holder = stack.use(
+    new ZooKeeperLock(server.connectString, { rootPath, sessionTimeoutMs: SESSION_TIMEOUT_MS }),
+  );
+  const held = await holder.acquire(NAME);
+  const way = `127.0.0.1:${proxy.port}`;
+  const common = { strategy: "zookeeper", connectString: way, rootPath } as const;
+  const spec = { ...common, sessionTimeoutMs: SESSION_TIMEOUT_MS };
+  const line = { spec, name: NAME, waiters: waiters / processes };
+  const lines = await Promise.all(Array.from({ length: processes }, () => startLine(line)));
+  for (const each of lines) stack.use(each);
+  const counter = new PacketCounter(server);
+  const traffic = async () => ({ packets: await counter.read(), bytes: bytes() });
+  const settled = () => waitUntil("all only wait", () => isSettled(counter, processes), BOUND_MS);
+  const owned = stack.move();
+  return {
+    ...{ server, lines, way, rootPath, held, traffic },
+    lineUp: async () => void await lineUp(lines),
+    async during(work) {
+      const before = await traffic();
+      await work();
+      await settled();
+      const after = await traffic();
+      return { packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
+    },
+    async restart(downMs) {
+      await server.kill();
+      await pause(downMs);
+      await server.restart();
+      counter.restart();
+    },
+    async drain() {
+      held.throwIfLost();
+      const startMs = performance.now();
+      assertEquals(await held.release(), true);
+      const isServed = ({ grants, waiters }: Line) => grants.length >= waiters;
+      await waitUntil("all were granted", () => lines.every(isServed), BOUND_MS);
+      const elapsedMs = performance.now() - startMs;
+      await finished(lines);
+      return elapsedMs;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function countedBytes(proxy: FaultProxy): () => number {
+  let count = 0;
+  proxy.onReply = ({ length }) => {
+    count += length;
+    return "pass";
+  };
+  return () => count;
+}
+
+/** Heartbeats, and checks of the server, may come meanwhile. */
+async function isSettled(counter: PacketCounter, processes: number): Promise<boolean> {
+  const before = await counter.read();
+  await pause(SETTLED_MS);
+  return await counter.read() - before <= 1 + processes;
+}
+
+async function finished(lines: readonly Line[]): Promise<void> {
+  assertEquals(await Promise.all(lines.map((line) => line.finish())), lines.map(() => 0));
+  assertEquals(tally(lines.flatMap((line) => line.rejections)), "none");
+  for (const { grants, waiters } of lines) {
+    assertEquals(grants.length, waiters);
+    assertEquals(grants.filter(({ isValid }) => !isValid), []);
+    // A token is the number of the create, so it also shows the order of the calls.
+    const tokens = grants.map(({ token }) => BigInt(token));
+    assertEquals(tokens, tokens.toSorted((a, b) => a < b ? -1 : 1));
+  }
+}
