@@ -13,7 +13,9 @@ export async function openTransport(
   options: Partial<TransportOptions> = {},
 ): Promise<ZooKeeperTransport & Disposable> {
   const transport = openNodeZooKeeperClient({
-    servers: [{ host: "127.0.0.1", port }],
+    listServers: () => Promise.resolve([{ host: "127.0.0.1", port }]),
+    tls: undefined,
+    warnings: { warn: () => {} },
     sessionTimeoutMs: 10_000,
     auth: undefined,
     requestTimeoutMs: undefined,
