@@ -32,11 +32,11 @@ export interface FailedAttempt {
   readonly tls?: "none" | "anonymous" | "certified";
 }
 
-/** What a failed attempt means. */
+/** The meaning of a failed attempt. */
 interface Diagnosis {
   /** The error's code, or what has happened. */
   readonly what: string;
-  /** What to check. */
+  /** The things to check. */
   readonly advice: string;
   /** Whether no later attempt can succeed before somebody changes something. */
   readonly isSetup?: boolean;

@@ -7,9 +7,10 @@
 import type { Socket } from "./client_internals.ts";
 import { ConnectError, type FailedAttempt, type Phase } from "./connect_error.ts";
 import type { ListServers } from "./connect_string.ts";
-import { type LookUp, lookUp, ServerRotation, type Target } from "./server_rotation.ts";
+import { lookUp, ServerRotation, type Target } from "./server_rotation.ts";
 import { openSocket } from "./server_socket.ts";
 import type { TlsSettings } from "./tls.ts";
+import type { LookUp, Warner } from "./transport.ts";
 
 /** The options of a connector. */
 export interface ConnectorOptions {
@@ -24,12 +25,6 @@ export interface ConnectorOptions {
   readonly warnings: Warner;
   /** @default as the runtime does */
   readonly lookUp?: LookUp | undefined;
-}
-
-/** Takes warnings that no call can report. */
-export interface Warner {
-  /** Must not throw. */
-  warn(message: string): void;
 }
 
 /** Uses the sockets. */
@@ -132,6 +127,7 @@ export class Connector {
   stop(): void {
     this.#isStopped = true;
     this.#attempt?.end();
+    this.#rotation.stop();
     clearTimeout(this.#pauseTimer);
   }
 

@@ -7,8 +7,9 @@
 import { lookup as lookupAddresses, type LookupAddress } from "node:dns";
 import { isIP } from "node:net";
 import type { ListServers, ServerAddress } from "./connect_string.ts";
+import type { LookUp } from "./transport.ts";
 
-/** What one attempt connects to. */
+/** The server, and perhaps its address, that one attempt connects to. */
 export interface Target {
   readonly server: ServerAddress;
   /** One IP address of the host; left out, the runtime looks the host up and chooses. */
@@ -21,9 +22,6 @@ export interface Unresolved {
   readonly server?: ServerAddress;
   readonly error: unknown;
 }
-
-/** Looks up all addresses of a host, for a connection to one of its ports. */
-export type LookUp = (host: string, port: number) => Promise<readonly string[]>;
 
 /** The options of a rotation. */
 export interface RotationOptions {
@@ -42,6 +40,7 @@ export class ServerRotation {
   readonly #options: RotationOptions;
   #last: Target | undefined;
   #isByName = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Begins with the first server. */
   constructor(options: RotationOptions) {
@@ -69,6 +68,11 @@ export class ServerRotation {
     this.#isByName = true;
   }
 
+  /** Waits for no more lookups. A round that waits for one never goes on. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
   async *#targets(server: ServerAddress): AsyncGenerator<Target | Unresolved, void, void> {
     try {
       const addresses = await this.#addresses(server);
@@ -89,17 +93,15 @@ export class ServerRotation {
     return found.length === 1 ? [] : found.slice(0, MAX_ADDRESSES);
   }
 
+  /** Limits the time of a lookup. There is at most one at a time. */
   async #within<T>(work: Promise<T>): Promise<T> {
-    const { lookupMs } = this.#options;
     const { promise, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => reject(Object.assign(new Error("No answer in time"), { code: "ETIMEDOUT" })),
-      lookupMs,
-    );
+    const fail = () => reject(Object.assign(new Error("No answer in time"), { code: "ETIMEDOUT" }));
+    this.#timer = setTimeout(fail, this.#options.lookupMs);
     try {
       return await Promise.race([work, promise]);
     } finally {
-      clearTimeout(timer);
+      clearTimeout(this.#timer);
     }
   }
 }

@@ -5,8 +5,6 @@
  * @module
  */
 import type { ListServers } from "./connect_string.ts";
-import type { Warner } from "./connector.ts";
-import type { LookUp } from "./server_rotation.ts";
 import type { TlsSettings } from "./tls.ts";
 
 /** The children of a znode. */
@@ -113,6 +111,15 @@ export interface RequestTimeoutOptions {
   /** How long in ms a call tolerates an outage. By default a request gets at most half of it. */
   readonly unavailableAfterMs: number;
 }
+
+/** Takes warnings that no call can report. */
+export interface Warner {
+  /** Must not throw. */
+  warn(message: string): void;
+}
+
+/** Looks up all addresses of a host, for a connection to one of its ports. */
+export type LookUp = (host: string, port: number) => Promise<readonly string[]>;
 
 /** The options of a transport. */
 export interface TransportOptions extends RequestTimeoutOptions {
