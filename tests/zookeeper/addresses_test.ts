@@ -164,7 +164,8 @@ Deno.test("ZooKeeperLock.acquire() names what each of several servers answered",
   })();
   const refused = `127.0.0.1:${closedPort()}`;
   const unreadable = `127.0.0.1:${other.addr.port}`;
-  await using locks = new ZooKeeperLock(`${refused},${unreadable},nowhere.invalid`, {
+  const other6 = `[::1]:${closedPort()}`;
+  await using locks = new ZooKeeperLock(`${refused},${unreadable},${other6}`, {
     unavailableAfterMs: 1_000,
   });
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
@@ -172,7 +173,7 @@ Deno.test("ZooKeeperLock.acquire() names what each of several servers answered",
     const part of [
       `${refused}: ECONNREFUSED`,
       `${unreadable}: its answer cannot be read`,
-      "nowhere.invalid:2181: ENOTFOUND",
+      `${other6}: ECONNREFUSED`,
     ]
   ) assert(message.includes(part), message);
   await locks[Symbol.asyncDispose]();

@@ -13,7 +13,7 @@ Deno.test("ZooKeeperLock needs --allow-net for the server, and nothing else", as
   assertEquals(output, "done");
 });
 
-Deno.test("ZooKeeperLock.acquire() rejects with a LockSetupError at once, and names the missing permission, without --allow-net", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects at once, and names the missing permission, without --allow-net", async () => {
   for (const [host, code] of [["127.0.0.1", "NotCapable"], ["localhost", "EPERM"]] as const) {
     const output = await run(
       [],

@@ -177,7 +177,7 @@ export class ClientGuard implements ConnectorListener {
       // The rest of the bytes cannot be understood. An error that is thrown here, in the socket's event
       // handler, would end the process.
       this.#dropError = error;
-      this.#connector.explain(error);
+      this.#connector.cannotRead(error);
       socket?.destroy();
     }
   }

@@ -7,7 +7,8 @@
 import type { Socket } from "./client_internals.ts";
 import { ConnectError, type FailedAttempt, type Phase } from "./connect_error.ts";
 import type { ListServers } from "./connect_string.ts";
-import { lookUp, ServerRotation, type Target } from "./server_rotation.ts";
+import { ProtocolError } from "./frames.ts";
+import { lookUp, ServerRotation, type Target, type Unresolved } from "./server_rotation.ts";
 import { openSocket } from "./server_socket.ts";
 import type { TlsSettings } from "./tls.ts";
 import type { LookUp, Warner } from "./transport.ts";
@@ -93,7 +94,6 @@ export class Connector {
       const { value, done } = await this.#round.next();
       if (this.#isStopped) return;
       if (done) await this.#endRound();
-      else if ("error" in value) this.#fail({ ...value, phase: "resolve" });
       else if (this.#try(value)) return;
     }
   }
@@ -109,9 +109,10 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /** Notes why the attempt fails, if the socket itself does not say so. */
-  explain(error: unknown): void {
-    if (this.#attempt !== null) this.#attempt.error ??= error;
+  /** Notes that the server's answer cannot be read. The connection must be dropped. */
+  cannotRead(error: unknown): void {
+    if (this.#attempt === null) return;
+    this.#attempt.error ??= error instanceof ProtocolError ? error : new ProtocolError(`${error}`);
   }
 
   /** Ends a pause between two attempts. */
@@ -131,10 +132,14 @@ export class Connector {
     clearTimeout(this.#pauseTimer);
   }
 
-  /** Returns whether the attempt has begun. */
-  #try(target: Target): boolean {
-    const { tls, attemptMs } = this.#options;
+  /** Returns whether there is a socket, whose close ends the attempt. */
+  #try(target: Target | Unresolved): boolean {
     this.#attemptedMs = performance.now();
+    if ("error" in target) {
+      this.#fail({ ...target, phase: "resolve" });
+      return false;
+    }
+    const { tls, attemptMs } = this.#options;
     try {
       const socket = openSocket(target, tls);
       const attempt = this.#attempt = new Attempt(socket, target, tls);

@@ -106,6 +106,8 @@ function readIdentity(tls: ZooKeeperTls): Pick<TlsSettings, "cert" | "key"> {
   const cert = readText("cert", tls.cert);
   const key = readText("key", tls.key);
   const [first] = readCertificates("cert", cert);
+  // OpenSSL would ask for the password at the terminal.
+  if (key.includes("ENCRYPTED")) throw unreadable("key");
   const privateKey = readable("key", () => createPrivateKey(key));
   if (!first!.checkPrivateKey(privateKey)) {
     throw new RangeError(cannotUse("its 'key' is not the key of its 'cert'"));
