@@ -58,6 +58,36 @@ Deno.test("The transport tries all addresses of a host: one that is dead, one th
   for (const connection of muted) connection.close();
 });
 
+/** Listens on a port of ::1 whose system answers no more attempts to connect. */
+async function startFull(port: number): Promise<AsyncDisposable> {
+  const listener = Deno.listen({ hostname: "::1", port, tcpBacklog: 1 });
+  const waiting: Promise<Deno.Conn | null>[] = [];
+  for (let isFull = false; !isFull;) {
+    const connecting = Deno.connect({ hostname: "::1", port }).catch(() => null);
+    waiting.push(connecting);
+    const isMade = connecting.then((connection) => connection !== null);
+    isFull = !await Promise.race([isMade, pause(200).then(() => false)]);
+  }
+  return {
+    async [Symbol.asyncDispose]() {
+      listener.close();
+      for (const connection of await Promise.all(waiting)) connection?.close();
+    },
+  };
+}
+
+Deno.test("The transport leaves an address soon that cannot be reached, if the host has others", async () => {
+  const { port } = server;
+  await using _full = await startFull(port);
+  const lookUp = () => Promise.resolve(["::1", "::1", "::1", "127.0.0.1"]);
+  const startMs = performance.now();
+  using transport = await openTransport(port, { ...hostAt(port), lookUp });
+  // An attempt may take 2,000 ms in all.
+  const tookMs = performance.now() - startMs;
+  assert(tookMs < 4_000, `${tookMs} ms`);
+  await transport.createPersistent(newRoot());
+});
+
 Deno.test("The transport looks a host up again when it reconnects, and resumes its session there", async () => {
   await using proxy = startProxy(server);
   let addresses = ["127.0.0.1", "::1"];

@@ -60,8 +60,8 @@ export class ClientGuard implements ConnectorListener {
     manager.pendingQueue = this.#unanswered;
     wrapXids(manager);
     this.#handleFrame = manager.onSocketData.bind(manager);
-    // The package has no TLS, tries one address of a host, splits IPv6 addresses at their first colon, and
-    // cannot be stopped while it pauses.
+    // The package has no TLS, does not try another address of a host that accepted a connection, splits
+    // IPv6 addresses at their first colon, and cannot be stopped while it pauses.
     manager.connect = () => {
       manager.setState(CONNECTING);
       void this.#connector.next();

@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { Attempt } from "./attempt.ts";
 import type { Socket } from "./client_internals.ts";
-import { ConnectError, type FailedAttempt, type Phase } from "./connect_error.ts";
+import { ConnectError, type FailedAttempt } from "./connect_error.ts";
 import type { ListServers } from "./connect_string.ts";
 import { ProtocolError } from "./frames.ts";
 import { lookUp, ServerRotation, type Target, type Unresolved } from "./server_rotation.ts";
@@ -143,7 +144,8 @@ export class Connector {
     try {
       const socket = openSocket(target, tls);
       const attempt = this.#attempt = new Attempt(socket, target, tls);
-      attempt.limit(attemptMs);
+      // With several addresses, one that cannot be reached must not use up the time of the others.
+      attempt.limit(target.address === undefined ? attemptMs : attemptMs / 4, attemptMs);
       socket.on("close", () => this.#onClosed(attempt));
       this.#listener.onSocket(socket, tls === undefined ? "connect" : "secureConnect");
       return true;
@@ -196,46 +198,5 @@ export class Connector {
       const { isSetup, message } = new ConnectError([attempt]);
       if (isSetup) this.#options.warnings.warn(`ZooKeeperLock cannot use a server: ${message}`);
     }
-  }
-}
-
-/** One socket, until the server has accepted the session. */
-class Attempt {
-  /** Why it fails. The first error is the cause of all others. */
-  error: unknown = undefined;
-  readonly #socket: Socket;
-  readonly #target: Target;
-  readonly #tls: NonNullable<FailedAttempt["tls"]>;
-  #phase: Phase = "connect";
-  #isLate = false;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(socket: Socket, target: Target, tls: TlsSettings | undefined) {
-    this.#socket = socket;
-    this.#target = target;
-    this.#tls = tls === undefined ? "none" : tls.cert === undefined ? "anonymous" : "certified";
-    socket.on("connect", () => this.#phase = tls === undefined ? "session" : "handshake");
-    socket.on("secureConnect", () => this.#phase = "session");
-    socket.on("error", (error) => this.error ??= error);
-  }
-
-  /** The attempt, as one that failed. */
-  get failure(): FailedAttempt {
-    const { error } = this;
-    const state = { phase: this.#phase, isLate: this.#isLate, tls: this.#tls };
-    return { ...this.#target, ...state, ...error === undefined ? {} : { error } };
-  }
-
-  /** Ends the attempt after a time. The package has no limit for a server that does not answer. */
-  limit(limitMs: number): void {
-    this.#timer = setTimeout(() => {
-      this.#isLate = true;
-      this.#socket.destroy();
-    }, limitMs);
-  }
-
-  /** The attempt has succeeded or failed. */
-  end(): void {
-    clearTimeout(this.#timer);
   }
 }
