@@ -20,12 +20,12 @@ import { Lifetime } from "../core/lifetime.ts";
 import { requestOn } from "../core/request.ts";
 import { SharedTimer } from "../core/shared_timer.ts";
 import { checkOwnerId } from "../core/validate.ts";
+import { Warnings } from "../core/warnings.ts";
 import { Calls } from "./calls.ts";
 import type { RedisClient } from "./client.ts";
 import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { RedisCommands } from "./protocol/commands.ts";
-import { Warnings } from "./protocol/warnings.ts";
 import { Waiters } from "./waiting/waiters.ts";
 
 /** Least time in ms for closing connections, if the releases have used up `disposeTimeoutMs`. */

@@ -21,6 +21,7 @@ import { checkAcquireOptions, checkName } from "../core/validate.ts";
 import { type AcquireCall, Acquisitions } from "./acquisitions.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { SessionSuccession } from "./session/session_succession.ts";
+import type { ConnectSource } from "./transport/connect_string.ts";
 import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
 import { znodeName } from "./transport/znode_names.ts";
 import { ZnodeCleanup } from "./znode_cleanup.ts";
@@ -74,14 +75,15 @@ export class ZooKeeperLock implements DistributedLock {
   /**
    * Creates a manager of locks. Nothing is sent: the first call connects.
    *
-   * @param connectString The servers, `host1:2181,host2:2181`, and optionally a path that all znodes
-   * are below, `host1:2181/app`, which is created if it is missing.
-   * @param options Root path, session timeout, credentials, label and time limits.
+   * @param servers The servers, `host1:2181,host2:2181`, and optionally a path that all znodes are below,
+   * `host1:2181/app`, which is created if it is missing. Or a function that returns the servers, without
+   * a path. It is called again at each connect, and each host is looked up again.
+   * @param options Root path, session timeout, credentials, TLS, label and time limits.
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If an argument is out of range.
    */
-  constructor(connectString: string, options: ZooKeeperLockOptions = {}) {
-    this.#settings = readSettings(connectString, options);
+  constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
+    this.#settings = readSettings(servers, options);
     this.#lifetime = new Lifetime(options);
     const { rootPath, unavailableAfterMs } = this.#settings;
     const { label } = this.#lifetime;

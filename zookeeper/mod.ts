@@ -33,4 +33,6 @@ export {
   DEFAULT_UNAVAILABLE_AFTER_MS,
   type ZooKeeperLockOptions,
 } from "./options.ts";
+export type { ConnectSource } from "./transport/connect_string.ts";
+export type { ZooKeeperTls } from "./transport/tls.ts";
 export type { ZooKeeperAuth } from "./transport/transport.ts";

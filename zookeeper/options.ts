@@ -1,12 +1,14 @@
 /**
  * The options of the ZooKeeper strategy: their defaults and their checks. The connect string is parsed in
- * `transport/connect_string.ts`.
+ * `transport/connect_string.ts`, and the settings of TLS are checked in `transport/tls.ts`.
  *
  * @module
  */
 import type { StrategyOptions } from "../core/lifetime.ts";
 import { checkDuration } from "../core/validate.ts";
-import { parseConnectString } from "./transport/connect_string.ts";
+import { Warnings } from "../core/warnings.ts";
+import { type ConnectSource, readServers } from "./transport/connect_string.ts";
+import { readTls, type ZooKeeperTls } from "./transport/tls.ts";
 import type { TransportOptions, ZooKeeperAuth } from "./transport/transport.ts";
 import { checkPath } from "./transport/znode_names.ts";
 
@@ -33,6 +35,26 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    */
   auth?: ZooKeeperAuth;
   /**
+   * Connects with TLS, to the `secureClientPort` of the servers, which must have valid certificates.
+   * With `cert` and `key`, the servers know this client by its certificate: it may use znodes whose access
+   * control list has the scheme `x509` and the certificate's subject.
+   *
+   * @example Usage
+   * ```ts ignore
+   * import { readFile } from "node:fs/promises";
+   * import { ZooKeeperLock } from "@holdfast/lock/zookeeper";
+   *
+   * await using locks = new ZooKeeperLock("zk1:2281,zk2:2281,zk3:2281", {
+   *   tls: {
+   *     ca: await readFile("ca.pem"),
+   *     cert: await readFile("client.pem"),
+   *     key: await readFile("client-key.pem"),
+   *   },
+   * });
+   * ```
+   */
+  tls?: ZooKeeperTls;
+  /**
    * How long in ms an outage of ZooKeeper may last before a call rejects with a
    * `LockUnavailableError`.
    *
@@ -45,6 +67,8 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    * session timeout, but at most half of `unavailableAfterMs`.
    */
   requestTimeoutMs?: number;
+  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
+  onWarning?: (message: string) => void;
 }
 
 /** Default of {@linkcode ZooKeeperLockOptions.rootPath}. */
@@ -66,31 +90,39 @@ export interface Settings extends TransportOptions {
 /**
  * Checks the arguments of the constructor and fills in the defaults.
  *
- * @param connectString The servers, and optionally a chroot.
+ * @param source The servers, and optionally a chroot.
  * @param options The options of the user.
  * @returns The settings.
  * @throws {TypeError} If an argument has a wrong type.
  * @throws {RangeError} If an argument is out of range.
  */
-export function readSettings(connectString: string, options: ZooKeeperLockOptions): Settings {
+export function readSettings(source: ConnectSource, options: ZooKeeperLockOptions): Settings {
   const {
     rootPath = DEFAULT_ROOT_PATH,
     sessionTimeoutMs = DEFAULT_SESSION_TIMEOUT_MS,
     unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
     requestTimeoutMs,
     auth,
+    tls,
+    // deno-lint-ignore no-console -- the user should see a warning
+    onWarning = (message: string) => console.warn(message),
   } = options;
-  const { servers, chroot } = parseConnectString(connectString);
+  const { listServers, chroot } = readServers(source);
   checkPath("'rootPath'", rootPath);
   checkDuration("sessionTimeoutMs", sessionTimeoutMs, MIN_SESSION_TIMEOUT_MS);
   checkDuration("unavailableAfterMs", unavailableAfterMs);
   if (requestTimeoutMs !== undefined) checkDuration("requestTimeoutMs", requestTimeoutMs);
   if (auth !== undefined) checkAuth(auth);
+  if (typeof onWarning !== "function") {
+    throw new TypeError("Cannot use 'onWarning' as it is not a function");
+  }
   return {
-    servers: shuffled(servers),
+    listServers,
     rootPath: chroot + rootPath,
     sessionTimeoutMs,
     auth: auth && { ...auth },
+    tls: tls === undefined ? undefined : readTls(tls),
+    warnings: new Warnings(onWarning),
     unavailableAfterMs,
     requestTimeoutMs,
   };
@@ -107,12 +139,4 @@ function checkAuth(auth: ZooKeeperAuth): void {
   if (scheme === "" || credentials === "") {
     throw new RangeError("Cannot use 'auth' as its 'scheme' or its 'credentials' are empty");
   }
-}
-
-/** Shuffles the servers, so that clients spread over them. */
-function shuffled<T>(items: readonly T[]): T[] {
-  return items
-    .map((item) => ({ item, rank: Math.random() }))
-    .sort((a, b) => a.rank - b.rank)
-    .map(({ item }) => item);
 }

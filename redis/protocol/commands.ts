@@ -6,6 +6,7 @@
  */
 import { instant } from "../../core/clock.ts";
 import type { RenewAnswer } from "../../core/grant.ts";
+import type { Warnings } from "../../core/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
 import { type Ask, ASK_LIFE_MS, type AskResult } from "./ask.ts";
@@ -24,7 +25,6 @@ import {
 import { ScriptRunner, type ScriptRunnerOptions } from "./script_runner.ts";
 import { ASK, LEAVE, QUERY, RENEW, STEAL } from "./scripts.ts";
 import { ServerClocks } from "./server_clocks.ts";
-import type { Warnings } from "./warnings.ts";
 
 /** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
 const MAX_SEARCHES = 256;

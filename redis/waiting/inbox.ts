@@ -5,11 +5,11 @@
  * @module
  */
 import { type Clock, pause } from "../../core/clock.ts";
+import type { Warnings } from "../../core/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
 import { refusalOf } from "../protocol/failures.ts";
-import type { Warnings } from "../protocol/warnings.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */
 const RETRY_MS = 500;

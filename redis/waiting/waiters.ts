@@ -5,13 +5,13 @@
  * @module
  */
 import type { LeaseEngine } from "../../core/lease_engine.ts";
+import type { Warnings } from "../../core/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { type AskResult, MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/ask.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
 import { type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 import type { Queued } from "../protocol/replies.ts";
-import type { Warnings } from "../protocol/warnings.ts";
 import type { ClockMapping } from "./claim_start.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import type { Waiter } from "./waiter.ts";

@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { ZooKeeperTls } from "../../zookeeper/mod.ts";
+
 /** The Redis clients under test. */
 export type RedisClientName =
   | "node-redis"
@@ -33,5 +35,6 @@ export type LockSpec =
       rootPath: string;
       sessionTimeoutMs: number;
       unavailableAfterMs?: number;
+      tls?: ZooKeeperTls;
     }
   );

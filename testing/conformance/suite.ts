@@ -14,8 +14,28 @@ import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
 import { waitingSuite } from "./waiting.ts";
 
+const ALL = [
+  exclusionSuite,
+  releaseSuite,
+  waitingSuite,
+  lossSuite,
+  fencingSuite,
+  requestSuite,
+  crashSuite,
+  argumentsSuite,
+] as const;
+
 /** Registers all behaviours for a strategy under test. */
 export function conformance(harness: Harness): void {
+  register(harness, ALL);
+}
+
+/** Registers how locks are released and waited for: for another connection of a tested strategy. */
+export function conformanceOfWaiting(harness: Harness): void {
+  register(harness, [releaseSuite, waitingSuite]);
+}
+
+function register(harness: Harness, suites: readonly ((harness: Harness) => void)[]): void {
   if (harness.skip !== undefined) {
     const name = `${harness.name}: conformance suite [skipped: ${harness.skip}]`;
     registerTest(name, () => Promise.resolve(), { isSkipped: true });
@@ -23,12 +43,5 @@ export function conformance(harness: Harness): void {
   }
   beforeAll(() => harness.start());
   afterAll(() => harness.stop());
-  exclusionSuite(harness);
-  releaseSuite(harness);
-  waitingSuite(harness);
-  lossSuite(harness);
-  fencingSuite(harness);
-  requestSuite(harness);
-  crashSuite(harness);
-  argumentsSuite(harness);
+  for (const suite of suites) suite(harness);
 }

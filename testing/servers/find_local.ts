@@ -10,7 +10,13 @@ import { runCommand } from "./command.ts";
 
 const VERSION_BOUND_MS = 20_000;
 const DEBIAN_JAR = "/usr/share/java/zookeeper.jar";
-const DEBIAN_LOGGER = "/usr/share/java/slf4j-nop.jar";
+/** The logger, and parts of Netty that Debian's own class path lacks: TLS needs them. */
+const DEBIAN_MORE = [
+  "slf4j-nop.jar",
+  "netty-codec.jar",
+  "netty-resolver.jar",
+  "netty-transport-native-unix-common.jar",
+].map((name) => `/usr/share/java/${name}`);
 
 /** A program and the arguments that every start needs. */
 export interface LocalProgram {
@@ -68,8 +74,7 @@ function zooKeeperClassPaths(): string[] {
     "/opt/homebrew/opt/zookeeper/libexec",
   ];
   const unpacked = homes.filter((path) => hasJar(`${path}/lib`)).map((path) => `${path}/lib/*`);
-  const logger = isFile(DEBIAN_LOGGER) ? `:${DEBIAN_LOGGER}` : "";
-  const debian = isFile(DEBIAN_JAR) ? [DEBIAN_JAR + logger] : [];
+  const debian = isFile(DEBIAN_JAR) ? [[DEBIAN_JAR, ...DEBIAN_MORE.filter(isFile)].join(":")] : [];
   return home ? [...unpacked, ...debian] : [...debian, ...unpacked];
 }
 

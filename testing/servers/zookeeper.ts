@@ -7,7 +7,9 @@
 import { mkdir, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type OwnSource, ownSource, serverSource } from "./find.ts";
+import type { Certificate } from "./certificates.ts";
 import { type OwnServer, type ServerPlace, startOwnServer } from "./own_server.ts";
+import { freePort } from "./ports.ts";
 import { closer, connectLocally } from "./sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
@@ -26,6 +28,8 @@ export interface ZooKeeperOptions {
   readonly maxSessionTimeoutMs?: number;
   /** How to start it; as found on this machine by default. */
   readonly source?: OwnSource;
+  /** Opens a second port, with TLS. For a local server only. */
+  readonly tls?: ServerTls;
   /** For a local server only. */
   readonly extra?: {
     readonly settings?: Settings;
@@ -34,9 +38,20 @@ export interface ZooKeeperOptions {
   };
 }
 
+/** How a server identifies itself and its clients on the port with TLS. */
+export interface ServerTls {
+  readonly certificate: Certificate;
+  /** The certificate, in PEM, of the authority of the clients' certificates. */
+  readonly ca: string;
+  /** Whether clients need a certificate; if not, one that is shown is still checked. */
+  readonly needsClientCertificate?: boolean;
+}
+
 /** A standalone ZooKeeper server that belongs to one test. */
 export interface ZooKeeperServer extends OwnServer {
   readonly connectString: string;
+  /** The port with TLS; 0 if there is none. */
+  readonly securePort: number;
   /** Sends a four-letter word such as `srvr`, `cons`, `dump` or `wchp`; resolves with the answer. */
   fourLetterWord(word: string): Promise<string>;
 }
@@ -55,6 +70,8 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
     minSessionTimeout: options.minSessionTimeoutMs ?? 200,
     maxSessionTimeout: options.maxSessionTimeoutMs ?? 60_000,
   };
+  // Another one in each attempt to start.
+  let securePort = 0;
   const server = await startOwnServer({
     title: "ZooKeeper",
     source: options.source ?? await ownSource("zookeeper"),
@@ -62,7 +79,8 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
     localArguments: async (place) => {
       const { settings: more = {}, files = {} } = options.extra ?? {};
       await writeFiles(place, files);
-      return [await writeConfiguration(place, { ...settings, ...more })];
+      const secure = options.tls && await writeTls(place, securePort = freePort(), options.tls);
+      return [await writeConfiguration(place, { ...settings, ...more, ...secure })];
     },
     containerOptions: containerOptions(settings),
     containerArguments: [],
@@ -73,6 +91,7 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
   // Extend the object instead of copying it: the getter `pid` changes with a restart.
   return Object.assign(server, {
     connectString,
+    securePort,
     fourLetterWord: (word: string) => fourLetterWord(server.port, word),
   });
 }
@@ -109,6 +128,25 @@ async function writeFiles(
     await mkdir(dirname(path), { recursive: true });
     await writeFile(path, text);
   }
+}
+
+/** Writes the certificates; returns the settings. */
+async function writeTls(
+  place: ServerPlace,
+  port: number,
+  { certificate: { cert, key }, ca, needsClientCertificate = false }: ServerTls,
+): Promise<Settings> {
+  await writeFiles(place, { "tls/server.pem": key + cert, "tls/clients.pem": ca });
+  return {
+    secureClientPort: port,
+    secureClientPortAddress: "127.0.0.1",
+    serverCnxnFactory: "org.apache.zookeeper.server.NettyServerCnxnFactory",
+    "ssl.keyStore.location": `${place.directory}/tls/server.pem`,
+    "ssl.keyStore.type": "PEM",
+    "ssl.trustStore.location": `${place.directory}/tls/clients.pem`,
+    "ssl.trustStore.type": "PEM",
+    "ssl.clientAuth": needsClientCertificate ? "need" : "want",
+  };
 }
 
 async function writeConfiguration(

@@ -9,7 +9,12 @@ import { findLocalZooKeeper } from "./find_local.ts";
 import { freePort } from "./ports.ts";
 import { type FaultProxy, startProxy } from "./proxy.ts";
 import { waitUntil } from "./wait.ts";
-import { startZooKeeper, type ZooKeeperOptions, type ZooKeeperServer } from "./zookeeper.ts";
+import {
+  type ServerTls,
+  startZooKeeper,
+  type ZooKeeperOptions,
+  type ZooKeeperServer,
+} from "./zookeeper.ts";
 
 const IDS = [1, 2, 3] as const;
 const MODE_BOUND_MS = 60_000;
@@ -31,6 +36,8 @@ export interface EnsembleOptions extends ZooKeeperOptions {
   readonly syncLimitTicks?: number;
   /** Whether members can be cut off from each other: then their traffic goes through this process. */
   readonly canCutOff?: boolean;
+  /** Opens a second port of each member, with TLS. */
+  readonly tlsOf?: (id: Id) => ServerTls;
 }
 
 /** One of the servers; it can be killed, paused and restarted like a standalone server. */
@@ -66,6 +73,16 @@ export async function zooKeeperEnsembleSkip(): Promise<string | undefined> {
   return "the servers of an ensemble must reach each other, so ZooKeeper must be installed here";
 }
 
+/** Starts one server with TLS. ZooKeeper must be installed: a container has no access to its files. */
+export async function startSecureZooKeeper(
+  tls: ServerTls,
+  options: ZooKeeperOptions = {},
+): Promise<ZooKeeperServer> {
+  const source = await localSource();
+  if (source === undefined) throw new Error("Cannot start a server with TLS: install ZooKeeper");
+  return await startZooKeeper({ ...options, source, tls });
+}
+
 /** Starts three servers and waits until all of them serve. */
 export async function startZooKeeperEnsemble(
   options: EnsembleOptions = {},
@@ -76,7 +93,9 @@ export async function startZooKeeperEnsemble(
   const links = new Links(options.canCutOff === true);
   stack.use(links);
   const starts = await Promise.allSettled(IDS.map(async (id) => {
-    const server = await startZooKeeper({ ...options, source, extra: extraOf(id, links, options) });
+    const tls = options.tlsOf && { tls: options.tlsOf(id) };
+    const extra = extraOf(id, links, options);
+    const server = await startZooKeeper({ ...options, ...tls, source, extra });
     return stack.use(Object.assign(server, { id }));
   }));
   const members = starts.map((start) => {

@@ -4,22 +4,31 @@
  * @module
  */
 import { openNodeZooKeeperClient } from "../../zookeeper/transport/node_zookeeper_client.ts";
-import type { TransportOptions, ZooKeeperTransport } from "../../zookeeper/transport/transport.ts";
+import type {
+  TransportOptions,
+  TransportState,
+  ZooKeeperTransport,
+} from "../../zookeeper/transport/transport.ts";
 import { waitUntil } from "../servers/wait.ts";
 
-/** Opens a session with a server of this machine. Disposal destroys the transport. */
+/**
+ * Opens a session with a server of this machine, or opens a transport until it has another state. Disposal
+ * destroys the transport.
+ */
 export async function openTransport(
   port: number,
-  options: Partial<TransportOptions> = {},
+  { until = "connected", ...options }: Partial<TransportOptions> & { until?: TransportState } = {},
 ): Promise<ZooKeeperTransport & Disposable> {
   const transport = openNodeZooKeeperClient({
-    servers: [{ host: "127.0.0.1", port }],
+    listServers: () => Promise.resolve([{ host: "127.0.0.1", port }]),
+    tls: undefined,
+    warnings: { warn: () => {} },
     sessionTimeoutMs: 10_000,
     auth: undefined,
     requestTimeoutMs: undefined,
     unavailableAfterMs: 5_000,
     ...options,
   });
-  await waitUntil("the session is accepted", () => transport.state === "connected");
+  await waitUntil(`the transport is ${until}`, () => transport.state === until);
   return Object.assign(transport, { [Symbol.dispose]: () => transport.destroy() });
 }

@@ -33,7 +33,9 @@ async function holdLock() {
     leases: engine,
     open: () => new FakeTransport(tree),
     transport: {
-      servers: [],
+      listServers: () => Promise.resolve([]),
+      tls: undefined,
+      warnings: { warn: () => {} },
       sessionTimeoutMs: 10_000,
       requestTimeoutMs: undefined,
       unavailableAfterMs: 5_000,

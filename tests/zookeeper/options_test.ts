@@ -24,6 +24,9 @@ const BAD: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ auth: null }, TypeError],
   [{ auth: { scheme: "digest" } }, TypeError],
   [{ auth: { scheme: "", credentials: "a:b" } }, RangeError],
+  [{ onWarning: "console" }, TypeError],
+  [{ tls: true }, TypeError],
+  [{ tls: { ca: "none" } }, RangeError],
 ];
 
 Deno.test("ZooKeeperLock throws at construction when an argument is bad", () => {
@@ -32,6 +35,7 @@ Deno.test("ZooKeeperLock throws at construction when an argument is bad", () => 
   }
   assertThrows(() => new ZooKeeperLock("", {}), RangeError);
   assertThrows(() => new ZooKeeperLock(undefined as unknown as string), TypeError);
+  assertThrows(() => new ZooKeeperLock(["a", "b"] as unknown as string), TypeError);
 });
 
 Deno.test("ZooKeeperLock does not show the credentials in an error about them", () => {

@@ -13,16 +13,61 @@ Deno.test("ZooKeeperLock needs --allow-net for the server, and nothing else", as
   assertEquals(output, "done");
 });
 
-Deno.test("ZooKeeperLock.acquire() rejects in time, and names the missing permission, without --allow-net", async () => {
+Deno.test("ZooKeeperLock.acquire() rejects at once, and names the missing permission, without --allow-net", async () => {
+  for (const [host, code] of [["127.0.0.1", "NotCapable"], ["localhost", "EPERM"]] as const) {
+    const output = await run(
+      [],
+      `
+      await using locks = new ZooKeeperLock("${host}:1", { unavailableAfterMs: 60_000 });
+      const error = await locks.acquire("n").catch((error) => error);
+      console.log(error.name, error.cause.cause.code, error.message.includes("--allow-net"));
+    `,
+    );
+    assertEquals(output, `LockSetupError ${code} true`);
+  }
+});
+
+Deno.test("ZooKeeperLock skips a server for which --allow-net is missing, and warns", async () => {
+  await using server = await startZooKeeper();
   const output = await run(
-    [],
+    [`--allow-net=${server.connectString}`],
     `
-    await using locks = new ZooKeeperLock("127.0.0.1:1", { unavailableAfterMs: 300 });
-    const error = await locks.acquire("n").catch((error) => error);
-    console.log(error.name, error.cause.cause.name, error.message.includes("--allow-net"));
+    // The servers are tried in a random order.
+    for (let warnings = ""; !warnings.includes("NotCapable");) {
+      await using locks = new ZooKeeperLock("127.0.0.1:1,${server.connectString}", {
+        onWarning: (message) => warnings += message,
+      });
+      await (await locks.acquire("n")).release();
+    }
+    console.log("warned");
   `,
   );
-  assertEquals(output, "LockUnavailableError NotCapable true");
+  assertEquals(output, "warned");
+});
+
+Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-net names only the host", async () => {
+  await using server = await startZooKeeper();
+  const transport = JSON.stringify(
+    new URL("../../zookeeper/transport/node_zookeeper_client.ts", import.meta.url).href,
+  );
+  const output = await run(
+    [`--allow-net=localhost:${server.port}`],
+    `
+    import { openNodeZooKeeperClient } from ${transport};
+    const transport = openNodeZooKeeperClient({
+      listServers: () => Promise.resolve([{ host: "localhost", port: ${server.port} }]),
+      lookUp: () => Promise.resolve(["127.0.0.9", "127.0.0.1"]),
+      warnings: { warn: (message) => console.log(message) },
+      sessionTimeoutMs: 10_000,
+      unavailableAfterMs: 5_000,
+    });
+    const { promise, resolve } = Promise.withResolvers();
+    transport.listen({ onStateChange: resolve });
+    console.log(await promise);
+    transport.destroy();
+  `,
+  );
+  assertEquals(output, "connected");
 });
 
 /** Runs a script with the given permissions; returns its output. */

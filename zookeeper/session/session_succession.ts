@@ -49,7 +49,7 @@ export class SessionSuccession {
    *
    * @returns A session. It may end at any time.
    * @throws {ZooKeeperError} If no session is opened within `connectTimeoutMs`, the credentials are
-   * refused, or this was closed.
+   * refused, no server can be connected to as this process is set up, or this was closed.
    */
   current(): Promise<Session> {
     this.#transport?.connectNow();
@@ -114,11 +114,18 @@ class SessionOpening implements TransportListener {
   onStateChange(state: TransportState): void {
     // From here on the session listens to the transport.
     if (state === "connected") this.#settle.resolve(new Session(this.#transport, this.#options));
-    else if (state === "refused") this.#fail("AUTH_FAILED", "ZooKeeper refused the credentials");
+    else if (state === "refused") this.#onRefused();
     else this.giveUp();
   }
 
-  #fail(code: "TIMEOUT" | "AUTH_FAILED", message: string): void {
+  #onRefused(): void {
+    // A server that refuses credentials was connected to.
+    if (this.#transport.connectError === undefined) {
+      this.#fail("AUTH_FAILED", "ZooKeeper refused the credentials");
+    } else this.#fail("SETUP", "No ZooKeeper server can be connected to");
+  }
+
+  #fail(code: "TIMEOUT" | "AUTH_FAILED" | "SETUP", message: string): void {
     const { connectError: cause } = this.#transport;
     this.#settle.reject(new ZooKeeperError(code, message, cause === undefined ? {} : { cause }));
   }

@@ -7,7 +7,7 @@
  */
 import { Buffer } from "node:buffer";
 import zookeeper from "npm:node-zookeeper-client@1.1.3";
-import { ClientGuard } from "./client_guard.ts";
+import { ClientGuard, type ClientGuardListener } from "./client_guard.ts";
 import { CONNECTION_LOSS } from "./client_internals.ts";
 import { type Acl, type Client, type Done, type Package, toError } from "./client_package.ts";
 import { ZooKeeperError } from "./errors.ts";
@@ -33,8 +33,11 @@ export interface ClientRequest<V extends unknown[], T> {
   readonly isUrgent?: boolean;
 }
 
+/** The servers in the package's own list, which is not used: the guard chooses the servers. */
+const UNUSED = "unused:1";
+
 /** One client of the package. It starts to connect at once. */
-export class ClientConnection implements RequestWindowListener {
+export class ClientConnection implements RequestWindowListener, ClientGuardListener {
   /** The state of the connection and its session. */
   state: TransportState = "connecting";
   /** The number of connections so far. */
@@ -54,17 +57,14 @@ export class ClientConnection implements RequestWindowListener {
   constructor(options: TransportOptions, listener: TransportListener) {
     this.#options = options;
     this.#listener = listener;
-    const { servers, sessionTimeoutMs, auth } = options;
+    const { sessionTimeoutMs, auth } = options;
     const { ACL, createClient } = zookeeper as unknown as Package;
     // `retries` must stay 0: the package would repeat even a create that was executed.
-    this.#client = createClient(servers.map(({ host, port }) => `${host}:${port}`).join(","), {
-      sessionTimeout: sessionTimeoutMs,
-      retries: 0,
-    });
+    this.#client = createClient(UNUSED, { sessionTimeout: sessionTimeoutMs, retries: 0 });
     const attemptMs = Math.min(Math.max(sessionTimeoutMs / 3, 200), 2_000);
     // So short that a lease outlives a short restart of the servers, even if they return in a pause.
     const maxPauseMs = Math.min(Math.max(sessionTimeoutMs / 10, 500), 5_000);
-    this.#guard = new ClientGuard(this.#client, { servers, attemptMs, maxPauseMs });
+    this.#guard = new ClientGuard(this.#client, { ...options, attemptMs, maxPauseMs }, this);
     this.acl = auth === undefined ? ACL.OPEN_ACL_UNSAFE : ACL.CREATOR_ALL_ACL;
     if (auth !== undefined) this.#client.addAuthInfo(auth.scheme, Buffer.from(auth.credentials));
     this.#listenToClient();
@@ -76,7 +76,7 @@ export class ClientConnection implements RequestWindowListener {
     return this.epoch === 0 ? 0 : this.#client.getSessionTimeout();
   }
 
-  /** Why the last attempt to connect failed, or the connection was dropped; `undefined` if unknown. */
+  /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   get connectError(): unknown {
     return this.#guard.connectError;
   }
@@ -130,6 +130,10 @@ export class ClientConnection implements RequestWindowListener {
     if (this.#guard.isReceiving && this.#guard.silentMs < limitMs) return this.#window.postpone();
     this.#failAll(new ZooKeeperError("TIMEOUT", `ZooKeeper did not answer for ${limitMs} ms`));
     if (this.state === "connected") this.#guard.reconnect();
+  }
+
+  onUnusable(): void {
+    this.#become("refused");
   }
 
   /** Closes the session at the server if it answers within `timeoutMs`, then frees all resources. */

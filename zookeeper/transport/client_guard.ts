@@ -18,65 +18,62 @@ import {
   unknownCode,
   wrapXids,
 } from "./client_internals.ts";
-import type { ServerAddress } from "./connect_string.ts";
+import { Connector, type ConnectorListener, type ConnectorOptions } from "./connector.ts";
 import { Fifo } from "./fifo.ts";
 import { Frames } from "./frames.ts";
-import { ServerRotation } from "./server_rotation.ts";
 
 /** A client of the package. */
 export interface GuardedClient {
   readonly connectionManager: ConnectionManager;
 }
 
-/** The options of a guard. */
-export interface GuardOptions {
-  /** The servers, in the order in which they are tried. */
-  readonly servers: readonly ServerAddress[];
-  /** How long in ms one server may take to accept the connection and the session. */
-  readonly attemptMs: number;
-  /** Maximum pause in ms between two rounds in which no server accepted the session. */
-  readonly maxPauseMs: number;
+/** Is notified by a guard. */
+export interface ClientGuardListener {
+  /** No server can be connected to before somebody changes something. The client is destroyed. */
+  onUnusable(): void;
 }
 
-/** Minimum time in ms between two attempts to connect of which a call requested the second one. */
-const MIN_PAUSE_MS = 500;
-
 /** Protects one client of the package from its known failures. */
-export class ClientGuard {
-  /**
-   * Why the last attempt to connect failed, or the connection was dropped; `undefined` while there is
-   * a connection. The package ignores it.
-   */
-  connectError: unknown = undefined;
+export class ClientGuard implements ConnectorListener {
   readonly #manager: ConnectionManager;
-  readonly #options: GuardOptions;
+  readonly #listener: ClientGuardListener;
+  readonly #connector: Connector;
+  /** Hands one reply to the package. */
+  readonly #handleFrame: (frame: Buffer) => void;
   /** The requests that were sent and not answered yet. */
   readonly #unanswered = new Fifo<Packet>();
   /** The bytes that have arrived on this connection. */
   #frames = new Frames();
   #heardMs = -Infinity;
+  /** Why the last connection was dropped. The package ignores it. */
+  #dropError: unknown = undefined;
   /** The socket that gathers requests. */
   #gathering: Socket | undefined;
-  readonly #rotation: ServerRotation;
   #isDestroyed = false;
-  /** Makes the next attempt to connect; `null` unless there is a pause before it. */
-  #attempt: (() => void) | null = null;
-  #attemptedMs = -Infinity;
-  #pauseTimer: ReturnType<typeof setTimeout> | undefined;
-  #attemptTimer: ReturnType<typeof setTimeout> | undefined;
 
   /** Must be called before the client connects. */
-  constructor(client: GuardedClient, options: GuardOptions) {
-    this.#manager = client.connectionManager;
-    this.#options = options;
-    this.#rotation = new ServerRotation(options.servers, options.maxPauseMs);
-    this.#manager.on("state", (state) => this.#onState(state));
-    this.#manager.pendingQueue = this.#unanswered;
-    wrapXids(this.#manager);
-    // The package splits IPv6 addresses at their first colon, and cannot be stopped while it pauses.
-    this.#manager.findNextServer = (connect) => this.#findNextServer(connect);
-    const handleFrame = this.#manager.onSocketData.bind(this.#manager);
-    this.#manager.onSocketData = (chunk) => this.#onSocketData(chunk, handleFrame);
+  constructor(client: GuardedClient, options: ConnectorOptions, listener: ClientGuardListener) {
+    const manager = this.#manager = client.connectionManager;
+    this.#listener = listener;
+    this.#connector = new Connector(options, this);
+    manager.on("state", (state) => this.#onState(state));
+    manager.pendingQueue = this.#unanswered;
+    wrapXids(manager);
+    this.#handleFrame = manager.onSocketData.bind(manager);
+    // The package has no TLS, does not try another address of a host that accepted a connection, splits
+    // IPv6 addresses at their first colon, and cannot be stopped while it pauses.
+    manager.connect = () => {
+      manager.setState(CONNECTING);
+      void this.#connector.next();
+    };
+  }
+
+  /**
+   * Why no server could be connected to, or the connection was dropped; `undefined` while there is a
+   * connection.
+   */
+  get connectError(): unknown {
+    return this.#connector.error ?? this.#dropError ?? this.#connector.pendingError;
   }
 
   /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
@@ -103,11 +100,7 @@ export class ClientGuard {
 
   /** Ends a pause between two attempts to connect. */
   connectNow(): void {
-    const sinceMs = performance.now() - this.#attemptedMs;
-    if (this.#attempt === null || this.#rotation.pauseMs - sinceMs < MIN_PAUSE_MS) return;
-    clearTimeout(this.#pauseTimer);
-    // With many calls, this is still a pause.
-    this.#pauseTimer = setTimeout(this.#attempt, Math.max(0, MIN_PAUSE_MS - sinceMs));
+    this.#connector.connectNow();
   }
 
   /** Drops the connection. The package then connects to the next server and resumes the session. */
@@ -120,27 +113,40 @@ export class ClientGuard {
   destroy(): void {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
-    clearTimeout(this.#pauseTimer);
+    this.#connector.stop();
     // `close()` could wait for a connection for ever. In this state the package makes no connection.
     this.#manager.setState(CLOSING);
     this.#clear();
     this.#manager.socket?.destroy();
   }
 
+  onSocket(socket: Socket, readyEvent: "connect" | "secureConnect"): void {
+    const manager = this.#manager;
+    manager.socket = socket;
+    socket.setNoDelay();
+    // The package sends the request for the session here, and credentials after its answer.
+    socket.on(readyEvent, () => manager.onSocketConnected());
+    socket.on("data", (chunk) => this.#onSocketData(chunk));
+    socket.on("drain", () => manager.onSocketDrain());
+    socket.on("error", (error) => this.#dropError = error);
+    socket.on("close", () => manager.onSocketClosed());
+  }
+
+  onUnusable(): void {
+    this.destroy();
+    this.#listener.onUnusable();
+  }
+
   #onState(state: number): void {
     if (state === CONNECTED) {
-      clearTimeout(this.#attemptTimer);
-      this.#rotation.accepted();
-      this.connectError = undefined;
+      this.#connector.accepted();
+      this.#dropError = undefined;
     }
     if (state === DISCONNECTED) this.#clear();
   }
 
   /** Clears the state of the lost connection, because the package would use it on the next one. */
   #clear(): void {
-    clearTimeout(this.#attemptTimer);
-    // This timer would destroy the next socket.
-    clearTimeout(this.#manager.connectTimeoutHandler ?? undefined);
     // Half a reply is not the beginning of the next connection's first reply.
     this.#frames = new Frames();
     // The package would set all watches again in one request, and if that is too long, the server closes
@@ -152,27 +158,11 @@ export class ClientGuard {
     }
   }
 
-  #findNextServer(connect: (server: ServerAddress) => void): void {
-    if (this.#isDestroyed) return;
-    this.#attempt = () => {
-      this.#attempt = null;
-      this.#attemptedMs = performance.now();
-      connect(this.#rotation.next());
-      this.#manager.socket?.on("error", (error) => this.connectError = error);
-      // The package has no time limit for a server that accepts the connection but not the session.
-      this.#attemptTimer = setTimeout(() => {
-        this.connectError = new Error("The server did not accept the session in time");
-        this.reconnect();
-      }, this.#options.attemptMs);
-    };
-    this.#pauseTimer = setTimeout(this.#attempt, this.#rotation.pauseMs);
-  }
-
   /**
    * Hands the replies in a chunk to the package one by one. The package alone would handle each of them
    * inside the one before, and the stack has room for about 2,000; a chunk holds up to 3,276.
    */
-  #onSocketData(chunk: Buffer, handleFrame: (frame: Buffer) => void): void {
+  #onSocketData(chunk: Buffer): void {
     this.#heardMs = performance.now();
     const frames = this.#frames;
     const { socket } = this.#manager;
@@ -181,21 +171,22 @@ export class ClientGuard {
       while (socket?.destroyed === false) {
         const frame = frames.next();
         if (frame === null) break;
-        this.#handle(frame, handleFrame);
+        this.#handle(frame);
       }
     } catch (error) {
       // The rest of the bytes cannot be understood. An error that is thrown here, in the socket's event
       // handler, would end the process.
-      this.connectError = error;
+      this.#dropError = error;
+      this.#connector.cannotRead(error);
       socket?.destroy();
     }
   }
 
-  #handle(frame: Buffer, handleFrame: (frame: Buffer) => void): void {
+  #handle(frame: Buffer): void {
     const packet = this.#unanswered.first;
     if (this.#manager.state !== CONNECTING) checkOrder(frame, packet);
     try {
-      handleFrame(frame);
+      this.#handleFrame(frame);
     } catch (error) {
       const code = unknownCode(error);
       if (code === null || packet === undefined) throw error;

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Buffer } from "node:buffer";
-import type { ServerAddress } from "./connect_string.ts";
 import type { Fifo } from "./fifo.ts";
 import { ProtocolError } from "./frames.ts";
 
@@ -14,19 +13,21 @@ export interface Packet {
   callback(error: { code: number }): void;
 }
 
-/** A socket of `node:net`. */
+/** A socket of `node:net` or `node:tls`. */
 export interface Socket {
   readonly destroyed: boolean;
   destroy(): void;
   cork(): void;
   uncork(): void;
+  setNoDelay(): void;
+  on(event: "connect" | "secureConnect" | "drain" | "close", listener: () => void): void;
+  on(event: "data", listener: (chunk: Buffer) => void): void;
   on(event: "error", listener: (error: unknown) => void): void;
 }
 
 /** The private parts that are used, as of 1.1.3. */
 export interface ConnectionManager {
-  readonly socket?: Socket;
-  readonly connectTimeoutHandler: ReturnType<typeof setTimeout> | null;
+  socket?: Socket;
   readonly packetQueue: { readonly queue: Packet[] };
   /** The package calls `push()` and `shift()` only. */
   pendingQueue: Pick<Fifo<Packet>, "push" | "shift">;
@@ -34,8 +35,11 @@ export interface ConnectionManager {
   /** The number of the next request. */
   xid: number;
   readonly watcherManager: { dataWatchers: Record<string, unknown> };
-  findNextServer(callback: (server: ServerAddress) => void): void;
+  connect(): void;
+  onSocketConnected(): void;
   onSocketData(bytes: Buffer): void;
+  onSocketDrain(): void;
+  onSocketClosed(): void;
   on(event: "state", listener: (state: number) => void): void;
   setState(state: number): void;
 }

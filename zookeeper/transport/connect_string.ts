@@ -1,5 +1,6 @@
 /**
- * The connect string: which servers form the ensemble, and which chroot a client uses. A pure function.
+ * The connect string: which servers form the ensemble, and which chroot a client uses. Hosts are looked
+ * up in `server_rotation.ts`.
  *
  * @module
  */
@@ -19,6 +20,56 @@ export interface ConnectString {
   readonly servers: readonly ServerAddress[];
   /** The path that is put before every other path; `""` if there is none. */
   readonly chroot: string;
+}
+
+/** The user's servers: a connect string, or a function that returns one. */
+export type ConnectSource = string | (() => string | Promise<string>);
+
+/** Lists the servers, in the order in which they are tried. */
+export type ListServers = () => Promise<readonly ServerAddress[]>;
+
+/** The user's function has returned no usable connect string. */
+export class BadServersError extends Error {
+  /** The name of the class. */
+  override readonly name = "BadServersError";
+}
+
+/**
+ * Reads the user's servers. They are shuffled, so that clients spread over them.
+ *
+ * @param source A connect string, or a function that returns one without a chroot.
+ * @returns What lists the servers, and the chroot.
+ * @throws {TypeError} If the source is neither a string nor a function.
+ * @throws {RangeError} If a connect string is bad.
+ */
+export function readServers(source: unknown): { listServers: ListServers; chroot: string } {
+  if (typeof source === "function") return { listServers: () => callList(source), chroot: "" };
+  const { servers, chroot } = parseConnectString(source);
+  const order = shuffled(servers);
+  return { listServers: () => Promise.resolve(order), chroot };
+}
+
+/** @throws {unknown} As the function does; {@linkcode BadServersError} if its result is bad. */
+async function callList(list: CallableFunction): Promise<readonly ServerAddress[]> {
+  const text: unknown = await list();
+  const { servers, chroot } = readList(text);
+  if (chroot === "") return shuffled(servers);
+  throw new BadServersError(`The function returned the path ${chroot}: put it into 'rootPath'`);
+}
+
+function readList(text: unknown): ConnectString {
+  try {
+    return parseConnectString(text);
+  } catch (cause) {
+    throw new BadServersError((cause as Error).message, { cause });
+  }
+}
+
+function shuffled<T>(items: readonly T[]): T[] {
+  return items
+    .map((item) => ({ item, rank: Math.random() }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ item }) => item);
 }
 
 /**

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Failure } from "../../core/outage_budget.ts";
+import { ConnectError } from "./connect_error.ts";
 import { ProtocolError } from "./frames.ts";
 
 /** Why a request failed. */
@@ -17,6 +18,8 @@ export type ZooKeeperErrorCode =
   | "NO_AUTH"
   /** The server refused our credentials. */
   | "AUTH_FAILED"
+  /** No server can be connected to before somebody changes a setting, a permission or a certificate. */
+  | "SETUP"
   /** The server refused the request for another reason. */
   | "REFUSED"
   /** There is no connection, so the request was not sent. */
@@ -114,13 +117,6 @@ const REASONS: Readonly<Partial<Record<ZooKeeperErrorCode, string>>> = {
   AUTH_FAILED: "it refuses the credentials (AUTH_FAILED). Check 'auth'",
 };
 
-/** The question to ask for an error of a socket, if it is not whether the server runs. */
-const ADVICE: Readonly<Record<string, string>> = {
-  ENOTFOUND: "Is the host name right?",
-  // Deno reports a missing permission like this when it resolves a host name.
-  EPERM: "Does the process have --allow-net for this host?",
-};
-
 /**
  * Classifies the failure of a request for an `OutageBudget`. The reason names the cause that is known:
  * the socket's error if no connection could be made, otherwise the code of the failure.
@@ -131,6 +127,10 @@ export function classifyFailure(error: unknown): Failure {
   if (!(error instanceof ZooKeeperError)) return { kind: "foreign", endsOutage: false, reason: "" };
   const { code, isAnswer: endsOutage, isTransient, message } = error;
   const known = REASONS[code] ?? `it refuses (${code}): ${message}`;
+  if (code === "SETUP") {
+    const reason = connectReason(error.cause) ?? known;
+    return { kind: "refused", endsOutage, reason, isRefusal: false };
+  }
   if (!isTransient) return { kind: "refused", endsOutage, reason: known };
   const kind = RESTART.has(code) ? "restart" : "retry";
   return { kind, endsOutage, reason: connectReason(error.cause) ?? known };
@@ -138,13 +138,9 @@ export function classifyFailure(error: unknown): Failure {
 
 /** The reason for an error of a connection; `undefined` for any other error. */
 function connectReason(cause: unknown): string | undefined {
-  if (!(cause instanceof Error)) return undefined;
+  if (cause instanceof ConnectError) return cause.message;
   if (cause instanceof ProtocolError) return `its answer cannot be read. ${cause.message}`;
-  // The message of this error names the missing permission.
-  if (cause.name === "NotCapable") return `no connection is permitted. ${cause.message}`;
-  const { code, address, port, hostname } = cause as Error & Partial<Record<string, unknown>>;
+  const code = cause instanceof Error ? (cause as Error & { code?: unknown }).code : undefined;
   if (typeof code !== "string") return undefined;
-  const place = address === undefined ? hostname : `${address}:${port}`;
-  const where = place === undefined ? "" : ` at ${place}`;
-  return `the connection failed (${code}${where}). ${ADVICE[code] ?? "Is the server running?"}`;
+  return `the connection was lost (${code}). Is the server running?`;
 }

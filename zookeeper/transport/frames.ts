@@ -18,6 +18,14 @@ const LENGTH_BYTES = 4;
 export class ProtocolError extends Error {
   /** The name of the class. */
   override readonly name = "ProtocolError";
+  /** Whether they are bytes of TLS. */
+  readonly isTls: boolean;
+
+  /** Creates an error. */
+  constructor(message: string, isTls = false) {
+    super(message);
+    this.isTls = isTls;
+  }
 }
 
 /** Splits the bytes of one connection. */
@@ -44,13 +52,13 @@ export class Frames {
    * @throws {ProtocolError} If its length is negative or too great.
    */
   next(): Buffer | null {
-    const length = this.#first(LENGTH_BYTES)?.readInt32BE();
-    if (length === undefined) return null;
+    const head = this.#first(LENGTH_BYTES);
+    if (head === null) return null;
+    const length = head.readInt32BE();
     if (length < 0 || length > MAX_FRAME_BYTES) {
-      throw new ProtocolError(
-        `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
-          "Is it a ZooKeeper server, on a port without TLS?",
-      );
+      const message = `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
+        "Is it a ZooKeeper server?";
+      throw new ProtocolError(message, isTlsRecord(head));
     }
     const end = LENGTH_BYTES + length;
     const bytes = this.#first(end);
@@ -68,4 +76,9 @@ export class Frames {
     if (this.#chunks[0]!.length < count) this.#chunks = [Buffer.concat(this.#chunks)];
     return this.#chunks[0]!;
   }
+}
+
+/** Whether these are the first bytes of an alert, or of a handshake, of any version of TLS. */
+function isTlsRecord([type, version]: Buffer): boolean {
+  return (type === 0x15 || type === 0x16) && version === 3;
 }

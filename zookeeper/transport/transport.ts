@@ -4,7 +4,8 @@
  *
  * @module
  */
-import type { ServerAddress } from "./connect_string.ts";
+import type { ListServers } from "./connect_string.ts";
+import type { TlsSettings } from "./tls.ts";
 
 /** The children of a znode. */
 export interface Children {
@@ -47,7 +48,10 @@ export type TransportState =
   | "suspended"
   /** The server says that the session has expired. */
   | "expired"
-  /** The server refuses the credentials. */
+  /**
+   * A server refuses the credentials, or no server can be connected to before somebody changes a setting,
+   * a permission or a certificate: `connectError` says why. Never after the first connection.
+   */
   | "refused"
   /** Closed from this side. */
   | "closed";
@@ -73,7 +77,7 @@ export interface ZooKeeperTransport {
   readonly timeoutMs: number;
   /** How long in ms nothing has arrived from a server; `Infinity` before the first connection. */
   readonly silentMs: number;
-  /** Why the last attempt to connect failed, or the connection was dropped; `undefined` if unknown. */
+  /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
   listen(listener: TransportListener): void;
@@ -115,9 +119,25 @@ export interface RequestTimeoutOptions {
   readonly unavailableAfterMs: number;
 }
 
+/** Takes warnings that no call can report. */
+export interface Warner {
+  /** Must not throw. */
+  warn(message: string): void;
+}
+
+/** Looks up all addresses of a host, for a connection to one of its ports. */
+export type LookUp = (host: string, port: number) => Promise<readonly string[]>;
+
 /** The options of a transport. */
 export interface TransportOptions extends RequestTimeoutOptions {
-  readonly servers: readonly ServerAddress[];
+  /** Called again for each round of attempts to connect. */
+  readonly listServers: ListServers;
+  /** Connections use TLS if this is set. */
+  readonly tls: TlsSettings | undefined;
+  /** Takes warnings that no call can report. */
+  readonly warnings: Warner;
+  /** How hosts are looked up; as the runtime does unless set. */
+  readonly lookUp?: LookUp;
   /** The session timeout in ms to ask for. */
   readonly sessionTimeoutMs: number;
   readonly auth: ZooKeeperAuth | undefined;

@@ -21,7 +21,9 @@ function newSuccession() {
       return transport;
     },
     transport: {
-      servers: [],
+      listServers: () => Promise.resolve([]),
+      tls: undefined,
+      warnings: { warn: () => {} },
       sessionTimeoutMs: 10_000,
       requestTimeoutMs: undefined,
       unavailableAfterMs: CONNECT_TIMEOUT_MS,

@@ -2,37 +2,102 @@ import { assert, assertEquals } from "@std/assert";
 import { listenOnFreePort } from "../../../testing/servers/ports.ts";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
-import { ServerRotation } from "../../../zookeeper/transport/server_rotation.ts";
+import type { ServerAddress } from "../../../zookeeper/transport/connect_string.ts";
+import {
+  MAX_ADDRESSES,
+  ServerRotation,
+  type Target,
+} from "../../../zookeeper/transport/server_rotation.ts";
 
 const SERVERS = ["a", "b", "c"].map((host) => ({ host, port: 2181 }));
 
-Deno.test("ServerRotation tries all servers without a pause, then pauses longer after each round", () => {
-  const rotation = new ServerRotation(SERVERS, 1_000);
-  for (
-    const [least, most] of [[0, 0], [100, 200], [200, 400], [400, 800], [500, 1_000], [
-      500,
-      1_000,
-    ]] as const
-  ) {
-    const { pauseMs } = rotation;
-    assert(pauseMs >= least && pauseMs <= most, `${pauseMs} ms instead of ${least} to ${most}`);
-    assertEquals(rotation.next().host, "a");
-    assertEquals(rotation.pauseMs, 0);
-    assertEquals(rotation.next().host, "b");
-    assertEquals(rotation.pauseMs, 0);
-    assertEquals(rotation.next().host, "c");
+/** The addresses of the hosts; a host without any is unknown. */
+type Hosts = Readonly<Record<string, readonly string[]>>;
+
+function newRotation(hosts: Hosts, servers: () => readonly ServerAddress[] = () => SERVERS) {
+  return new ServerRotation({
+    listServers: async () => await Promise.try(servers),
+    lookUp: (host) => {
+      const found = hosts[host];
+      return found === undefined ? Promise.reject(new Error("unknown")) : Promise.resolve(found);
+    },
+    lookupMs: 50,
+  });
+}
+
+/** The targets of a round, or the first ones of them: `host/address`, or the host alone. */
+async function names(rotation: ServerRotation, count = Infinity): Promise<string[]> {
+  const found: string[] = [];
+  for await (const target of rotation.round()) {
+    const name = target.server?.host ?? "none";
+    if ("error" in target) found.push(`${name}: ${(target.error as Error).message}`);
+    else found.push(target.address === undefined ? name : `${name}/${target.address}`);
+    if (found.length === count) break;
   }
-  rotation.accepted();
-  assertEquals(rotation.pauseMs, 0);
+  return found;
+}
+
+const SINGLE: Hosts = { a: ["1"], b: ["2"], c: ["3"] };
+
+Deno.test("ServerRotation begins each round behind the last server", async () => {
+  const rotation = newRotation(SINGLE);
+  assertEquals(await names(rotation), ["a", "b", "c"]);
+  assertEquals(await names(rotation), ["a", "b", "c"]);
+  assertEquals(await names(rotation, 1), ["a"]);
+  assertEquals(await names(rotation, 2), ["b", "c"]);
+  assertEquals(await names(rotation), ["a", "b", "c"]);
 });
 
-Deno.test("ServerRotation gives different clients different pauses", () => {
-  const pauses = Array.from({ length: 20 }, () => {
-    const rotation = new ServerRotation(SERVERS.slice(0, 1), 1_000);
-    rotation.next();
-    return rotation.pauseMs;
+Deno.test("ServerRotation tries all addresses of a host, and looks them up again in each round", async () => {
+  const hosts: Record<string, readonly string[]> = { a: ["1", "2"], b: ["3"] };
+  const rotation = newRotation(hosts, () => SERVERS.slice(0, 2));
+  assertEquals(await names(rotation), ["a/1", "a/2", "b"]);
+  hosts.a = ["1", "9"];
+  assertEquals(await names(rotation), ["a/1", "a/9", "b"]);
+  const one = newRotation({ a: ["1", "2", "3"] }, () => SERVERS.slice(0, 1));
+  assertEquals(await names(one, 1), ["a/1"]);
+  assertEquals(await names(one), ["a/2", "a/3", "a/1"]);
+});
+
+Deno.test("ServerRotation tries at most 8 addresses of a host", async () => {
+  const many = Array.from({ length: 100 }, (_, i) => String(i));
+  const rotation = newRotation({ a: many }, () => SERVERS.slice(0, 1));
+  assertEquals((await names(rotation)).length, MAX_ADDRESSES);
+});
+
+Deno.test("ServerRotation goes on when a host is unknown, or its lookup has no end", async () => {
+  const rotation = new ServerRotation({
+    listServers: () => Promise.resolve(SERVERS),
+    lookUp: (host) => {
+      if (host === "a") return Promise.reject(new Error("unknown"));
+      return host === "b" ? new Promise(() => {}) : Promise.resolve(["3"]);
+    },
+    lookupMs: 50,
   });
-  assert(new Set(pauses).size > 10);
+  assertEquals(await names(rotation), ["a: unknown", "b: No answer in time", "c"]);
+});
+
+Deno.test("ServerRotation lists the servers again in each round, also after a failure", async () => {
+  const lists = [["a"], ["b", "a"], null, ["c"]];
+  const rotation = newRotation(SINGLE, () => {
+    const hosts = lists.shift();
+    if (hosts === null) throw new Error("no list");
+    return hosts!.map((host) => ({ host, port: 1 }));
+  });
+  assertEquals(await names(rotation), ["a"]);
+  assertEquals(await names(rotation), ["b", "a"]);
+  assertEquals(await names(rotation), ["none: no list"]);
+  assertEquals(await names(rotation), ["c"]);
+});
+
+Deno.test("ServerRotation leaves the choice of an address to the runtime when only names are permitted", async () => {
+  const rotation = newRotation({ ...SINGLE, a: ["1", "2", "3"] });
+  const found: string[] = [];
+  for await (const { server, address } of rotation.round() as AsyncGenerator<Target>) {
+    found.push(`${server.host}/${address}`);
+    rotation.connectByName();
+  }
+  assertEquals(found, ["a/1", "a/undefined", "b/undefined", "c/undefined"]);
 });
 
 /** A server that closes each connection at once. */

@@ -4,9 +4,9 @@
  * @module
  */
 
-import { promiseTry } from "../../core/promise_try.ts";
+import { promiseTry } from "./promise_try.ts";
 
-/** The warnings of one `RedisLock`. Each text is passed on once. */
+/** The warnings of one strategy instance. Each text is passed on once. */
 export class Warnings {
   readonly #onWarning: (message: string) => void;
   readonly #given = new Set<string>();

@@ -1,0 +1,205 @@
+/**
+ * Sessions over TLS: waiting, handoffs, reconnects, pings, access control lists, and certificates that
+ * become bad while leases are held.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import zooKeeper from "node-zookeeper-client";
+import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
+import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
+import { observing } from "../../testing/zookeeper/observer.ts";
+import { openTransport } from "../../testing/zookeeper/open_transport.ts";
+import {
+  CLIENT_NAME,
+  secure,
+  startTlsScene,
+  type TlsScene,
+} from "../../testing/zookeeper/tls_scene.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { readTls } from "../../zookeeper/transport/tls.ts";
+
+const skip = await zooKeeperEnsembleSkip();
+const ignore = skip !== undefined;
+const note = skip ? ` [${skip}]` : "";
+
+let scene: TlsScene;
+
+Deno.test.beforeAll(async () => {
+  if (!ignore) scene = await startTlsScene();
+});
+Deno.test.afterAll(async () => {
+  await scene?.[Symbol.asyncDispose]();
+});
+
+function check(name: string, test: () => Promise<void>): void {
+  Deno.test(`${name}${note}`, { ignore }, test);
+}
+
+check(
+  "ZooKeeperLock with 'tls' serves waiters in order, also when connections are cut",
+  async () => {
+    const rootPath = newRoot();
+    await using proxy = startProxy({ hostname: "127.0.0.1", port: scene.valid.securePort });
+    const options = { tls: scene.certified, rootPath, sessionTimeoutMs: 4_000 };
+    await using holders = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, options);
+    await using others = new ZooKeeperLock(secure(scene.strict), options);
+    const first = await holders.acquire("n");
+    const waiting = [
+      await waiter(others, "n"),
+      await waiter(holders, "n"),
+      await waiter(others, "n"),
+    ];
+    const served: number[] = [];
+    const all = waiting.map(async ({ lease }, i) => {
+      const held = await lease;
+      served.push(i);
+      assertEquals(await held.release(), true);
+    });
+    proxy.cutAll();
+    await first.renew();
+    first.throwIfLost();
+    proxy.cutAll();
+    assertEquals(await first.release(), true);
+    await Promise.all(all);
+    assertEquals(served, [0, 1, 2]);
+  },
+);
+
+check("ZooKeeperLock with 'tls' takes and leaves 500 locks at once", async () => {
+  const options = { tls: scene.anonymous, rootPath: newRoot() };
+  await using locks = new ZooKeeperLock(secure(scene.valid), options);
+  const leases = await Promise.all(Array.from({ length: 500 }, (_, i) => locks.acquire(`n${i}`)));
+  const released = await Promise.all(leases.map((lease) => lease.release()));
+  assertEquals(new Set(released), new Set([true]));
+});
+
+check("The transport with TLS keeps an idle session, and resumes it after a cut", async () => {
+  await using proxy = startProxy({ hostname: "127.0.0.1", port: scene.valid.securePort });
+  const tls = readTls(scene.anonymous);
+  using transport = await openTransport(proxy.port, { tls, sessionTimeoutMs: 600 });
+  await pause(1_800);
+  assertEquals([transport.state, transport.epoch], ["connected", 1]);
+  assert(transport.silentMs < 600, `${transport.silentMs} ms`);
+  await transport.createEphemeral("/resumed");
+  proxy.cutAll();
+  await waitUntil("it is back", () => transport.epoch === 2);
+  await transport.set("/resumed");
+});
+
+check(
+  "The transport checks the certificate for the host name when it looks addresses up itself",
+  async () => {
+    const port = scene.valid.securePort;
+    const tls = readTls(scene.anonymous);
+    const lookUp = () => Promise.resolve(["127.0.0.9", "127.0.0.1"]);
+    const of = (host: string) => ({
+      tls,
+      lookUp,
+      listServers: () => Promise.resolve([{ host, port }]),
+    });
+    using transport = await openTransport(port, of("zk.test"));
+    assertEquals(transport.epoch, 1);
+    // The same server at two addresses: the second one is its IPv4 address as an IPv6 address.
+    const other = {
+      ...of("zk2.test"),
+      lookUp: () => Promise.resolve(["127.0.0.1", "::ffff:127.0.0.1"]),
+    };
+    using refused = await openTransport(port, { ...other, until: "refused" });
+    const { code, message } = refused.connectError as Error & { code: string };
+    assert(message.includes("zk2.test"), message);
+    assertEquals(code, "ERR_TLS_CERT_ALTNAME_INVALID");
+  },
+);
+
+check(
+  "ZooKeeperLock with a client certificate may use znodes that are its subject's alone",
+  async () => {
+    const rootPath = newRoot();
+    await makeFor(rootPath, "x509", `CN=${CLIENT_NAME}`);
+    await using certified = new ZooKeeperLock(secure(scene.valid), {
+      tls: scene.certified,
+      rootPath,
+    });
+    await (await certified.acquire("n")).release();
+    await using anonymous = new ZooKeeperLock(secure(scene.valid), {
+      tls: scene.anonymous,
+      rootPath,
+    });
+    const error = await assertRejects(() => anonymous.acquire("other"), LockSetupError);
+    assert(error.message.includes("NO_AUTH"), error.message);
+  },
+);
+
+check(
+  "ZooKeeperLock with 'auth' of the scheme x509 creates znodes that are its subject's alone",
+  async () => {
+    const rootPath = newRoot();
+    const auth = { scheme: "x509", credentials: CLIENT_NAME };
+    const options = { tls: scene.certified, auth, rootPath };
+    await using certified = new ZooKeeperLock(secure(scene.strict), options);
+    await using lease = await certified.acquire("n");
+    await lease.renew();
+    await using anonymous = new ZooKeeperLock(secure(scene.valid), {
+      tls: scene.anonymous,
+      rootPath,
+    });
+    const error = await assertRejects(() => anonymous.acquire("n"), LockSetupError);
+    assert(error.message.includes("NO_AUTH"), error.message);
+  },
+);
+
+check(
+  "ZooKeeperLock takes a bad certificate for an outage while its session may be alive, and warns",
+  async () => {
+    const rootPath = newRoot();
+    await using proxy = startProxy({ hostname: "127.0.0.1", port: scene.valid.securePort });
+    let servers = `127.0.0.1:${proxy.port}`;
+    const warnings: string[] = [];
+    await using locks = new ZooKeeperLock(() => servers, {
+      tls: scene.anonymous,
+      rootPath,
+      sessionTimeoutMs: 20_000,
+      unavailableAfterMs: 1_000,
+      onWarning: (message) => warnings.push(message),
+    });
+    const lease = await locks.acquire("n");
+    // Reconnects can reach only the server whose certificate has expired.
+    servers = secure(scene.expired);
+    proxy.cutAll();
+    const error = await assertRejects(() => locks.acquire("other"), LockUnavailableError);
+    assert(error.message.includes("CERT_HAS_EXPIRED"), error.message);
+    assertEquals(warnings.length, 1);
+    assert(warnings[0]!.includes("CERT_HAS_EXPIRED"), warnings[0]);
+    servers = secure(scene.valid);
+    await lease.renew();
+    assertEquals(await lease.release(), true);
+  },
+);
+
+/** Creates a znode with one entry in its access control list. */
+async function makeFor(path: string, scheme: string, id: string): Promise<void> {
+  const { ACL, Id, Permission } = zooKeeper;
+  const acl = [new ACL(Permission.ALL, new Id(scheme, id))];
+  await withClient(scene.valid.connectString, async (client) => {
+    const create = (client as unknown as Creating).create.bind(client);
+    await called("Creating the znode", (done) => create(path, null, acl, 0, done));
+  });
+  await observing(scene.valid.connectString, async (observer) => {
+    assert(await observer.exists(path));
+  });
+}
+
+interface Creating {
+  create(
+    path: string,
+    data: null,
+    acl: unknown[],
+    mode: number,
+    done: (error: unknown, path?: string) => void,
+  ): void;
+}

@@ -1,0 +1,174 @@
+/**
+ * Why no server could be connected to: what each attempt has shown, in words, and whether it can change
+ * without somebody changing a setting, a permission or a certificate.
+ *
+ * @module
+ */
+import { BadServersError, type ServerAddress } from "./connect_string.ts";
+import { ProtocolError } from "./frames.ts";
+
+/** How far an attempt to connect has come. */
+export type Phase =
+  /** The servers are listed, or the addresses of one are looked up. */
+  | "resolve"
+  | "connect"
+  /** The handshake of TLS. */
+  | "handshake"
+  /** The client has asked the server for the session. */
+  | "session";
+
+/** One attempt that failed. */
+export interface FailedAttempt {
+  /** Left out if the servers could not even be listed. */
+  readonly server?: ServerAddress;
+  /** The address of the server, if it has several. */
+  readonly address?: string;
+  readonly phase: Phase;
+  /** The error, if there was one. Else the server has closed the connection, or was too slow. */
+  readonly error?: unknown;
+  /** Whether the server was too slow. */
+  readonly isLate?: boolean;
+  /** Whether the socket speaks TLS, and with a certificate of the client. */
+  readonly tls?: "none" | "anonymous" | "certified";
+}
+
+/** The meaning of a failed attempt. */
+interface Diagnosis {
+  /** The error's code, or what has happened. */
+  readonly what: string;
+  /** The things to check. */
+  readonly advice: string;
+  /** Whether no later attempt can succeed before somebody changes something. */
+  readonly isSetup?: boolean;
+}
+
+/** Maximum number of servers that a message names. */
+const MAX_NAMED = 3;
+
+/** Why no server could be connected to. Its message names what the servers answered. */
+export class ConnectError extends Error {
+  /** The name of the class. */
+  override readonly name = "ConnectError";
+  /** The code of the error of one attempt: of one that needs a change, if there is one. */
+  readonly code: string | undefined;
+  /** Whether no server can be connected to before somebody changes something. */
+  readonly isSetup: boolean;
+
+  /**
+   * Creates an error, with the error of one attempt as its cause.
+   *
+   * @param attempts The last attempt at each server; at least one.
+   */
+  constructor(attempts: readonly FailedAttempt[]) {
+    const all = attempts.map((attempt) => ({ attempt, ...diagnose(attempt) }));
+    const named = all.toSorted((a, b) => Number(b.isSetup ?? false) - Number(a.isSetup ?? false))
+      .slice(0, MAX_NAMED);
+    const more = all.length > named.length ? `, and ${all.length - named.length} more` : "";
+    const list = named.map(({ attempt, what }) => `${placeOf(attempt)}: ${what}`).join(", ");
+    const advice = new Set(named.map(({ advice }) => advice));
+    const { error } = named[0]!.attempt;
+    super(
+      `the connection failed (${list}${more}). ${[...advice].join(" ")}`,
+      error === undefined ? {} : { cause: error },
+    );
+    this.code = codeOf(error);
+    this.isSetup = all.every(({ isSetup }) => isSetup === true);
+  }
+}
+
+/** Names the server of an attempt. */
+function placeOf({ server, address }: FailedAttempt): string {
+  if (server === undefined) return "list of servers";
+  const { host, port } = server;
+  const place = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return address === undefined ? place : `${place} at ${address}`;
+}
+
+function diagnose(attempt: FailedAttempt): Diagnosis {
+  const { phase, error, isLate, server } = attempt;
+  if (error instanceof BadServersError) {
+    return { what: "it is bad", advice: `${error.message}.`, isSetup: true };
+  }
+  if (server === undefined) return diagnoseList(attempt);
+  if (error instanceof ProtocolError) return diagnoseBytes(error);
+  // The message of this error names the missing permission.
+  if (error instanceof Error && error.name === "NotCapable") {
+    return { what: error.name, advice: `${error.message}.`, isSetup: true };
+  }
+  const code = codeOf(error);
+  if (phase === "resolve") return diagnoseLookup(code ?? String(error));
+  if (code !== undefined && isOfTls(code, attempt)) return diagnoseTls(code);
+  if (phase === "handshake") {
+    return {
+      what: isLate ? "no answer to the TLS handshake" : "it ended the TLS handshake",
+      advice: "Does it speak TLS on this port?",
+    };
+  }
+  if (phase === "session") return diagnoseSession(attempt);
+  return { what: code ?? (isLate ? "ETIMEDOUT" : "closed"), advice: "Is the server running?" };
+}
+
+function diagnoseList({ error }: FailedAttempt): Diagnosis {
+  const message = error instanceof Error ? error.message : String(error);
+  return { what: codeOf(error) ?? message, advice: "Does the function of the servers work?" };
+}
+
+function diagnoseBytes(error: ProtocolError): Diagnosis {
+  if (error.isTls) {
+    return { what: "it speaks TLS", advice: "Set 'tls', or use another port.", isSetup: true };
+  }
+  return { what: "its answer cannot be read", advice: error.message };
+}
+
+function diagnoseLookup(code: string): Diagnosis {
+  // Deno reports a missing permission like this when it looks a host name up.
+  return code === "EPERM"
+    ? { what: code, advice: "Does the process have --allow-net for this host?", isSetup: true }
+    : { what: code, advice: "Is the host name right?" };
+}
+
+/** Whether an error is TLS's own: a bad certificate, an alert, or bytes that are no TLS. */
+function isOfTls(code: string, { phase, tls = "none" }: FailedAttempt): boolean {
+  if (tls === "none" || phase === "connect") return false;
+  // The codes of OpenSSL's checks of certificates, such as CERT_HAS_EXPIRED, do not begin with an E.
+  return code === "EPROTO" || /^ERR_(?:SSL|TLS)_/.test(code) || !code.startsWith("E");
+}
+
+function diagnoseTls(code: string): Diagnosis {
+  const isSetup = true;
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID") {
+    const advice = "Its certificate is for another host: use that name, or set 'tls.servername'.";
+    return { what: code, advice, isSetup };
+  }
+  if (/ALERT/.test(code)) {
+    const advice = "It refuses the TLS handshake: does it want another 'tls.cert'?";
+    return { what: code, advice, isSetup };
+  }
+  if (/^ERR_SSL|^EPROTO/.test(code)) {
+    return { what: code, advice: "Does it speak TLS on this port?", isSetup };
+  }
+  const advice = /EXPIRED|NOT_YET_VALID/.test(code)
+    ? "Renew its certificate, or set the clock."
+    : "Is its certificate from an authority in 'tls.ca'?";
+  return { what: code, advice, isSetup };
+}
+
+/** The server has accepted the connection, but not the session. */
+function diagnoseSession({ isLate, tls = "none", error }: FailedAttempt): Diagnosis {
+  const isInQuorum = "Is it in a quorum?";
+  if (isLate) return { what: "it did not accept the session in time", advice: isInQuorum };
+  const hint = {
+    none: " If it expects TLS, set 'tls'.",
+    anonymous: " If it wants a certificate, set 'tls.cert'.",
+    certified: "",
+  }[tls];
+  const what = codeOf(error) ?? "it closed the connection without an answer";
+  return { what, advice: isInQuorum + hint };
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { code, name } = error as Error & { code?: unknown };
+  if (typeof code === "string") return code;
+  return name === "NotCapable" ? name : undefined;
+}

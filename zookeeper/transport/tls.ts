@@ -1,0 +1,146 @@
+/**
+ * The TLS settings of connections: their type and their checks. Sockets are opened in
+ * `server_socket.ts`.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { isIP } from "node:net";
+
+/** TLS settings, as `node:tls` takes them. */
+export interface ZooKeeperTls {
+  /**
+   * The certificates, in PEM, of the authorities that the servers' certificates are checked against. By
+   * default those that the runtime trusts.
+   */
+  ca?: string | Uint8Array | readonly (string | Uint8Array)[];
+  /** The client's certificate in PEM, with its chain if there is one. It needs `key`. */
+  cert?: string | Uint8Array;
+  /** The private key of `cert` in PEM, not encrypted. */
+  key?: string | Uint8Array;
+  /**
+   * The host name that the servers' certificates must have. By default each certificate must have the
+   * host name or IP address of its server in the connect string.
+   */
+  servername?: string;
+  /**
+   * Whether to refuse a server whose certificate is not valid. With `false` anybody in the network can
+   * pose as a server, and read `auth`.
+   *
+   * @default {true}
+   */
+  rejectUnauthorized?: boolean;
+}
+
+/** Checked settings, with texts in PEM. */
+export interface TlsSettings {
+  readonly ca?: string[];
+  readonly cert?: string;
+  readonly key?: string;
+  readonly servername?: string;
+  readonly rejectUnauthorized: boolean;
+}
+
+const MEMBERS: ReadonlySet<string> = new Set([
+  "ca",
+  "cert",
+  "key",
+  "servername",
+  "rejectUnauthorized",
+]);
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/**
+ * Checks TLS settings. Deno would ignore a certificate or a key that it cannot read, and connect without.
+ * The error messages do not show the values, which may be secrets.
+ *
+ * @param tls The settings of the user.
+ * @returns A copy.
+ * @throws {TypeError} If there are unknown members, a member has a wrong type, or only one of `cert` and
+ * `key` is set.
+ * @throws {RangeError} If a member cannot be read, or `key` is not the key of `cert`.
+ */
+export function readTls(tls: ZooKeeperTls): TlsSettings {
+  if (typeof tls !== "object" || tls === null) throw new TypeError(cannotUse("it is no object"));
+  const unknown = Object.keys(tls).filter((name) => !MEMBERS.has(name));
+  if (unknown.length > 0) {
+    const members = [...MEMBERS].join(", ");
+    throw new TypeError(cannotUse(`it has ${unknown.join(", ")}: only ${members} are known`));
+  }
+  const { servername, rejectUnauthorized = true } = tls;
+  if (typeof rejectUnauthorized !== "boolean") {
+    throw new TypeError(cannotUse("its 'rejectUnauthorized' is no boolean"));
+  }
+  if (servername !== undefined) checkServername(servername);
+  return {
+    rejectUnauthorized,
+    ...servername === undefined ? {} : { servername },
+    ...tls.ca === undefined ? {} : { ca: readAuthorities(tls.ca) },
+    ...readIdentity(tls),
+  };
+}
+
+function checkServername(servername: unknown): void {
+  if (typeof servername !== "string") {
+    throw new TypeError(cannotUse("its 'servername' is no string"));
+  }
+  if (servername === "" || isIP(servername) !== 0) {
+    throw new RangeError(cannotUse("its 'servername' is no host name"));
+  }
+}
+
+function readAuthorities(ca: NonNullable<ZooKeeperTls["ca"]>): string[] {
+  const texts = (Array.isArray(ca) ? ca : [ca]).map((item) => readText("ca", item));
+  if (texts.length === 0) throw new RangeError(cannotUse("its 'ca' is empty"));
+  for (const text of texts) readCertificates("ca", text);
+  return texts;
+}
+
+function readIdentity(tls: ZooKeeperTls): Pick<TlsSettings, "cert" | "key"> {
+  if (tls.cert === undefined && tls.key === undefined) return {};
+  if (tls.cert === undefined || tls.key === undefined) {
+    throw new TypeError(cannotUse("it needs both 'cert' and 'key', or neither"));
+  }
+  const cert = readText("cert", tls.cert);
+  const key = readText("key", tls.key);
+  const [first] = readCertificates("cert", cert);
+  // OpenSSL would ask for the password at the terminal.
+  if (key.includes("ENCRYPTED")) throw unreadable("key");
+  const privateKey = readable("key", () => createPrivateKey(key));
+  if (!first!.checkPrivateKey(privateKey)) {
+    throw new RangeError(cannotUse("its 'key' is not the key of its 'cert'"));
+  }
+  return { cert, key };
+}
+
+function readText(member: string, value: unknown): string {
+  if (typeof value === "string") return value;
+  if (value instanceof Uint8Array) return Buffer.from(value).toString("latin1");
+  throw new TypeError(cannotUse(`its '${member}' is neither a string nor a Uint8Array`));
+}
+
+/** Reads one certificate or more. */
+function readCertificates(member: string, text: string): X509Certificate[] {
+  const blocks = text.match(CERTIFICATE) ?? [];
+  if (blocks.length === 0) throw unreadable(member);
+  return blocks.map((block) => readable(member, () => new X509Certificate(block)));
+}
+
+function readable<T>(member: string, read: () => T): T {
+  try {
+    return read();
+  } catch {
+    throw unreadable(member);
+  }
+}
+
+function unreadable(member: string): RangeError {
+  const what = member === "key" ? "no private key, or an encrypted one" : "no certificate";
+  return new RangeError(cannotUse(`its '${member}' is ${what}. It must be PEM`));
+}
+
+function cannotUse(reason: string): string {
+  return `Cannot use 'tls' as ${reason}`;
+}
