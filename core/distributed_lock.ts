@@ -149,6 +149,9 @@ export interface Lease extends AsyncDisposable {
    * background.
    *
    * @returns `true` if the lease was valid until now, `false` if it was lost or released before.
+   * @throws {LockSetupError} If the service refuses the release, for instance because the user has lost a
+   * permission. The lock then stays held, until its TTL or its session ends. Disposal of a lease does not
+   * throw even then.
    */
   release(): Promise<boolean>;
 }
@@ -204,8 +207,9 @@ export interface RequestMethod {
  *
  * Every method checks its arguments before any I/O, and rejects with
  * - a `TypeError` or `RangeError` if an argument is bad;
- * - a {@linkcode LockUnavailableError} if the service is out of reach or refuses;
- * - a {@linkcode LockSetupError} if the lock cannot work as it is set up;
+ * - a {@linkcode LockUnavailableError} in an outage: the service is out of reach, or of no use for now;
+ * - a {@linkcode LockSetupError} if the lock cannot work as it is set up, or if the service refuses until
+ *   somebody changes a setting or a permission;
  * - an `InvalidStateError` DOMException after disposal.
  *
  * Disposal of the manager rejects its waiters with an `AbortError`, releases held leases and waits for
@@ -235,7 +239,8 @@ export interface DistributedLock extends AsyncDisposable {
    * @param options Renewal, limits and notifications.
    * @returns The lease.
    * @throws {unknown} `signal.reason` if the signal aborts first.
-   * @throws {LockUnavailableError} If the service is out of reach or refuses.
+   * @throws {LockUnavailableError} In an outage of the service.
+   * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
   acquire(name: string, options?: AcquireOptions): Promise<Lease>;
   /**
@@ -245,7 +250,8 @@ export interface DistributedLock extends AsyncDisposable {
    * @param options Renewal and limits.
    * @returns The lease, or `null` if somebody else holds the lock, and only then.
    * @throws {unknown} `signal.reason` if the signal aborts first.
-   * @throws {LockUnavailableError} If the service is out of reach or refuses.
+   * @throws {LockUnavailableError} In an outage of the service.
+   * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
   tryAcquire(name: string, options?: TryAcquireOptions): Promise<Lease | null>;
   /**
@@ -280,7 +286,8 @@ export interface DistributedLock extends AsyncDisposable {
    *
    * @param name The name of the lock.
    * @returns A snapshot.
-   * @throws {LockUnavailableError} If the service is out of reach or refuses.
+   * @throws {LockUnavailableError} In an outage of the service.
+   * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
   query(name: string): Promise<LockSnapshot>;
 }
@@ -329,7 +336,8 @@ export interface AttachableLock extends DistributedLock {
    * @returns The lease, or `null` if this owner id does not hold the lock now.
    * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {TypeError|RangeError} If the owner id or an option is bad.
-   * @throws {LockUnavailableError} If the service is out of reach or refuses.
+   * @throws {LockUnavailableError} In an outage of the service.
+   * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
   attach(
     name: string,

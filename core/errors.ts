@@ -153,8 +153,9 @@ export class LeaseLostError extends LockError {
 }
 
 /**
- * The service is out of reach or refuses for now, so nothing is known about the lock. This never means
- * that somebody else holds it.
+ * An outage: the service is out of reach, or of no use for now (it starts, fails over, is full or busy), so
+ * nothing is known about the lock. A later call may succeed. This never means that somebody else holds the
+ * lock.
  *
  * @example Usage
  * ```ts
@@ -186,9 +187,10 @@ export class LockUnavailableError extends LockError {
 }
 
 /**
- * The lock cannot work as it is set up: the client is of the wrong kind or was never connected, a
- * permission is missing, or the runtime lacks a feature. A retry does not help. This never means that
- * the service is out of reach, nor that somebody else holds the lock.
+ * The lock cannot work as it is set up: the client is of the wrong kind or was never connected, the
+ * service refuses the credentials or denies a permission, or the runtime lacks a feature. A retry does not
+ * help until that is changed. This never means that the service is out of reach, nor that somebody else
+ * holds the lock.
  *
  * @example Usage
  * ```ts

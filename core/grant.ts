@@ -22,11 +22,14 @@ export type RenewAnswer =
  * The answer to a release:
  * - `"released"`: the lock was ours and is free now;
  * - `"gone"`: the lease no longer held the lock;
+ * - `"refused"`: the service refuses until somebody changes a setting or a permission, so the lock stays
+ *   held. `reason` is the end of an error message: why, and what to do;
  * - `"unknown"`: there was no usable answer, so the engine asks again.
  */
 export type ReleaseAnswer =
   | { state: "released" }
   | { state: "gone"; reason: LeaseLostReason }
+  | { state: "refused"; reason: string; cause: unknown }
   | { state: "unknown"; cause: unknown };
 
 /**
@@ -45,8 +48,10 @@ export interface LeaseActions {
    * Called when the deadline is over, by strategies where this ends more than the one lease
    * (ZooKeeper: the session and all its leases). Returns the reason of the loss. Without this
    * function the reason is `"unreachable"` if a renewal is unanswered, else `"expired"`.
+   *
+   * @param cause Why the last renewal had no usable answer, if that is so.
    */
-  lapsed?(): LeaseLostReason;
+  lapsed?(cause: unknown): LeaseLostReason;
 }
 
 /** A lock that the service has granted, and the terms of the lease. */

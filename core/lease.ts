@@ -1,36 +1,29 @@
 /**
- * One lease: its deadline, renewal, loss, release and clean-up. How the deadline is computed is in
- * `lease_validity.ts`; the timer that all leases share is in `lease_schedule.ts`.
+ * One lease: its deadline, renewal, loss and release. How the deadline is computed is in
+ * `lease_validity.ts`, how releases are sent in `lease_release.ts`, the shared timer in
+ * `lease_schedule.ts`.
  *
  * @module
  */
 
-import type { Background } from "./background.ts";
-import { type Clock, type Instant, instant, pause, settledWithin } from "./clock.ts";
+import { attemptMs, retryDelayMs } from "./attempts.ts";
+import { type Instant, instant, pause, settledWithin } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
-import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "./grant.ts";
+import type { Grant, LeaseActions, RenewAnswer } from "./grant.ts";
+import { LeaseRelease, refusedRelease, type ReleaseContext } from "./lease_release.ts";
 import type { LeaseSchedule } from "./lease_schedule.ts";
 import { LeaseValidity } from "./lease_validity.ts";
 import { promiseTry } from "./promise_try.ts";
 import { checkTtl } from "./validate.ts";
 
 /** The parts that all leases of one strategy instance share. */
-export interface LeaseContext {
-  readonly clock: Clock;
+export interface LeaseContext extends ReleaseContext {
   readonly schedule: LeaseSchedule<ManagedLease>;
-  /** The clean-ups and the running releases. Disposal waits for both. */
-  readonly background: Background;
-  /** Aborts at the end of disposal. From then on nothing is retried. */
-  readonly stopped: AbortSignal;
 }
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;
-
-function clamp(value: number, low: number, high: number): number {
-  return Math.min(Math.max(value, low), high);
-}
 
 /**
  * A {@linkcode Lease} as its strategy uses it.
@@ -55,6 +48,7 @@ export class ManagedLease implements Lease {
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
   readonly #validity: LeaseValidity;
+  readonly #releases: LeaseRelease;
   readonly #maxHoldAtMs: number;
   #state: "held" | "releasing" | "released" | "lost" = "held";
   /** Why the lease was lost. Also set if the service answers a release that the lock was gone before. */
@@ -85,6 +79,7 @@ export class ManagedLease implements Lease {
     const { maxHoldMs } = grant;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;
     this.#validity = new LeaseValidity(grant);
+    this.#releases = new LeaseRelease(context, actions, grant.ttlMs);
     this.#longestTtlMs = grant.ttlMs;
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
@@ -129,7 +124,7 @@ export class ManagedLease implements Lease {
       if (this.#renewing !== null) await this.#renewing;
       else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
       else if (this.#state === "held") { // not lost or released in the meantime
-        await this.#pause(this.#retryDelayMs());
+        await this.#pause(retryDelayMs(this.#grant.ttlMs));
       }
     }
   }
@@ -149,14 +144,16 @@ export class ManagedLease implements Lease {
    * instance, stops renewing it and leaves the lock on the server until its TTL ends.
    */
   async close(): Promise<void> {
-    if (!this.#grant.outlivesDisposal) return void await this.release();
-    if (this.#state !== "held") return void await this.#releasing;
+    if (!this.#grant.outlivesDisposal) await this.release().catch(() => {});
+    else if (this.#state !== "held") await this.#releasing?.catch(() => {});
+    if (this.#state !== "held") return;
     this.#state = "released";
     this.#context.schedule.remove(this);
   }
 
+  /** Releases the lock. Never rejects: that would hide the error of the block that it ends. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.release();
+    await this.release().catch(() => {});
   }
 
   /**
@@ -209,9 +206,14 @@ export class ManagedLease implements Lease {
     const nowMs = this.#context.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
     else if (nowMs < this.#validity.deadlineMs) return;
-    else if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed());
+    else this.#lapse(this.#unanswered?.cause);
+  }
+
+  /** Ends the lease at its deadline. */
+  #lapse(cause: unknown): void {
+    if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed(cause), cause);
     else if (this.#unanswered === null) this.lose("expired");
-    else this.lose("unreachable", this.#unanswered.cause);
+    else this.lose("unreachable", cause);
   }
 
   /**
@@ -237,16 +239,6 @@ export class ManagedLease implements Lease {
     return this.#validity.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
   }
 
-  /** How long, in ms, one attempt (a renewal or a release) may take before the next one is sent. */
-  get #attemptMs(): number {
-    return clamp(this.#grant.ttlMs / 6, 20, 2_000);
-  }
-
-  /** The pause in ms before a retry, shortened at random so that processes do not retry in step. */
-  #retryDelayMs(): number {
-    return clamp(this.#grant.ttlMs / 20, 5, 500) * (0.5 + Math.random() / 2);
-  }
-
   /**
    * Sends one renewal. Resolves after its answer, or after `#attemptMs` without one; with true if the
    * answer was "held". An answer that comes later is still handled. Only one attempt runs at a time.
@@ -261,12 +253,12 @@ export class ManagedLease implements Lease {
       (answer) => held = this.#onAnswer(sent, ttlMs, answer),
       (cause) => this.#onAnswer(sent, ttlMs, { state: "unknown", cause }),
     );
-    const renewing = settledWithin(clock, answered, this.#attemptMs).then(() => {
+    const renewing = settledWithin(clock, answered, attemptMs(this.#grant.ttlMs)).then(() => {
       this.#renewing = null;
       if (this.#state !== "held") return held;
       // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
       if (!held && this.#renewAtMs !== Infinity) {
-        this.#renewAtMs = clock.now() + this.#retryDelayMs();
+        this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
       }
       this.#context.schedule.wakeBy(this.dueMs);
       return held;
@@ -286,62 +278,42 @@ export class ManagedLease implements Lease {
   }
 
   /**
-   * Sends releases until one is answered, at most until the deadline. Resolves with true if the lease
-   * was ours until `release()` was called (invariant 6).
+   * Releases the lock. Resolves with true if the lease was ours until `release()` was called (invariant
+   * 6).
+   *
+   * @throws {LockSetupError} If the service refuses.
    */
   async #release(): Promise<boolean> {
-    const { clock, stopped } = this.#context;
-    this.#context.background.enter();
+    const { clock, background } = this.#context;
+    const { deadlineMs } = this.#validity;
     // The result if no release is ever answered: a lease that is proven now was ours until now.
-    let ours = !this.#validity.isStale(clock);
-    const leftMs = () => Math.max(0, this.#validity.deadlineMs - clock.now());
-    // A renewal that is under way goes first, for as long as an attempt may take (invariant 3).
-    if (this.#renewing !== null) await settledWithin(clock, this.#renewing, leftMs());
-    for (let sentBefore = false; !stopped.aborted; sentBefore = true) {
-      if (leftMs() === 0) {
-        this.#cleanUp();
-        break;
+    const isOurs = !this.#validity.isStale(clock);
+    background.enter();
+    try {
+      const last = await this.#releases.untilAnswered(deadlineMs, this.#renewing);
+      const { answer } = last;
+      if (answer.state === "refused") throw refusedRelease(this.name, answer);
+      if (answer.state === "released") return true;
+      if (answer.state === "unknown") {
+        if (clock.now() >= deadlineMs) this.#cleanUp();
+        return isOurs;
       }
-      const answer = await this.#tryRelease(leftMs());
-      if (answer.state === "released") ours = true;
-      else if (answer.state === "gone") {
-        // After an attempt without an answer, that attempt may be the one that released the lock.
-        ours &&= sentBefore;
-        if (!ours) this.#error = new LeaseLostError(this.name, answer.reason);
-      }
-      if (answer.state !== "unknown") break;
-      await this.#pause(Math.min(this.#retryDelayMs(), leftMs()));
+      // After an attempt without an answer, that attempt may be the one that released the lock.
+      if (isOurs && last.isRepeated) return true;
+      this.#error = new LeaseLostError(this.name, answer.reason);
+      return false;
+    } finally {
+      this.#state = "released";
+      background.exit();
     }
-    this.#state = "released";
-    this.#context.background.exit();
-    return ours;
-  }
-
-  /** Sends one release. Without an answer within `#attemptMs` and `leftMs` the result is "unknown". */
-  async #tryRelease(leftMs: number): Promise<ReleaseAnswer> {
-    let answer: ReleaseAnswer = { state: "unknown", cause: undefined };
-    const answered = promiseTry(() => this.#actions.release()).then(
-      (given) => void (answer = given),
-    );
-    await settledWithin(this.#context.clock, answered, clamp(leftMs, 1, this.#attemptMs));
-    return answer;
   }
 
   /**
-   * Releases in the background until the service answers, at most for the longest TTL that was
-   * requested: by then the lock has expired on the server, even if a renewal was executed just now.
+   * Releases in the background, at most for the longest TTL that was requested: by then the lock has
+   * expired on the server, even if a renewal was executed just now.
    */
   #cleanUp(): void {
-    const { clock, stopped } = this.#context;
-    const untilMs = clock.now() + this.#longestTtlMs;
-    this.#context.background.run(async () => {
-      if (this.#renewing !== null) await this.#renewing;
-      while (!stopped.aborted && clock.now() < untilMs) {
-        const answer = await this.#tryRelease(this.#attemptMs);
-        if (answer.state !== "unknown") return;
-        await this.#pause(this.#retryDelayMs());
-      }
-    });
+    this.#releases.inBackground(this.#longestTtlMs, this.#renewing);
   }
 
   /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */

@@ -55,8 +55,8 @@ export class LeaseEngine {
   }
 
   /** Ends all leases as lost, for instance because their session is over. */
-  loseAll(reason: LeaseLostReason): void {
-    for (const lease of [...this.#leases]) lease.lose(reason);
+  loseAll(reason: LeaseLostReason, cause?: unknown): void {
+    for (const lease of [...this.#leases]) lease.lose(reason, cause);
   }
 
   /**

@@ -93,7 +93,7 @@ async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<
   try {
     result = await callback(lease);
   } catch (error) {
-    await lease.release();
+    await lease.release().catch(() => {}); // the callback's own error wins
     throw error;
   }
   if (!(await lease.release())) throwLoss(lease);

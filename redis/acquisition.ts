@@ -7,7 +7,7 @@
 import type { AbortListener } from "../core/abort_watch.ts";
 import { type Instant, instant } from "../core/clock.ts";
 import type { WaitInfo } from "../core/distributed_lock.ts";
-import { LockError, LockUnavailableError } from "../core/errors.ts";
+import { LockError, LockSetupError, LockUnavailableError } from "../core/errors.ts";
 import { type Grant, grantDeadlineMs } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { AcquisitionState } from "./acquisition_state.ts";
@@ -85,7 +85,10 @@ export class Acquisition implements Waiter, AbortListener {
     try {
       return lease = await this.#acquire();
     } catch (error) {
-      if (error instanceof LockUnavailableError) waiters.reportOutage(this);
+      // Others find out by an ask of their own, also about a refusal.
+      if (error instanceof LockUnavailableError || error instanceof LockSetupError) {
+        waiters.reportOutage(this);
+      }
       throw error;
     } finally {
       if (callerSignal !== undefined) aborts.delete(callerSignal, this);

@@ -14,6 +14,7 @@ import { type AskMode, TOMBSTONE_MS } from "./protocol/ask.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import { type Owner, ownerValue } from "./protocol/owner_value.ts";
+import { classifyFailure } from "./protocol/failures.ts";
 import type { LeaveAnswer } from "./protocol/replies.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 
@@ -91,6 +92,8 @@ export class Hold implements LeaseActions {
         ? commands.epoch !== epoch
         : hasLeftBefore || clock.now() - sentMs >= tombstoneMs;
       if (!isUncertain) return answer;
+    } catch (cause) {
+      return refusalOfRelease(cause) ?? { state: "unknown", cause };
     } finally {
       // Not before: an answer on its way may still name this holder, which is not a lost grant.
       waiters.unregister(this.value);
@@ -121,8 +124,8 @@ export class Hold implements LeaseActions {
     const keepsLock = mode.kind === "attach" || outlivesDisposal;
     const untilMs = clock.now() + ttlMs + TOMBSTONE_MS;
     for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
-      const answer = await this.#leave(keepsLock).catch(() => null);
-      if (answer !== null) return;
+      const isDone = await this.#leave(keepsLock).then(() => true, isRefusedForGood);
+      if (isDone) return;
       // Disposal ends the pause by closing the clock: thousands of listeners on a signal are slow.
       await pause(clock, Math.min(delayMs, MAX_RETRY_MS));
     }
@@ -137,4 +140,15 @@ export class Hold implements LeaseActions {
       keepsLock,
     );
   }
+}
+
+function isRefusedForGood(error: unknown): boolean {
+  return classifyFailure(error).kind === "refused";
+}
+
+function refusalOfRelease(cause: unknown): ReleaseAnswer | null {
+  if (!isRefusedForGood(cause)) return null;
+  const reason = `Redis refuses: ${classifyFailure(cause).reason}. ` +
+    "Until its TTL is over, the lock stays held";
+  return { state: "refused", reason, cause };
 }

@@ -4,10 +4,12 @@
  *
  * @module
  */
+import { abortable } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
+import { refusedRelease } from "../core/lease_release.ts";
 import { OutageBudget } from "../core/outage_budget.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { HeldLock } from "./held_lock.ts";
@@ -70,7 +72,8 @@ export class Acquisitions {
    * @param call The call.
    * @returns The lease. `null` only if `isTry` is set and the lock is held. Our znode is deleted then,
    * before the answer or, if that fails, in the background.
-   * @throws {LockUnavailableError} If the outage lasts too long, or ZooKeeper refuses.
+   * @throws {LockUnavailableError} If the outage lasts too long.
+   * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
   async acquire(call: AcquireCall): Promise<ManagedLease | null> {
     const acquired = this.#inSession(
@@ -87,7 +90,8 @@ export class Acquisitions {
    *
    * @param call The call.
    * @returns The holder and the waiters.
-   * @throws {LockUnavailableError} If the outage lasts too long, or ZooKeeper refuses.
+   * @throws {LockUnavailableError} If the outage lasts too long.
+   * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
   async query(call: LockCall): Promise<LockSnapshot> {
     const { name, lockPath } = call;
@@ -141,8 +145,9 @@ export class Acquisitions {
       cleanup.deleteInBackground(znode);
       throw error;
     }
-    const { state } = await cleanup.delete(znode);
-    if (state === "unknown") cleanup.deleteInBackground(znode);
+    const answer = await cleanup.delete(znode);
+    if (answer.state === "refused") throw refusedRelease(name, answer);
+    if (answer.state === "unknown") cleanup.deleteInBackground(znode);
     return null;
   }
 
@@ -155,6 +160,10 @@ export class Acquisitions {
     const { engine, cleanup, label } = this.#options;
     const { session } = znode;
     const { validity } = session;
+    // It was created together with our znode, unless there was an outage.
+    if (session.prepareHeartbeat() !== null) {
+      await budget.ask(async () => void await session.prepareHeartbeat());
+    }
     // A waiter sends no writes, so after a long wait the session must be proven again.
     while (!validity.isRecent) await budget.ask(() => session.sendHeartbeat());
     signal.throwIfAborted();

@@ -71,8 +71,8 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
     return this.#releasing;
   }
 
-  lapsed(): LeaseLostReason {
-    this.#znode.session.giveUp();
+  lapsed(cause: unknown): LeaseLostReason {
+    this.#znode.session.giveUp(cause);
     return "session-expired";
   }
 

@@ -103,7 +103,8 @@ export class ZooKeeperLock implements DistributedLock {
   /**
    * Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}.
    *
-   * @throws {LockUnavailableError} If ZooKeeper refuses, or is out of reach for `unavailableAfterMs`.
+   * @throws {LockUnavailableError} If ZooKeeper is out of reach, or of no use, for `unavailableAfterMs`.
+   * @throws {LockSetupError} If ZooKeeper refuses the credentials or denies access.
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If an argument is out of range.
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.

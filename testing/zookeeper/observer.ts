@@ -16,6 +16,7 @@ interface Client {
   setData(path: string, data: Uint8Array, done: Done): void;
   remove(path: string, done: Done): void;
   mkdirp(path: string, done: Done<string>): void;
+  setACL(path: string, acls: unknown[], version: number, done: Done): void;
 }
 
 /** The requests of a test. */
@@ -29,7 +30,14 @@ export interface Observer {
   makeSequential(path: string): Promise<string>;
   write(path: string): Promise<void>;
   remove(path: string): Promise<void>;
+  /** Grants everybody the rights in this sum, and the right to change them, and no other rights. */
+  permit(path: string, rights: number): Promise<void>;
 }
+
+/** The rights to a znode: read it, write it, create and delete children of it. */
+export const RIGHTS = { READ: 1, WRITE: 2, CREATE: 4, DELETE: 8 } as const;
+
+const ADMIN = 16;
 
 /** Opens a session for the duration of the work. */
 export function observing<T>(
@@ -59,5 +67,10 @@ function observerOf(client: Client): Observer {
     },
     write: (path) => done<void>((done) => client.setData(path, Buffer.from("x"), done)),
     remove: (path) => done<void>((done) => client.remove(path, done)),
+    permit: (path, rights) => {
+      const everybody = new zooKeeper.Id("world", "anyone");
+      const acl = [new zooKeeper.ACL(rights | ADMIN, everybody)];
+      return done<void>((done) => client.setACL(path, acl, -1, done));
+    },
   };
 }

@@ -126,3 +126,21 @@ Deno.test("LeaseEngine adds no listener for each lease to the signal that all le
   await closed;
   assert(listeners <= 1, `${listeners} listeners were added`);
 });
+
+Deno.test("LeaseEngine.close() waits for the other releases when one is refused", async () => {
+  const { engine, clock, releases } = openLease();
+  const other = Promise.withResolvers<{ state: "released" }>();
+  engine.open({
+    ...{ name: "m", ownerId: "me", fencingToken: 8n, sent: instant(clock) },
+    ...{ ttlMs: 3_000, validMs: 3_000, autoRenew: false },
+  }, { release: () => other.promise });
+  let isClosed = false;
+  const closed = engine.close(2_000).then(() => isClosed = true);
+  await settle();
+  releases[0]!.answer({ state: "refused", reason: "no right", cause: undefined });
+  await settle();
+  assert(!isClosed);
+  other.resolve({ state: "released" });
+  await closed;
+  assertEquals(clock.timers, 0);
+});

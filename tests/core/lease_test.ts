@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { LeaseLostError, LockError } from "../../mod.ts";
+import { LeaseLostError, LockError, LockSetupError } from "../../mod.ts";
 import { instant } from "../../core/clock.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
@@ -332,4 +332,33 @@ Deno.test("Lease clean-up lasts as long as the longest TTL that was requested, a
   const last = releases.length;
   await clock.pass(10_000);
   assertEquals(releases.length, last);
+});
+
+Deno.test("Lease.release() rejects when the service refuses, each time it is called, and disposal does not", async () => {
+  const { clock, lease, releases } = openLease();
+  const cause = new Error("NOPERM");
+  const [first, second] = [lease.release(), lease.release()];
+  await settle();
+  releases[0]!.fail(new Error("connection lost"));
+  await clock.pass(300);
+  releases[1]!.answer({ state: "refused", reason: "no right", cause });
+  for (const call of [first, second, lease.release()]) {
+    const error = await assertRejects(() => call, LockSetupError);
+    assertEquals(error.message, 'Cannot release lock "n": no right');
+    assertEquals([error.lockName, error.cause], ["n", cause]);
+  }
+  await lease[Symbol.asyncDispose]();
+  assertThrows(() => lease.throwIfLost(), LockError, "released");
+  await clock.pass(20_000);
+  assertEquals([releases.length, clock.timers], [2, 0]);
+});
+
+Deno.test("Lease is not released again in the background when the service refuses after a loss", async () => {
+  const { clock, lease, releases } = openLease();
+  lease.lose("stolen");
+  await settle();
+  releases[0]!.answer({ state: "refused", reason: "no right", cause: undefined });
+  await clock.pass(20_000);
+  assertEquals([releases.length, clock.timers], [1, 0]);
+  assertEquals(await lease.release(), false);
 });

@@ -244,7 +244,7 @@ Deno.test("RedisLock names the error code when the server refuses", async () => 
   await using redis = await open();
   const lock = await redis.lock({ unavailableAfterMs: 300 });
   await redis.server.command("RPUSH", "lock:list", "x");
-  const wrong = await assertRejects(() => lock.acquire("list"), LockUnavailableError, "WRONGTYPE");
+  const wrong = await assertRejects(() => lock.acquire("list"), LockSetupError, "WRONGTYPE");
   assert(wrong.cause instanceof Error);
   await (await lock.acquire("n")).release();
   await redis.server.command("CONFIG", "SET", "maxmemory", 1);

@@ -13,7 +13,7 @@ import {
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
-import { observing } from "../../testing/zookeeper/observer.ts";
+import { observing, RIGHTS } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
@@ -42,6 +42,19 @@ interface Scene {
   readonly elsewhere: EnsembleMember;
   readonly sessionTimeoutMs: number;
   readonly holdMs: number;
+  /** Whether the heartbeats are refused: the sessions have no right to write to their znodes any more. */
+  readonly isRefused: boolean;
+}
+
+/** Takes the right to write away from the heartbeats of all sessions. */
+function refuseHeartbeats({ elsewhere }: Scene, rootPath: string): Promise<void> {
+  return observing(elsewhere.connectString, async (observer) => {
+    for (const name of await observer.children(rootPath)) {
+      if (name.startsWith("%session-")) {
+        await observer.permit(`${rootPath}/${name}`, RIGHTS.READ);
+      }
+    }
+  });
 }
 
 /**
@@ -58,6 +71,7 @@ async function cutOffRun(scene: Scene): Promise<number> {
   let [lostMs, grantedMs] = [Infinity, -Infinity];
   lease.signal.addEventListener("abort", () => void (lostMs = performance.now()));
   const next = await waiter(others, "n");
+  if (scene.isRefused) await refuseHeartbeats(scene, rootPath);
   await pause(holdMs);
   return await observing(follower.connectString, async (observer) => {
     await waitUntil("the follower knows the waiter's znode", async () => {
@@ -109,7 +123,10 @@ Deno.test({
       const sessionTimeoutMs = SESSION_TIMEOUTS_MS[i % SESSION_TIMEOUTS_MS.length]!;
       const holdMs = random() * sessionTimeoutMs;
       marginsMs.push(
-        await cutOffRun({ ensemble, follower: follower!, elsewhere, sessionTimeoutMs, holdMs }),
+        await cutOffRun({
+          ...{ ensemble, follower: follower!, elsewhere, sessionTimeoutMs, holdMs },
+          isRefused: i % 2 === 1,
+        }),
       );
     }
     const shortest = Math.round(Math.min(...marginsMs));

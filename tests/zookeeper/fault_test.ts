@@ -3,7 +3,7 @@ import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
-import { LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
 import { openNodeZooKeeperClient } from "../../zookeeper/transport/node_zookeeper_client.ts";
@@ -25,7 +25,18 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions): ZooKeeperLoc
 }
 
 async function unavailable(promise: Promise<unknown>): Promise<ZooKeeperErrorCode> {
-  const error = await assertRejects(() => promise, LockUnavailableError);
+  return await codeOf(promise, LockUnavailableError);
+}
+
+async function refused(promise: Promise<unknown>): Promise<ZooKeeperErrorCode> {
+  return await codeOf(promise, LockSetupError);
+}
+
+async function codeOf(
+  promise: Promise<unknown>,
+  errorClass: new (message: string) => Error,
+): Promise<ZooKeeperErrorCode> {
+  const error = await assertRejects(() => promise, errorClass);
   assertInstanceOf(error.cause, ZooKeeperError);
   return error.cause.code;
 }
@@ -116,17 +127,17 @@ Deno.test("ZooKeeperLock.acquire() reconnects when the connection is cut in the 
   }
 });
 
-Deno.test("ZooKeeperLock rejects with a LockUnavailableError when the server answers with an unknown error code", async () => {
+Deno.test("ZooKeeperLock rejects with a LockSetupError when the server answers with an unknown error code", async () => {
   using listener = listenOnFreePort();
   const serving = (async () => {
     for await (const connection of listener) {
-      await refuseAll(connection, -125);
+      await refuseAll(connection, -199);
       connection.close();
     }
   })();
   await using locks = new ZooKeeperLock(`127.0.0.1:${listener.addr.port}`);
-  for (let i = 0; i < 3; i++) assertEquals(await unavailable(locks.acquire("n")), "REFUSED");
-  assertEquals(await unavailable(locks.query("n")), "REFUSED");
+  for (let i = 0; i < 3; i++) assertEquals(await refused(locks.acquire("n")), "REFUSED");
+  assertEquals(await refused(locks.query("n")), "REFUSED");
   await locks[Symbol.asyncDispose]();
   listener.close();
   await serving;
@@ -313,8 +324,8 @@ Deno.test("ZooKeeperLock with credentials refuses clients that do not have them"
   await using locks = through(proxy, { rootPath, auth });
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
   const lease = await locks.acquire("n");
-  assertEquals(await unavailable(others.acquire("n")), "NO_AUTH");
-  assertEquals(await unavailable(others.query("n")), "NO_AUTH");
+  assertEquals(await refused(others.acquire("n")), "NO_AUTH");
+  assertEquals(await refused(others.query("n")), "NO_AUTH");
   // The credentials are sent first on each connection.
   for (let i = 0; i < 5; i++) {
     proxy.cutAll();
@@ -327,7 +338,7 @@ Deno.test("ZooKeeperLock.acquire() rejects at once, without showing the secret, 
   await using locks = new ZooKeeperLock(server.connectString, {
     auth: { scheme: "nosuch", credentials: "hunter2" },
   });
-  const error = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
+  const error = await assertRejects(() => locks.acquire("n"), LockSetupError);
   assertEquals((error.cause as ZooKeeperError).code, "AUTH_FAILED");
   assert(!Deno.inspect(error).includes("hunter2"));
 });

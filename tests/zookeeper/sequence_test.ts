@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { ownSource } from "../../testing/servers/find.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
-import { LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/errors.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/order.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { setNextSequence } from "../../testing/zookeeper/forge.ts";
@@ -40,13 +40,13 @@ Deno.test({
     const refusals = Array.from({ length: 6 }, (_, i) => (i % 2 ? a : b).acquire("n"));
     for (const refused of refusals) refused.catch(() => {}); // They reject in any order.
     for (const refused of refusals) {
-      await assertRejects(() => refused, LockUnavailableError, "are used up");
+      await assertRejects(() => refused, LockSetupError, "are used up");
     }
     await last.release();
     await (await lease).release();
     for (const locks of [a, b]) {
-      await assertRejects(() => locks.acquire("n"), LockUnavailableError, "are used up");
-      await assertRejects(() => locks.tryAcquire("n"), LockUnavailableError, "are used up");
+      await assertRejects(() => locks.acquire("n"), LockSetupError, "are used up");
+      await assertRejects(() => locks.tryAcquire("n"), LockSetupError, "are used up");
     }
     // The error message advises to delete the znode.
     await observing(server.connectString, async (observer) => {

@@ -8,7 +8,7 @@
 import type { ReleaseAnswer } from "../../core/grant.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionSuccession } from "../session/session_succession.ts";
-import { hasCode, ZooKeeperError } from "../transport/errors.ts";
+import { classifyFailure, hasCode, ZooKeeperError } from "../transport/errors.ts";
 import { entriesWithGuid, entryPrefix, newGuid } from "./order.ts";
 import { OwnWatch } from "./own_watch.ts";
 
@@ -63,11 +63,18 @@ export class OwnZnode {
 
   /**
    * Sends the create now, and does not repeat it. If it fails, {@linkcode OwnZnode.isCreateAmbiguous}
-   * tells whether it may have been executed.
+   * tells whether it may have been executed. The first create of a session also makes the znode of its
+   * heartbeat.
    *
-   * @throws {ZooKeeperError} If the create fails.
+   * @throws {ZooKeeperError} If the create fails, or if the session may not create that znode.
    */
   create(): Promise<void> {
+    const preparing = this.session.prepareHeartbeat();
+    const creating = this.#create();
+    return preparing === null ? creating : bothCreated(creating, preparing);
+  }
+
+  #create(): Promise<void> {
     const prefix = `${this.lockPath}/${entryPrefix(this.#guid)}`;
     const creating = this.session.requests.createSequential(prefix, this.#data).then(
       (path) => this.#onCreated(path),
@@ -99,8 +106,8 @@ export class OwnZnode {
    * watch is removed in any case. Never rejects.
    *
    * @param sessions Supplies the session to send the delete in if the znode's own session is over.
-   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"unknown"` if it may still
-   * exist: then call this again.
+   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"refused"` if the server will
+   * refuse again, `"unknown"` if it may still exist: then call this again.
    */
   async delete(sessions: Pick<SessionSuccession, "current">): Promise<ReleaseAnswer> {
     this.#created?.watch.remove();
@@ -115,8 +122,11 @@ export class OwnZnode {
       else await deleteAll(session, await this.#find(session, () => this.#list(session)));
       return { state: "released" };
     } catch (cause) {
-      if (!hasCode(cause, "NO_NODE")) return { state: "unknown", cause };
-      return { state: "gone", reason: this.session.isOver ? "session-expired" : "stolen" };
+      if (hasCode(cause, "NO_NODE")) {
+        return { state: "gone", reason: this.session.isOver ? "session-expired" : "stolen" };
+      }
+      const { kind, reason } = classifyFailure(cause);
+      return kind === "refused" ? refusedDelete(reason, cause) : { state: "unknown", cause };
     }
   }
 
@@ -143,6 +153,27 @@ export class OwnZnode {
   async #list({ requests }: Session): Promise<readonly string[]> {
     return (await requests.children(this.lockPath)).names;
   }
+}
+
+/** Waits for the create of our znode, and for the heartbeat's if a refusal of that is final. */
+async function bothCreated(creating: Promise<void>, preparing: Promise<void>): Promise<void> {
+  preparing.catch(() => {}); // If our own create fails, only its error counts.
+  await creating;
+  try {
+    await preparing;
+  } catch (error) {
+    // In an outage, the create is sent again before a lease is granted.
+    if (classifyFailure(error).kind === "refused") throw error;
+  }
+}
+
+function refusedDelete(reason: string, cause: unknown): ReleaseAnswer {
+  return {
+    state: "refused",
+    reason: `ZooKeeper does not delete our znode: ${reason}. ` +
+      "Until this instance is disposed, the lock stays held",
+    cause,
+  };
 }
 
 async function deleteAll({ requests }: Session, paths: readonly string[]): Promise<void> {

@@ -6,7 +6,7 @@
  */
 import { type Clock, type Instant, instant, wasSuspended } from "../../core/clock.ts";
 import { hasCode } from "../transport/errors.ts";
-import type { SessionRequests } from "./session_requests.ts";
+import { isProof, type SessionRequests } from "./session_requests.ts";
 
 /** The options of a heartbeat. */
 export interface HeartbeatOptions {
@@ -22,6 +22,8 @@ export interface HeartbeatOptions {
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   #pending: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
+  #preparing: Promise<void> | null = null;
+  #isPrepared = false;
 
   /** Sends nothing yet. */
   constructor(options: HeartbeatOptions) {
@@ -29,7 +31,20 @@ export class Heartbeat {
   }
 
   /**
-   * Sends a heartbeat, unless one is under way, and waits for its answer.
+   * Creates the znode, unless that was done before. So a missing right is known before the first lease
+   * depends on the heartbeat.
+   *
+   * @returns The answer that is awaited; `null` if the znode was created before.
+   * @throws {ZooKeeperError} If the request fails.
+   */
+  prepare(): Promise<void> | null {
+    if (this.#isPrepared) return null;
+    return this.#preparing ??= this.#create().finally(() => this.#preparing = null);
+  }
+
+  /**
+   * Sends a heartbeat, unless one is under way, and waits for its answer. A refusal proves the session, too.
+   * It is no failure: if the rights change later, the leases last as long as the session does.
    *
    * @throws {ZooKeeperError} If the request fails.
    */
@@ -47,14 +62,26 @@ export class Heartbeat {
     return answered;
   }
 
-  /** Creates the znode at the first heartbeat, so that sessions with only short holds have none. */
+  async #create(): Promise<void> {
+    const { requests, path } = this.#options;
+    try {
+      await requests.createEphemeral(path);
+    } catch (error) {
+      // An earlier create was executed, but its answer was lost.
+      if (!hasCode(error, "NODE_EXISTS")) throw error;
+    }
+    this.#isPrepared = true;
+  }
+
+  /** Writes to the znode, or creates it again if another client has deleted it. */
   async #write(): Promise<void> {
     const { requests, path } = this.#options;
     try {
       await requests.set(path);
     } catch (error) {
-      if (!hasCode(error, "NO_NODE")) throw error;
-      await requests.createEphemeral(path);
+      if (!isProof(error)) throw error;
+      // That has proven the session, whatever becomes of the create.
+      if (hasCode(error, "NO_NODE")) await requests.createEphemeral(path).catch(() => {});
     }
   }
 }

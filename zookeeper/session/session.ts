@@ -127,6 +127,17 @@ export class Session implements TransportListener {
   }
 
   /**
+   * Creates the znode that the heartbeat writes to, unless that was done before. Sent together with the
+   * first acquire, so that a missing right rejects that.
+   *
+   * @returns The answer that is awaited; `null` if the znode was created before.
+   * @throws {ZooKeeperError} If the request fails.
+   */
+  prepareHeartbeat(): Promise<void> | null {
+    return this.#heartbeat.prepare();
+  }
+
+  /**
    * Proves the session by a write, which also extends all leases. Callers share a pending heartbeat.
    *
    * @throws {ZooKeeperError} If the write fails.
@@ -155,9 +166,13 @@ export class Session implements TransportListener {
     }
   }
 
-  /** Ends the session and all leases at once, without a request to the server. */
-  giveUp(): void {
-    this.#lose(false);
+  /**
+   * Ends the session and all leases at once, without a request to the server.
+   *
+   * @param cause Why; the error of the connection unless given.
+   */
+  giveUp(cause: unknown = this.#transport.connectError): void {
+    this.#lose(false, cause);
   }
 
   /** Closes the session at the server, within `timeoutMs`. Its leases must have ended. */
@@ -183,12 +198,12 @@ export class Session implements TransportListener {
     this.#reconnection = null;
   }
 
-  #lose(isExpired: boolean): void {
+  #lose(isExpired: boolean, cause?: unknown): void {
     if (this.isOver) return;
     this.#end(isExpired);
     // The client must never reconnect: other clients may have our locks by now.
     this.#transport.destroy();
-    this.#options.leases.loseAll("session-expired");
+    this.#options.leases.loseAll("session-expired", cause);
     this.#notify();
   }
 

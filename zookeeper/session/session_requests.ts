@@ -5,12 +5,24 @@
  * @module
  */
 import { type Clock, instant } from "../../core/clock.ts";
-import { hasCode } from "../transport/errors.ts";
+import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../transport/errors.ts";
 import type { Children, Watcher, Znode, ZooKeeperTransport } from "../transport/transport.ts";
 import type { SessionValidity } from "./session_validity.ts";
 
-/** How often a failed create is repeated while other clients keep deleting the parents. */
+/** How often a create is sent while other clients keep deleting the parents. */
 const MAX_CREATE_ATTEMPTS = 10;
+
+/**
+ * Refusals of a write that prove the session as well as an accepted write: the leader checks the session
+ * before anything else, and a write that it refuses goes through the quorum, too. The other refusals may be
+ * those of a server that has not asked the leader.
+ */
+const PROVING: ReadonlySet<ZooKeeperErrorCode> = new Set([
+  "NO_NODE",
+  "NODE_EXISTS",
+  "NOT_EMPTY",
+  "NO_AUTH",
+]);
 
 /** Sends requests, in the order of the calls. A request that fails rejects with a `ZooKeeperError`. */
 export class SessionRequests {
@@ -83,7 +95,7 @@ export class SessionRequests {
       try {
         return await this.#write(create);
       } catch (error) {
-        if (!hasCode(error, "NO_NODE") || attempt > MAX_CREATE_ATTEMPTS) throw error;
+        if (!hasCode(error, "NO_NODE") || attempt >= MAX_CREATE_ATTEMPTS) throw error;
         await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
       }
     }
@@ -91,8 +103,18 @@ export class SessionRequests {
 
   async #write<T>(send: () => Promise<T>): Promise<T> {
     const sent = instant(this.#clock);
-    const answer = await send();
-    this.#validity.extend(sent);
-    return answer;
+    try {
+      const answer = await send();
+      this.#validity.extend(sent);
+      return answer;
+    } catch (error) {
+      if (isProof(error)) this.#validity.extend(sent);
+      throw error;
+    }
   }
+}
+
+/** Whether the failure of a write proves that the session was alive when the write was sent. */
+export function isProof(error: unknown): boolean {
+  return error instanceof ZooKeeperError && PROVING.has(error.code);
 }

@@ -73,6 +73,9 @@ const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
   [-115]: "AUTH_FAILED",
   // "Session moved": another connection has taken over the session, so this one is useless.
   [-118]: "CONNECTION_LOSS",
+  [-119]: "READ_ONLY",
+  [-125]: "QUOTA_EXCEEDED",
+  [-127]: "THROTTLED",
 };
 
 /** Converts an error of the package. */

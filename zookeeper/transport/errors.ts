@@ -20,6 +20,12 @@ export type ZooKeeperErrorCode =
   | "AUTH_FAILED"
   /** No server can be connected to before somebody changes a setting, a permission or a certificate. */
   | "SETUP"
+  /** A quota does not permit the request, until something below its znode is deleted. */
+  | "QUOTA_EXCEEDED"
+  /** The server has too many requests, and has not executed this one. */
+  | "THROTTLED"
+  /** The server has lost its quorum and answers reads only. */
+  | "READ_ONLY"
   /** The server refused the request for another reason. */
   | "REFUSED"
   /** There is no connection, so the request was not sent. */
@@ -35,6 +41,9 @@ export type ZooKeeperErrorCode =
 
 /** Failures after which the call may succeed, perhaps in a new session. */
 const TRANSIENT: ReadonlySet<ZooKeeperErrorCode> = new Set([
+  "QUOTA_EXCEEDED",
+  "THROTTLED",
+  "READ_ONLY",
   "NOT_CONNECTED",
   "CONNECTION_LOSS",
   "TIMEOUT",
@@ -55,6 +64,9 @@ const ANSWERED: ReadonlySet<ZooKeeperErrorCode> = new Set([
   "NODE_EXISTS",
   "NOT_EMPTY",
   "NO_AUTH",
+  "QUOTA_EXCEEDED",
+  "THROTTLED",
+  "READ_ONLY",
   "REFUSED",
 ]);
 
@@ -113,6 +125,9 @@ const REASONS: Readonly<Partial<Record<ZooKeeperErrorCode, string>>> = {
   TIMEOUT: "it does not answer in time (TIMEOUT). Is the server running, and in a quorum?",
   SESSION_OVER: "the session has ended (SESSION_OVER)",
   OWN_ZNODE_GONE: "another client has deleted our znode (OWN_ZNODE_GONE)",
+  QUOTA_EXCEEDED: "a quota is exceeded (QUOTA_EXCEEDED)",
+  THROTTLED: "it has too many requests (THROTTLED)",
+  READ_ONLY: "it has lost its quorum and answers reads only (READ_ONLY)",
   NO_AUTH: "it denies access (NO_AUTH). Do all clients of these locks have the same 'auth'?",
   AUTH_FAILED: "it refuses the credentials (AUTH_FAILED). Check 'auth'",
 };
@@ -125,15 +140,17 @@ const REASONS: Readonly<Partial<Record<ZooKeeperErrorCode, string>>> = {
  */
 export function classifyFailure(error: unknown): Failure {
   if (!(error instanceof ZooKeeperError)) return { kind: "foreign", endsOutage: false, reason: "" };
-  const { code, isAnswer: endsOutage, isTransient, message } = error;
+  const { code, isAnswer, isTransient, message } = error;
   const known = REASONS[code] ?? `it refuses (${code}): ${message}`;
   if (code === "SETUP") {
     const reason = connectReason(error.cause) ?? known;
-    return { kind: "refused", endsOutage, reason, isRefusal: false };
+    return { kind: "refused", endsOutage: false, reason, isRefusal: false };
   }
-  if (!isTransient) return { kind: "refused", endsOutage, reason: known };
+  if (!isTransient) return { kind: "refused", endsOutage: isAnswer, reason: known };
+  // The server answers, but is of no use yet: that is an outage, too.
+  if (isAnswer) return { kind: "retry", endsOutage: false, isRefusal: true, reason: known };
   const kind = RESTART.has(code) ? "restart" : "retry";
-  return { kind, endsOutage, reason: connectReason(error.cause) ?? known };
+  return { kind, endsOutage: false, reason: connectReason(error.cause) ?? known };
 }
 
 /** The reason for an error of a connection; `undefined` for any other error. */

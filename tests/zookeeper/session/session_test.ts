@@ -54,14 +54,62 @@ Deno.test("Session.validity extends all leases at few of many writes, and after 
   assertEquals(extensions.length, soFar + 1);
 });
 
-Deno.test("Session.validity is not extended by reads and refusals", async () => {
-  const { tree, session, extensions } = openSession();
+Deno.test("Session.validity is not extended by reads, nor by refusals of a server that may not have asked the leader", async () => {
+  const { tree, transport, session, extensions } = openSession();
   tree.create("/locks");
   await session.requests.children("/locks");
   await session.requests.get("/locks");
-  await assertRejects(() => session.requests.delete("/nothing"), ZooKeeperError);
+  await assertRejects(() => session.requests.get("/nothing"), ZooKeeperError);
+  for (const code of ["THROTTLED", "READ_ONLY", "REFUSED", "QUOTA_EXCEEDED", "TIMEOUT"] as const) {
+    transport.answers = () => Promise.reject(refusal(code));
+    await assertRejects(() => session.requests.delete("/locks"), ZooKeeperError);
+  }
   assertEquals(extensions, []);
   assert(!session.validity.isRecent);
+});
+
+for (const code of ["NO_AUTH", "NO_NODE", "NODE_EXISTS", "NOT_EMPTY"] as const) {
+  Deno.test(`Session.validity is extended by a write that the leader refuses (${code})`, async () => {
+    const { clock, transport, session, extensions } = openSession();
+    const sent = instant(clock);
+    transport.answers = () => clock.pass(1_000).then(() => Promise.reject(refusal(code)));
+    await assertRejects(() => session.requests.delete("/locks"), ZooKeeperError);
+    assertEquals(extensions, [{ sent, validMs: 7_500 }]);
+  });
+}
+
+Deno.test("Session.sendHeartbeat() proves the session when it is refused, also when its znode is gone for good", async () => {
+  const { clock, tree, transport, session, extensions } = openSession();
+  tree.create("/locks");
+  transport.answers = () => Promise.reject(refusal("NO_AUTH"));
+  await session.sendHeartbeat();
+  await clock.pass(3_000);
+  transport.answers = (request) => {
+    throw refusal(request === "set" ? "NO_NODE" : "NO_AUTH");
+  };
+  await session.sendHeartbeat();
+  assertEquals(extensions.length, 2);
+});
+
+Deno.test("Session.prepareHeartbeat() creates its znode once, and rejects when that is refused", async () => {
+  const { tree, transport, session } = openSession();
+  tree.create("/locks");
+  transport.answers = () => Promise.reject(refusal("NO_AUTH"));
+  await assertRejects(() => session.prepareHeartbeat()!, ZooKeeperError);
+  transport.answers = () => {};
+  await Promise.all([session.prepareHeartbeat(), session.prepareHeartbeat()]);
+  assertEquals(session.prepareHeartbeat(), null);
+  assertEquals(transport.log, Array.from({ length: 2 }, () => `createEphemeral ${HEARTBEAT_PATH}`));
+});
+
+Deno.test("Session.requests.createEphemeral() sends a create ten times when its parent is deleted each time", async () => {
+  const { transport, session } = openSession();
+  transport.answers = (request) => {
+    if (request.startsWith("createEphemeral")) throw refusal("NO_NODE");
+  };
+  await assertRejects(() => session.requests.createEphemeral(HEARTBEAT_PATH), ZooKeeperError);
+  const creates = transport.log.filter((request) => request.startsWith("createEphemeral"));
+  assertEquals(creates.length, 10);
 });
 
 Deno.test("Session.validity does not go back when an answer is out of order", async () => {

@@ -71,7 +71,7 @@ Deno.test("The transport handles thousands of frames that arrive in one chunk", 
 });
 
 Deno.test("The transport handles refusals that arrive in one chunk, known and unknown ones", async () => {
-  const codes = [-101, -125, 0] as const;
+  const codes = [-101, -199, 0] as const;
   await using server = startScriptedServer(
     inOneChunk(REQUESTS, (requests) => withPings(requests, (xid) => codes[xid % 3]!)),
   );

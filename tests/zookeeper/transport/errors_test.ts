@@ -49,17 +49,28 @@ Deno.test("classifyFailure() names the code when the socket reported no error", 
 
 Deno.test("classifyFailure() shows the server's error when it refuses, whatever the cause is", () => {
   const cause = REFUSED;
-  const refused = new ZooKeeperError("REFUSED", "ZooKeeper answered with error (-125)", { cause });
+  const refused = new ZooKeeperError("REFUSED", "ZooKeeper answered with error (-199)", { cause });
   assertEquals(classifyFailure(refused), {
     kind: "refused",
     endsOutage: true,
-    reason: "it refuses (REFUSED): ZooKeeper answered with error (-125)",
+    reason: "it refuses (REFUSED): ZooKeeper answered with error (-199)",
   });
   assertEquals(classifyFailure(new ZooKeeperError("AUTH_FAILED", "", { cause })), {
     kind: "refused",
     endsOutage: false,
     reason: "it refuses the credentials (AUTH_FAILED). Check 'auth'",
   });
+});
+
+Deno.test("classifyFailure() returns retry for a refusal that may pass, which does not end the outage", () => {
+  for (const code of ["THROTTLED", "READ_ONLY", "QUOTA_EXCEEDED"] as const) {
+    const { kind, endsOutage, isRefusal } = classifyFailure(new ZooKeeperError(code, ""));
+    assertEquals({ kind, endsOutage, isRefusal }, {
+      kind: "retry",
+      endsOutage: false,
+      isRefusal: true,
+    });
+  }
 });
 
 Deno.test("classifyFailure() returns restart when the caller must start over", () => {

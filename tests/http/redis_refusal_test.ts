@@ -1,0 +1,48 @@
+/**
+ * A server whose lock is refused by Redis: that is no outage, so no request runs without the lock.
+ */
+import { assertEquals } from "@std/assert";
+import { LockSetupError } from "../../mod.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
+import { fetchApi } from "../../testing/http/one_route.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+
+/** Sends requests to a server that proceeds in an outage. Returns their statuses and errors. */
+async function serve(client: RedisClient): Promise<string[]> {
+  const outcomes: string[] = [];
+  await using locks = new RedisLock(client, { unavailableAfterMs: 500 });
+  for (const waitMs of [0, 1_000]) {
+    const server = await fetchApi(() => {
+      outcomes.push("the handler runs");
+      return new Response("done");
+    }, { waitMs, onUnavailable: "proceed" })(locks);
+    const response = await fetch(server.url);
+    await response.text();
+    outcomes.push(String(response.status));
+    await server.stop();
+    const error = await locks.acquire("key").catch((error) => error);
+    outcomes.push(String(error instanceof LockSetupError));
+  }
+  return outcomes;
+}
+
+Deno.test("fetchLock() never runs the handler when Redis refuses the user (NOPERM)", async () => {
+  await using server = await startRedis();
+  const url = `redis://u:secret@${server.hostname}:${server.port}`;
+  const rules = ["reset", "on", ">secret", "~*", "&*", "+@all", "-evalsha", "-eval"];
+  await server.command("ACL", "SETUSER", "u", ...rules);
+  const { client, close } = await openRedisClient("node-redis", url);
+  assertEquals(await serve(client), ["500", "true", "500", "true"]);
+  await close();
+});
+
+Deno.test("fetchLock() never runs the handler when Redis refuses the password (WRONGPASS)", async () => {
+  await using server = await startRedis();
+  await server.command("ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all");
+  await server.command("ACL", "SETUSER", "default", "off");
+  const url = `redis://u:wrong@${server.hostname}:${server.port}`;
+  const { client, close } = await openRedisClient("ioredis", url);
+  assertEquals(await serve(client), ["500", "true", "500", "true"]);
+  await close();
+});

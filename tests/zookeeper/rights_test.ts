@@ -1,0 +1,218 @@
+/**
+ * Clients that lack a right to the root path or to a lock's znode, from the start or later.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
+import { LockSetupError } from "../../core/errors.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { observing, RIGHTS } from "../../testing/zookeeper/observer.ts";
+import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+
+const { READ, WRITE, CREATE, DELETE } = RIGHTS;
+const ALL = READ | WRITE | CREATE | DELETE;
+const SESSION_TIMEOUT_MS = 1_000;
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterEach(() => nothingLeft(server));
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+function open(rootPath: string): ZooKeeperLock {
+  return new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: SESSION_TIMEOUT_MS,
+  });
+}
+
+/** Makes the znode of a lock, and permits everybody these rights to it and to the root path. */
+async function makeLock(
+  name: string,
+  rights: { readonly root?: number; readonly lock?: number },
+): Promise<string> {
+  const rootPath = newRoot();
+  await observing(server.connectString, async (observer) => {
+    await observer.make(`${rootPath}/${name}`);
+    await observer.permit(`${rootPath}/${name}`, rights.lock ?? ALL);
+    await observer.permit(rootPath, rights.root ?? ALL);
+  });
+  return rootPath;
+}
+
+function permit(path: string, rights: number): Promise<void> {
+  return observing(server.connectString, (observer) => observer.permit(path, rights));
+}
+
+function queue(rootPath: string, name: string): Promise<string[]> {
+  return observing(server.connectString, (observer) => observer.children(`${rootPath}/${name}`));
+}
+
+/** Checks that a call is refused for lack of a right; returns the message. */
+async function refused(call: () => Promise<unknown>): Promise<string> {
+  const error = await within("it rejects", assertRejects(call, LockSetupError));
+  assertInstanceOf(error.cause, ZooKeeperError);
+  assertEquals(error.cause.code, "NO_AUTH");
+  assertEquals(error.lockName, "n");
+  return error.message;
+}
+
+Deno.test("ZooKeeperLock.acquire() rejects with a LockSetupError when the session may not create its znode below the root path", async () => {
+  const rootPath = await makeLock("n", { root: READ | WRITE | DELETE });
+  await using locks = open(rootPath);
+  await refused(() => locks.acquire("n"));
+  await refused(() => locks.tryAcquire("n"));
+  await refused(() => locks.request("n", () => {}));
+  await waitUntil("nothing is left in the queue", async () => {
+    return (await queue(rootPath, "n")).length === 0;
+  });
+  await permit(rootPath, ALL);
+  await using lease = await locks.acquire("n");
+  lease.throwIfLost();
+});
+
+Deno.test("ZooKeeperLock.acquire() rejects at once, not after its wait, when the session may not create its znode", async () => {
+  const rootPath = await makeLock("n", {});
+  await using holders = open(rootPath);
+  await using lease = await holders.acquire("n");
+  await permit(rootPath, READ);
+  await using locks = open(rootPath);
+  await refused(() => locks.acquire("n"));
+  lease.throwIfLost();
+  await permit(rootPath, ALL);
+});
+
+Deno.test("ZooKeeperLock.release() rejects with a LockSetupError when the user may not delete, and the lock is free after disposal", async () => {
+  const rootPath = await makeLock("n", { lock: READ | WRITE | CREATE });
+  await using others = open(rootPath);
+  const locks = open(rootPath);
+  const [lease, other] = [await locks.acquire("n"), await locks.acquire("m")];
+  const next = others.acquire("n");
+  next.catch(() => {});
+  const message = await refused(() => lease.release());
+  assert(/release lock "n".*NO_AUTH.*disposed/s.test(message), message);
+  await refused(() => lease.release());
+  await lease[Symbol.asyncDispose]();
+  other.throwIfLost();
+  assertEquals(await other.release(), true);
+  assertEquals((await queue(rootPath, "n")).length, 2);
+  await locks[Symbol.asyncDispose]();
+  const granted = await within("the next waiter gets the lock", next);
+  await permit(`${rootPath}/n`, ALL);
+  assertEquals(await granted.release(), true);
+});
+
+Deno.test("ZooKeeperLock.request() rejects with a LockSetupError when the release is refused, but the callback's own error wins", async () => {
+  const rootPath = await makeLock("n", { lock: READ | WRITE | CREATE });
+  await using locks = open(rootPath);
+  await refused(() => locks.request("n", () => "done"));
+  await locks[Symbol.asyncDispose]();
+  await using again = open(rootPath);
+  const error = new Error("of the callback");
+  const rejected = await assertRejects(() => again.request("n", () => Promise.reject(error)));
+  assertEquals(rejected, error);
+});
+
+Deno.test("ZooKeeperLock releases its other leases at disposal when one release is refused", async () => {
+  const rootPath = await makeLock("n", { lock: READ | WRITE | CREATE });
+  await using others = open(rootPath);
+  const locks = open(rootPath);
+  await locks.acquire("n");
+  await locks.acquire("m");
+  const next = await waiter(others, "m");
+  await locks[Symbol.asyncDispose]();
+  const lease = await within("the other lock is free", next.lease);
+  assertEquals(await lease.release(), true);
+  await permit(`${rootPath}/n`, ALL);
+});
+
+Deno.test("ZooKeeperLock.tryAcquire() rejects with a LockSetupError, and does not return null, when the user may not delete its znode", async () => {
+  const rootPath = await makeLock("n", {});
+  await using holders = open(rootPath);
+  await using lease = await holders.acquire("n");
+  await permit(`${rootPath}/n`, READ | WRITE | CREATE);
+  {
+    await using locks = open(rootPath);
+    await refused(() => locks.tryAcquire("n"));
+  }
+  await permit(`${rootPath}/n`, ALL);
+  lease.throwIfLost();
+});
+
+Deno.test("ZooKeeperLock does not repeat a delete in the background that the server refuses", async () => {
+  const rootPath = await makeLock("n", {});
+  await using holders = open(rootPath);
+  const lease = await holders.acquire("n");
+  const locks = open(rootPath);
+  const waiting = await waiter(locks, "n");
+  await permit(`${rootPath}/n`, READ | WRITE | CREATE);
+  waiting.abort();
+  await waiting.lease.catch(() => {});
+  const packets = await received();
+  await pause(SESSION_TIMEOUT_MS / 2);
+  // Heartbeats, pings and the two counts themselves: a repeated delete would make 20 a second.
+  const more = await received() - packets;
+  assert(more <= 8, `${more} packets`);
+  await locks[Symbol.asyncDispose]();
+  await permit(`${rootPath}/n`, ALL);
+  assertEquals(await lease.release(), true);
+});
+
+/** How many packets the server has received so far. */
+async function received(): Promise<number> {
+  return Number(/Received: (\d+)/.exec(await server.fourLetterWord("srvr"))![1]);
+}
+
+Deno.test("ZooKeeperLock keeps its leases, as the server does, when its heartbeats are refused later", async () => {
+  const rootPath = await makeLock("n", {});
+  await using locks = open(rootPath);
+  await using others = open(rootPath);
+  const lease = await locks.acquire("n");
+  const second = await locks.acquire("m");
+  await lease.renew();
+  const isGranted = { value: false };
+  const next = await waiter(others, "n");
+  next.lease.then(() => isGranted.value = true, () => {});
+  const mine = await observing(server.connectString, async (observer) => {
+    const names = await observer.children(rootPath);
+    for (const name of names.filter((name) => name.startsWith("%session-"))) {
+      await observer.permit(`${rootPath}/${name}`, READ);
+    }
+    await observer.permit(rootPath, READ);
+    return names;
+  });
+  assert(mine.some((name) => name.startsWith("%session-")));
+  await assertHeld(2 * SESSION_TIMEOUT_MS);
+  // Nor when the znode is gone and may not be created again.
+  await permit(rootPath, READ | DELETE);
+  await observing(server.connectString, async (observer) => {
+    for (const name of mine.filter((name) => name.startsWith("%session-"))) {
+      await observer.remove(`${rootPath}/${name}`);
+    }
+  });
+  await permit(rootPath, READ);
+  await assertHeld(2 * SESSION_TIMEOUT_MS);
+  assertEquals(await second.release(), true);
+  assertEquals(await lease.release(), true);
+  await permit(rootPath, ALL);
+  await (await within("the next waiter gets the lock", next.lease)).release();
+
+  async function assertHeld(durationMs: number): Promise<void> {
+    const endMs = performance.now() + durationMs;
+    while (performance.now() < endMs) {
+      lease.throwIfLost();
+      second.throwIfLost();
+      assert(!isGranted.value, "there should be one lease at a time");
+      await pause(50);
+    }
+  }
+});

@@ -1,0 +1,54 @@
+/**
+ * A server that throttles requests: it answers them without executing them, for now.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
+import { openTransport } from "../../testing/zookeeper/open_transport.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
+
+/** How many requests a test sends at once: more than the server takes. */
+const BURST = 250;
+
+/** A server that takes one request at a time, and throttles each that waits longer than 1 ms. */
+function startThrottling(): Promise<ZooKeeperServer> {
+  return startZooKeeper({
+    extra: { settings: { request_throttle_max_requests: 1, throttled_op_wait_time: 1 } },
+  });
+}
+
+Deno.test("The transport says which requests the server has throttled, and goes on", async () => {
+  await using server = await startThrottling();
+  using transport = await openTransport(server.port);
+  const calls = Array.from({ length: BURST }, () => transport.delete("/nothing"));
+  const codes = (await Promise.allSettled(calls)).map((call) => {
+    assert(call.status === "rejected" && call.reason instanceof ZooKeeperError);
+    return call.reason.code;
+  });
+  assertEquals([...new Set(codes)].sort(), ["NO_NODE", "THROTTLED"]);
+  assertEquals(transport.epoch, 1);
+});
+
+Deno.test("ZooKeeperLock grants all locks, and keeps a lease, when the server throttles requests", async () => {
+  await using server = await startThrottling();
+  {
+    await using locks = new ZooKeeperLock(server.connectString, {
+      rootPath: newRoot(),
+      sessionTimeoutMs: 2_000,
+      unavailableAfterMs: 60_000,
+    });
+    const held = await locks.acquire("held");
+    const names = Array.from({ length: BURST }, (_, i) => `n${i}`);
+    const leases = await Promise.all(names.map((name) => locks.acquire(name)));
+    held.throwIfLost();
+    for (const lease of leases) lease.throwIfLost();
+    const released = await Promise.all(leases.map((lease) => lease.release()));
+    assertEquals(released.filter((isOurs) => !isOurs), []);
+    assertEquals(await held.release(), true);
+  }
+  await nothingLeft(server);
+});
