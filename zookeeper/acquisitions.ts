@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { abortable } from "../core/abort.ts";
 import type { Clock } from "../core/clock.ts";
 import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
