@@ -12,7 +12,8 @@ import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { newRoot } from "./waiter.ts";
 
 const NAME = "n";
-const SESSION_TIMEOUT_MS = 10_000;
+/** On a busy machine, a server may need several seconds to start again. */
+const UNAVAILABLE_AFTER_MS = 20_000;
 /** How long in ms the server is observed to see whether the waiters only wait. */
 const SETTLED_MS = 300;
 
@@ -21,6 +22,8 @@ export interface CrowdOptions {
   readonly processes: number;
   /** The number of waiters in all processes. */
   readonly waiters: number;
+  /** @default {10_000} */
+  readonly sessionTimeoutMs?: number;
 }
 
 /** Requests and bytes. */
@@ -83,19 +86,24 @@ export class PacketCounter {
 }
 
 /** Starts a server, a holder, and processes that are connected. */
-export async function openCrowd({ processes, waiters }: CrowdOptions): Promise<Crowd> {
+export async function openCrowd(options: CrowdOptions): Promise<Crowd> {
+  const { processes, waiters, sessionTimeoutMs = 10_000 } = options;
   await using stack = new AsyncDisposableStack();
   const server = stack.use(await startZooKeeper());
   const proxy = stack.use(startProxy(server));
   const bytes = countedBytes(proxy);
   const rootPath = newRoot();
   const holder = stack.use(
-    new ZooKeeperLock(server.connectString, { rootPath, sessionTimeoutMs: SESSION_TIMEOUT_MS }),
+    new ZooKeeperLock(server.connectString, { rootPath, sessionTimeoutMs }),
   );
   const held = await holder.acquire(NAME);
   const way = `127.0.0.1:${proxy.port}`;
   const common = { strategy: "zookeeper", connectString: way, rootPath } as const;
-  const spec = { ...common, sessionTimeoutMs: SESSION_TIMEOUT_MS };
+  const spec = {
+    ...common,
+    sessionTimeoutMs,
+    unavailableAfterMs: UNAVAILABLE_AFTER_MS,
+  };
   const line = { spec, name: NAME, waiters: waiters / processes };
   const lines = await Promise.all(Array.from({ length: processes }, () => startLine(line)));
   for (const each of lines) stack.use(each);
