@@ -113,7 +113,8 @@ export class Acquisitions {
     });
     for (;;) {
       try {
-        const session = await budget.ask(() => sessions.current());
+        // A session whose connection is lost is no answer: it would end the outage for the budget.
+        const session = sessions.live() ?? await budget.ask(() => sessions.current());
         return await attempt(session, budget);
       } catch (error) {
         await budget.recover(error);
