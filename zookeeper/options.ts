@@ -44,13 +44,12 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    * import { readFile } from "node:fs/promises";
    * import { ZooKeeperLock } from "@holdfast/lock/zookeeper";
    *
-   * await using locks = new ZooKeeperLock("zk1:2281,zk2:2281,zk3:2281", {
-   *   tls: {
-   *     ca: await readFile("ca.pem"),
-   *     cert: await readFile("client.pem"),
-   *     key: await readFile("client-key.pem"),
-   *   },
-   * });
+   * export async function openLocks(): Promise<ZooKeeperLock> {
+   *   const ca = await readFile("ca.pem");
+   *   const cert = await readFile("client.pem");
+   *   const key = await readFile("client-key.pem");
+   *   return new ZooKeeperLock("zk1:2181,zk2:2181,zk3:2181", { tls: { ca, cert, key } });
+   * }
    * ```
    */
   tls?: ZooKeeperTls;

@@ -244,6 +244,28 @@ Deno.test("ZooKeeperLock rejects with a LockUnavailableError in time when the se
   }
 });
 
+Deno.test("ZooKeeperLock rejects calls that begin in an outage in time, though its session may be alive", async () => {
+  await using proxy = startProxy(server);
+  await using locks = through(proxy, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: 40_000,
+    unavailableAfterMs: 500,
+  });
+  const lease = await locks.acquire("n");
+  await proxy.refuse(true);
+  proxy.cutAll();
+  // A call that begins now may lose its connection. Later ones find that there is none.
+  await unavailable(locks.query("n"));
+  for (const call of ["acquire", "tryAcquire", "query"] as const) {
+    const startMs = performance.now();
+    assertEquals(await unavailable(locks[call]("other")), "NOT_CONNECTED");
+    assert(performance.now() - startMs < 10_000);
+  }
+  await proxy.refuse(false);
+  await lease.renew();
+  assertEquals(await lease.release(), true);
+});
+
 Deno.test("ZooKeeperLock.acquire() survives a short outage, and rejects in a long one without losing a held lease", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);

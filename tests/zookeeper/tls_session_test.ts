@@ -171,6 +171,7 @@ check(
     // Reconnects can reach only the server whose certificate has expired.
     servers = secure(scene.expired);
     proxy.cutAll();
+    await waitUntil("there is a warning", () => warnings.length > 0);
     const error = await assertRejects(() => locks.acquire("other"), LockUnavailableError);
     assert(error.message.includes("CERT_HAS_EXPIRED"), error.message);
     assertEquals(warnings.length, 1);
