@@ -105,7 +105,7 @@ export class Acquisitions {
     { name, signal }: LockCall,
     attempt: (session: Session, budget: OutageBudget) => Promise<T>,
   ): Promise<T> {
-    const { sessions, unavailableAfterMs } = this.#options;
+    const { unavailableAfterMs } = this.#options;
     const budget = new OutageBudget({
       clock: this.#clock,
       service: "ZooKeeper",
@@ -116,13 +116,22 @@ export class Acquisitions {
     });
     for (;;) {
       try {
-        const session = await budget.settle(sessions.current(), signal);
-        if (session.isConnected) budget.answered();
-        return await attempt(session, budget);
+        return await attempt(await this.#session(budget), budget);
       } catch (error) {
         await budget.recover(error);
       }
     }
+  }
+
+  /** Returns the current session, or opens the next one in the time that is left. */
+  async #session(budget: OutageBudget): Promise<Session> {
+    const { sessions } = this.#options;
+    const live = sessions.live();
+    // That is no answer: its connection may be lost.
+    if (live !== null) return live;
+    const session = await budget.settle(sessions.current(), budget.signal);
+    budget.answered();
+    return session;
   }
 
   async #acquireIn(

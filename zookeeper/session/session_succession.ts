@@ -52,11 +52,16 @@ export class SessionSuccession {
    * refused, no server can be connected to as this process is set up, or this was closed.
    */
   current(): Promise<Session> {
-    this.#transport?.connectNow();
-    const live = this.#live;
+    const live = this.live();
     if (live !== null) return Promise.resolve(live);
     this.#opening ??= this.#open().finally(() => this.#opening = null);
     return this.#opening;
+  }
+
+  /** Returns the current session unless it is over. If its connection is lost, it connects at once. */
+  live(): Session | null {
+    this.#transport?.connectNow();
+    return this.#live;
   }
 
   /** Closes the current session, or the one that is being opened, within `timeoutMs`. For good. */
