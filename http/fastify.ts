@@ -29,18 +29,12 @@ import { acquireForRequest } from "./internal/acquire.ts";
 import { FastifyHold } from "./internal/fastify_hold.ts";
 import { discard, type FastifyLockReply, toProblem } from "./internal/fastify_reply.ts";
 import { lossOf } from "./internal/lease_end.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type HoldSettings,
-  type LockKey,
-  nameOf,
-  readSettings,
-  report,
-} from "./internal/options.ts";
+import { checkKey, isNoLock, keyOf, type LockKey, type NoLock } from "./internal/key.ts";
+import { type HoldOptions, type HoldSettings, readSettings, report } from "./internal/options.ts";
 import { CLIENT_GONE, leaseLost } from "./internal/problem.ts";
 import { ResponseWatch } from "./internal/response_watch.ts";
 
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export type { FastifyLockReply } from "./internal/fastify_reply.ts";
 export type { NodeResponse } from "./internal/response_watch.ts";
 
@@ -86,14 +80,18 @@ export interface FastifyLockOptions extends HoldOptions {
   lock: DistributedLock;
 }
 
-/** The value of `config.lock` of a route: the key, or options with the key. */
+/**
+ * The value of `config.lock` of a route: the key, or options with the key. `NO_LOCK` is the same as no
+ * `lock` at all, but `undefined` is an error.
+ */
 export type FastifyRouteLock =
+  | NoLock
   | LockKey<[request: FastifyLockRequest]>
   | FastifyRouteLockOptions;
 
 /** Options of one route. */
 export interface FastifyRouteLockOptions extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: FastifyLockRequest]>;
 }
 
@@ -158,10 +156,11 @@ export async function fastifyLock(
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
   app.addHook("onRoute", (route) => {
-    const given = route.config?.lock as FastifyRouteLock | undefined;
-    if (given === undefined) return;
+    if (route.config === undefined || !("lock" in route.config)) return;
+    const given = route.config.lock as FastifyRouteLock;
+    if (isNoLock(given)) return;
     const own = typeof given === "object" ? given : { key: given };
-    checkKey(own.key);
+    checkRouteKey(own?.key);
     wire(route, { lock, key: own.key, settings: readSettings({ ...defaults, ...own }) });
   });
 }
@@ -205,10 +204,19 @@ function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
   ].flat();
 }
 
+/** Checks the key of a route. One that is `undefined` by accident must not leave the route unlocked. */
+function checkRouteKey(key: unknown): void {
+  if (key !== undefined) return checkKey(key);
+  throw new TypeError(
+    "Cannot add a route whose 'config.lock' has no key: leave 'lock' out, or set it to NO_LOCK, if the " +
+      "route needs no lock",
+  );
+}
+
 function acquireBefore({ lock, key, settings }: RouteLock, holds: Holds) {
   return async function lockPreHandler(request: Request, reply: Reply): Promise<unknown> {
-    const name = await nameOf(key, request);
-    if (name === undefined) return undefined;
+    const name = await keyOf(key, request);
+    if (isNoLock(name)) return undefined;
     const watch = new ResponseWatch(reply.raw);
     const acquired = await acquireForRequest(lock, name, settings, watch.gone);
     if (acquired.state === "unlocked") return undefined;

@@ -7,13 +7,8 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type LockKey,
-  nameOf,
-  readSettings,
-} from "./internal/options.ts";
+import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
 import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** Options of {@linkcode fetchLock} for handlers that always have a lease. */
@@ -26,7 +21,7 @@ export interface FetchLockOptions extends HoldOptions {
 
 /** Options of {@linkcode fetchLock} for handlers that may run without a lease. */
 export interface OptionalFetchLockOptions extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: Request]>;
 }
 
@@ -79,7 +74,7 @@ export function fetchLock(
   options: FetchLockOptions,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest>;
 /**
- * The same for handlers that may run without a lease, because a request has no key or because of
+ * The same for handlers that may run without a lease, because of {@linkcode NO_LOCK} or of
  * `onUnavailable: "proceed"`: they get `undefined` then.
  */
 export function fetchLock(
@@ -95,7 +90,7 @@ export function fetchLock(
   const settings = readSettings(options);
   return (handler) =>
     async function fetchLock(request, ...rest) {
-      const name = await nameOf(key, request);
+      const name = await keyOf(key, request);
       // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
       const acquired = await acquireForRequest(lock, name, settings, gone);

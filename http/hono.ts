@@ -26,14 +26,11 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type LockKey,
-  nameOf,
-  readSettings,
-} from "./internal/options.ts";
+import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
+
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
@@ -67,7 +64,7 @@ export interface HonoContext {
 
 /** Options of {@linkcode honoLock}. */
 export interface HonoLockOptions<Context extends HonoContext = HonoContext> extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[c: Context]>;
 }
 
@@ -116,9 +113,9 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   const settings = readSettings(given);
   return async function honoLock(c, next) {
     const { raw } = c.req;
-    const name = await nameOf(given.key, c);
+    const name = await keyOf(given.key, c);
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
-    const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
+    const gone = !isNoLock(name) && settings.waitMs > 0 ? raw.signal : undefined;
     const acquired = await acquireForRequest(lock, name, settings, gone);
     if (acquired.state === "failed") return problemResponse(acquired.problem);
     if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });

@@ -21,20 +21,14 @@
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type HoldSettings,
-  type LockKey,
-  nameOf,
-  readSettings,
-  report,
-} from "./internal/options.ts";
+import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, type HoldSettings, readSettings, report } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
 import { ResponseHold } from "./internal/response_hold.ts";
 import { type NodeResponse, ResponseWatch } from "./internal/response_watch.ts";
 import { runUnderLease } from "./internal/run_under_lease.ts";
 
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export type { NodeResponse } from "./internal/response_watch.ts";
 
 /** The parts of Koa's context that are used. */
@@ -63,7 +57,7 @@ export interface KoaContext {
 
 /** Options of {@linkcode koaLock}. */
 export interface KoaLockOptions<Context extends KoaContext = KoaContext> extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[ctx: Context]>;
 }
 
@@ -90,13 +84,13 @@ export type KoaMiddleware<Context extends KoaContext> = (
  * @example Only some requests need the lock
  * ```ts
  * import { MemoryLock } from "@holdfast/lock";
- * import { koaLock } from "@holdfast/lock/http/koa";
+ * import { koaLock, NO_LOCK } from "@holdfast/lock/http/koa";
  * // @ts-types="@types/koa"
  * import Koa from "koa";
  *
  * await using locks = new MemoryLock();
  * const app = new Koa();
- * app.use(koaLock(locks, { key: (ctx) => ctx.method === "POST" ? "orders" : undefined }));
+ * app.use(koaLock(locks, { key: (ctx) => ctx.method === "POST" ? "orders" : NO_LOCK }));
  * ```
  */
 export function koaLock<Context extends KoaContext = KoaContext>(
@@ -107,8 +101,8 @@ export function koaLock<Context extends KoaContext = KoaContext>(
   checkKey(given.key);
   const settings = readSettings(given);
   return async function koaLock(ctx, next) {
-    const name = await nameOf(given.key, ctx);
-    if (name === undefined) return void await next();
+    const name = await keyOf(given.key, ctx);
+    if (isNoLock(name)) return void await next();
     const watch = new ResponseWatch(ctx.res);
     const acquired = await acquireForRequest(lock, name, settings, watch.gone);
     if (acquired.state === "failed") answer(ctx, acquired.problem);

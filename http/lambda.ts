@@ -25,15 +25,11 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
 import { Invocation } from "./internal/invocation.ts";
-import type { LambdaResponse } from "./internal/invocation_problem.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type LockKey,
-  nameOf,
-  readSettings,
-} from "./internal/options.ts";
+import { endWithProblem, type LambdaResponse } from "./internal/invocation_problem.ts";
+import { checkKey, isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
 
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export {
   type LambdaResponse,
   RetryableLockError,
@@ -72,7 +68,7 @@ export interface LambdaLockOptions<Event, Context extends LambdaContext>
 /** Options of {@linkcode lambdaLock} for handlers that may run without a lease. */
 export interface OptionalLambdaLockOptions<Event, Context extends LambdaContext>
   extends Omit<LambdaLockOptions<Event, Context>, "key" | "onUnavailable"> {
-  /** The name of the lock for an event; `undefined` if it needs none. */
+  /** The name of the lock for an event; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[event: Event, context: Context]>;
   /** As in {@linkcode HoldOptions}. */
   onUnavailable?: "reject" | "proceed";
@@ -147,7 +143,7 @@ export function lambdaLock<Event, Context extends LambdaContext>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result>;
 /**
- * The same for handlers that may run without a lease, because an event has no key or because of
+ * The same for handlers that may run without a lease, because of {@linkcode NO_LOCK} or of
  * `onUnavailable: "proceed"`: they get `undefined` then.
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
@@ -171,9 +167,10 @@ export function lambdaLock<Event, Context extends LambdaContext>(
   const maxHoldMs = options.maxHoldMs ?? MAX_DURATION_MS;
   const settings = { ...readSettings({ ...options, maxHoldMs }), marginMs, ttlMs };
   return (handler) => async (event, context) => {
-    const name = await nameOf(key, event, context);
+    const name = await keyOf(key, event, context);
     // The types allow these options only with a handler that accepts `undefined`.
-    if (name === undefined) return await handler(event, context, undefined!);
+    if (isNoLock(name)) return await handler(event, context, undefined!);
+    if (isRefused(name)) return endWithProblem(event, "", name.problem, name.cause);
     const run = (lease: Lease | undefined) => handler(event, context, lease!);
     const invocation = new Invocation({ name, event, context }, settings);
     if (typeof lock !== "function") return await invocation.run(lock, run, false);

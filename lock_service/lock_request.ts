@@ -3,10 +3,11 @@
  *
  * @module
  */
+import { isHttpError } from "../http/internal/http_error.ts";
 import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 import type { Authorization, Limits } from "./options.ts";
-import { badRequest, isHttpError, RequestError } from "./request_error.ts";
+import { badRequest, RequestError } from "./request_error.ts";
 
 /** One request, with the limits and the hook that check it. */
 export interface LockRequest {

@@ -5,6 +5,7 @@
  * @module
  */
 import { isUnavailable } from "../http/internal/acquire.ts";
+import { httpProblem, isHttpError } from "../http/internal/http_error.ts";
 import {
   type Problem,
   problem,
@@ -63,19 +64,6 @@ export function unknownOutcome(cause?: string): RequestError {
   return new RequestError("unavailable", details, {}, cause && new Error(cause));
 }
 
-/** An error with a status from 400 to 499: it is meant for the client. */
-interface HttpError extends Error {
-  readonly statusCode: number;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** Whether an error is meant for the client. */
-export function isHttpError(error: unknown): error is HttpError {
-  if (!(error instanceof Error)) return false;
-  const { statusCode } = error as { statusCode?: unknown };
-  return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
-}
-
 /** Returns the problem for an error: it shows the client's mistakes and hides the server's failures. */
 export function problemOf(error: unknown, report: (error: unknown) => void): Problem {
   if (error instanceof RequestError) {
@@ -88,10 +76,4 @@ export function problemOf(error: unknown, report: (error: unknown) => void): Pro
   report(error);
   if (isUnavailable(error)) return unknownOutcome().problem;
   return problem("internal", { status: 500, title: "Internal error" });
-}
-
-/** Returns the problem for an error of `authorize`, of Fastify, or of another plugin's hook. */
-function httpProblem({ statusCode: status, message: detail, headers = {} }: HttpError): Problem {
-  const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
-  return extend(problem(kind, { status, title: "Request refused", detail }), { headers });
 }

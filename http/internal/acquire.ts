@@ -8,6 +8,7 @@ import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
 import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import { checkName } from "../../core/validate.ts";
+import { isNoLock, isRefused, type RequestKey } from "./key.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { badKey, busy, type Problem, unavailable } from "./problem.ts";
 import { WaitLimit } from "./wait_limit.ts";
@@ -32,18 +33,18 @@ const QUERY_TIMEOUT_MS = 500;
  * wait ends and leaves the queue; a lease that is granted at that very moment is released.
  *
  * @param gone Aborts when the client disconnects.
- * @throws {TypeError} If the name is not a string.
  * @throws {LockSetupError} If the lock cannot work as it is set up. This is no outage: the request
  * never proceeds without a lease.
  */
 export async function acquireForRequest(
   lock: DistributedLock,
-  name: string | undefined,
+  name: RequestKey,
   settings: HoldSettings,
   gone?: AbortSignal,
 ): Promise<AcquireResult> {
-  if (name === undefined) return UNLOCKED;
-  const flaw = typeof name === "string" ? flawOf(name) : null;
+  if (isNoLock(name)) return UNLOCKED;
+  if (isRefused(name)) return { state: "failed", ...name };
+  const flaw = flawOf(name);
   if (flaw !== null) return badKeyResult(flaw);
   if (gone?.aborted) return GONE;
   let isQueued = false;

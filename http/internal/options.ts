@@ -1,6 +1,6 @@
 /**
- * Options that all integrations share, and the key (the name of the lock for a request). Options of one
- * framework are in its entry.
+ * Options that all integrations share. The key (the name of the lock for a request) is in `key.ts`,
+ * options of one framework are in its entry.
  *
  * @module
  */
@@ -46,16 +46,6 @@ export interface HoldOptions {
   onError?: (error: unknown) => void;
 }
 
-/**
- * The name of the lock, or a function that returns it; if that returns `undefined`, the request needs no
- * lock. A name that no lock can have (empty, longer than 1,000 characters, not well-formed Unicode) gets
- * a 400, since it may come from the request. An error that the function throws fails the request like an
- * error of the handler.
- */
-export type LockKey<Args extends unknown[], Key extends string | undefined = string | undefined> =
-  | string
-  | ((...args: Args) => Key | Promise<Key>);
-
 /** Options with their defaults. */
 export interface HoldSettings {
   readonly waitMs: number;
@@ -70,14 +60,6 @@ export interface HoldSettings {
   readonly autoRenew?: boolean;
   readonly fencingHeader: string | undefined;
   readonly onError: (error: unknown) => void;
-}
-
-/** The name of the lock for this request. */
-export function nameOf<Args extends unknown[]>(
-  key: LockKey<Args>,
-  ...args: Args
-): string | undefined | Promise<string | undefined> {
-  return typeof key === "string" ? key : key(...args);
 }
 
 /** Default of {@linkcode HoldOptions.maxHoldMs}. */
@@ -121,14 +103,6 @@ function checkOneOf(option: string, value: unknown, allowed: readonly unknown[])
   const names = allowed.map((each) => JSON.stringify(each)).join(" or ");
   throw new TypeError(
     `Cannot use '${option}' as it must be ${names}: it is ${JSON.stringify(value)}`,
-  );
-}
-
-/** Checks the key when the server starts. */
-export function checkKey(key: unknown): void {
-  if (typeof key === "string" || typeof key === "function") return;
-  throw new TypeError(
-    `Cannot use 'key' as it must be a string or a function: it is a ${typeof key}`,
   );
 }
 

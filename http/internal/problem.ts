@@ -110,6 +110,15 @@ export function badKey(): Problem {
   });
 }
 
+/** The URL cannot be decoded, so the key that is made of it is unknown. */
+export function badSpelling(): Problem {
+  return problem("bad-request", {
+    status: 400,
+    title: "Bad request",
+    detail: "The URL must be percent-encoded UTF-8",
+  });
+}
+
 /** The lock service is out of reach: the handler was not run. */
 export function unavailable(): Problem {
   return problem("unavailable", {

@@ -5,7 +5,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../../mod.ts";
-import type { HoldOptions } from "../../http/mod.ts";
+import { type HoldOptions, NO_LOCK, type NoLock } from "../../http/mod.ts";
 import { nowUs } from "../processes/clock.ts";
 import { pause } from "../servers/wait.ts";
 
@@ -57,9 +57,9 @@ export const ROUTES: readonly TestRoute[] = [
   { path: "/proceed", waitMs: 200, onUnavailable: "proceed" },
 ];
 
-/** Returns the key in the URL's query; `undefined` if there is none. */
-export function keyOf(url: string): string | undefined {
-  return new URL(url, "http://localhost").searchParams.get("key") ?? undefined;
+/** Returns the key in the URL's query; {@linkcode NO_LOCK} if there is none. */
+export function keyOf(url: string): string | NoLock {
+  return new URL(url, "http://localhost").searchParams.get("key") ?? NO_LOCK;
 }
 
 /** The answer of a handler. */
