@@ -114,7 +114,8 @@ export interface FastifyRouteLockOptions extends HoldOptions {
  * const app = Fastify();
  * await app.register(fastifyLock, { lock: locks });
  * const key = ({ params }: FastifyLockRequest) => `orders:${(params as { id: string }).id}`;
- * app.post("/orders/:id", { config: { lock: { key, busyStatus: 423 } } }, () => "done");
+ * // Decoded and validated: an order has many URLs, but one lock.
+ * app.post("/orders/:id(^[1-9][0-9]*$)", { config: { lock: { key, busyStatus: 423 } } }, () => "done");
  *
  * await using _lease = await locks.acquire("orders:42"); // another request, say
  * assertEquals((await app.inject({ method: "POST", url: "/orders/42" })).statusCode, 423);

@@ -60,12 +60,17 @@ export type FetchHandler<Rest extends unknown[]> = (
  * import { assertEquals } from "@std/assert";
  *
  * await using locks = new MemoryLock();
+ * const order = new URLPattern({ pathname: "/orders/:id([1-9][0-9]*)" });
  * const handler = fetchLock(locks, {
- *   key: (request) => `orders:${new URL(request.url).pathname}`,
+ *   key({ url }) {
+ *     const id = order.exec(url)?.pathname.groups.id;
+ *     if (id === undefined) throw Object.assign(new Error("No such order"), { statusCode: 404 });
+ *     return `orders:${id}`; // not the URL: an order has many, and must have one lock
+ *   },
  *   waitMs: 2_000,
  * })((_request, lease) => new Response(`done under token ${lease.fencingToken}`));
  *
- * const response = await handler(new Request("http://localhost/42", { method: "POST" }));
+ * const response = await handler(new Request("http://localhost/orders/42", { method: "POST" }));
  * assertEquals(await response.text(), "done under token 1");
  * ```
  */

@@ -12,7 +12,7 @@
  * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Hono<HonoLockEnv>();
  * app.post(
- *   "/orders/:id",
+ *   "/orders/:id{[1-9][0-9]*}", // decoded and validated: an order has many URLs, but one lock
  *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
  *   (c) => c.text(`done under token ${c.get("lease").fencingToken}`),
  * );

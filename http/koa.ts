@@ -11,7 +11,7 @@
  *
  * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Koa();
- * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, waitMs: 2_000 }));
+ * app.use(koaLock(locks, { key: "nightly-report", waitMs: 2_000 }));
  * app.use((ctx) => {
  *   ctx.body = `done under token ${ctx.state.lease.fencingToken}`;
  * });
@@ -80,6 +80,23 @@ export type KoaMiddleware<Context extends KoaContext> = (
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example A key from the request: the decoded, validated id, not the path
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { koaLock } from "@holdfast/lock/http/koa";
+ * // @ts-types="@types/koa"
+ * import Koa from "koa";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Koa();
+ * app.use(koaLock(locks, {
+ *   key(ctx: Koa.Context) {
+ *     const id = /^\/orders\/([1-9][0-9]*)\/?$/.exec(decodeURIComponent(ctx.path))?.[1];
+ *     return `orders:${id ?? ctx.throw(404)}`;
+ *   },
+ * }));
+ * ```
  *
  * @example Only some requests need the lock
  * ```ts

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Problem, problem } from "./problem.ts";
+import { badSpelling, type Problem, problem, type ProblemKind } from "./problem.ts";
 
 /** An error with a status from 400 to 499: it is meant for the client. */
 export interface HttpError extends Error {
@@ -21,9 +21,29 @@ export function isHttpError(error: unknown): error is HttpError {
   return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
 }
 
+/**
+ * Returns the problem for an error that a function of the user throws because of the request, or `null`
+ * if the error is a bug. A `URIError` is the client's fault: its URL cannot be decoded.
+ */
+export function refusalOf(error: unknown): Problem | null {
+  if (error instanceof URIError) return badSpelling();
+  return isHttpError(error) ? httpProblem(error) : null;
+}
+
+/** The kinds of the problems of some statuses; `"bad-request"` is that of the others. */
+const KINDS: Readonly<Record<number, ProblemKind>> = {
+  401: "forbidden",
+  403: "forbidden",
+  404: "not-found",
+  405: "method-not-allowed",
+};
+
 /** Returns the problem for such an error: it shows the error's message and sends its headers. */
 export function httpProblem({ statusCode: status, message: detail, headers }: HttpError): Problem {
-  const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
-  const base = problem(kind, { status, title: "Request refused", detail });
+  const base = problem(KINDS[status] ?? "bad-request", {
+    status,
+    title: "Request refused",
+    detail,
+  });
   return { ...base, headers: { ...headers, ...base.headers } };
 }

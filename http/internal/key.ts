@@ -5,8 +5,8 @@
  * @module
  */
 import { describeType } from "../../core/validate.ts";
-import { httpProblem, isHttpError } from "./http_error.ts";
-import { badSpelling, type Problem } from "./problem.ts";
+import { refusalOf } from "./http_error.ts";
+import type { Problem } from "./problem.ts";
 
 /**
  * The type of {@linkcode NO_LOCK}. Not that of the symbol: TypeScript would widen it to `symbol` in the
@@ -87,9 +87,9 @@ export async function keyOf<Args extends unknown[]>(
   try {
     made = await key(...args);
   } catch (cause) {
-    if (isHttpError(cause)) return { problem: httpProblem(cause), cause };
-    if (cause instanceof URIError) return { problem: badSpelling(), cause };
-    throw cause;
+    const problem = refusalOf(cause);
+    if (problem === null) throw cause;
+    return { problem, cause };
   }
   if (typeof made === "string" || isNoLock(made)) return made;
   throw new TypeError(
