@@ -95,10 +95,11 @@ export function fetchLock(
   const settings = readSettings(options);
   return (handler) =>
     async function fetchLock(request, ...rest) {
-      const name = await keyOf(key, request);
+      const name = keyOf(key, request);
       // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
+      // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
-      const acquired = await acquireForRequest(lock, name, settings, gone);
+      const acquired = await acquireForRequest(lock, await name, settings, gone);
       if (acquired.state === "failed") return problemResponse(acquired.problem);
       if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
       // The types allow these options only with a handler that accepts `undefined`.

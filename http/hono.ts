@@ -26,7 +26,7 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
 import { type HoldOptions, readSettings } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
@@ -113,10 +113,11 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   const settings = readSettings(given);
   return async function honoLock(c, next) {
     const { raw } = c.req;
-    const name = await keyOf(given.key, c);
+    const name = keyOf(given.key, c);
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
-    const gone = !isNoLock(name) && settings.waitMs > 0 ? raw.signal : undefined;
-    const acquired = await acquireForRequest(lock, name, settings, gone);
+    // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
+    const gone = settings.waitMs > 0 ? raw.signal : undefined;
+    const acquired = await acquireForRequest(lock, await name, settings, gone);
     if (acquired.state === "failed") return problemResponse(acquired.problem);
     if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
     if (acquired.state === "unlocked") return await next();

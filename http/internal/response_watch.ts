@@ -1,11 +1,11 @@
 /**
- * Detects when a `node:http` response is over, and can delay its last bytes. It knows no lease:
+ * Detects when a response of `node:http` or `node:http2` is over, and can delay its last bytes. It knows no lease:
  * `response_hold.ts` decides when the lock is released.
  *
  * @module
  */
 
-/** The parts of a `node:http` response that are used. */
+/** The parts of a response of `node:http` or `node:http2` that are used. */
 export interface NodeResponse {
   /** Sends the last bytes. Replaced in order to notice the end of the response and to delay it. */
   end: (...args: never[]) => unknown;
@@ -13,11 +13,24 @@ export interface NodeResponse {
   on(event: "close" | "pipe", listener: () => void): unknown;
   /** Closes the connection. */
   destroy(): unknown;
-  /** Whether the connection is closed. */
-  readonly destroyed: boolean;
+  /** Whether the connection is closed. Over HTTP/2 it is `undefined`, and that of the stream counts. */
+  readonly destroyed?: boolean | undefined;
+  /** The stream of a response over HTTP/2. */
+  readonly stream?: NodeStream | undefined;
   /** Whether the status and the headers were sent. */
   readonly headersSent: boolean;
 }
+
+/** The parts of the stream of a response over HTTP/2 that are used. */
+export interface NodeStream {
+  /** Resets the stream, which tells the client why it ends. */
+  close(code: number): void;
+  /** Whether the stream is closed. */
+  readonly destroyed: boolean;
+}
+
+/** The code of a reset that HTTP/2 clients take for a failure. After NO_ERROR, a part looks whole. */
+const INTERNAL_ERROR = 2;
 
 /** Is notified when a response is over. */
 export interface ResponseListener {
@@ -51,7 +64,7 @@ export class ResponseWatch {
 
   constructor(response: NodeResponse) {
     this.#response = response;
-    if (response.destroyed) this.#close();
+    if (response.stream?.destroyed ?? response.destroyed) this.#close();
     else response.on("close", () => this.#close());
     response.on("pipe", () => this.#isPiped = true);
     this.#replaceEnd();
@@ -79,7 +92,13 @@ export class ResponseWatch {
    */
   breakOff(): void {
     if (this.#phase === "delayed" || this.#phase === "complete") return;
-    this.#response.destroy();
+    this.#destroy();
+  }
+
+  #destroy(): void {
+    const { stream } = this.#response;
+    if (stream === undefined) this.#response.destroy();
+    else stream.close(INTERNAL_ERROR);
   }
 
   /**
@@ -96,7 +115,7 @@ export class ResponseWatch {
       delay.then(() => {
         this.#phase = "complete";
         return end.apply(response, args);
-      }).catch(() => response.destroy());
+      }).catch(() => this.#destroy());
       return response;
     };
   }

@@ -12,12 +12,16 @@ import { pause } from "../servers/wait.ts";
 /** An event in a handler. */
 export interface HandlerEvent {
   readonly id: string;
-  readonly what: "entered" | "left" | "aborted" | "cancelled";
+  readonly what: "keyed" | "entered" | "left" | "aborted" | "cancelled";
   readonly atUs: number;
 }
 
+/** The protocol between a server under test and its clients. */
+export type Protocol = "http/1.1" | "http/2";
+
 /** The parts that a server under test is made of. */
 export interface ServerParts {
+  readonly protocol: Protocol;
   readonly lock: DistributedLock;
   readonly gates: Gates;
   report(event: Omit<HandlerEvent, "atUs">): void;
@@ -57,9 +61,18 @@ export const ROUTES: readonly TestRoute[] = [
   { path: "/proceed", waitMs: 200, onUnavailable: "proceed" },
 ];
 
-/** Returns the key in the URL's query; {@linkcode NO_LOCK} if there is none. */
-export function keyOf(url: string): string | NoLock {
-  return new URL(url, "http://localhost").searchParams.get("key") ?? NO_LOCK;
+/**
+ * Returns the key in the URL's query; {@linkcode NO_LOCK} if there is none. With `late` in the query, the
+ * key comes when that gate opens.
+ */
+export async function keyOf({ gates, report }: ServerParts, url: string): Promise<string | NoLock> {
+  const { searchParams } = new URL(url, "http://localhost");
+  const late = searchParams.get("late");
+  if (late !== null) {
+    report({ id: late, what: "keyed" });
+    await gates.pass(late);
+  }
+  return searchParams.get("key") ?? NO_LOCK;
 }
 
 /** The answer of a handler. */
