@@ -25,6 +25,8 @@ export interface NodeResponse {
 export interface NodeStream {
   /** Resets the stream, which tells the client why it ends. */
   close(code: number): void;
+  /** Whether the request is a HEAD request. */
+  readonly headRequest?: boolean | undefined;
   /** Whether the stream is closed. */
   readonly destroyed: boolean;
 }
@@ -41,6 +43,17 @@ export interface ResponseListener {
    */
   responseOver(): Promise<void> | undefined;
 }
+
+/** The parts of a response over HTTP/2 by which it can end with its headers. */
+interface Http2Response {
+  readonly stream: NodeStream;
+  statusCode: number;
+  setHeader(name: string, value: unknown): unknown;
+  writeHead(status: number, ...rest: unknown[]): unknown;
+}
+
+/** The statuses of responses without a body. */
+const BODILESS: readonly number[] = [204, 205, 304];
 
 /**
  * - `"open"`: the response has not ended, and the client is connected;
@@ -60,6 +73,8 @@ export class ResponseWatch {
   readonly #gone = new AbortController();
   #phase: WatchPhase = "open";
   #isPiped = false;
+  /** Whether the headers were written, but are sent by `end()`. */
+  #isWritten = false;
   #listener: ResponseListener | null = null;
 
   constructor(response: NodeResponse) {
@@ -68,6 +83,7 @@ export class ResponseWatch {
     else response.on("close", () => this.#close());
     response.on("pipe", () => this.#isPiped = true);
     this.#replaceEnd();
+    if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
   }
 
   /** Aborts if the client disconnects before the response ends. */
@@ -77,7 +93,7 @@ export class ResponseWatch {
 
   /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
   get hasBegun(): boolean {
-    return this.#isPiped || this.#response.headersSent;
+    return this.#isPiped || this.#isWritten || this.#response.headersSent;
   }
 
   /** Sets the listener, and notifies it at once if the response is over. */
@@ -137,5 +153,27 @@ export class ResponseWatch {
     this.#phase = "gone";
     this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
     if (isFirst) this.#listener?.responseOver();
+  }
+
+  /**
+   * Over HTTP/2 a response without a body ends with its headers: `writeHead()` must not send them, or
+   * the client has the whole response before the lock is free. `end()` sends them.
+   */
+  #delayHeaders(response: Http2Response): void {
+    const { writeHead, stream } = response;
+    response.writeHead = (status, ...rest) => {
+      const headers = rest.at(-1);
+      const isBodiless = stream.headRequest === true || BODILESS.includes(status);
+      // `end()` itself calls `writeHead()`, without headers.
+      if (
+        !isBodiless || typeof headers !== "object" || headers === null || Array.isArray(headers)
+      ) {
+        return writeHead.call(response, status, ...rest);
+      }
+      this.#isWritten = true;
+      response.statusCode = status;
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      return response;
+    };
   }
 }
