@@ -67,6 +67,8 @@ export async function acquireForRequest(
     const isOver = limit !== null && limit.hasCaused(error);
     // Not queued by the end of the wait: the service has not answered at all, so it is out of reach.
     if (isOver && isQueued) return await busyResult(lock, name, settings);
+    // A disposed lock is no outage: its server is about to stop, and no request may run without the lock.
+    if (isDisposed(error)) return refusedResult(settings, error);
     if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
     // The options were checked when the server started, so this is the name: a strategy may allow fewer
     // names than `checkName()`.
@@ -102,9 +104,14 @@ async function busyResult(
 }
 
 function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {
+  if (!settings.proceeds) return refusedResult(settings, error);
   report(settings, error);
-  if (settings.proceeds) return UNLOCKED;
-  return { state: "failed", problem: unavailable(), cause: error };
+  return UNLOCKED;
+}
+
+function refusedResult(settings: HoldSettings, cause: unknown): AcquireResult {
+  report(settings, cause);
+  return { state: "failed", problem: unavailable(), cause };
 }
 
 /**
@@ -126,8 +133,11 @@ export async function holderRemainingMs(
  * server is about to stop, but no `LockSetupError`.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof DOMException) {
-    return error.name === "InvalidStateError" || error.name === "AbortError";
-  }
-  return error instanceof LockUnavailableError;
+  return isDisposed(error) || error instanceof LockUnavailableError;
+}
+
+/** Whether an error means that the lock was disposed, before the call or during its wait. */
+function isDisposed(error: unknown): boolean {
+  if (!(error instanceof DOMException)) return false;
+  return error.name === "InvalidStateError" || error.name === "AbortError";
 }

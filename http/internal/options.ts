@@ -23,8 +23,9 @@ export interface HoldOptions {
   busyStatus?: 409 | 423;
   /**
    * The reaction when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
-   * handler *without* a lease: for work that is better done twice than not at all. A `LockSetupError` is
-   * no outage: it fails the request like an error of the handler.
+   * handler *without* a lease: for work that is better done twice than not at all. It only ever follows
+   * an outage. A `LockSetupError` fails the request like an error of the handler, and a lock that was
+   * disposed, at the end of the server, always answers 503.
    *
    * @default {"reject"}
    */

@@ -62,7 +62,10 @@ export function fetchApi(
 }
 
 /** A server with `honoLock()` on `Deno.serve`. */
-export function hono(respond: () => Response, options: RouteOptions = {}): Serve {
+export function hono(
+  respond: () => Response | Promise<Response>,
+  options: RouteOptions = {},
+): Serve {
   const { onFailure, held } = split(options);
   return (lock) => {
     const app = new Hono();
