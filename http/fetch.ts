@@ -9,6 +9,7 @@ import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
 import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
 import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** Options of {@linkcode fetchLock} for handlers that always have a lease. */
@@ -99,7 +100,8 @@ export function fetchLock(
       // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
       // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
-      const acquired = await acquireForRequest(lock, await name, settings, gone);
+      const holds = new RequestHolds(holdsOf(request), lock);
+      const acquired = await acquireForRequest(lock, await name, settings, { holds, gone });
       if (acquired.state === "failed") return problemResponse(acquired.problem);
       if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
       // The types allow these options only with a handler that accepts `undefined`.

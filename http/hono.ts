@@ -28,6 +28,7 @@ import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
 import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
 import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
@@ -58,6 +59,8 @@ export interface HonoContext {
   };
   /** The response, once a handler has made it. */
   res: Response;
+  /** Returns a variable. */
+  get: (name: never) => unknown;
   /** Sets a variable. */
   set: (name: never, value: never) => void;
 }
@@ -117,15 +120,23 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
     // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
     const gone = settings.waitMs > 0 ? raw.signal : undefined;
-    const acquired = await acquireForRequest(lock, await name, settings, gone);
+    const holds = new RequestHolds(holdsOf(c), lock);
+    const acquired = await acquireForRequest(lock, await name, settings, { holds, gone });
     if (acquired.state === "failed") return problemResponse(acquired.problem);
     if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
     if (acquired.state === "unlocked") return await next();
     const { lease } = acquired;
-    (c as { set(name: string, value: Lease): void }).set("lease", lease);
+    const variables = c as LeaseVariables;
+    const outer = variables.get("lease");
+    variables.set("lease", lease);
     let isAnswered = false;
     const response = await respondUnderLease(lease, settings, raw.method !== "HEAD", async () => {
-      await next();
+      try {
+        await next();
+      } finally {
+        // Not before the handler has ended: one that has lost its lease must not find another one.
+        if (outer !== undefined) variables.set("lease", outer);
+      }
       // If the lease was lost, `c.res` is our own 503 by now, which must not be discarded.
       return isAnswered ? new Response() : c.res;
     });
@@ -135,6 +146,12 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     (c as { res: Response | undefined }).res = undefined;
     c.res = response;
   };
+}
+
+/** The part of Hono's context with the variables. Its own types depend on the app's. */
+interface LeaseVariables {
+  get(name: "lease"): Lease | undefined;
+  set(name: "lease", value: Lease): void;
 }
 
 /** Keeps the headers that other middleware has set on the response that a problem replaces (CORS). */

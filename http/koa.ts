@@ -24,6 +24,7 @@ import { acquireForRequest } from "./internal/acquire.ts";
 import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
 import { type HoldOptions, type HoldSettings, readSettings, report } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { ResponseHold } from "./internal/response_hold.ts";
 import { type NodeResponse, ResponseWatch } from "./internal/response_watch.ts";
 import { runUnderLease } from "./internal/run_under_lease.ts";
@@ -121,7 +122,9 @@ export function koaLock<Context extends KoaContext = KoaContext>(
     const name = await keyOf(given.key, ctx);
     if (isNoLock(name)) return void await next();
     const watch = new ResponseWatch(ctx.res);
-    const acquired = await acquireForRequest(lock, name, settings, watch.gone);
+    const holds = new RequestHolds(holdsOf(ctx.res), lock);
+    const requester = { holds, gone: watch.gone };
+    const acquired = await acquireForRequest(lock, name, settings, requester);
     if (acquired.state === "failed") answer(ctx, acquired.problem);
     else if (acquired.state === "gone") ctx.status = CLIENT_GONE;
     else if (acquired.state === "unlocked") await next();
@@ -136,6 +139,7 @@ async function runHeld(
   watch: ResponseWatch,
   settings: HoldSettings,
 ): Promise<void> {
+  const { lease: outer } = ctx.state;
   ctx.state.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
@@ -149,7 +153,15 @@ async function runHeld(
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
   });
-  const result = await runUnderLease(lease, next, (late) => {
+  const run = async () => {
+    try {
+      await next();
+    } finally {
+      // Not before the handler has ended: a handler that has lost its lease must not find another one.
+      if (outer !== undefined) ctx.state.lease = outer;
+    }
+  };
+  const result = await runUnderLease(lease, run, (late) => {
     if (late.state !== "done") report(settings, late.error);
   });
   hold.handlerEnded();

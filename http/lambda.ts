@@ -22,12 +22,15 @@
  *
  * @module
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
 import { Invocation } from "./internal/invocation.ts";
 import { endWithProblem, type LambdaResponse } from "./internal/invocation_problem.ts";
 import { checkKey, isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";
 import { type HoldOptions, readSettings } from "./internal/options.ts";
+
+import { type Holds, RequestHolds } from "./internal/request_holds.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export {
@@ -89,6 +92,12 @@ export type LambdaHandler<Event, Context, Result> = (
   event: Event,
   context: Context,
 ) => Promise<Result | LambdaResponse>;
+
+/**
+ * The locks of the invocation that code runs in. Not known by the event or the context: tests invoke a
+ * handler twice with the same ones.
+ */
+const nested = new AsyncLocalStorage<Holds>();
 
 /** Default of {@linkcode LambdaLockOptions.marginMs}. */
 export const DEFAULT_MARGIN_MS = 500;
@@ -171,8 +180,11 @@ export function lambdaLock<Event, Context extends LambdaContext>(
     // The types allow these options only with a handler that accepts `undefined`.
     if (isNoLock(name)) return await handler(event, context, undefined!);
     if (isRefused(name)) return endWithProblem(event, "", name.problem, name.cause);
-    const run = (lease: Lease | undefined) => handler(event, context, lease!);
-    const invocation = new Invocation({ name, event, context }, settings);
+    const holds = [...nested.getStore() ?? []];
+    const run = (lease: Lease | undefined) =>
+      nested.run(holds, () => handler(event, context, lease!));
+    const parts = { name, event, context, holds: new RequestHolds(holds, lock) };
+    const invocation = new Invocation(parts, settings);
     if (typeof lock !== "function") return await invocation.run(lock, run, false);
     if (invocation.ttlMs === 0) return invocation.endForTime();
     const own = lock(invocation.ttlMs);

@@ -10,8 +10,17 @@ import { LockUnavailableError } from "../../core/errors.ts";
 import { checkName } from "../../core/validate.ts";
 import { isNoLock, isRefused, type RequestKey } from "./key.ts";
 import { type HoldSettings, report } from "./options.ts";
+import type { RequestHolds } from "./request_holds.ts";
 import { badKey, busy, type Problem, unavailable } from "./problem.ts";
 import { WaitLimit } from "./wait_limit.ts";
+
+/** The request that a lock is acquired for. */
+export interface Requester {
+  /** The locks that the request holds already. */
+  readonly holds: RequestHolds;
+  /** Aborts when the client disconnects. */
+  readonly gone?: AbortSignal | undefined;
+}
 
 /** The outcome of acquiring the lock for a request. */
 export type AcquireResult =
@@ -32,21 +41,21 @@ const QUERY_TIMEOUT_MS = 500;
  * Acquires the lock, and waits for it as long as the settings allow. If the client disconnects, the
  * wait ends and leaves the queue; a lease that is granted at that very moment is released.
  *
- * @param gone Aborts when the client disconnects.
- * @throws {LockSetupError} If the lock cannot work as it is set up. This is no outage: the request
- * never proceeds without a lease.
+ * @throws {LockSetupError} If the lock cannot work as it is set up, or the request holds it already.
+ * This is no outage: the request never proceeds without a lease.
  */
 export async function acquireForRequest(
   lock: DistributedLock,
   name: RequestKey,
   settings: HoldSettings,
-  gone?: AbortSignal,
+  { holds, gone }: Requester,
 ): Promise<AcquireResult> {
   if (isNoLock(name)) return UNLOCKED;
   if (isRefused(name)) return { state: "failed", ...name };
   const flaw = flawOf(name);
   if (flaw !== null) return badKeyResult(flaw);
   if (gone?.aborted) return GONE;
+  holds.throwIfHeld(name);
   let isQueued = false;
   using limit = settings.waitMs === 0
     ? null
@@ -59,9 +68,12 @@ export async function acquireForRequest(
       ? await lock.tryAcquire(name, gone === undefined ? options : { ...options, signal: gone })
       : await lock.acquire(name, { ...options, signal: limit.signal, onWait });
     if (lease === null) return await busyResult(lock, name, settings);
-    if (!gone?.aborted) return { state: "held", lease };
-    await lease.release();
-    return GONE;
+    if (gone?.aborted) {
+      await lease.release();
+      return GONE;
+    }
+    holds.add(lease);
+    return { state: "held", lease };
   } catch (error) {
     if (gone?.aborted) return GONE;
     const isOver = limit !== null && limit.hasCaused(error);

@@ -13,6 +13,7 @@ import { isNoLock, keyOf, type LockKey } from "./key.ts";
 import { lossOf } from "./lease_end.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { CLIENT_GONE, leaseLost } from "./problem.ts";
+import { holdsOf, RequestHolds } from "./request_holds.ts";
 import { ResponseWatch } from "./response_watch.ts";
 
 /** The parts of a Fastify request that are used. */
@@ -92,7 +93,8 @@ function acquireBefore({ lock, key, settings }: RouteLock, holds: Holds) {
     const name = await keyOf(key, request);
     if (isNoLock(name)) return undefined;
     const watch = new ResponseWatch(reply.raw);
-    const acquired = await acquireForRequest(lock, name, settings, watch.gone);
+    const requester = { holds: new RequestHolds(holdsOf(request), lock), gone: watch.gone };
+    const acquired = await acquireForRequest(lock, name, settings, requester);
     if (acquired.state === "unlocked") return undefined;
     if (acquired.state === "gone") {
       reply.code(CLIENT_GONE);
