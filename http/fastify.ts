@@ -32,9 +32,11 @@ import {
   wireRoute,
 } from "./internal/fastify_route.ts";
 import { checkKey, isNoLock, type LockKey, type NoLock } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
 import { type HoldOptions, readSettings } from "./internal/options.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { MethodOptions } from "./internal/methods.ts";
 export type { GuardedRequest } from "./internal/fastify_guard.ts";
 export type { FastifyLockReply } from "./internal/fastify_reply.ts";
 export type { FastifyLockRequest, FastifyLockRoute } from "./internal/fastify_route.ts";
@@ -60,7 +62,7 @@ export interface FastifyLockApp {
 }
 
 /** Options of {@linkcode fastifyLock}. All except `lock` are defaults for its routes. */
-export interface FastifyLockOptions extends HoldOptions {
+export interface FastifyLockOptions extends HoldOptions, MethodOptions {
   /** Any strategy. */
   lock: DistributedLock;
 }
@@ -75,7 +77,7 @@ export type FastifyRouteLock =
   | FastifyRouteLockOptions;
 
 /** Options of one route. */
-export interface FastifyRouteLockOptions extends HoldOptions {
+export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
   /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: FastifyLockRequest]>;
 }
@@ -133,6 +135,7 @@ export async function fastifyLock(
     throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
   }
   readSettings(defaults);
+  readMethods(defaults);
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
   let seenRoutes = 0;
@@ -146,7 +149,13 @@ export async function fastifyLock(
     if (isNoLock(given)) return;
     const own = typeof given === "object" ? given : { key: given };
     checkRouteKey(own?.key);
-    wireRoute(route, { lock, key: own.key, settings: readSettings({ ...defaults, ...own }) });
+    const merged = { ...defaults, ...own };
+    wireRoute(route, {
+      lock,
+      key: own.key,
+      settings: readSettings(merged),
+      unlocked: readMethods(merged),
+    });
   });
 }
 

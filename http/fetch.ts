@@ -50,7 +50,7 @@ export type FetchHandler<Rest extends unknown[]> = (
  * or is broken off if it has begun.
  *
  * @param lock Any strategy.
- * @param options The key, how long to wait, and what to do without the lock.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @returns A function that wraps a handler: the handler gets the lease after the request.
  * @throws {TypeError|RangeError} If an option is bad.
  *
@@ -77,7 +77,7 @@ export type FetchHandler<Rest extends unknown[]> = (
  */
 export function fetchLock(
   lock: DistributedLock,
-  options: FetchLockOptions,
+  options: FetchLockOptions | string,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest>;
 /**
  * The same for handlers that may run without a lease, because of {@linkcode NO_LOCK} or of
@@ -89,11 +89,12 @@ export function fetchLock(
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease | undefined, Rest>) => FetchHandler<Rest>;
 export function fetchLock(
   lock: DistributedLock,
-  options: OptionalFetchLockOptions,
+  options: OptionalFetchLockOptions | string,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest> {
-  const { key } = options;
+  const given = typeof options === "string" ? { key: options } : options;
+  const { key } = given;
   checkKey(key);
-  const settings = readSettings(options);
+  const settings = readSettings(given);
   return (handler) =>
     async function fetchLock(request, ...rest) {
       const name = keyOf(key, request);

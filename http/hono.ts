@@ -27,11 +27,13 @@ import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
 import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
 import { type HoldOptions, readSettings } from "./internal/options.ts";
 import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { MethodOptions } from "./internal/methods.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
@@ -66,7 +68,8 @@ export interface HonoContext {
 }
 
 /** Options of {@linkcode honoLock}. */
-export interface HonoLockOptions<Context extends HonoContext = HonoContext> extends HoldOptions {
+export interface HonoLockOptions<Context extends HonoContext = HonoContext>
+  extends HoldOptions, MethodOptions {
   /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[c: Context]>;
 }
@@ -111,11 +114,13 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
   options: HonoLockOptions<Context> | string,
 ): HonoMiddleware<Context> {
-  const given = typeof options === "string" ? { key: options } : options;
+  const given: HonoLockOptions<Context> = typeof options === "string" ? { key: options } : options;
   checkKey(given.key);
   const settings = readSettings(given);
+  const unlocked = readMethods(given);
   return async function honoLock(c, next) {
     const { raw } = c.req;
+    if (unlocked.has(raw.method)) return await next();
     const name = keyOf(given.key, c);
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
     // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.

@@ -22,6 +22,7 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
 import { type HoldOptions, type HoldSettings, readSettings, report } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
 import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
@@ -30,6 +31,7 @@ import { type NodeResponse, ResponseWatch } from "./internal/response_watch.ts";
 import { runUnderLease } from "./internal/run_under_lease.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { MethodOptions } from "./internal/methods.ts";
 export type { NodeResponse } from "./internal/response_watch.ts";
 
 /** The parts of Koa's context that are used. */
@@ -57,7 +59,8 @@ export interface KoaContext {
 }
 
 /** Options of {@linkcode koaLock}. */
-export interface KoaLockOptions<Context extends KoaContext = KoaContext> extends HoldOptions {
+export interface KoaLockOptions<Context extends KoaContext = KoaContext>
+  extends HoldOptions, MethodOptions {
   /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[ctx: Context]>;
 }
@@ -115,10 +118,12 @@ export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,
   options: KoaLockOptions<Context> | string,
 ): KoaMiddleware<Context> {
-  const given = typeof options === "string" ? { key: options } : options;
+  const given: KoaLockOptions<Context> = typeof options === "string" ? { key: options } : options;
   checkKey(given.key);
   const settings = readSettings(given);
+  const unlocked = readMethods(given);
   return async function koaLock(ctx, next) {
+    if (unlocked.has(ctx.method)) return void await next();
     const name = await keyOf(given.key, ctx);
     if (isNoLock(name)) return void await next();
     const watch = new ResponseWatch(ctx.res);

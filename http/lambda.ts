@@ -126,7 +126,7 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
  * throws a `RangeError`: a retry does not help.
  *
  * @param lock Any strategy, or a factory.
- * @param options The key, how long to wait, and what to do without the lock.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @returns A function that wraps a handler: the handler gets the lease after the event and the context.
  * @throws {TypeError|RangeError} If an option is bad.
  *
@@ -147,7 +147,7 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
-  options: LambdaLockOptions<Event, Context>,
+  options: LambdaLockOptions<Event, Context> | string,
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result>;
@@ -163,18 +163,21 @@ export function lambdaLock<Event, Context extends LambdaContext>(
 ) => LambdaHandler<E, C, Result>;
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
-  options: OptionalLambdaLockOptions<Event, Context>,
+  options: OptionalLambdaLockOptions<Event, Context> | string,
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result> {
-  const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = options;
+  const given: OptionalLambdaLockOptions<Event, Context> = typeof options === "string"
+    ? { key: options }
+    : options;
+  const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = given;
   checkKey(key);
   checkDuration("marginMs", marginMs, 0);
   checkTtl(ttlMs);
   // The invocation's time limits the lease anyway; the default of 60 s would be too short for a function
   // that runs for 15 minutes.
-  const maxHoldMs = options.maxHoldMs ?? MAX_DURATION_MS;
-  const settings = { ...readSettings({ ...options, maxHoldMs }), marginMs, ttlMs };
+  const maxHoldMs = given.maxHoldMs ?? MAX_DURATION_MS;
+  const settings = { ...readSettings({ ...given, maxHoldMs }), marginMs, ttlMs };
   return (handler) => async (event, context) => {
     const name = await keyOf(key, event, context);
     // The types allow these options only with a handler that accepts `undefined`.

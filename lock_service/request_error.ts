@@ -5,7 +5,7 @@
  * @module
  */
 import { isUnavailable } from "../http/internal/acquire.ts";
-import { httpProblem, isHttpError } from "../http/internal/http_error.ts";
+import { type HttpError, httpProblem, isHttpError } from "../http/internal/http_error.ts";
 import {
   type Problem,
   problem,
@@ -62,6 +62,28 @@ export function unknownOutcome(cause?: string): RequestError {
     retryAfterMs: 1_000,
   };
   return new RequestError("unavailable", details, {}, cause && new Error(cause));
+}
+
+/** It is not known who sends the request: its credentials are missing or wrong. */
+export function unauthorized(challenge: string): RequestError {
+  const detail = "The credentials of this request are missing or wrong";
+  const details = { status: 401, title: "Unauthorized", detail };
+  return new RequestError("forbidden", details, { headers: { "www-authenticate": challenge } });
+}
+
+/** Adds the header that a 401 must have, unless the hook's own error has it. */
+export function challenged(error: HttpError, challenge: string): Error {
+  const { statusCode: status, message: detail, headers = {} } = error;
+  if (Object.keys(headers).some((name) => name.toLowerCase() === "www-authenticate")) return error;
+  const details = { status, title: "Request refused", detail };
+  const additions = { headers: { ...headers, "www-authenticate": challenge } };
+  return new RequestError("forbidden", details, additions);
+}
+
+/** Whether Fastify has refused the body of a request. Any other error of Fastify is not ours. */
+export function isBodyError(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" && code.startsWith("FST_ERR_CTP_");
 }
 
 /** Returns the problem for an error: it shows the client's mistakes and hides the server's failures. */

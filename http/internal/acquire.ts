@@ -109,10 +109,10 @@ function badKeyResult(cause: unknown): AcquireResult {
 async function busyResult(
   lock: DistributedLock,
   name: string,
-  { busyStatus }: HoldSettings,
+  { busyStatus, retryAfterMs }: HoldSettings,
 ): Promise<AcquireResult> {
-  const remainingMs = await holderRemainingMs(lock, name) ?? undefined;
-  return { state: "failed", problem: busy(busyStatus, remainingMs) };
+  const leastMs = retryAfterMs ?? await holderRemainingMs(lock, name) ?? undefined;
+  return { state: "failed", problem: busy(busyStatus, leastMs) };
 }
 
 function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {

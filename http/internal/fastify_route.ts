@@ -18,6 +18,8 @@ import { ResponseWatch } from "./response_watch.ts";
 
 /** The parts of a Fastify request that are used. */
 export interface FastifyLockRequest {
+  /** The method of the request. */
+  readonly method: string;
   /** The parameters of the route. */
   readonly params: unknown;
   /** The parameters of the query. */
@@ -47,6 +49,8 @@ export interface RouteLock {
   readonly lock: DistributedLock;
   readonly key: LockKey<[request: FastifyLockRequest]>;
   readonly settings: HoldSettings;
+  /** The methods that run without the lock. */
+  readonly unlocked: ReadonlySet<string>;
 }
 
 type Request = FastifyLockRequest & { lease: Lease | null };
@@ -88,8 +92,9 @@ export function wireRoute(route: FastifyLockRoute, routeLock: RouteLock): void {
   ].flat();
 }
 
-function acquireBefore({ lock, key, settings }: RouteLock, holds: Holds) {
+function acquireBefore({ lock, key, settings, unlocked }: RouteLock, holds: Holds) {
   return async function lockPreHandler(request: Request, reply: Reply): Promise<unknown> {
+    if (unlocked.has(request.method)) return undefined;
     const name = await keyOf(key, request);
     if (isNoLock(name)) return undefined;
     const watch = new ResponseWatch(reply.raw);

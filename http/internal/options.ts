@@ -22,6 +22,12 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423;
   /**
+   * How long in ms a client should wait before it tries again when another request holds the lock.
+   * Without it, as long as the holder's lease lasts unless it is renewed: up to the whole TTL, even if
+   * requests hold the lock for a moment only. Up to half of it comes on top, at random.
+   */
+  retryAfterMs?: number;
+  /**
    * The reaction when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
    * handler *without* a lease: for work that is better done twice than not at all. It only ever follows
    * an outage. A `LockSetupError` fails the request like an error of the handler, and a lock that was
@@ -51,6 +57,7 @@ export interface HoldOptions {
 export interface HoldSettings {
   readonly waitMs: number;
   readonly busyStatus: 409 | 423;
+  readonly retryAfterMs: number | undefined;
   readonly proceeds: boolean;
   readonly maxHoldMs: number;
   /**
@@ -77,6 +84,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
   const {
     waitMs = 0,
     busyStatus = 409,
+    retryAfterMs,
     onUnavailable = "reject",
     maxHoldMs = DEFAULT_MAX_HOLD_MS,
     fencingHeader,
@@ -84,6 +92,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
   } = options;
   checkDuration("waitMs", waitMs, 0);
   checkDuration("maxHoldMs", maxHoldMs);
+  if (retryAfterMs !== undefined) checkDuration("retryAfterMs", retryAfterMs);
   checkOneOf("busyStatus", busyStatus, [409, 423]);
   checkOneOf("onUnavailable", onUnavailable, ["reject", "proceed"]);
   if (fencingHeader !== undefined && !TOKEN.test(fencingHeader)) {
@@ -96,7 +105,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
     throw new TypeError(`Cannot use 'onError' as it must be a function: it is a ${typeof onError}`);
   }
   const proceeds = onUnavailable === "proceed";
-  return { waitMs, busyStatus, proceeds, maxHoldMs, fencingHeader, onError };
+  return { waitMs, busyStatus, retryAfterMs, proceeds, maxHoldMs, fencingHeader, onError };
 }
 
 function checkOneOf(option: string, value: unknown, allowed: readonly unknown[]): void {

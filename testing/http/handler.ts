@@ -5,6 +5,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../../mod.ts";
+import type { MethodOptions } from "../../http/koa.ts";
 import { type HoldOptions, NO_LOCK, type NoLock } from "../../http/mod.ts";
 import { nowUs } from "../processes/clock.ts";
 import { pause } from "../servers/wait.ts";
@@ -47,7 +48,7 @@ export class Gates {
 }
 
 /** A route that each framework serves, and its lock options. */
-export interface TestRoute extends HoldOptions {
+export interface TestRoute extends HoldOptions, MethodOptions {
   readonly path: string;
 }
 
@@ -55,6 +56,7 @@ export interface TestRoute extends HoldOptions {
 export const ROUTES: readonly TestRoute[] = [
   { path: "/busy" },
   { path: "/locked", busyStatus: 423 },
+  { path: "/head", unlockedMethods: [] },
   { path: "/patient", waitMs: 60_000, fencingHeader: "Fencing-Token" },
   { path: "/short", waitMs: 200 },
   { path: "/brief", maxHoldMs: 400 },

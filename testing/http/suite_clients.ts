@@ -144,17 +144,17 @@ async function sendOnHttp2({ origin }: URL, target: string): Promise<Disposable>
 async function head(stage: Stage): Promise<void> {
   const { a, b, ask } = stage;
   const key = "head";
-  const holder = ask(a, { path: "/busy", key, id: "head", mode: "gate", method: "HEAD" });
+  const holder = ask(a, { path: "/head", key, id: "head", mode: "gate", method: "HEAD" });
   await a.event("head", "entered");
-  const refused = await ask(b, { path: "/busy", key, method: "HEAD" });
+  const refused = await ask(b, { path: "/head", key, method: "HEAD" });
   assertEquals([refused.status, refused.text], [409, ""]);
   await a.open("head");
   const { status, text } = await holder;
   assertEquals([status, text], [200, ""]);
-  assertEquals((await ask(b, { path: "/busy", key, method: "HEAD" })).status, 200);
+  assertEquals((await ask(b, { path: "/head", key, method: "HEAD" })).status, 200);
   // Fastify reads a stream to its end even if it does not send it.
   const mode = stage.framework === "fastify" ? "stream" : "endless";
-  const stream = { path: "/busy", key, id: "head stream", mode, method: "HEAD" };
+  const stream = { path: "/head", key, id: "head stream", mode, method: "HEAD" };
   assertEquals((await ask(a, stream)).status, 200);
   await a.open("head stream");
   assertEquals((await ask(b, { path: "/busy", key })).status, 200);
