@@ -94,6 +94,9 @@ export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
  * leaves the queue. If the lease is lost, `request.lease.signal` aborts and the response is a 503, or
  * is broken off if it has begun.
  *
+ * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A WebSocket is not
+ * under the lock.
+ *
  * Write `await app.register(fastifyLock, …)` *before* the routes: the plugin cannot add a lock to a route
  * that exists already. If it has loaded after all routes, the server does not start. A request to an
  * earlier route with a `lock` gets a 500 that names the reason, and the handler does not run. Only routes

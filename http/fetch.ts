@@ -49,6 +49,9 @@ export type FetchHandler<Rest extends unknown[]> = (
  * (`request.signal` aborts then). If the lease is lost, `lease.signal` aborts and the response is a 503,
  * or is broken off if it has begun.
  *
+ * A request that locks the same key twice rejects at once, as it would wait for itself. A WebSocket is
+ * not under the lock: it is released when the connection is upgraded.
+ *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @returns A function that wraps a handler: the handler gets the lease after the request.

@@ -81,6 +81,10 @@ export type KoaMiddleware<Context extends KoaContext> = (
  * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
  * response is a 503, or is broken off if it has begun.
  *
+ * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A request that
+ * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
+ * lock.
+ *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.

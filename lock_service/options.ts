@@ -16,7 +16,7 @@ export interface Authorization {
   readonly key: string;
 }
 
-/** What `authorize` returns: the principal, `undefined` if it is unknown, `null` if it has no right. */
+/** The result of `authorize`: a principal, `undefined` if it is not known, `null` if it has no right. */
 export type Principal = string | null | undefined;
 
 /** Options of {@linkcode lockRoutes}. */
