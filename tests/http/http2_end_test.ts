@@ -98,7 +98,7 @@ Deno.test("fastifyLock() ends a response without a body over HTTP/2 only after t
     app.route({
       method: ["HEAD", "PUT"],
       url: "/",
-      config: { lock: "key" },
+      config: { lock: { key: "key", unlockedMethods: [] } },
       handler: (_request, reply) => reply.code(method === "HEAD" ? 200 : 204).send(),
     });
     const session = connect(await app.listen({ port: 0, host: "127.0.0.1" }));
