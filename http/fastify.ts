@@ -40,7 +40,7 @@ export type { MethodOptions } from "./internal/methods.ts";
 export type { GuardedRequest } from "./internal/fastify_guard.ts";
 export type { FastifyLockReply } from "./internal/fastify_reply.ts";
 export type { FastifyLockRequest, FastifyLockRoute } from "./internal/fastify_route.ts";
-export type { NodeResponse } from "./internal/response_watch.ts";
+export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
 
 /** The parts of a Fastify instance that are used. */
 export interface FastifyLockApp {

@@ -32,7 +32,7 @@ import { runUnderLease } from "./internal/run_under_lease.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export type { MethodOptions } from "./internal/methods.ts";
-export type { NodeResponse } from "./internal/response_watch.ts";
+export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
 
 /** The parts of Koa's context that are used. */
 export interface KoaContext {

@@ -47,5 +47,5 @@ export {
   type Principal,
 } from "./options.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
-export type { NodeResponse } from "../http/internal/response_watch.ts";
+export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";
 export type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";
