@@ -22,6 +22,9 @@ const USAGE = `Serves PUT, PATCH and DELETE /lock/:key/:id, and GET /lock/:key.
   LOCK_TOKENS   the principals and their secrets: {"name": "bearer token", …}; required
   REDIS_URL     the Redis server that keeps the locks (redis://127.0.0.1:6379 by default)`;
 
+/** How long in ms a client may take to send a request. Waiting for a lock does not count. */
+const REQUEST_TIMEOUT_MS = 10_000;
+
 const digest = (text: string) => createHash("sha256").update(text).digest();
 
 /** Makes a hook for `authorize` that finds the principal of a request by its bearer token. */
@@ -45,8 +48,10 @@ async function main(): Promise<void> {
   if (help || Object.keys(tokens).length === 0) return console.log(USAGE);
   const client = createClient({ url: Deno.env.get("REDIS_URL") ?? "redis://127.0.0.1:6379" });
   await client.on("error", console.error).connect();
-  await using lock = new RedisLock(nodeRedis(client));
-  const app = Fastify();
+  // A prefix of its own: no client can take a lock that other programs use on this Redis.
+  await using lock = new RedisLock(nodeRedis(client), { keyPrefix: "lock-service:" });
+  // A client that sends its request slowly, or never to the end, does not keep the connection.
+  const app = Fastify({ requestTimeout: REQUEST_TIMEOUT_MS });
   await app.register(lockRoutes, {
     lock,
     authorize: bearerTokens(tokens),

@@ -106,7 +106,7 @@ Deno.test({
     // A lease that is lost stops the command.
     const lost = script(url, ["sleep", "60"], held);
     await waitUntil("the command runs", async () => (await queue()).held);
-    await place.redis.command("DEL", "lock:nightly/backup");
+    await place.redis.command("DEL", "lock-service:nightly/backup");
     const { code, text } = await resultOf(lost);
     assertEquals([code, text.includes("lost the lock")], [70, true], text);
     // An unknown bearer token is refused.
