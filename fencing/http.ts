@@ -4,6 +4,7 @@
  * @module
  */
 import type { Lease } from "../core/distributed_lock.ts";
+import { refusalOf } from "../http/internal/http_error.ts";
 import { problem, problemResponse } from "../http/internal/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";
 
@@ -45,16 +46,19 @@ export function fenceHeader(lease: Pick<Lease, "fencingToken">): Record<string, 
  * so pass the token to the write, too (`where fence <= $1`).
  *
  * @param fences The store of the greatest tokens. An error that it throws rejects the request.
- * @param resource Returns the resource of a request.
+ * @param resource Returns the resource of a request: its decoded, validated id, such as `orders:42`,
+ * and not the URL, of which each spelling would have a fence of its own. An error that it throws with a
+ * `statusCode` from 400 to 499 is answered with that status; a `URIError` is a 400.
  * @returns A function that wraps a handler. The handler is called with the request, the token, and any
  * further arguments.
+ * @throws {TypeError} From the wrapped handler, if the resource is not a string.
  *
  * @example Usage
  * ```ts
  * import { fencedHttp, MemoryFences } from "@holdfast/lock/fencing";
  * import { assertEquals } from "@std/assert";
  *
- * const handler = fencedHttp(new MemoryFences(), (request) => request.url)(
+ * const handler = fencedHttp(new MemoryFences(), () => "settings")(
  *   (_request, token) => new Response(`written under ${token}`),
  * );
  * const request = new Request("http://localhost/", { headers: { "if-fence": "7" } });
@@ -72,9 +76,30 @@ export function fencedHttp(
     if (header === null) return rejection("token-required", 428, "Fencing token required");
     const token = readToken(header);
     if (token === null) return rejection("bad-request", 400, "Bad fencing token");
-    if (await fences.raise(resource(request), token)) return await handler(request, token, ...rest);
+    const name = resourceOf(resource, request);
+    if (name instanceof Response) return name;
+    if (await fences.raise(name, token)) return await handler(request, token, ...rest);
     return rejection("stale-token", 412, "Stale fencing token");
   };
+}
+
+/** Returns the name of the resource, or the response to a request that has none. */
+function resourceOf(
+  resource: (request: Request) => string,
+  request: Request,
+): string | Response {
+  let name: unknown;
+  try {
+    name = resource(request);
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (refusal === null) throw error;
+    return problemResponse(refusal);
+  }
+  if (typeof name === "string") return name;
+  throw new TypeError(
+    `Cannot check the fencing token: the resource must be a string, but it is of type ${typeof name}`,
+  );
 }
 
 function readToken(text: string): bigint | null {

@@ -9,7 +9,13 @@
  * import { fencedHttp, fenceHeader, MemoryFences } from "@holdfast/lock/fencing";
  * import { assertEquals } from "@std/assert";
  *
- * const handler = fencedHttp(new MemoryFences(), (request) => new URL(request.url).pathname)(
+ * const order = new URLPattern({ pathname: "/orders/:id([1-9][0-9]*)" });
+ * const resourceOf = ({ url }: Request) => {
+ *   const id = order.exec(url)?.pathname.groups.id;
+ *   if (id === undefined) throw Object.assign(new Error("No such order"), { statusCode: 404 });
+ *   return `orders:${id}`;
+ * };
+ * const handler = fencedHttp(new MemoryFences(), resourceOf)(
  *   (_request, token) => new Response(`written under ${token}`),
  * );
  *

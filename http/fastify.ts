@@ -24,51 +24,23 @@
  *
  * @module
  */
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { acquireForRequest } from "./internal/acquire.ts";
-import { FastifyHold } from "./internal/fastify_hold.ts";
-import { discard, type FastifyLockReply, toProblem } from "./internal/fastify_reply.ts";
-import { lossOf } from "./internal/lease_end.ts";
+import type { DistributedLock } from "../core/distributed_lock.ts";
+import { checkSeen, type GuardedRequest, refuseUnwired } from "./internal/fastify_guard.ts";
 import {
-  checkKey,
-  type HoldOptions,
-  type HoldSettings,
-  type LockKey,
-  nameOf,
-  readSettings,
-  report,
-} from "./internal/options.ts";
-import { CLIENT_GONE, leaseLost } from "./internal/problem.ts";
-import { ResponseWatch } from "./internal/response_watch.ts";
+  type FastifyLockRequest,
+  type FastifyLockRoute,
+  wireRoute,
+} from "./internal/fastify_route.ts";
+import { checkKey, isNoLock, type LockKey, type NoLock } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
 
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { MethodOptions } from "./internal/methods.ts";
+export type { GuardedRequest } from "./internal/fastify_guard.ts";
 export type { FastifyLockReply } from "./internal/fastify_reply.ts";
-export type { NodeResponse } from "./internal/response_watch.ts";
-
-/** The parts of a Fastify request that are used. */
-export interface FastifyLockRequest {
-  /** The parameters of the route. */
-  readonly params: unknown;
-  /** The parameters of the query. */
-  readonly query: unknown;
-  /** The body, already parsed and validated when the key is determined. */
-  readonly body?: unknown;
-  /** The path and the query. */
-  readonly url: string;
-  /** The headers. */
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-}
-
-/** The parts of a Fastify route that are used. */
-export interface FastifyLockRoute {
-  /** Custom options of the route; `lock` belongs to this plugin. */
-  config?: { readonly lock?: unknown };
-  /** The handler. The plugin wraps it. */
-  handler: unknown;
-  /** Hooks that run before the handler. The plugin adds one that acquires the lock. */
-  preHandler?: unknown;
-  /** Hooks that run before the response is sent. The plugin adds one that checks the lease. */
-  onSend?: unknown;
-}
+export type { FastifyLockRequest, FastifyLockRoute } from "./internal/fastify_route.ts";
+export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
 
 /** The parts of a Fastify instance that are used. */
 export interface FastifyLockApp {
@@ -78,37 +50,37 @@ export interface FastifyLockApp {
   decorateRequest(name: string, value: null): unknown;
   /** Adds a hook that is called for each new route. */
   addHook(name: "onRoute", hook: (route: FastifyLockRoute) => void): unknown;
+  /** Adds a hook that is called for each request. */
+  addHook(
+    name: "onRequest",
+    hook: (request: GuardedRequest, reply: unknown, done: (error?: Error) => void) => void,
+  ): unknown;
+  /** Adds a hook that is called before the server starts. */
+  addHook(name: "onReady", hook: () => Promise<void>): unknown;
+  /** Lists all routes of the server. */
+  printRoutes(): string;
 }
 
 /** Options of {@linkcode fastifyLock}. All except `lock` are defaults for its routes. */
-export interface FastifyLockOptions extends HoldOptions {
+export interface FastifyLockOptions extends HoldOptions, MethodOptions {
   /** Any strategy. */
   lock: DistributedLock;
 }
 
-/** The value of `config.lock` of a route: the key, or options with the key. */
+/**
+ * The value of `config.lock` of a route: the key, or options with the key. `NO_LOCK` is the same as no
+ * `lock` at all, but `undefined` is an error.
+ */
 export type FastifyRouteLock =
+  | NoLock
   | LockKey<[request: FastifyLockRequest]>
   | FastifyRouteLockOptions;
 
 /** Options of one route. */
-export interface FastifyRouteLockOptions extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: FastifyLockRequest]>;
 }
-
-/** The lock of one route. */
-interface RouteLock {
-  readonly lock: DistributedLock;
-  readonly key: LockKey<[request: FastifyLockRequest]>;
-  readonly settings: HoldSettings;
-}
-
-type Request = FastifyLockRequest & { lease: Lease | null };
-type Reply = FastifyLockReply;
-/** The requests that hold a lock. */
-type Holds = WeakMap<FastifyLockRequest, FastifyHold>;
-type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
 
 /**
  * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the
@@ -122,9 +94,19 @@ type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
  * leaves the queue. If the lease is lost, `request.lease.signal` aborts and the response is a 503, or
  * is broken off if it has begun.
  *
+ * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A WebSocket is not
+ * under the lock.
+ *
+ * Write `await app.register(fastifyLock, …)` *before* the routes: the plugin cannot add a lock to a route
+ * that exists already. If it has loaded after all routes, the server does not start. A request to an
+ * earlier route with a `lock` gets a 500 that names the reason, and the handler does not run. Only routes
+ * of another scope are out of its reach: those of a plugin that was registered before, or of the instance
+ * above the scope in which `fastifyLock` is registered.
+ *
  * @param app The Fastify instance.
  * @param options The lock, and defaults for the routes.
  * @throws {TypeError|RangeError} If an option of the plugin or of a route is bad.
+ * @throws {LockSetupError} From `app.ready()`, if the plugin has loaded after all routes.
  *
  * @example A key from the request, and options of one route
  * ```ts
@@ -137,7 +119,8 @@ type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
  * const app = Fastify();
  * await app.register(fastifyLock, { lock: locks });
  * const key = ({ params }: FastifyLockRequest) => `orders:${(params as { id: string }).id}`;
- * app.post("/orders/:id", { config: { lock: { key, busyStatus: 423 } } }, () => "done");
+ * // Decoded and validated: an order has many URLs, but one lock.
+ * app.post("/orders/:id(^[1-9][0-9]*$)", { config: { lock: { key, busyStatus: 423 } } }, () => "done");
  *
  * await using _lease = await locks.acquire("orders:42"); // another request, say
  * assertEquals((await app.inject({ method: "POST", url: "/orders/42" })).statusCode, 423);
@@ -155,14 +138,27 @@ export async function fastifyLock(
     throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
   }
   readSettings(defaults);
+  readMethods(defaults);
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
+  let seenRoutes = 0;
+  app.addHook("onRequest", refuseUnwired);
+  // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
+  app.addHook("onReady", async () => checkSeen(seenRoutes, app.printRoutes()));
   app.addHook("onRoute", (route) => {
-    const given = route.config?.lock as FastifyRouteLock | undefined;
-    if (given === undefined) return;
+    seenRoutes++;
+    if (route.config === undefined || !("lock" in route.config)) return;
+    const given = route.config.lock as FastifyRouteLock;
+    if (isNoLock(given)) return;
     const own = typeof given === "object" ? given : { key: given };
-    checkKey(own.key);
-    wire(route, { lock, key: own.key, settings: readSettings({ ...defaults, ...own }) });
+    checkRouteKey(own?.key);
+    const merged = { ...defaults, ...own };
+    wireRoute(route, {
+      lock,
+      key: own.key,
+      settings: readSettings(merged),
+      unlocked: readMethods(merged),
+    });
   });
 }
 
@@ -170,66 +166,14 @@ export async function fastifyLock(
 Object.assign(fastifyLock, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "@holdfast/lock",
-  [Symbol.for("plugin-meta")]: { name: "@holdfast/lock", fastify: ">=4" },
+  [Symbol.for("plugin-meta")]: { name: "@holdfast/lock", fastify: ">=4.10" },
 });
 
-/**
- * Handlers that are already wrapped. Fastify makes a HEAD route of each GET route and may reuse our
- * wrapped handler for it: a second wrap would acquire the lock twice.
- */
-const wrapped = new WeakSet<Handler>();
-
-/** Adds our hooks to a route and wraps its handler. */
-function wire(route: FastifyLockRoute, routeLock: RouteLock): void {
-  if (wrapped.has(route.handler as Handler)) return;
-  const holds: Holds = new WeakMap();
-  const { settings } = routeLock;
-  route.preHandler = [route.preHandler ?? [], acquireBefore(routeLock, holds)].flat();
-  const handler = wrapHandler(route.handler as Handler, holds);
-  wrapped.add(handler);
-  route.handler = handler;
-  route.onSend = [
-    async function lockOnSend(request: Request, reply: Reply, payload: unknown) {
-      const hold = holds.get(request);
-      if (hold === undefined) return payload;
-      const loss = await lossOf(hold.lease);
-      if (loss === null) {
-        hold.responseMade();
-        return payload;
-      }
-      report(settings, loss);
-      discard(payload);
-      return toProblem(reply, leaseLost());
-    },
-    route.onSend ?? [],
-  ].flat();
-}
-
-function acquireBefore({ lock, key, settings }: RouteLock, holds: Holds) {
-  return async function lockPreHandler(request: Request, reply: Reply): Promise<unknown> {
-    const name = await nameOf(key, request);
-    if (name === undefined) return undefined;
-    const watch = new ResponseWatch(reply.raw);
-    const acquired = await acquireForRequest(lock, name, settings, watch.gone);
-    if (acquired.state === "unlocked") return undefined;
-    if (acquired.state === "gone") {
-      reply.code(CLIENT_GONE);
-      return reply.send();
-    }
-    if (acquired.state === "failed") return reply.send(toProblem(reply, acquired.problem));
-    const { lease } = acquired;
-    request.lease = lease;
-    const { fencingHeader } = settings;
-    if (fencingHeader !== undefined) reply.header(fencingHeader, String(lease.fencingToken));
-    holds.set(request, new FastifyHold(lease, watch, reply, settings));
-    return undefined;
-  };
-}
-
-function wrapHandler(handler: Handler, holds: Holds): Handler {
-  return function lockHandler(request, reply) {
-    const run = () => handler.call(this, request, reply);
-    const hold = holds.get(request);
-    return hold === undefined ? run() : hold.run(run);
-  };
+/** Checks the key of a route. One that is `undefined` by accident must not leave the route unlocked. */
+function checkRouteKey(key: unknown): void {
+  if (key !== undefined) return checkKey(key);
+  throw new TypeError(
+    "Cannot add a route whose 'config.lock' has no key: leave 'lock' out, or set it to NO_LOCK, if the " +
+      "route needs no lock",
+  );
 }

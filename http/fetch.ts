@@ -7,13 +7,9 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type LockKey,
-  nameOf,
-  readSettings,
-} from "./internal/options.ts";
+import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
 /** Options of {@linkcode fetchLock} for handlers that always have a lease. */
@@ -26,7 +22,7 @@ export interface FetchLockOptions extends HoldOptions {
 
 /** Options of {@linkcode fetchLock} for handlers that may run without a lease. */
 export interface OptionalFetchLockOptions extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: Request]>;
 }
 
@@ -53,8 +49,11 @@ export type FetchHandler<Rest extends unknown[]> = (
  * (`request.signal` aborts then). If the lease is lost, `lease.signal` aborts and the response is a 503,
  * or is broken off if it has begun.
  *
+ * A request that locks the same key twice rejects at once, as it would wait for itself. A WebSocket is
+ * not under the lock: it is released when the connection is upgraded.
+ *
  * @param lock Any strategy.
- * @param options The key, how long to wait, and what to do without the lock.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @returns A function that wraps a handler: the handler gets the lease after the request.
  * @throws {TypeError|RangeError} If an option is bad.
  *
@@ -65,21 +64,26 @@ export type FetchHandler<Rest extends unknown[]> = (
  * import { assertEquals } from "@std/assert";
  *
  * await using locks = new MemoryLock();
+ * const order = new URLPattern({ pathname: "/orders/:id([1-9][0-9]*)" });
  * const handler = fetchLock(locks, {
- *   key: (request) => `orders:${new URL(request.url).pathname}`,
+ *   key({ url }) {
+ *     const id = order.exec(url)?.pathname.groups.id;
+ *     if (id === undefined) throw Object.assign(new Error("No such order"), { statusCode: 404 });
+ *     return `orders:${id}`; // not the URL: an order has many, and must have one lock
+ *   },
  *   waitMs: 2_000,
  * })((_request, lease) => new Response(`done under token ${lease.fencingToken}`));
  *
- * const response = await handler(new Request("http://localhost/42", { method: "POST" }));
+ * const response = await handler(new Request("http://localhost/orders/42", { method: "POST" }));
  * assertEquals(await response.text(), "done under token 1");
  * ```
  */
 export function fetchLock(
   lock: DistributedLock,
-  options: FetchLockOptions,
+  options: FetchLockOptions | string,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest>;
 /**
- * The same for handlers that may run without a lease, because a request has no key or because of
+ * The same for handlers that may run without a lease, because of {@linkcode NO_LOCK} or of
  * `onUnavailable: "proceed"`: they get `undefined` then.
  */
 export function fetchLock(
@@ -88,17 +92,20 @@ export function fetchLock(
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease | undefined, Rest>) => FetchHandler<Rest>;
 export function fetchLock(
   lock: DistributedLock,
-  options: OptionalFetchLockOptions,
+  options: OptionalFetchLockOptions | string,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest> {
-  const { key } = options;
+  const given = typeof options === "string" ? { key: options } : options;
+  const { key } = given;
   checkKey(key);
-  const settings = readSettings(options);
+  const settings = readSettings(given);
   return (handler) =>
     async function fetchLock(request, ...rest) {
-      const name = await nameOf(key, request);
+      const name = keyOf(key, request);
       // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
+      // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
-      const acquired = await acquireForRequest(lock, name, settings, gone);
+      const holds = new RequestHolds(holdsOf(request), lock);
+      const acquired = await acquireForRequest(lock, await name, settings, { holds, gone });
       if (acquired.state === "failed") return problemResponse(acquired.problem);
       if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
       // The types allow these options only with a handler that accepts `undefined`.

@@ -12,7 +12,7 @@
  * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Hono<HonoLockEnv>();
  * app.post(
- *   "/orders/:id",
+ *   "/orders/:id{[1-9][0-9]*}", // decoded and validated: an order has many URLs, but one lock
  *   honoLock(locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
  *   (c) => c.text(`done under token ${c.get("lease").fencingToken}`),
  * );
@@ -26,14 +26,14 @@
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type LockKey,
-  nameOf,
-  readSettings,
-} from "./internal/options.ts";
+import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
+
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { MethodOptions } from "./internal/methods.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
@@ -61,13 +61,16 @@ export interface HonoContext {
   };
   /** The response, once a handler has made it. */
   res: Response;
+  /** Returns a variable. */
+  get: (name: never) => unknown;
   /** Sets a variable. */
   set: (name: never, value: never) => void;
 }
 
 /** Options of {@linkcode honoLock}. */
-export interface HonoLockOptions<Context extends HonoContext = HonoContext> extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+export interface HonoLockOptions<Context extends HonoContext = HonoContext>
+  extends HoldOptions, MethodOptions {
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[c: Context]>;
 }
 
@@ -86,6 +89,10 @@ export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
  * been read to its end, is cancelled, or fails. A client that disconnects while it waits leaves the
  * queue. If the lease is lost, `c.get("lease").signal` aborts and the response is a 503, or is broken
  * off if it has begun.
+ *
+ * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A request that
+ * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
+ * lock.
  *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
@@ -111,23 +118,34 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
   options: HonoLockOptions<Context> | string,
 ): HonoMiddleware<Context> {
-  const given = typeof options === "string" ? { key: options } : options;
+  const given: HonoLockOptions<Context> = typeof options === "string" ? { key: options } : options;
   checkKey(given.key);
   const settings = readSettings(given);
+  const unlocked = readMethods(given);
   return async function honoLock(c, next) {
     const { raw } = c.req;
-    const name = await nameOf(given.key, c);
+    if (unlocked.has(raw.method)) return await next();
+    const name = keyOf(given.key, c);
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
-    const gone = name !== undefined && settings.waitMs > 0 ? raw.signal : undefined;
-    const acquired = await acquireForRequest(lock, name, settings, gone);
+    // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
+    const gone = settings.waitMs > 0 ? raw.signal : undefined;
+    const holds = new RequestHolds(holdsOf(c), lock);
+    const acquired = await acquireForRequest(lock, await name, settings, { holds, gone });
     if (acquired.state === "failed") return problemResponse(acquired.problem);
     if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
     if (acquired.state === "unlocked") return await next();
     const { lease } = acquired;
-    (c as { set(name: string, value: Lease): void }).set("lease", lease);
+    const variables = c as LeaseVariables;
+    const outer = variables.get("lease");
+    variables.set("lease", lease);
     let isAnswered = false;
     const response = await respondUnderLease(lease, settings, raw.method !== "HEAD", async () => {
-      await next();
+      try {
+        await next();
+      } finally {
+        // Not before the handler has ended: one that has lost its lease must not find another one.
+        if (outer !== undefined) variables.set("lease", outer);
+      }
       // If the lease was lost, `c.res` is our own 503 by now, which must not be discarded.
       return isAnswered ? new Response() : c.res;
     });
@@ -137,6 +155,12 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     (c as { res: Response | undefined }).res = undefined;
     c.res = response;
   };
+}
+
+/** The part of Hono's context with the variables. Its own types depend on the app's. */
+interface LeaseVariables {
+  get(name: "lease"): Lease | undefined;
+  set(name: "lease", value: Lease): void;
 }
 
 /** Keeps the headers that other middleware has set on the response that a problem replaces (CORS). */

@@ -11,7 +11,7 @@
  *
  * await using locks = new MemoryLock(); // or any other strategy
  * const app = new Koa();
- * app.use(koaLock(locks, { key: (ctx) => `orders:${ctx.path}`, waitMs: 2_000 }));
+ * app.use(koaLock(locks, { key: "nightly-report", waitMs: 2_000 }));
  * app.use((ctx) => {
  *   ctx.body = `done under token ${ctx.state.lease.fencingToken}`;
  * });
@@ -21,21 +21,18 @@
  */
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type HoldSettings,
-  type LockKey,
-  nameOf,
-  readSettings,
-  report,
-} from "./internal/options.ts";
+import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
+import { type HoldOptions, type HoldSettings, readSettings, report } from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { ResponseHold } from "./internal/response_hold.ts";
 import { type NodeResponse, ResponseWatch } from "./internal/response_watch.ts";
 import { runUnderLease } from "./internal/run_under_lease.ts";
 
-export type { NodeResponse } from "./internal/response_watch.ts";
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { MethodOptions } from "./internal/methods.ts";
+export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
 
 /** The parts of Koa's context that are used. */
 export interface KoaContext {
@@ -62,8 +59,9 @@ export interface KoaContext {
 }
 
 /** Options of {@linkcode koaLock}. */
-export interface KoaLockOptions<Context extends KoaContext = KoaContext> extends HoldOptions {
-  /** The name of the lock for a request; `undefined` if it needs none. */
+export interface KoaLockOptions<Context extends KoaContext = KoaContext>
+  extends HoldOptions, MethodOptions {
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[ctx: Context]>;
 }
 
@@ -83,11 +81,15 @@ export type KoaMiddleware<Context extends KoaContext> = (
  * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
  * response is a 503, or is broken off if it has begun.
  *
+ * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A request that
+ * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
+ * lock.
+ *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad.
  *
- * @example Only some requests need the lock
+ * @example A key from the request: the decoded, validated id, not the path
  * ```ts
  * import { MemoryLock } from "@holdfast/lock";
  * import { koaLock } from "@holdfast/lock/http/koa";
@@ -96,21 +98,42 @@ export type KoaMiddleware<Context extends KoaContext> = (
  *
  * await using locks = new MemoryLock();
  * const app = new Koa();
- * app.use(koaLock(locks, { key: (ctx) => ctx.method === "POST" ? "orders" : undefined }));
+ * app.use(koaLock(locks, {
+ *   key(ctx: Koa.Context) {
+ *     const id = /^\/orders\/([1-9][0-9]*)\/?$/.exec(decodeURIComponent(ctx.path))?.[1];
+ *     return `orders:${id ?? ctx.throw(404)}`;
+ *   },
+ * }));
+ * ```
+ *
+ * @example Only some requests need the lock
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { koaLock, NO_LOCK } from "@holdfast/lock/http/koa";
+ * // @ts-types="@types/koa"
+ * import Koa from "koa";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Koa();
+ * app.use(koaLock(locks, { key: (ctx) => ctx.method === "POST" ? "orders" : NO_LOCK }));
  * ```
  */
 export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,
   options: KoaLockOptions<Context> | string,
 ): KoaMiddleware<Context> {
-  const given = typeof options === "string" ? { key: options } : options;
+  const given: KoaLockOptions<Context> = typeof options === "string" ? { key: options } : options;
   checkKey(given.key);
   const settings = readSettings(given);
+  const unlocked = readMethods(given);
   return async function koaLock(ctx, next) {
-    const name = await nameOf(given.key, ctx);
-    if (name === undefined) return void await next();
+    if (unlocked.has(ctx.method)) return void await next();
+    const name = await keyOf(given.key, ctx);
+    if (isNoLock(name)) return void await next();
     const watch = new ResponseWatch(ctx.res);
-    const acquired = await acquireForRequest(lock, name, settings, watch.gone);
+    const holds = new RequestHolds(holdsOf(ctx.res), lock);
+    const requester = { holds, gone: watch.gone };
+    const acquired = await acquireForRequest(lock, name, settings, requester);
     if (acquired.state === "failed") answer(ctx, acquired.problem);
     else if (acquired.state === "gone") ctx.status = CLIENT_GONE;
     else if (acquired.state === "unlocked") await next();
@@ -125,6 +148,7 @@ async function runHeld(
   watch: ResponseWatch,
   settings: HoldSettings,
 ): Promise<void> {
+  const { lease: outer } = ctx.state;
   ctx.state.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
@@ -138,7 +162,15 @@ async function runHeld(
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
   });
-  const result = await runUnderLease(lease, next, (late) => {
+  const run = async () => {
+    try {
+      await next();
+    } finally {
+      // Not before the handler has ended: a handler that has lost its lease must not find another one.
+      if (outer !== undefined) ctx.state.lease = outer;
+    }
+  };
+  const result = await runUnderLease(lease, run, (late) => {
     if (late.state !== "done") report(settings, late.error);
   });
   hold.handlerEnded();

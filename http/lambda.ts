@@ -22,18 +22,17 @@
  *
  * @module
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
 import { Invocation } from "./internal/invocation.ts";
-import type { LambdaResponse } from "./internal/invocation_problem.ts";
-import {
-  checkKey,
-  type HoldOptions,
-  type LockKey,
-  nameOf,
-  readSettings,
-} from "./internal/options.ts";
+import { endWithProblem, type LambdaResponse } from "./internal/invocation_problem.ts";
+import { checkKey, isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, readSettings } from "./internal/options.ts";
 
+import { type Holds, RequestHolds } from "./internal/request_holds.ts";
+
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export {
   type LambdaResponse,
   RetryableLockError,
@@ -72,7 +71,7 @@ export interface LambdaLockOptions<Event, Context extends LambdaContext>
 /** Options of {@linkcode lambdaLock} for handlers that may run without a lease. */
 export interface OptionalLambdaLockOptions<Event, Context extends LambdaContext>
   extends Omit<LambdaLockOptions<Event, Context>, "key" | "onUnavailable"> {
-  /** The name of the lock for an event; `undefined` if it needs none. */
+  /** The name of the lock for an event; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[event: Event, context: Context]>;
   /** As in {@linkcode HoldOptions}. */
   onUnavailable?: "reject" | "proceed";
@@ -93,6 +92,12 @@ export type LambdaHandler<Event, Context, Result> = (
   event: Event,
   context: Context,
 ) => Promise<Result | LambdaResponse>;
+
+/**
+ * The locks of the invocation that code runs in. Not known by the event or the context: tests invoke a
+ * handler twice with the same ones.
+ */
+const nested = new AsyncLocalStorage<Holds>();
 
 /** Default of {@linkcode LambdaLockOptions.marginMs}. */
 export const DEFAULT_MARGIN_MS = 500;
@@ -121,7 +126,7 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
  * throws a `RangeError`: a retry does not help.
  *
  * @param lock Any strategy, or a factory.
- * @param options The key, how long to wait, and what to do without the lock.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @returns A function that wraps a handler: the handler gets the lease after the event and the context.
  * @throws {TypeError|RangeError} If an option is bad.
  *
@@ -142,12 +147,12 @@ export const DEFAULT_LAMBDA_TTL_MS = 10_000;
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
-  options: LambdaLockOptions<Event, Context>,
+  options: LambdaLockOptions<Event, Context> | string,
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result>;
 /**
- * The same for handlers that may run without a lease, because an event has no key or because of
+ * The same for handlers that may run without a lease, because of {@linkcode NO_LOCK} or of
  * `onUnavailable: "proceed"`: they get `undefined` then.
  */
 export function lambdaLock<Event, Context extends LambdaContext>(
@@ -158,24 +163,31 @@ export function lambdaLock<Event, Context extends LambdaContext>(
 ) => LambdaHandler<E, C, Result>;
 export function lambdaLock<Event, Context extends LambdaContext>(
   lock: DistributedLock | LockFactory,
-  options: OptionalLambdaLockOptions<Event, Context>,
+  options: OptionalLambdaLockOptions<Event, Context> | string,
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result> {
-  const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = options;
+  const given: OptionalLambdaLockOptions<Event, Context> = typeof options === "string"
+    ? { key: options }
+    : options;
+  const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = given;
   checkKey(key);
   checkDuration("marginMs", marginMs, 0);
   checkTtl(ttlMs);
   // The invocation's time limits the lease anyway; the default of 60 s would be too short for a function
   // that runs for 15 minutes.
-  const maxHoldMs = options.maxHoldMs ?? MAX_DURATION_MS;
-  const settings = { ...readSettings({ ...options, maxHoldMs }), marginMs, ttlMs };
+  const maxHoldMs = given.maxHoldMs ?? MAX_DURATION_MS;
+  const settings = { ...readSettings({ ...given, maxHoldMs }), marginMs, ttlMs };
   return (handler) => async (event, context) => {
-    const name = await nameOf(key, event, context);
+    const name = await keyOf(key, event, context);
     // The types allow these options only with a handler that accepts `undefined`.
-    if (name === undefined) return await handler(event, context, undefined!);
-    const run = (lease: Lease | undefined) => handler(event, context, lease!);
-    const invocation = new Invocation({ name, event, context }, settings);
+    if (isNoLock(name)) return await handler(event, context, undefined!);
+    if (isRefused(name)) return endWithProblem(event, "", name.problem, name.cause);
+    const holds = [...nested.getStore() ?? []];
+    const run = (lease: Lease | undefined) =>
+      nested.run(holds, () => handler(event, context, lease!));
+    const parts = { name, event, context, holds: new RequestHolds(holds, lock) };
+    const invocation = new Invocation(parts, settings);
     if (typeof lock !== "function") return await invocation.run(lock, run, false);
     if (invocation.ttlMs === 0) return invocation.endForTime();
     const own = lock(invocation.ttlMs);

@@ -22,6 +22,7 @@ export {
   type LeaseHandler,
   type OptionalFetchLockOptions,
 } from "./fetch.ts";
-export { DEFAULT_MAX_HOLD_MS, type HoldOptions, type LockKey } from "./internal/options.ts";
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export { DEFAULT_MAX_HOLD_MS, type HoldOptions } from "./internal/options.ts";
 export { PROBLEM_TYPE } from "./internal/problem.ts";
 export type { DistributedLock, Lease } from "../core/distributed_lock.ts";

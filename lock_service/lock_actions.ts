@@ -63,8 +63,8 @@ async function acquire(parts: ActionParts): Promise<Answer> {
     // The client's signal is not passed: if a repeated PUT is cut off, that must not release the lease
     // that the first PUT has acquired.
     const lease = await lock.tryAcquire(key, options) ??
-      (waitMs === 0 ? null : await waitFor(lock, key, options, limit));
-    if (lease === null) throw busy(await holderRemainingMs(lock, key));
+      (waitMs === 0 ? null : await waitFor(parts, key, options, limit));
+    if (lease === null) throw busy(await holderRemainingMs(lock, key), parts.limits);
     // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
@@ -120,7 +120,7 @@ async function untilAnswered(
 
 /** Waits for a lock that another owner holds. */
 async function waitFor(
-  lock: AttachableLock,
+  { lock, limits }: ActionParts,
   key: string,
   options: AttachableAcquireOptions,
   limit: WaitLimit,
@@ -132,7 +132,7 @@ async function waitFor(
   }
   if (!limit.hasTimedOut) throw unknownOutcome(); // the server closes, or the client has disconnected
   const remainingMs = await holderRemainingMs(lock, key);
-  throw remainingMs === null ? givenUp(key, SILENT) : busy(remainingMs);
+  throw remainingMs === null ? givenUp(key, SILENT) : busy(remainingMs, limits);
 }
 
 /** Renews the lease on Redis; false if it is lost, or another request has released it meanwhile. */
@@ -173,13 +173,16 @@ function described({ name, fencingToken, remainingMs }: Lease): Answer {
  *
  * @param holderMs How long in ms its lease still lasts, if that is known.
  */
-function busy(holderMs: number | undefined | null): RequestError {
+function busy(
+  holderMs: number | undefined | null,
+  { retryAfterMs }: ActionParts["limits"],
+): RequestError {
   const remainingMs = typeof holderMs === "number" ? Math.floor(holderMs) : undefined;
   return new RequestError("busy", {
     status: 409,
     title: "Busy",
     detail: "Somebody else holds the lock: try again later, or ask with a longer 'waitMs'",
-    retryAfterMs: remainingMs ?? UNKNOWN_TTL_MS,
+    retryAfterMs: retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS,
   }, { members: { remainingMs } });
 }
 

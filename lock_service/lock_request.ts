@@ -3,17 +3,20 @@
  *
  * @module
  */
+import { isHttpError } from "../http/internal/http_error.ts";
 import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
-import type { Authorization, Limits } from "./options.ts";
-import { badRequest, isHttpError, RequestError } from "./request_error.ts";
+import type { Authorization, Limits, Principal } from "./options.ts";
+import { badRequest, challenged, RequestError, unauthorized } from "./request_error.ts";
 
 /** One request, with the limits and the hook that check it. */
 export interface LockRequest {
   readonly request: LockRoutesRequest;
   readonly limits: Limits;
-  /** Returns the principal of the request, or `null` to reject it. */
-  readonly authorize: (authorization: Authorization) => string | null | Promise<string | null>;
+  /** Returns the principal of the request; `undefined` or `null` to reject it. */
+  readonly authorize: (authorization: Authorization) => Principal | Promise<Principal>;
+  /** The `WWW-Authenticate` header of a 401. */
+  readonly challenge: string;
 }
 
 /** The form of an id. Not "." or "..", which clients remove from a URL when they normalise it. */
@@ -54,14 +57,14 @@ export async function ownerOf(
 }
 
 async function principalOf(
-  { authorize }: LockRequest,
+  { authorize, challenge }: LockRequest,
   authorization: Authorization,
 ): Promise<string> {
   let principal: unknown;
   try {
     principal = await authorize(authorization);
   } catch (error) {
-    if (isHttpError(error)) throw error;
+    if (isHttpError(error)) throw error.statusCode === 401 ? challenged(error, challenge) : error;
     // Wrapped, so that it is not taken for an error of the lock, such as a RangeError for a bad key.
     const why = error instanceof Error ? error.message : String(error);
     throw new Error(`Cannot authorize a request as the hook 'authorize' threw: ${why}`, {
@@ -69,6 +72,7 @@ async function principalOf(
     });
   }
   if (typeof principal === "string" && principal !== "") return principal;
+  if (principal === undefined) throw unauthorized(challenge);
   const detail = `This request may not ${authorization.action} the lock`;
   throw new RequestError("forbidden", { status: 403, title: "Forbidden", detail });
 }

@@ -7,8 +7,8 @@
 import type { Problem } from "../http/internal/problem.ts";
 import type { LockRoutesApp, LockRoutesReply } from "./fastify_types.ts";
 import { actions } from "./lock_actions.ts";
-import { type LockRoutesOptions, readOptions } from "./options.ts";
-import { problemOf } from "./request_error.ts";
+import { type Authorization, type LockRoutesOptions, readOptions } from "./options.ts";
+import { isBodyError, problemOf } from "./request_error.ts";
 
 /** The largest body, in bytes. */
 const BODY_LIMIT = 4_096;
@@ -66,13 +66,16 @@ export async function lockRoutes(
   app: LockRoutesApp,
   options: LockRoutesOptions,
 ): Promise<void> {
-  const { lock, authorize, limits, report } = readOptions(options);
+  const { lock, authorize, challenge, limits, report } = readOptions(options);
   const closing = new AbortController();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => closing.abort());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
-  app.setErrorHandler((error, _request, reply) => sendProblem(reply, problemOf(error, report)));
+  app.setErrorHandler((error, _request, reply) => {
+    if (isBodyError(error)) return sendProblem(reply, problemOf(error, report));
+    throw error; // of another plugin, such as a rate limit: the handler above ours answers it
+  });
   for (const [method, action] of Object.entries(actions)) {
     app.route({
       method: method as keyof typeof actions,
@@ -80,16 +83,20 @@ export async function lockRoutes(
       url: "/lock/*",
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
-        const body = await action({
-          lock,
-          request,
+        const parts = {
+          ...{ lock, request, limits, challenge },
           response: reply.raw,
-          limits,
           closing: closing.signal,
-          authorize: (authorization) => authorize(request, authorization),
-        });
+          authorize: (authorization: Authorization) => authorize(request, authorization),
+        };
+        let answer: unknown;
+        try {
+          answer = await action(parts);
+        } catch (error) {
+          return sendProblem(reply, problemOf(error, report));
+        }
         reply.headers({ "cache-control": "no-store" });
-        return reply.send(body);
+        return reply.send(answer);
       },
     });
   }

@@ -18,7 +18,7 @@
  * const app = Fastify();
  * await app.register(lockRoutes, {
  *   lock: locks,
- *   authorize: ({ headers }) => tenants.get(String(headers.authorization)) ?? null,
+ *   authorize: ({ headers }) => tenants.get(String(headers.authorization)),
  * });
  * await app.listen({ port: 8080 });
  *
@@ -39,11 +39,13 @@
 export { lockRoutes } from "./lock_routes.ts";
 export {
   type Authorization,
+  DEFAULT_CHALLENGE,
   DEFAULT_LEASE_TTL_MS,
   DEFAULT_MAX_TTL_MS,
   DEFAULT_MAX_WAIT_MS,
   type LockRoutesOptions,
+  type Principal,
 } from "./options.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
-export type { NodeResponse } from "../http/internal/response_watch.ts";
+export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";
 export type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";

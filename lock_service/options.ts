@@ -5,7 +5,7 @@
  * @module
  */
 import type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";
-import { checkDuration, checkTtl } from "../core/validate.ts";
+import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 
 /** The action and the lock of a request: `authorize` decides about them. */
@@ -16,6 +16,9 @@ export interface Authorization {
   readonly key: string;
 }
 
+/** The result of `authorize`: a principal, `undefined` if it is not known, `null` if it has no right. */
+export type Principal = string | null | undefined;
+
 /** Options of {@linkcode lockRoutes}. */
 export interface LockRoutesOptions {
   /** A strategy with `attach`, so that leases outlive this process: only `RedisLock` has it. */
@@ -23,15 +26,28 @@ export interface LockRoutesOptions {
   /**
    * Returns the *principal* of a request: a tenant, a user, a service. The principal is part of the
    * owner id, so an `id` that somebody reads in an access log is useless under another principal.
-   * Return `null` to reject the request (403). An error with a `statusCode` below 500 is sent to the
-   * client, with its `message` and `headers`; any other error becomes a 500. All principals share the
+   * Return `undefined` if the credentials are missing or wrong (401 with `WWW-Authenticate`), and
+   * `null` if the principal may not do this (403). An error with a `statusCode` below 500 is sent to
+   * the client, with its `message` and `headers`; any other error becomes a 500. All principals share the
    * same locks: check `authorization.key` if a principal may use only some of them. The plugin does not
    * register without this hook.
    */
   authorize(
     request: LockRoutesRequest,
     authorization: Authorization,
-  ): string | null | Promise<string | null>;
+  ): Principal | Promise<Principal>;
+  /**
+   * The `WWW-Authenticate` header of each 401: how clients authenticate.
+   *
+   * @default {"Bearer"}
+   */
+  challenge?: string;
+  /**
+   * How long in ms a client should wait before it tries again when another owner holds the lock. Without
+   * it, as long as the holder's lease lasts unless it is renewed, even if clients hold their locks for
+   * a moment only. Up to half of it comes on top, at random.
+   */
+  retryAfterMs?: number;
   /**
    * The TTL in ms of a lease if the client does not ask for one; at most `maxTtlMs`.
    *
@@ -64,17 +80,23 @@ export const DEFAULT_MAX_TTL_MS = 300_000;
 /** Default of {@linkcode LockRoutesOptions.maxWaitMs}. */
 export const DEFAULT_MAX_WAIT_MS = 30_000;
 
+/** Default of {@linkcode LockRoutesOptions.challenge}. */
+export const DEFAULT_CHALLENGE = "Bearer";
+
 /** The default and the longest times, in ms, that clients get. */
 export interface Limits {
   readonly defaultTtlMs: number;
   readonly maxTtlMs: number;
   readonly maxWaitMs: number;
+  /** How long in ms to wait before a retry, instead of the rest of the holder's lease. */
+  readonly retryAfterMs: number | undefined;
 }
 
 /** Options with their defaults. */
 export interface LockRoutesSettings {
   readonly lock: AttachableLock;
   readonly authorize: LockRoutesOptions["authorize"];
+  readonly challenge: string;
   readonly limits: Limits;
   readonly report: (error: unknown) => void;
 }
@@ -90,6 +112,8 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
     maxTtlMs = DEFAULT_MAX_TTL_MS,
     maxWaitMs = DEFAULT_MAX_WAIT_MS,
     defaultTtlMs = Math.min(DEFAULT_LEASE_TTL_MS, maxTtlMs),
+    challenge = DEFAULT_CHALLENGE,
+    retryAfterMs,
     onError = () => {},
   } = options;
   checkLock(lock);
@@ -104,9 +128,11 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   checkTtl(defaultTtlMs);
   checkDuration("maxTtlMs", maxTtlMs, defaultTtlMs);
   checkDuration("maxWaitMs", maxWaitMs, 0);
-  const limits = { defaultTtlMs, maxTtlMs, maxWaitMs };
+  checkString("challenge", challenge);
+  if (retryAfterMs !== undefined) checkDuration("retryAfterMs", retryAfterMs);
+  const limits = { defaultTtlMs, maxTtlMs, maxWaitMs, retryAfterMs };
   const authorize: LockRoutesSettings["authorize"] = (...args) => options.authorize(...args);
-  return { lock, authorize, limits, report: quiet(onError) };
+  return { lock, authorize, challenge, limits, report: quiet(onError) };
 }
 
 /** Wraps a listener so that its own errors are ignored. */

@@ -5,6 +5,7 @@
  * @module
  */
 import { isUnavailable } from "../http/internal/acquire.ts";
+import { type HttpError, httpProblem, isHttpError } from "../http/internal/http_error.ts";
 import {
   type Problem,
   problem,
@@ -63,17 +64,26 @@ export function unknownOutcome(cause?: string): RequestError {
   return new RequestError("unavailable", details, {}, cause && new Error(cause));
 }
 
-/** An error with a status from 400 to 499: it is meant for the client. */
-interface HttpError extends Error {
-  readonly statusCode: number;
-  readonly headers?: Readonly<Record<string, string>>;
+/** It is not known who sends the request: its credentials are missing or wrong. */
+export function unauthorized(challenge: string): RequestError {
+  const detail = "The credentials of this request are missing or wrong";
+  const details = { status: 401, title: "Unauthorized", detail };
+  return new RequestError("forbidden", details, { headers: { "www-authenticate": challenge } });
 }
 
-/** Whether an error is meant for the client. */
-export function isHttpError(error: unknown): error is HttpError {
-  if (!(error instanceof Error)) return false;
-  const { statusCode } = error as { statusCode?: unknown };
-  return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
+/** Adds the header that a 401 must have, unless the hook's own error has it. */
+export function challenged(error: HttpError, challenge: string): Error {
+  const { statusCode: status, message: detail, headers = {} } = error;
+  if (Object.keys(headers).some((name) => name.toLowerCase() === "www-authenticate")) return error;
+  const details = { status, title: "Request refused", detail };
+  const additions = { headers: { ...headers, "www-authenticate": challenge } };
+  return new RequestError("forbidden", details, additions);
+}
+
+/** Whether Fastify has refused the body of a request. Any other error of Fastify is not ours. */
+export function isBodyError(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" && code.startsWith("FST_ERR_CTP_");
 }
 
 /** Returns the problem for an error: it shows the client's mistakes and hides the server's failures. */
@@ -88,10 +98,4 @@ export function problemOf(error: unknown, report: (error: unknown) => void): Pro
   report(error);
   if (isUnavailable(error)) return unknownOutcome().problem;
   return problem("internal", { status: 500, title: "Internal error" });
-}
-
-/** Returns the problem for an error of `authorize`, of Fastify, or of another plugin's hook. */
-function httpProblem({ statusCode: status, message: detail, headers = {} }: HttpError): Problem {
-  const kind = status === 401 || status === 403 ? "forbidden" : "bad-request";
-  return extend(problem(kind, { status, title: "Request refused", detail }), { headers });
 }

@@ -12,7 +12,7 @@ import { openShop } from "./shop.ts";
 
 await using shop = await openShop();
 const app = Fastify();
-await app.register(fastifyLock, { lock: shop.locks, waitMs: 2_000 });
+await app.register(fastifyLock, { lock: shop.locks, waitMs: 2_000 }); // await it, before the routes
 
 interface OrderRoute {
   Params: { id: string };
@@ -21,11 +21,16 @@ interface OrderRoute {
 const key = (request: { params: unknown }) =>
   `orders:${(request.params as OrderRoute["Params"]).id}`;
 
-app.post<OrderRoute>("/orders/:id", { config: { lock: key } }, async (request, reply) => {
-  const lease = request.getDecorator<Lease>("lease");
-  const { status, body } = await shop.ship(request.params.id, lease);
-  return reply.code(status).send(body);
-});
+// Decoded and validated: an order has many URLs, but one lock.
+app.post<OrderRoute>(
+  "/orders/:id(^[1-9][0-9]*$)",
+  { config: { lock: key } },
+  async (request, reply) => {
+    const lease = request.getDecorator<Lease>("lease");
+    const { status, body } = await shop.ship(request.params.id, lease);
+    return reply.code(status).send(body);
+  },
+);
 
 console.log(`Listening on ${await app.listen({ port: shop.port })}`);
 

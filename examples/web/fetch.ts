@@ -6,18 +6,17 @@
  */
 // deno-lint-ignore-file no-console -- this is a command
 import { fetchLock } from "@holdfast/lock/http";
-import { openShop } from "./shop.ts";
+import { openShop, orderIn } from "./shop.ts";
 
 await using shop = await openShop();
 
-const route = new URLPattern({ pathname: "/orders/:id" });
-const idOf = ({ url }: Request) => route.exec(url)!.pathname.groups.id!;
+const orderOf = ({ url }: Request) => orderIn(new URL(url).pathname);
 
 const ship = fetchLock(shop.locks, {
-  key: (request) => `orders:${idOf(request)}`,
+  key: (request) => `orders:${orderOf(request)}`,
   waitMs: 2_000, // then the answer is 409, with Retry-After
 })(async (request, lease) => {
-  const { status, body } = await shop.ship(idOf(request), lease);
+  const { status, body } = await shop.ship(orderOf(request), lease);
   return Response.json(body, { status });
 });
 
@@ -25,7 +24,7 @@ const server = Deno.serve({
   port: shop.port,
   onListen: ({ port }) => console.log(`Listening on http://localhost:${port}`),
 }, (request) => {
-  if (request.method === "POST" && route.test(request.url)) return ship(request);
+  if (request.method === "POST") return ship(request); // 404 if the path names no order
   return new Response("Not found", { status: 404 });
 });
 

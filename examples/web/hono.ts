@@ -13,7 +13,7 @@ await using shop = await openShop();
 const app = new Hono<HonoLockEnv>();
 
 app.post(
-  "/orders/:id",
+  "/orders/:id{[1-9][0-9]*}", // decoded and validated: an order has many URLs, but one lock
   honoLock(shop.locks, { key: (c) => `orders:${c.req.param("id")}`, waitMs: 2_000 }),
   async (c) => {
     const { status, body } = await shop.ship(c.req.param("id"), c.get("lease"));

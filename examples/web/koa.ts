@@ -5,31 +5,24 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
-import { koaLock } from "@holdfast/lock/http/koa";
+import { koaLock, NO_LOCK } from "@holdfast/lock/http/koa";
 // @ts-types="@types/koa"
 import Koa from "koa";
 import type { AddressInfo } from "node:net";
-import { openShop } from "./shop.ts";
+import { openShop, orderIn } from "./shop.ts";
 
 await using shop = await openShop();
 const app = new Koa();
 
-/** Returns the order in the path: Koa has no router of its own. */
-const orderOf = ({ method, path }: { method: string; path: string }) =>
-  method === "POST" ? /^\/orders\/([^/]+)$/.exec(path)?.[1] : undefined;
-
 app.use(koaLock(shop.locks, {
-  key(ctx) {
-    const order = orderOf(ctx);
-    return order && `orders:${order}`; // undefined: this request needs no lock
-  },
+  // A path that names no order is a 404. Opting out is explicit: `undefined` would be an error.
+  key: ({ method, path }) => method === "POST" ? `orders:${orderIn(path)}` : NO_LOCK,
   waitMs: 2_000,
 }));
 
 app.use(async (ctx) => {
-  const order = orderOf(ctx);
-  if (order === undefined) return;
-  const { status, body } = await shop.ship(order, ctx.state.lease);
+  if (ctx.method !== "POST") return;
+  const { status, body } = await shop.ship(orderIn(ctx.path), ctx.state.lease);
   ctx.status = status;
   ctx.body = body;
 });

@@ -35,6 +35,19 @@ export interface Shop extends AsyncDisposable {
   ship(order: string, lease: Lease): Promise<Shipment>;
 }
 
+/**
+ * Returns the number of the order in a path. The path is decoded and the number is validated: an order
+ * has many URLs (`/orders/42`, `/orders/%34%32`, `/orders/42/`), but must have one lock.
+ *
+ * @throws {URIError} If the path cannot be decoded: the client gets a 400.
+ * @throws {Error} If there is no such order: its `statusCode` makes that a 404.
+ */
+export function orderIn(path: string): string {
+  const order = /^\/orders\/([1-9][0-9]*)\/?$/.exec(decodeURIComponent(path))?.[1];
+  if (order !== undefined) return order;
+  throw Object.assign(new Error("No such order"), { statusCode: 404 });
+}
+
 /** Opens the shop with the options of the command line. */
 export async function openShop(): Promise<Shop> {
   const { values } = parseArgs({

@@ -8,9 +8,19 @@ import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
 import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import { checkName } from "../../core/validate.ts";
+import { isNoLock, isRefused, type RequestKey } from "./key.ts";
 import { type HoldSettings, report } from "./options.ts";
+import type { RequestHolds } from "./request_holds.ts";
 import { badKey, busy, type Problem, unavailable } from "./problem.ts";
 import { WaitLimit } from "./wait_limit.ts";
+
+/** The request that a lock is acquired for. */
+export interface Requester {
+  /** The locks that the request holds already. */
+  readonly holds: RequestHolds;
+  /** Aborts when the client disconnects. */
+  readonly gone?: AbortSignal | undefined;
+}
 
 /** The outcome of acquiring the lock for a request. */
 export type AcquireResult =
@@ -31,21 +41,21 @@ const QUERY_TIMEOUT_MS = 500;
  * Acquires the lock, and waits for it as long as the settings allow. If the client disconnects, the
  * wait ends and leaves the queue; a lease that is granted at that very moment is released.
  *
- * @param gone Aborts when the client disconnects.
- * @throws {TypeError} If the name is not a string.
- * @throws {LockSetupError} If the lock cannot work as it is set up. This is no outage: the request
- * never proceeds without a lease.
+ * @throws {LockSetupError} If the lock cannot work as it is set up, or the request holds it already.
+ * This is no outage: the request never proceeds without a lease.
  */
 export async function acquireForRequest(
   lock: DistributedLock,
-  name: string | undefined,
+  name: RequestKey,
   settings: HoldSettings,
-  gone?: AbortSignal,
+  { holds, gone }: Requester,
 ): Promise<AcquireResult> {
-  if (name === undefined) return UNLOCKED;
-  const flaw = typeof name === "string" ? flawOf(name) : null;
+  if (isNoLock(name)) return UNLOCKED;
+  if (isRefused(name)) return { state: "failed", ...name };
+  const flaw = flawOf(name);
   if (flaw !== null) return badKeyResult(flaw);
   if (gone?.aborted) return GONE;
+  holds.throwIfHeld(name);
   let isQueued = false;
   using limit = settings.waitMs === 0
     ? null
@@ -58,14 +68,19 @@ export async function acquireForRequest(
       ? await lock.tryAcquire(name, gone === undefined ? options : { ...options, signal: gone })
       : await lock.acquire(name, { ...options, signal: limit.signal, onWait });
     if (lease === null) return await busyResult(lock, name, settings);
-    if (!gone?.aborted) return { state: "held", lease };
-    await lease.release();
-    return GONE;
+    if (gone?.aborted) {
+      await lease.release();
+      return GONE;
+    }
+    holds.add(lease);
+    return { state: "held", lease };
   } catch (error) {
     if (gone?.aborted) return GONE;
     const isOver = limit !== null && limit.hasCaused(error);
     // Not queued by the end of the wait: the service has not answered at all, so it is out of reach.
     if (isOver && isQueued) return await busyResult(lock, name, settings);
+    // A disposed lock is no outage: its server is about to stop, and no request may run without the lock.
+    if (isDisposed(error)) return refusedResult(settings, error);
     if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
     // The options were checked when the server started, so this is the name: a strategy may allow fewer
     // names than `checkName()`.
@@ -94,16 +109,21 @@ function badKeyResult(cause: unknown): AcquireResult {
 async function busyResult(
   lock: DistributedLock,
   name: string,
-  { busyStatus }: HoldSettings,
+  { busyStatus, retryAfterMs }: HoldSettings,
 ): Promise<AcquireResult> {
-  const remainingMs = await holderRemainingMs(lock, name) ?? undefined;
-  return { state: "failed", problem: busy(busyStatus, remainingMs) };
+  const leastMs = retryAfterMs ?? await holderRemainingMs(lock, name) ?? undefined;
+  return { state: "failed", problem: busy(busyStatus, leastMs) };
 }
 
 function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {
+  if (!settings.proceeds) return refusedResult(settings, error);
   report(settings, error);
-  if (settings.proceeds) return UNLOCKED;
-  return { state: "failed", problem: unavailable(), cause: error };
+  return UNLOCKED;
+}
+
+function refusedResult(settings: HoldSettings, cause: unknown): AcquireResult {
+  report(settings, cause);
+  return { state: "failed", problem: unavailable(), cause };
 }
 
 /**
@@ -125,8 +145,11 @@ export async function holderRemainingMs(
  * server is about to stop, but no `LockSetupError`.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof DOMException) {
-    return error.name === "InvalidStateError" || error.name === "AbortError";
-  }
-  return error instanceof LockUnavailableError;
+  return isDisposed(error) || error instanceof LockUnavailableError;
+}
+
+/** Whether an error means that the lock was disposed, before the call or during its wait. */
+function isDisposed(error: unknown): boolean {
+  if (!(error instanceof DOMException)) return false;
+  return error.name === "InvalidStateError" || error.name === "AbortError";
 }

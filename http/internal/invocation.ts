@@ -12,6 +12,7 @@ import { endWithProblem, type LambdaResponse } from "./invocation_problem.ts";
 import { acquireForRequest, type AcquireResult } from "./acquire.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { leaseLost, type Problem, problem, unavailable } from "./problem.ts";
+import type { RequestHolds } from "./request_holds.ts";
 import { runUnderLease } from "./run_under_lease.ts";
 
 /** Settings of all invocations of a function. */
@@ -28,6 +29,8 @@ export interface InvocationParts {
   readonly name: string;
   readonly event: unknown;
   readonly context: { getRemainingTimeInMillis(): number };
+  /** The locks that the invocation holds already. */
+  readonly holds: RequestHolds;
 }
 
 /** Acquires the lock, runs the handler and releases the lock, all before the invocation times out. */
@@ -124,7 +127,10 @@ export class Invocation {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
     const timeoutMs = this.#leftMs() + this.#settings.marginMs / 4;
-    const acquiring = acquireForRequest(lock, this.#parts.name, settings, late.signal);
+    const acquiring = acquireForRequest(lock, this.#parts.name, settings, {
+      holds: this.#parts.holds,
+      gone: late.signal,
+    });
     const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
     if (result !== TIMED_OUT) return result;
     const name = JSON.stringify(this.#parts.name);

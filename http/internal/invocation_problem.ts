@@ -89,7 +89,7 @@ export class RetryableLockError extends LockError {
  *
  * @returns The response, if the event is an HTTP request.
  * @throws {RetryableLockError} If the event is no HTTP request.
- * @throws {RangeError} If the event is no HTTP request and no lock can have its key: retries do not help.
+ * @throws {RangeError} If the event is no HTTP request and cannot be locked at all: retries do not help.
  */
 export function endWithProblem(
   event: unknown,
@@ -103,7 +103,7 @@ export function endWithProblem(
       ? { ...response, multiValueHeaders: manyValues(headers) }
       : response;
   }
-  if (kind === "bad-request") {
+  if (!(kind in REASONS)) {
     const why = cause instanceof Error ? ` (${cause.message})` : "";
     throw new RangeError(`Cannot lock the key of this event, and a retry does not help${why}`, {
       cause,

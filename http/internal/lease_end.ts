@@ -6,7 +6,7 @@
  */
 import { SYSTEM_CLOCK, within } from "../../core/clock.ts";
 import type { Lease } from "../../core/distributed_lock.ts";
-import { LeaseLostError } from "../../core/errors.ts";
+import { LeaseLostError, LockError } from "../../core/errors.ts";
 
 /** How long in ms a response waits for the release. After that, the release goes on without it. */
 const RELEASE_TIMEOUT_MS = 1_000;
@@ -16,14 +16,22 @@ const RELEASE_TIMEOUT_MS = 1_000;
  * the lease is only unproven, since the process was suspended, one renewal asks the service.
  */
 export async function lossOf(lease: Lease): Promise<unknown> {
-  try {
-    lease.throwIfLost();
-    return null;
-  } catch (error) {
-    if (!(error instanceof LeaseLostError)) return null;
-  }
+  const loss = unprovenBy(lease);
+  if (loss === null) return null;
   try {
     await lease.renew();
+    return null;
+  } catch (error) {
+    if (error instanceof LeaseLostError) return error;
+    // The handler has released it in the meantime; or a lock that is being disposed renews no lease.
+    return error instanceof LockError && error.code === "ERR_LEASE_RELEASED" ? null : loss;
+  }
+}
+
+/** Returns the error if the lease cannot be proven by the clock; `null` if it can, or was released. */
+function unprovenBy(lease: Lease): LeaseLostError | null {
+  try {
+    lease.throwIfLost();
     return null;
   } catch (error) {
     return error instanceof LeaseLostError ? error : null;

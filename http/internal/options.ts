@@ -1,6 +1,6 @@
 /**
- * Options that all integrations share, and the key (the name of the lock for a request). Options of one
- * framework are in its entry.
+ * Options that all integrations share. The key (the name of the lock for a request) is in `key.ts`,
+ * options of one framework are in its entry.
  *
  * @module
  */
@@ -22,9 +22,16 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423;
   /**
+   * How long in ms a client should wait before it tries again when another request holds the lock.
+   * Without it, as long as the holder's lease lasts unless it is renewed: up to the whole TTL, even if
+   * requests hold the lock for a moment only. Up to half of it comes on top, at random.
+   */
+  retryAfterMs?: number;
+  /**
    * The reaction when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
-   * handler *without* a lease: for work that is better done twice than not at all. A `LockSetupError` is
-   * no outage: it fails the request like an error of the handler.
+   * handler *without* a lease: for work that is better done twice than not at all. It only ever follows
+   * an outage. A `LockSetupError` fails the request like an error of the handler, and a lock that was
+   * disposed, at the end of the server, always answers 503.
    *
    * @default {"reject"}
    */
@@ -46,20 +53,11 @@ export interface HoldOptions {
   onError?: (error: unknown) => void;
 }
 
-/**
- * The name of the lock, or a function that returns it; if that returns `undefined`, the request needs no
- * lock. A name that no lock can have (empty, longer than 1,000 characters, not well-formed Unicode) gets
- * a 400, since it may come from the request. An error that the function throws fails the request like an
- * error of the handler.
- */
-export type LockKey<Args extends unknown[], Key extends string | undefined = string | undefined> =
-  | string
-  | ((...args: Args) => Key | Promise<Key>);
-
 /** Options with their defaults. */
 export interface HoldSettings {
   readonly waitMs: number;
   readonly busyStatus: 409 | 423;
+  readonly retryAfterMs: number | undefined;
   readonly proceeds: boolean;
   readonly maxHoldMs: number;
   /**
@@ -70,14 +68,6 @@ export interface HoldSettings {
   readonly autoRenew?: boolean;
   readonly fencingHeader: string | undefined;
   readonly onError: (error: unknown) => void;
-}
-
-/** The name of the lock for this request. */
-export function nameOf<Args extends unknown[]>(
-  key: LockKey<Args>,
-  ...args: Args
-): string | undefined | Promise<string | undefined> {
-  return typeof key === "string" ? key : key(...args);
 }
 
 /** Default of {@linkcode HoldOptions.maxHoldMs}. */
@@ -94,6 +84,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
   const {
     waitMs = 0,
     busyStatus = 409,
+    retryAfterMs,
     onUnavailable = "reject",
     maxHoldMs = DEFAULT_MAX_HOLD_MS,
     fencingHeader,
@@ -101,6 +92,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
   } = options;
   checkDuration("waitMs", waitMs, 0);
   checkDuration("maxHoldMs", maxHoldMs);
+  if (retryAfterMs !== undefined) checkDuration("retryAfterMs", retryAfterMs);
   checkOneOf("busyStatus", busyStatus, [409, 423]);
   checkOneOf("onUnavailable", onUnavailable, ["reject", "proceed"]);
   if (fencingHeader !== undefined && !TOKEN.test(fencingHeader)) {
@@ -113,7 +105,7 @@ export function readSettings(options: HoldOptions): HoldSettings {
     throw new TypeError(`Cannot use 'onError' as it must be a function: it is a ${typeof onError}`);
   }
   const proceeds = onUnavailable === "proceed";
-  return { waitMs, busyStatus, proceeds, maxHoldMs, fencingHeader, onError };
+  return { waitMs, busyStatus, retryAfterMs, proceeds, maxHoldMs, fencingHeader, onError };
 }
 
 function checkOneOf(option: string, value: unknown, allowed: readonly unknown[]): void {
@@ -121,14 +113,6 @@ function checkOneOf(option: string, value: unknown, allowed: readonly unknown[])
   const names = allowed.map((each) => JSON.stringify(each)).join(" or ");
   throw new TypeError(
     `Cannot use '${option}' as it must be ${names}: it is ${JSON.stringify(value)}`,
-  );
-}
-
-/** Checks the key when the server starts. */
-export function checkKey(key: unknown): void {
-  if (typeof key === "string" || typeof key === "function") return;
-  throw new TypeError(
-    `Cannot use 'key' as it must be a string or a function: it is a ${typeof key}`,
   );
 }
 

@@ -56,16 +56,18 @@ export interface ProblemDetails {
   readonly status: number;
   readonly title: string;
   readonly detail?: string;
-  /** Becomes `Retry-After`, in whole seconds and at least one, and `retryAfterMs` in the body. */
+  /**
+   * The least time in ms until a retry makes sense. With up to half of it on top, it becomes
+   * `retryAfterMs` in the body, and `Retry-After` in whole seconds, at least one.
+   */
   readonly retryAfterMs?: number | undefined;
 }
 
 /** Makes a problem. */
 export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
   const { status, title, detail } = details;
-  const retryAfterMs = details.retryAfterMs === undefined
-    ? undefined
-    : Math.ceil(details.retryAfterMs);
+  const retry = details.retryAfterMs === undefined ? null : jittered(details.retryAfterMs);
+  const retryAfterMs = retry?.ms;
   const body = JSON.stringify({
     type: `urn:holdfast:problem:${kind}`,
     title,
@@ -77,10 +79,16 @@ export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
     "content-type": PROBLEM_TYPE,
     "cache-control": "no-store",
   };
-  if (retryAfterMs !== undefined) {
-    headers["retry-after"] = String(Math.max(1, Math.ceil(retryAfterMs / 1_000)));
-  }
+  if (retry !== null) headers["retry-after"] = String(retry.seconds);
   return { kind, status, headers, body, retryAfterMs };
+}
+
+/** Spreads retries over half of their time: many clients that are refused at once must not return at once. */
+function jittered(leastMs: number): { readonly ms: number; readonly seconds: number } {
+  const random = Math.random();
+  const least = Math.max(1, Math.ceil(leastMs / 1_000));
+  const more = leastMs < 1_000 ? 0 : Math.floor(random * (1 + leastMs / 2_000));
+  return { ms: Math.ceil(leastMs * (1 + random / 2)), seconds: least + more };
 }
 
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
@@ -89,7 +97,8 @@ const UNKNOWN_TTL_MS = 1_000;
 /**
  * Another request holds the lock.
  *
- * @param remainingMs How long in ms the holder's lease still lasts, if that is known.
+ * @param remainingMs How long in ms to wait before a retry: the holder's lease still lasts so long. Left
+ * out if that is not known.
  */
 export function busy(status: number, remainingMs: number | undefined): Problem {
   return problem("busy", {
@@ -107,6 +116,15 @@ export function badKey(): Problem {
     title: "Bad request",
     detail: "No lock can have the name that this request asks for: " +
       "it is empty, longer than 1,000 characters, or not allowed",
+  });
+}
+
+/** The URL cannot be decoded, so the key that is made of it is unknown. */
+export function badSpelling(): Problem {
+  return problem("bad-request", {
+    status: 400,
+    title: "Bad request",
+    detail: "The URL must be percent-encoded UTF-8",
   });
 }
 

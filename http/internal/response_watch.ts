@@ -1,11 +1,11 @@
 /**
- * Detects when a `node:http` response is over, and can delay its last bytes. It knows no lease:
+ * Detects when a response of `node:http` or `node:http2` is over, and can delay its last bytes. It knows no lease:
  * `response_hold.ts` decides when the lock is released.
  *
  * @module
  */
 
-/** The parts of a `node:http` response that are used. */
+/** The parts of a response of `node:http` or `node:http2` that are used. */
 export interface NodeResponse {
   /** Sends the last bytes. Replaced in order to notice the end of the response and to delay it. */
   end: (...args: never[]) => unknown;
@@ -13,11 +13,26 @@ export interface NodeResponse {
   on(event: "close" | "pipe", listener: () => void): unknown;
   /** Closes the connection. */
   destroy(): unknown;
-  /** Whether the connection is closed. */
-  readonly destroyed: boolean;
+  /** Whether the connection is closed. Over HTTP/2 it is `undefined`, and that of the stream counts. */
+  readonly destroyed?: boolean | undefined;
+  /** The stream of a response over HTTP/2. */
+  readonly stream?: NodeStream | undefined;
   /** Whether the status and the headers were sent. */
   readonly headersSent: boolean;
 }
+
+/** The parts of the stream of a response over HTTP/2 that are used. */
+export interface NodeStream {
+  /** Resets the stream, which tells the client why it ends. */
+  close(code: number): void;
+  /** Whether the request is a HEAD request. */
+  readonly headRequest?: boolean | undefined;
+  /** Whether the stream is closed. */
+  readonly destroyed: boolean;
+}
+
+/** The code of a reset that HTTP/2 clients take for a failure. After NO_ERROR, a part looks whole. */
+const INTERNAL_ERROR = 2;
 
 /** Is notified when a response is over. */
 export interface ResponseListener {
@@ -28,6 +43,17 @@ export interface ResponseListener {
    */
   responseOver(): Promise<void> | undefined;
 }
+
+/** The parts of a response over HTTP/2 by which it can end with its headers. */
+interface Http2Response {
+  readonly stream: NodeStream;
+  statusCode: number;
+  setHeader(name: string, value: unknown): unknown;
+  writeHead(status: number, ...rest: unknown[]): unknown;
+}
+
+/** The statuses of responses without a body. */
+const BODILESS: readonly number[] = [204, 205, 304];
 
 /**
  * - `"open"`: the response has not ended, and the client is connected;
@@ -47,14 +73,17 @@ export class ResponseWatch {
   readonly #gone = new AbortController();
   #phase: WatchPhase = "open";
   #isPiped = false;
+  /** Whether the headers were written, but are sent by `end()`. */
+  #isWritten = false;
   #listener: ResponseListener | null = null;
 
   constructor(response: NodeResponse) {
     this.#response = response;
-    if (response.destroyed) this.#close();
+    if (response.stream?.destroyed ?? response.destroyed) this.#close();
     else response.on("close", () => this.#close());
     response.on("pipe", () => this.#isPiped = true);
     this.#replaceEnd();
+    if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
   }
 
   /** Aborts if the client disconnects before the response ends. */
@@ -64,7 +93,7 @@ export class ResponseWatch {
 
   /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
   get hasBegun(): boolean {
-    return this.#isPiped || this.#response.headersSent;
+    return this.#isPiped || this.#isWritten || this.#response.headersSent;
   }
 
   /** Sets the listener, and notifies it at once if the response is over. */
@@ -79,7 +108,13 @@ export class ResponseWatch {
    */
   breakOff(): void {
     if (this.#phase === "delayed" || this.#phase === "complete") return;
-    this.#response.destroy();
+    this.#destroy();
+  }
+
+  #destroy(): void {
+    const { stream } = this.#response;
+    if (stream === undefined) this.#response.destroy();
+    else stream.close(INTERNAL_ERROR);
   }
 
   /**
@@ -96,7 +131,7 @@ export class ResponseWatch {
       delay.then(() => {
         this.#phase = "complete";
         return end.apply(response, args);
-      }).catch(() => response.destroy());
+      }).catch(() => this.#destroy());
       return response;
     };
   }
@@ -118,5 +153,27 @@ export class ResponseWatch {
     this.#phase = "gone";
     this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
     if (isFirst) this.#listener?.responseOver();
+  }
+
+  /**
+   * Over HTTP/2 a response without a body ends with its headers: `writeHead()` must not send them, or
+   * the client has the whole response before the lock is free. `end()` sends them.
+   */
+  #delayHeaders(response: Http2Response): void {
+    const { writeHead, stream } = response;
+    response.writeHead = (status, ...rest) => {
+      const headers = rest.at(-1);
+      const isBodiless = stream.headRequest === true || BODILESS.includes(status);
+      // `end()` itself calls `writeHead()`, without headers.
+      if (
+        !isBodiless || typeof headers !== "object" || headers === null || Array.isArray(headers)
+      ) {
+        return writeHead.call(response, status, ...rest);
+      }
+      this.#isWritten = true;
+      response.statusCode = status;
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      return response;
+    };
   }
 }

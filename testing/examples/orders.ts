@@ -8,6 +8,8 @@ import { FencedStore } from "../../examples/fenced_store.ts";
 import { type Place, type Program, startProgram } from "./programs.ts";
 
 const REQUESTS = 30;
+/** Other spellings of the order 42 in a URL, and orders that do not exist. */
+const SPELLINGS = ["%34%32", "4%32", "42/", "42?a=b", "042", "%2042", "%ff", "a", "4%2F2"];
 
 interface Answer {
   readonly status: number;
@@ -18,6 +20,14 @@ async function post(url: string, order: string): Promise<Answer> {
   const response = await fetch(`${url}/orders/${order}`, { method: "POST" });
   const { state, title } = await response.json();
   return { status: response.status, state: state ?? title };
+}
+
+/** Asserts that a spelling is the order that was shipped before, or no order at all. */
+async function assertShippedBefore(url: string, spelling: string): Promise<void> {
+  const response = await fetch(`${url}/orders/${spelling}`, { method: "POST" });
+  const text = await response.text();
+  if (response.status === 200) assert(text.includes("shipped before"), text);
+  else assert([400, 404].includes(response.status), `${spelling}: ${response.status} ${text}`);
 }
 
 /** How often the processes say that they shipped an order. */
@@ -43,6 +53,7 @@ export async function orderOnce(framework: string, place: Place): Promise<void> 
   const allowed = ["200 shipped before", "201 shipped", "409 Busy"];
   for (const { status, state } of answers) assert(allowed.includes(`${status} ${state}`), state);
   assertEquals(await post(urls[1]!, "42"), { status: 200, state: "shipped before" });
+  for (const spelling of SPELLINGS) await assertShippedBefore(urls[1]!, spelling);
   assertEquals((await Promise.all(others)).map(({ status }) => status), [201, 201]);
 
   // As if the holder had been suspended while another client acquired the lock.

@@ -4,8 +4,10 @@
  *
  * @module
  */
+import { createServer as createServer1 } from "node:http";
+import { createServer as createServer2 } from "node:http2";
 import { Readable } from "node:stream";
-import Fastify from "fastify";
+import Fastify, { type FastifyServerOptions } from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
@@ -47,7 +49,7 @@ function serveFetch(handler: (request: Request) => Response | Promise<Response>)
 // deno-lint-ignore require-await -- async like the other servers
 async function fetchServer(parts: ServerParts): Promise<Served> {
   const handlers = new Map(ROUTES.map(({ path, ...options }) => {
-    const wrap = fetchLock(parts.lock, { ...options, key: ({ url }) => keyOf(url) });
+    const wrap = fetchLock(parts.lock, { ...options, key: ({ url }) => keyOf(parts, url) });
     return [
       path,
       wrap(async ({ url }, lease) => toResponse(await handle(parts, url, lease))),
@@ -63,7 +65,7 @@ async function honoServer(parts: ServerParts): Promise<Served> {
   for (const { path, ...options } of ROUTES) {
     app.all(
       path,
-      honoLock(parts.lock, { ...options, key: (c) => keyOf(c.req.raw.url) }),
+      honoLock(parts.lock, { ...options, key: (c) => keyOf(parts, c.req.raw.url) }),
       async (c) => toResponse(await handle(parts, c.req.url, c.get("lease"))),
     );
   }
@@ -76,7 +78,7 @@ async function koaServer(parts: ServerParts): Promise<Served> {
   for (const { path, ...options } of ROUTES) {
     const lock = koaLock(parts.lock, {
       ...options,
-      key: (ctx: Koa.Context) => keyOf(ctx.url),
+      key: (ctx: Koa.Context) => keyOf(parts, ctx.url),
     });
     app.use((ctx, next) => ctx.path === path ? lock(ctx, next) : next());
   }
@@ -84,11 +86,13 @@ async function koaServer(parts: ServerParts): Promise<Served> {
     const answer = await handle(parts, ctx.url, ctx.state.lease);
     ctx.body = "text" in answer ? answer.text : Readable.from(answer.stream);
   });
-  const { promise: listening, resolve } = Promise.withResolvers<void>();
-  const server = app.listen(0, "127.0.0.1", () => resolve());
-  await listening;
+  return await (parts.protocol === "http/2" ? serveHttp2(app) : serveHttp1(app));
+}
+
+async function serveHttp1(app: Koa): Promise<Served> {
+  const server = createServer1(app.callback());
   return {
-    url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
+    url: await listen(server),
     // deno-lint-ignore require-await -- an async disposal must return a promise
     async [Symbol.asyncDispose]() {
       server.close();
@@ -97,11 +101,44 @@ async function koaServer(parts: ServerParts): Promise<Served> {
   };
 }
 
+async function serveHttp2(app: Koa): Promise<Served> {
+  // Koa's types know `node:http` only.
+  const server = createServer2(app.callback() as never);
+  const sessions = new Set<{ destroy(): void }>();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.once("close", () => sessions.delete(session));
+  });
+  return {
+    url: await listen(server),
+    // deno-lint-ignore require-await -- an async disposal must return a promise
+    async [Symbol.asyncDispose]() {
+      server.close();
+      for (const session of sessions) session.destroy();
+    },
+  };
+}
+
+/** Listens on any free port; returns the URL. */
+async function listen(
+  server: {
+    listen(port: number, host: string, onListen: () => void): unknown;
+    address(): unknown;
+  },
+): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.listen(0, "127.0.0.1", resolve);
+  await promise;
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+}
+
 async function fastifyServer(parts: ServerParts): Promise<Served> {
-  const app = Fastify({ forceCloseConnections: true });
+  // Fastify's types have another kind of instance for each protocol.
+  const options = { forceCloseConnections: true, http2: parts.protocol === "http/2" };
+  const app = Fastify(options as FastifyServerOptions);
   await app.register(fastifyLock, { lock: parts.lock });
   for (const { path: url, ...options } of ROUTES) {
-    const lock = { ...options, key: (request: { url: string }) => keyOf(request.url) };
+    const lock = { ...options, key: (request: { url: string }) => keyOf(parts, request.url) };
     app.get(url, { config: { lock } }, async (request, reply) => {
       const lease = request.getDecorator<Lease | null>("lease") ?? undefined;
       const answer = await handle(parts, request.url, lease);
@@ -116,7 +153,10 @@ async function fastifyServer(parts: ServerParts): Promise<Served> {
 async function lambdaServer(parts: ServerParts): Promise<Served> {
   const handlers = new Map(ROUTES.map(({ path, fencingHeader: _, ...options }) => [
     path,
-    lambdaLock(parts.lock, { ...options, key: (event: { url: string }) => keyOf(event.url) })(
+    lambdaLock(parts.lock, {
+      ...options,
+      key: (event: { url: string }) => keyOf(parts, event.url),
+    })(
       async ({ url }, _context, lease) => {
         const answer = await handle(parts, url, lease);
         if (!("text" in answer)) throw new Error("This Lambda server cannot stream");

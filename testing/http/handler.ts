@@ -5,19 +5,24 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../../mod.ts";
-import type { HoldOptions } from "../../http/mod.ts";
+import type { MethodOptions } from "../../http/koa.ts";
+import { type HoldOptions, NO_LOCK, type NoLock } from "../../http/mod.ts";
 import { nowUs } from "../processes/clock.ts";
 import { pause } from "../servers/wait.ts";
 
 /** An event in a handler. */
 export interface HandlerEvent {
   readonly id: string;
-  readonly what: "entered" | "left" | "aborted" | "cancelled";
+  readonly what: "keyed" | "entered" | "left" | "aborted" | "cancelled";
   readonly atUs: number;
 }
 
+/** The protocol between a server under test and its clients. */
+export type Protocol = "http/1.1" | "http/2";
+
 /** The parts that a server under test is made of. */
 export interface ServerParts {
+  readonly protocol: Protocol;
   readonly lock: DistributedLock;
   readonly gates: Gates;
   report(event: Omit<HandlerEvent, "atUs">): void;
@@ -43,7 +48,7 @@ export class Gates {
 }
 
 /** A route that each framework serves, and its lock options. */
-export interface TestRoute extends HoldOptions {
+export interface TestRoute extends HoldOptions, MethodOptions {
   readonly path: string;
 }
 
@@ -51,15 +56,25 @@ export interface TestRoute extends HoldOptions {
 export const ROUTES: readonly TestRoute[] = [
   { path: "/busy" },
   { path: "/locked", busyStatus: 423 },
+  { path: "/head", unlockedMethods: [] },
   { path: "/patient", waitMs: 60_000, fencingHeader: "Fencing-Token" },
   { path: "/short", waitMs: 200 },
   { path: "/brief", maxHoldMs: 400 },
   { path: "/proceed", waitMs: 200, onUnavailable: "proceed" },
 ];
 
-/** Returns the key in the URL's query; `undefined` if there is none. */
-export function keyOf(url: string): string | undefined {
-  return new URL(url, "http://localhost").searchParams.get("key") ?? undefined;
+/**
+ * Returns the key in the URL's query; {@linkcode NO_LOCK} if there is none. With `late` in the query, the
+ * key comes when that gate opens.
+ */
+export async function keyOf({ gates, report }: ServerParts, url: string): Promise<string | NoLock> {
+  const { searchParams } = new URL(url, "http://localhost");
+  const late = searchParams.get("late");
+  if (late !== null) {
+    report({ id: late, what: "keyed" });
+    await gates.pass(late);
+  }
+  return searchParams.get("key") ?? NO_LOCK;
 }
 
 /** The answer of a handler. */

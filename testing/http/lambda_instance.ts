@@ -6,7 +6,7 @@
  */
 import { fencedRedis, StaleTokenError } from "../../fencing/mod.ts";
 import { FileLock } from "../../file/mod.ts";
-import { lambdaLock, type LockFactory } from "../../http/lambda.ts";
+import { lambdaLock, type LockFactory, NO_LOCK } from "../../http/lambda.ts";
 import type { DistributedLock, Lease, LeaseLostError } from "../../mod.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { nowUs } from "../processes/clock.ts";
@@ -96,7 +96,10 @@ export async function main(options: InstanceOptions): Promise<void> {
   const stop = new AbortController();
   const loop = runtimeLoop<InstanceEvent>(options.url, (event, context) => {
     const lock = locking[event.form ?? options.form];
-    const wrap = lambdaLock(lock, { ...event.options, key: ({ key }: InstanceEvent) => key });
+    const wrap = lambdaLock(lock, {
+      ...event.options,
+      key: ({ key }: InstanceEvent) => key ?? NO_LOCK,
+    });
     const handler = wrap((event, context: RuntimeContext, lease) =>
       handle(event, context, lease, locking.client)
     );

@@ -12,7 +12,7 @@ import { FRAMEWORKS } from "./frameworks.ts";
 import { Gates, type HandlerEvent } from "./handler.ts";
 import type { LockSummary, ServerOptions } from "./servers.ts";
 
-async function main({ spec, frameworks }: ServerOptions): Promise<void> {
+async function main({ spec, frameworks, protocol }: ServerOptions): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const { lock } = stack.use(await openLock(spec));
   const print = (line: unknown) => {
@@ -22,7 +22,7 @@ async function main({ spec, frameworks }: ServerOptions): Promise<void> {
   const report = (event: Omit<HandlerEvent, "atUs">) => print({ ...event, atUs: nowUs() });
   const urls: Record<string, string> = {};
   for (const name of frameworks) {
-    const served = await FRAMEWORKS[name]({ lock, gates, report });
+    const served = await FRAMEWORKS[name]({ protocol, lock, gates, report });
     stack.use(served);
     urls[name] = served.url;
   }

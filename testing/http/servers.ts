@@ -7,12 +7,13 @@ import type { LockSpec } from "../conformance/open_lock.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { waitUntil } from "../servers/wait.ts";
 import type { FrameworkName } from "./frameworks.ts";
-import type { HandlerEvent } from "./handler.ts";
+import type { HandlerEvent, Protocol } from "./handler.ts";
 
 /** The options of a server process. */
 export interface ServerOptions {
   readonly spec: LockSpec;
   readonly frameworks: readonly FrameworkName[];
+  readonly protocol: Protocol;
 }
 
 /** The state of a lock, as a server process sees it. */

@@ -6,6 +6,7 @@
 import { assertEquals } from "@std/assert";
 import { waitUntil } from "../servers/wait.ts";
 import type { FrameworkName } from "./frameworks.ts";
+import type { Protocol } from "./handler.ts";
 import type { Place } from "./places.ts";
 import { type ServerProcess, startServer } from "./servers.ts";
 
@@ -14,6 +15,8 @@ export interface Ask {
   readonly path: string;
   /** Omitted for a request without a lock. */
   readonly key?: string;
+  /** The gate that the key function waits for. */
+  readonly late?: string;
   readonly id?: string;
   readonly mode?: string;
   readonly method?: string;
@@ -37,6 +40,7 @@ export interface Hold {
 export interface Stage extends AsyncDisposable {
   readonly framework: FrameworkName;
   readonly place: Place;
+  readonly protocol: Protocol;
   readonly a: ServerProcess;
   readonly b: ServerProcess;
   /** Sends a request and reads the whole response. */
@@ -50,10 +54,16 @@ export interface Stage extends AsyncDisposable {
 }
 
 /** Starts the servers. */
-export async function openStage(framework: FrameworkName, place: Place): Promise<Stage> {
+export async function openStage(
+  framework: FrameworkName,
+  place: Place,
+  protocol: Protocol,
+): Promise<Stage> {
   await using stack = new AsyncDisposableStack();
-  const client = stack.use(Deno.createHttpClient({ poolMaxIdlePerHost: 0 }));
-  const options = { spec: place.spec, frameworks: [framework] };
+  const isHttp2 = protocol === "http/2";
+  const versions = { http1: !isHttp2, http2: isHttp2 };
+  const client = stack.use(Deno.createHttpClient({ ...versions, poolMaxIdlePerHost: 0 }));
+  const options = { spec: place.spec, frameworks: [framework], protocol };
   const [a, b] = await Promise.all([startServer(options), startServer(options)]);
   stack.use(a);
   stack.use(b);
@@ -68,7 +78,7 @@ export async function openStage(framework: FrameworkName, place: Place): Promise
   };
   const owned = stack.move();
   return {
-    ...{ framework, place, a, b, open, ask },
+    ...{ framework, place, protocol, a, b, open, ask },
     async untilFree(key) {
       assertEquals((await ask(b, { path: "/patient", key, id: "free?" })).status, 200);
     },

@@ -5,12 +5,13 @@
  * @module
  */
 import type { FrameworkName } from "./frameworks.ts";
+import type { Protocol } from "./handler.ts";
 import { busySteps } from "./suite_busy.ts";
 import { clientSteps } from "./suite_clients.ts";
 import { lossSteps } from "./suite_loss.ts";
 import { leftSteps, outageSteps } from "./suite_outage.ts";
 import type { Place } from "./places.ts";
-import { openStage } from "./stage.ts";
+import { openStage, type Stage, type Step } from "./stage.ts";
 
 /** Registers the suite for one framework and one strategy. */
 export function integrationSuite(
@@ -18,10 +19,41 @@ export function integrationSuite(
   strategy: string,
   openPlace: () => Promise<Place>,
 ): void {
-  Deno.test(`${framework}Lock() with ${strategy}`, async (t) => {
+  const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];
+  register(`${framework}Lock() with ${strategy}`, framework, "http/1.1", openPlace, groups);
+}
+
+/** The frameworks that can serve HTTP/2: API Gateway does that for Lambda. */
+const HTTP2_FRAMEWORKS: readonly FrameworkName[] = ["koa", "fastify", "fetch", "hono"];
+
+/**
+ * Registers the suite over HTTP/2. An ordinary run has the steps in which the protocols differ, for some
+ * frameworks; with `HOLDFAST_SOAK` it has all steps, for all of them.
+ */
+export function http2Suite(
+  ordinary: readonly FrameworkName[],
+  strategy: string,
+  openPlace: () => Promise<Place>,
+): void {
+  const isSoak = Boolean(Deno.env.get("HOLDFAST_SOAK"));
+  const differ = [clientSteps, lossSteps, leftSteps];
+  const groups = isSoak ? [busySteps, clientSteps, lossSteps, outageSteps, leftSteps] : differ;
+  for (const framework of isSoak ? HTTP2_FRAMEWORKS : ordinary) {
+    const title = `${framework}Lock() with ${strategy} over HTTP/2`;
+    register(title, framework, "http/2", openPlace, groups);
+  }
+}
+
+function register(
+  title: string,
+  framework: FrameworkName,
+  protocol: Protocol,
+  openPlace: () => Promise<Place>,
+  groups: readonly ((stage: Stage) => Step[])[],
+): void {
+  Deno.test(title, async (t) => {
     await using place = await openPlace();
-    await using stage = await openStage(framework, place);
-    const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];
+    await using stage = await openStage(framework, place, protocol);
     for (const [name, test] of groups.flatMap((group) => group(stage))) {
       // The servers outlive a step, so leaks are only checked at the end of the test.
       const options = { sanitizeOps: false, sanitizeResources: false, sanitizeExit: false };

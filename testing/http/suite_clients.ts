@@ -4,6 +4,7 @@
  * @module
  */
 import { assertEquals, assertRejects } from "@std/assert";
+import { connect } from "node:http2";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { Stage, Step } from "./stage.ts";
 
@@ -13,6 +14,7 @@ export function clientSteps({ framework }: Stage): Step[] {
   if (framework === "lambda") return always;
   return [
     ...always,
+    ["never runs the handler when the client disconnects before the lock is asked for", leftEarly],
     ["leaves the queue when a waiting client disconnects", leavesQueue],
     ["holds the lock until the handler ends when the client disconnects", goesAway],
     ["holds the lock until a stream has ended", streams],
@@ -28,6 +30,26 @@ async function throws({ a, b, ask }: Stage): Promise<void> {
     assertEquals((await ask(a, { path: "/busy", key, mode: "throw" })).status, 500);
     assertEquals((await ask(b, { path: "/busy", key })).status, 200);
   }
+}
+
+async function leftEarly(stage: Stage): Promise<void> {
+  const { a, ask } = stage;
+  const key = "left early";
+  // A busy server takes longer to notice that a client has left.
+  for (const noticeMs of [100, 500, 2_500]) {
+    const id = `left ${noticeMs} ms ago`;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const left = ask(a, { path: "/patient", key, id, late: `key ${id}`, signal });
+    await a.event(`key ${id}`, "keyed");
+    controller.abort();
+    await assertRejects(() => left);
+    await pause(noticeMs);
+    await a.open(`key ${id}`);
+    await stage.untilFree(key);
+    if (a.events(id).length === 0) return;
+  }
+  throw new Error("The handler runs for a client that has left");
 }
 
 async function leavesQueue(stage: Stage): Promise<void> {
@@ -91,11 +113,10 @@ async function cancels(stage: Stage): Promise<void> {
 async function unread(stage: Stage): Promise<void> {
   const { a, b, ask } = stage;
   const key = "unread";
-  const { hostname, port } = new URL(a.url(stage.framework));
-  using connection = await Deno.connect({ hostname, port: Number(port) });
   const target = `/brief?${new URLSearchParams({ key, id: "unread", mode: "endless" })}`;
-  const text = `GET ${target} HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`;
-  await connection.write(new TextEncoder().encode(text));
+  const origin = new URL(a.url(stage.framework));
+  const sends = stage.protocol === "http/2" ? sendOnHttp2 : sendOnHttp1;
+  using _connection = await sends(origin, target);
   await a.event("unread", "entered");
   assertEquals((await ask(b, { path: "/busy", key })).status, 409);
   await stage.untilFree(key);
@@ -104,20 +125,36 @@ async function unread(stage: Stage): Promise<void> {
   });
 }
 
+/** Sends a request whose response nobody reads. */
+async function sendOnHttp1({ hostname, port }: URL, target: string): Promise<Disposable> {
+  const connection = await Deno.connect({ hostname, port: Number(port) });
+  const text = `GET ${target} HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`;
+  await connection.write(new TextEncoder().encode(text));
+  return connection;
+}
+
+// deno-lint-ignore require-await -- async like the other one
+async function sendOnHttp2({ origin }: URL, target: string): Promise<Disposable> {
+  const session = connect(origin);
+  const stream = session.request({ ":path": target });
+  for (const each of [session, stream]) each.on("error", () => {}); // the server resets the stream
+  return { [Symbol.dispose]: () => session.destroy() };
+}
+
 async function head(stage: Stage): Promise<void> {
   const { a, b, ask } = stage;
   const key = "head";
-  const holder = ask(a, { path: "/busy", key, id: "head", mode: "gate", method: "HEAD" });
+  const holder = ask(a, { path: "/head", key, id: "head", mode: "gate", method: "HEAD" });
   await a.event("head", "entered");
-  const refused = await ask(b, { path: "/busy", key, method: "HEAD" });
+  const refused = await ask(b, { path: "/head", key, method: "HEAD" });
   assertEquals([refused.status, refused.text], [409, ""]);
   await a.open("head");
   const { status, text } = await holder;
   assertEquals([status, text], [200, ""]);
-  assertEquals((await ask(b, { path: "/busy", key, method: "HEAD" })).status, 200);
+  assertEquals((await ask(b, { path: "/head", key, method: "HEAD" })).status, 200);
   // Fastify reads a stream to its end even if it does not send it.
   const mode = stage.framework === "fastify" ? "stream" : "endless";
-  const stream = { path: "/busy", key, id: "head stream", mode, method: "HEAD" };
+  const stream = { path: "/head", key, id: "head stream", mode, method: "HEAD" };
   assertEquals((await ask(a, stream)).status, 200);
   await a.open("head stream");
   assertEquals((await ask(b, { path: "/busy", key })).status, 200);

@@ -11,7 +11,7 @@ import Koa from "koa";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
-import { fetchLock } from "../../http/mod.ts";
+import { fetchLock, NO_LOCK } from "../../http/mod.ts";
 import type { DistributedLock, Lease } from "../../mod.ts";
 
 /** Koa: with its own context, and with the context of a router. */
@@ -19,7 +19,9 @@ export function koaTypes(locks: DistributedLock): Koa {
   const app = new Koa();
   app.use(koaLock(locks, "my-lock"));
   app.use(koaLock(locks, { key: "my-lock", waitMs: 2_000 }));
-  app.use(koaLock(locks, { key: (ctx) => ctx.get("x-order") || undefined }));
+  app.use(koaLock(locks, { key: (ctx) => ctx.get("x-order") || NO_LOCK }));
+  // @ts-expect-error: a missing header must not mean "no lock"
+  app.use(koaLock(locks, { key: () => undefined }));
   app.use(koaLock(locks, { key: (ctx: Koa.Context) => ctx.request.ip }));
   app.use((ctx) => {
     const lease: Lease = ctx.state.lease;
@@ -71,10 +73,12 @@ export function honoTypes(locks: DistributedLock): Hono<HonoLockEnv> {
 
 /** fetch: the lease is optional only if the options allow requests without one. */
 export function fetchTypes(locks: DistributedLock): Deno.ServeHandler {
-  fetchLock(locks, { key: () => undefined })((_request, lease) => {
+  fetchLock(locks, { key: () => NO_LOCK })((_request, lease) => {
     // @ts-expect-error: the lease may be undefined
     return new Response(lease.name);
   });
+  const declaredApart = ({ method }: Request) => method === "GET" ? NO_LOCK : "orders";
+  fetchLock(locks, { key: declaredApart })(() => new Response());
   const handler = fetchLock(locks, { key: ({ url }) => url })(
     (_request, lease, info: Deno.ServeHandlerInfo) => {
       return new Response(`${lease.name} ${info.remoteAddr.transport}`);

@@ -28,6 +28,7 @@ export interface CallOptions {
   readonly as?: string;
   readonly body?: unknown;
   readonly signal?: AbortSignal;
+  readonly isHttp2?: boolean;
 }
 
 /** Sends a request on a connection of its own. */
@@ -35,9 +36,10 @@ export async function call(
   url: string,
   method: string,
   path: string,
-  { as = "alice", body, signal }: CallOptions = {},
+  { as = "alice", body, signal, isHttp2 = false }: CallOptions = {},
 ): Promise<Answer> {
-  using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
+  const versions = { http1: !isHttp2, http2: isHttp2 };
+  using client = Deno.createHttpClient({ ...versions, poolMaxIdlePerHost: 0 });
   const response = await fetch(`${url}${path}`, {
     method,
     client,
@@ -69,6 +71,7 @@ export interface ServiceOptions {
   readonly routes?: Partial<LockRoutesOptions> & { prefix?: string };
   readonly lock?: RedisLockOptions;
   readonly fastify?: FastifyServerOptions;
+  readonly isHttp2?: boolean;
   readonly port?: number;
   /** Called before the service listens. */
   prepare?(app: FastifyInstance): void | Promise<void>;
@@ -87,7 +90,9 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   const lock = new RedisLock(client, options.lock);
   const errors: unknown[] = [];
   const onError = (error: unknown) => void errors.push(error);
-  const app = Fastify({ forceCloseConnections: true, ...options.fastify });
+  // Fastify's types have another kind of instance for each protocol.
+  const http2 = { http2: options.isHttp2 ?? false } as FastifyServerOptions;
+  const app = Fastify({ forceCloseConnections: true, ...http2, ...options.fastify });
   await options.prepare?.(app);
   app.register(lockRoutes, { lock, authorize, onError, ...options.routes });
   const url = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });

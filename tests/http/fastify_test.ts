@@ -196,10 +196,10 @@ Deno.test("fastifyLock() sets status 499 when a waiting client disconnects", () 
     assertEquals(statuses, [499]);
   }, { waitMs: 60_000 }));
 
-Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route", () =>
+Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route that is to be locked", () =>
   withApp(async (app, locks) => {
     const leases: (Lease | null)[] = [];
-    app.get("/", CONFIG, (request) => {
+    app.get("/", { config: { lock: { key: "key", unlockedMethods: [] } } }, (request) => {
       leases.push(request.getDecorator<Lease | null>("lease"));
       return "body";
     });

@@ -116,6 +116,7 @@ Deno.test("fetchLock() sends the holder's remaining time as Retry-After", async 
   const handler = fetchLock(locks, { key: "key" })(() => new Response());
   const response = await handler(new Request("http://localhost/"));
   const seconds = Number(response.headers.get("retry-after"));
-  assert(seconds > 60 && seconds <= 120, `${seconds}`);
-  assertEquals(Math.ceil((await response.json()).retryAfterMs / 1_000), seconds);
+  assert(seconds > 60 && seconds <= 180, `${seconds}`);
+  const { retryAfterMs } = await response.json();
+  assert(Math.abs(retryAfterMs / 1_000 - seconds) <= 1, `${retryAfterMs} ms, ${seconds} s`);
 });

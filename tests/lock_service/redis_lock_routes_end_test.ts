@@ -3,43 +3,47 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { call, openService } from "../../testing/lock_service/lock_service.ts";
 
-Deno.test("lockRoutes() PUT acquires nothing when the client disconnects before authorize() has answered", async () => {
-  await using redis = await startRedis();
-  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
-  let asking = 0;
-  let left = 0;
-  await using service = await openService({
-    redisUrl: redis.url,
-    prepare: (app) =>
-      void app.addHook("onRequest", (_request, { raw }, done) => {
-        raw.once("close", () => left++);
-        done();
-      }),
-    routes: {
-      async authorize(_request, { key }) {
-        asking++;
-        if (key !== "free") await gate;
-        return "alice";
+for (const isHttp2 of [false, true]) {
+  const over = isHttp2 ? " over HTTP/2" : "";
+  Deno.test(`lockRoutes() PUT acquires nothing when the client disconnects before authorize() has answered${over}`, async () => {
+    await using redis = await startRedis();
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let asking = 0;
+    let left = 0;
+    await using service = await openService({
+      redisUrl: redis.url,
+      isHttp2,
+      prepare: (app) =>
+        void app.addHook("onRequest", (_request, { raw }, done) => {
+          raw.once("close", () => left++);
+          done();
+        }),
+      routes: {
+        async authorize(_request, { key }) {
+          asking++;
+          if (key !== "free") await gate;
+          return "alice";
+        },
       },
-    },
+    });
+    const { url } = service;
+    const leave = new AbortController();
+    const waits = [0, 30_000].map((waitMs) =>
+      call(url, "PUT", `/lock/gone${waitMs}/i`, { body: { waitMs }, signal: leave.signal, isHttp2 })
+    );
+    const here = call(url, "PUT", "/lock/here/i", { isHttp2 });
+    await waitUntil("all requests wait for authorize()", () => asking === 3);
+    leave.abort();
+    for (const wait of waits) await assertRejects(() => wait, DOMException);
+    await waitUntil("the server has noticed", () => left === 2);
+    open();
+    assertEquals((await here).status, 200); // the last of the three: the others were handled before
+    for (const key of ["gone0", "gone30000"]) {
+      assertEquals((await call(url, "GET", `/lock/${key}`, { isHttp2 })).body.held, false);
+    }
+    assertEquals(service.errors, []);
   });
-  const { url } = service;
-  const leave = new AbortController();
-  const waits = [0, 30_000].map((waitMs) =>
-    call(url, "PUT", `/lock/gone${waitMs}/i`, { body: { waitMs }, signal: leave.signal })
-  );
-  const here = call(url, "PUT", "/lock/here/i");
-  await waitUntil("all requests wait for authorize()", () => asking === 3);
-  leave.abort();
-  for (const wait of waits) await assertRejects(() => wait, DOMException);
-  await waitUntil("the server has noticed", () => left === 2);
-  open();
-  assertEquals((await here).status, 200); // the last of the three: the others were handled before
-  for (const key of ["gone0", "gone30000"]) {
-    assertEquals((await call(url, "GET", `/lock/${key}`)).body.held, false);
-  }
-  assertEquals(service.errors, []);
-});
+}
 
 Deno.test("lockRoutes() calls onError once for each request that Redis does not answer", async () => {
   await using redis = await startRedis();

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import Fastify from "fastify";
 import { FileLock } from "../../file/mod.ts";
 import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
@@ -223,7 +223,8 @@ Deno.test("lockRoutes() ends waits with 503 and keeps leases when the server clo
   await waitUntil("it waits", async () => (await queue()).body.waiterCount === 1);
   await within("the server closes", service[Symbol.asyncDispose]());
   const { status, headers } = await waiting;
-  assertEquals([status, headers.get("retry-after")], [503, "1"]);
+  assertEquals(status, 503);
+  assertMatch(headers.get("retry-after")!, /^[12]$/);
   await waitUntil("no connection is left", async () => await connections(redis.command) === before);
   assertEquals(await redis.command("PUBSUB", "CHANNELS"), []);
   assertEquals(await keysLeft(redis.command), ["lock:k"]);
@@ -319,7 +320,8 @@ Deno.test("lockRoutes() answers 400 to a key that only RedisLock rejects, even w
   // A key without a TTL, as another library may set it.
   await place.redis.command("SET", "foreign", "x");
   const busy = await call(url, "PUT", "/lock/foreign/i");
-  assertEquals([busy.status, busy.headers.get("retry-after")], [409, "1"]);
+  assertEquals(busy.status, 409);
+  assertMatch(busy.headers.get("retry-after")!, /^[12]$/);
   assertEquals("remainingMs" in busy.body, false);
   assertEquals((await call(url, "GET", "/lock/foreign")).body, {
     key: "foreign",

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { runCommand } from "../../testing/servers/command.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
@@ -191,7 +191,7 @@ Deno.test("lockRoutes() answers 503 in time when Redis does not answer", async (
   const tookMs = performance.now() - startMs;
   for (const { status, headers, body } of answers) {
     assertEquals([status, body.type], [503, "urn:holdfast:problem:unavailable"]);
-    assertEquals(headers.get("retry-after"), "1");
+    assertMatch(headers.get("retry-after")!, /^[12]$/);
   }
   assert(tookMs < 60_000, "the answers do not wait for the end of the lease");
   await place.redis.resume();

@@ -56,7 +56,13 @@ const AROUND_HANDLERS: Table = {
   "http/mod.ts": ["http/*.ts", "http/internal/", "core/"],
   "http/*.ts": ["http/internal/", "core/"],
   "lock_service/": ["lock_service/", "http/internal/", "core/"],
-  "fencing/": ["fencing/", "http/internal/problem.ts", "redis/client.ts", "core/"],
+  "fencing/": [
+    "fencing/",
+    "http/internal/problem.ts",
+    "http/internal/http_error.ts",
+    "redis/client.ts",
+    "core/",
+  ],
 };
 
 const PUBLISHED: Table = { ...STRATEGIES, ...REDIS, ...ZOOKEEPER, ...AROUND_HANDLERS };

@@ -1,0 +1,4 @@
+import { filePlace } from "../../testing/http/places.ts";
+import { http2Suite } from "../../testing/http/suite.ts";
+
+http2Suite(["koa", "hono"], "file", filePlace);

@@ -1,0 +1,120 @@
+/** Over HTTP/2 a client must not take a part of a response for the whole: it is reset with an error. */
+import { assert, assertEquals } from "@std/assert";
+import { connect, constants, createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import Fastify, { type FastifyServerOptions } from "fastify";
+// @ts-types="@types/koa"
+import Koa from "koa";
+import { fastifyLock } from "../../http/fastify.ts";
+import { koaLock } from "../../http/koa.ts";
+import { MemoryLock } from "../../mod.ts";
+import { type Serve, withLeases } from "../../testing/http/one_route.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+
+/** Sends a part, and no end. */
+async function* endless(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  yield new TextEncoder().encode("a part");
+  await new Promise(() => {});
+}
+
+const SERVERS: Record<string, Serve> = {
+  async koaLock(lock) {
+    const app = new Koa();
+    app.silent = true;
+    app.use(koaLock(lock, "key"));
+    app.use((ctx) => {
+      ctx.set("content-type", "text/plain");
+      ctx.body = Readable.from(endless());
+    });
+    const server = createServer(app.callback() as never);
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    return {
+      url: `http://127.0.0.1:${port}`,
+      stop: () => new Promise((resolve) => void server.close(resolve)),
+    };
+  },
+  async fastifyLock(lock) {
+    const app = Fastify({ http2: true, forceCloseConnections: true } as FastifyServerOptions);
+    await app.register(fastifyLock, { lock });
+    app.get("/", { config: { lock: "key" } }, () => Readable.from(endless()));
+    return { url: await app.listen({ port: 0, host: "127.0.0.1" }), stop: () => app.close() };
+  },
+};
+
+interface Ending {
+  readonly status: number;
+  readonly text: string;
+  readonly code: number;
+}
+
+/** Reads a response until its stream is closed. Calls `onPart` when the first part of it is there. */
+function read(url: string, onPart: () => void): Promise<Ending> {
+  const session = connect(url);
+  const stream = session.request({ ":path": "/" });
+  let [status, text] = [0, ""];
+  stream.setEncoding("utf8");
+  stream.on("response", (headers) => status = Number(headers[":status"]));
+  stream.on("data", (chunk) => text += chunk);
+  stream.once("data", onPart);
+  stream.on("error", () => {}); // its code is read below
+  return new Promise((resolve) => {
+    stream.on("close", () => {
+      session.close(() => resolve({ status, text, code: stream.rstCode ?? 0 }));
+    });
+  });
+}
+
+for (const [name, serve] of Object.entries(SERVERS)) {
+  Deno.test(`${name}() resets a response over HTTP/2 with INTERNAL_ERROR when its lease is lost`, async () => {
+    await using locks = new MemoryLock();
+    const server = await serve(locks);
+    try {
+      const steal = () => void locks.request("key", { steal: true }, () => {});
+      const { status, text, code } = await read(server.url, steal);
+      assertEquals([status, text], [200, "a part"]);
+      assertEquals(code, constants.NGHTTP2_INTERNAL_ERROR);
+      assert((await locks.query("key")).holders.length === 0);
+    } finally {
+      await server.stop();
+    }
+  });
+}
+
+Deno.test("fastifyLock() ends a response without a body over HTTP/2 only after the lock is released", async () => {
+  for (const method of ["HEAD", "PUT"]) {
+    await using inner = new MemoryLock();
+    const gate = Promise.withResolvers<void>();
+    let asked = 0;
+    const slow = withLeases(inner, (lease) => {
+      const release = lease.release.bind(lease);
+      return Object.defineProperty(lease, "release", {
+        value: () => (asked++, gate.promise.then(release)),
+      });
+    });
+    const app = Fastify({ http2: true, forceCloseConnections: true } as FastifyServerOptions);
+    await app.register(fastifyLock, { lock: slow });
+    app.route({
+      method: ["HEAD", "PUT"],
+      url: "/",
+      config: { lock: { key: "key", unlockedMethods: [] } },
+      handler: (_request, reply) => reply.code(method === "HEAD" ? 200 : 204).send(),
+    });
+    const session = connect(await app.listen({ port: 0, host: "127.0.0.1" }));
+    const stream = session.request({ ":path": "/", ":method": method });
+    let isOver = false;
+    const ended = new Promise<void>((resolve) =>
+      stream.on("end", () => resolve(void (isOver = true)))
+    );
+    stream.resume().end();
+    await waitUntil("the lock is being released", () => asked > 0, 10_000);
+    for (let turn = 0; turn < 20; turn++) await pause(1);
+    assert(!isOver, `${method}: the client has the whole response, but the lock is not free`);
+    gate.resolve();
+    await ended;
+    assertEquals((await inner.query("key")).holders, []);
+    await new Promise<void>((resolve) => session.close(resolve));
+    await app.close();
+  }
+});
