@@ -4,7 +4,7 @@
  * @module
  */
 import { capabilitiesOf } from "../core/capabilities.ts";
-import { instant, pause } from "../core/clock.ts";
+import { instant, pause, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -14,25 +14,56 @@ import type {
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
-import { LockUnavailableError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
-import { checkAcquireOptions, checkDuration, checkName, checkString } from "../core/validate.ts";
-import { checkPrivate, defaultDir, lockPath, makeDir } from "./directory.ts";
-import { type HeldFile, isHeld, type LockerId, peek, tryLock } from "./lock_file.ts";
+import {
+  checkAcquireOptions,
+  checkDuration,
+  checkName,
+  checkString,
+  describeType,
+} from "../core/validate.ts";
+import { LockDirectory, lockPath } from "./directory.ts";
+import { codeOf, toLockError } from "./faults.ts";
+import {
+  type HeldFile,
+  isHeld,
+  type LockerId,
+  type LockPlace,
+  peek,
+  tryLock,
+} from "./lock_file.ts";
+import { WATCH_CLOCK } from "./watch_clock.ts";
 
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {
   /**
    * The directory of the lock files, created if it does not exist. Processes exclude each other
-   * only if they use the same directory, on a local file system (not NFS or SMB). The default is
-   * `holdfast` in `$XDG_RUNTIME_DIR`, else in the temporary directory, and needs `--allow-env`. It
+   * only if they use the same directory, on a local file system (not NFS or SMB). A relative path
+   * counts from the working directory in which the `FileLock` is created.
+   *
+   * The default is the user's own: `holdfast` in `$XDG_RUNTIME_DIR` if that belongs to the user, else
+   * `holdfast-<user id>` in the temporary directory. It needs `--allow-env` and `--allow-sys=uid`. It
    * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
+   *
+   * A user that may replace a lock file can break its lock. So a directory is refused with a
+   * `LockSetupError` if it is a link, if neither this user nor root owns it, if others may write to
+   * it, or if others may replace it because they may write to a directory above it (one with the
+   * sticky bit, as `/tmp`, is allowed).
    */
   dir?: string;
+  /**
+   * Whether other users may write to `dir`, which is then not checked. All users who may write there
+   * can lock, and each can break the locks of the others, but none can make another one's process
+   * write to a file elsewhere. New files get the permissions that the directory has for reading and
+   * writing, for instance 660 in a directory with mode 2770. Needs `dir`.
+   *
+   * @default {false}
+   */
+  sharedDir?: boolean;
   /**
    * The interval, in ms, at which a waiting process tries to lock the file.
    *
@@ -58,7 +89,9 @@ const BRIEF_LOCK_TRIES = 20;
  * removed or replaced, its holder loses the lease as `"stolen"` within a second. Fencing tokens are
  * `max(previous + 1, wall clock in µs)`.
  *
- * Needs `--allow-read` and `--allow-write` for the directory. Local file systems only.
+ * Needs `--allow-read` and `--allow-write` for the directory, and `--allow-sys=uid` unless root owns
+ * the directory or it is shared. The directories above are checked as far as `--allow-read` permits.
+ * Local file systems only.
  *
  * @example Usage
  * ```ts
@@ -82,16 +115,14 @@ export class FileLock implements DistributedLock {
   });
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this);
-  readonly #engine = new LeaseEngine();
+  readonly #engine = new LeaseEngine(WATCH_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #locker: LockerId;
   /** The waiter that polls for each name. */
   readonly #polling = new Map<string, LocalWaiter>();
-  readonly #dir: string | undefined;
+  readonly #directory: LockDirectory;
   readonly #pollIntervalMs: number;
-  /** The directory in use; `null` until it is created and checked. */
-  #readyDir: string | null = null;
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
@@ -101,11 +132,12 @@ export class FileLock implements DistributedLock {
    * @throws {RangeError} If an option is out of range.
    */
   constructor(options: FileLockOptions = {}) {
-    const { dir, pollIntervalMs = DEFAULT_POLL_INTERVAL_MS } = options;
+    const { dir, sharedDir = false, pollIntervalMs = DEFAULT_POLL_INTERVAL_MS } = options;
     if (dir !== undefined) checkString("dir", dir);
+    checkSharedDir(sharedDir, dir);
     checkDuration("pollIntervalMs", pollIntervalMs);
     this.#lifetime = new Lifetime(options);
-    this.#dir = dir;
+    this.#directory = new LockDirectory(dir, sharedDir);
     this.#pollIntervalMs = pollIntervalMs;
     this.#locker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
   }
@@ -149,8 +181,7 @@ export class FileLock implements DistributedLock {
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const [record, held] = this.#guard(name, () => {
-      const path = this.#path(name);
+    const [record, held] = this.#run(name, ({ path }) => {
       const record = peek(path);
       return [record, record !== null && record.held && isHeld(path)] as const;
     });
@@ -195,7 +226,7 @@ export class FileLock implements DistributedLock {
           onWait?.({});
         }
         yielded = result === "yield";
-        await pause(this.#engine.clock, this.#pollMs(), signal);
+        await pause(SYSTEM_CLOCK, this.#pollMs(), signal);
       }
     } finally {
       this.#polling.delete(name);
@@ -210,15 +241,15 @@ export class FileLock implements DistributedLock {
     for (let tries = 0;; tries++) {
       const result = this.#tryLock(name, false);
       if (typeof result === "object") return result;
-      const record = this.#guard(name, () => peek(this.#path(name)));
+      const record = this.#run(name, ({ path }) => peek(path));
       if (tries === BRIEF_LOCK_TRIES || record?.held) return null;
-      await pause(this.#engine.clock, 1, signal);
+      await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
     }
   }
 
   #tryLock(name: string, mayYield: boolean): ReturnType<typeof tryLock> {
-    return this.#guard(name, () => tryLock(this.#path(name), name, this.#locker, mayYield));
+    return this.#run(name, (place) => tryLock(place, this.#locker, mayYield));
   }
 
   /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
@@ -226,33 +257,23 @@ export class FileLock implements DistributedLock {
     return this.#pollIntervalMs * (0.75 + Math.random() / 2);
   }
 
-  #path(name: string): string {
-    if (this.#readyDir === null) {
-      const dir = this.#dir ?? defaultDir();
-      makeDir(dir);
-      if (this.#dir === undefined) checkPrivate(dir);
-      this.#readyDir = dir;
-    }
-    return lockPath(this.#readyDir, name);
-  }
-
   /**
    * Runs an action on the file of a lock. If the directory was removed, creates it and tries once
    * more.
    *
-   * @throws {LockUnavailableError} If the file system refuses.
+   * @throws {LockSetupError} If only a change of the set-up helps.
+   * @throws {LockUnavailableError} If the file system refuses for now.
    */
-  #guard<T>(name: string, action: () => T): T {
+  #run<T>(name: string, action: (place: LockPlace) => T, isRetry = false): T {
+    let path: string | undefined;
     try {
-      return action();
+      const directory = this.#directory.open();
+      path = lockPath(directory.path, name);
+      return action({ path, name, fileMode: directory.fileMode });
     } catch (cause) {
-      if (this.#readyDir !== null && cause instanceof Deno.errors.NotFound) {
-        this.#readyDir = null;
-        return this.#guard(name, action);
-      }
-      const why = cause instanceof Error ? cause.message : String(cause);
-      const message = `Cannot use the file of lock ${JSON.stringify(name)}: ${why}`;
-      throw new LockUnavailableError(message, name, { cause });
+      this.#directory.forget();
+      if (!isRetry && codeOf(cause) === "ENOENT") return this.#run(name, action, true);
+      throw toLockError(cause, name, path);
     }
   }
 
@@ -285,6 +306,17 @@ export class FileLock implements DistributedLock {
         return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
+  }
+}
+
+function checkSharedDir(sharedDir: unknown, dir: string | undefined): void {
+  if (typeof sharedDir !== "boolean") {
+    throw new TypeError(
+      `Cannot use 'sharedDir': it must be a boolean, but it is ${describeType(sharedDir)}`,
+    );
+  }
+  if (sharedDir && dir === undefined) {
+    throw new TypeError("Cannot use 'sharedDir' without 'dir': each user has another default");
   }
 }
 

@@ -14,6 +14,7 @@ import {
   RECORD_BYTES,
   WANTED_OFFSET,
 } from "./record.ts";
+import { checkSingle, infoIfAt, isAt, openOrCreate, openRegular } from "./regular_file.ts";
 
 /** After this many grants in a row an instance lets other processes try first. */
 const FAIR_STREAK = 8;
@@ -23,6 +24,15 @@ export interface LockerId {
   /** Eight hex digits, one per instance. */
   readonly id: string;
   readonly label: string;
+}
+
+/** Where the file of a lock is. */
+export interface LockPlace {
+  readonly path: string;
+  /** The name of the lock, written into a new file. */
+  readonly name: string;
+  /** The mode of a new file. */
+  readonly fileMode: number;
 }
 
 /** A lock file that this process has locked. */
@@ -44,32 +54,35 @@ export interface HeldFile {
 export type TryLockResult = HeldFile | "held" | "yield";
 
 /**
- * Tries to lock the file at `path`; creates it if it does not exist. All file operations are
+ * Tries to lock the file of a lock; creates it if it does not exist. All file operations are
  * synchronous: on a local disk each takes a few microseconds, a tenth of an asynchronous one.
  *
- * @param path The path of the lock file.
- * @param name The name of the lock, written into a new file.
+ * @param place Where the file is.
  * @param locker The instance that locks.
  * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
  * @returns The locked file, or why it is not locked.
+ * @throws {SetupFault} If another file is at the path.
  * @throws {Error} If the file system refuses.
  */
 export function tryLock(
-  path: string,
-  name: string,
+  place: LockPlace,
   locker: LockerId,
   mayYield: boolean,
 ): TryLockResult {
   for (;;) {
-    const file = openFile(path);
+    const file = openOrCreate(place.path, place.fileMode);
+    if (file === null) return "held";
     try {
-      if (!file.tryLockSync(true)) {
+      const isLocked = file.tryLockSync(true);
+      // The file may have been replaced between open and lock. Then others lock another file.
+      const info = infoIfAt(file, place.path);
+      if (info !== null) {
+        checkSingle(info, place.path);
+        if (isLocked) return holdFile(file, place, locker, mayYield);
         markWanted(file);
         file.close();
         return "held";
       }
-      // The file may have been replaced between open and lock. Then others lock another file.
-      if (isSameFile(file, path)) return holdFile(file, path, name, locker, mayYield);
     } catch (error) {
       file.close();
       throw error;
@@ -80,8 +93,7 @@ export function tryLock(
 
 function holdFile(
   file: Deno.FsFile,
-  path: string,
-  name: string,
+  { path, name }: LockPlace,
   locker: LockerId,
   mayYield: boolean,
 ): HeldFile | "yield" {
@@ -104,7 +116,7 @@ function holdFile(
   write(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
   return {
     token,
-    isInPlace: () => isSameFile(file, path),
+    isInPlace: () => isAt(file, path),
     release: () => {
       try {
         write(file, HELD_OFFSET, markBytes("not"));
@@ -118,35 +130,18 @@ function holdFile(
 
 /** Reads the record of the file, without locking it. `null` if there is no file. */
 export function peek(path: string): Record | null {
-  try {
-    using file = Deno.openSync(path, { read: true });
-    return read(file);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
-  }
+  using file = openRegular(path);
+  return file === null ? null : read(file);
 }
 
 /** Whether the file is locked. If not, clears the mark that a dead holder may have left. */
 export function isHeld(path: string): boolean {
-  using file = openFile(path);
+  using file = openRegular(path);
+  if (file === null) return false;
   if (!file.tryLockSync(true)) return true;
+  if (!isAt(file, path)) return false;
   write(file, HELD_OFFSET, markBytes("not"));
   return false;
-}
-
-function openFile(path: string): Deno.FsFile {
-  return Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
-}
-
-function isSameFile(file: Deno.FsFile, path: string): boolean {
-  try {
-    const [mine, named] = [file.statSync(), Deno.statSync(path)];
-    return mine.ino === named.ino && mine.dev === named.dev;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
 
 function markWanted(file: Deno.FsFile): void {

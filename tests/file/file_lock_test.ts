@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { LockUnavailableError } from "../../mod.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { lockPath } from "../../file/directory.ts";
 import { aborted, within } from "../../testing/conformance/wait.ts";
@@ -84,17 +83,6 @@ Deno.test("FileLock.acquire() succeeds while another instance acquires the lock 
   }
   stop = true;
   await loop;
-});
-
-Deno.test("FileLock rejects with a LockUnavailableError when the file system refuses", async () => {
-  await using temp = await temporary();
-  await Deno.writeTextFile(`${temp.dir}/file`, "");
-  await using locks = new FileLock({ dir: `${temp.dir}/file` });
-  for (const call of [() => locks.acquire("n"), () => locks.tryAcquire("n")]) {
-    const error = await assertRejects(call, LockUnavailableError, 'the file of lock "n"');
-    assertEquals(error.lockName, "n");
-    assert(error.cause instanceof Error);
-  }
 });
 
 Deno.test("FileLock creates its directory again when it was removed", async () => {
