@@ -8,16 +8,23 @@ import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
 import { codeOf, SetupFault } from "./faults.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
+import { TokenFile } from "./tokens.ts";
 import { checkTrusted } from "./trust.ts";
 
 /** Environment variables that name the temporary directory, in order of preference. */
 const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
+
+/** The name of the file that remembers the tokens of deleted lock files. */
+const TOKEN_FILE = "tokens";
+/** The ending of a lock file. */
+const SUFFIX = ".lock";
 
 /** A directory that exists and was checked. */
 export interface OpenDirectory {
   readonly path: string;
   /** The mode of new files in it. */
   readonly fileMode: number;
+  readonly tokens: TokenFile;
 }
 
 /** The directory of one `FileLock`. Its path is fixed when it is created. */
@@ -74,7 +81,8 @@ export class LockDirectory {
   #check(): OpenDirectory {
     const path = this.#fixedPath();
     if (!this.#isShared) checkTrusted(path);
-    return this.#open = { path, fileMode: this.#isShared ? sharedMode(path) : PRIVATE_MODE };
+    const fileMode = this.#isShared ? sharedMode(path) : PRIVATE_MODE;
+    return this.#open = { path, fileMode, tokens: new TokenFile(join(path, TOKEN_FILE), fileMode) };
   }
 
   #fixedPath(): string {
@@ -85,7 +93,21 @@ export class LockDirectory {
 
 /** The path of a lock's file. A digest names the file, since file systems limit length and case. */
 export function lockPath(dir: string, name: string): string {
-  return join(dir, `${createHash("sha256").update(name, "utf8").digest("hex")}.lock`);
+  return join(dir, createHash("sha256").update(name, "utf8").digest("hex") + SUFFIX);
+}
+
+/**
+ * Lists lock files of a directory, at most `most`, from a random one on: so that several processes,
+ * and one process again and again, look at all of them in the end.
+ */
+export async function someLockFiles(dir: string, most: number): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name, isFile } of Deno.readDir(dir)) {
+    if (isFile && name.length === 64 + SUFFIX.length && name.endsWith(SUFFIX)) names.push(name);
+  }
+  const start = Math.floor(Math.random() * names.length);
+  return [...names.slice(start), ...names.slice(0, start)].slice(0, most)
+    .map((name) => join(dir, name));
 }
 
 /** Files in a shared directory have its own mode: its users can lock them, and nobody else can. */

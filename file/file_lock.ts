@@ -10,73 +10,26 @@ import type {
   DistributedLock,
   Lease,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
-import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
+import { Lifetime } from "../core/lifetime.ts";
+import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
-import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
-import {
-  checkAcquireOptions,
-  checkDuration,
-  checkName,
-  checkString,
-  describeType,
-} from "../core/validate.ts";
-import { LockDirectory, lockPath } from "./directory.ts";
-import { codeOf, toLockError } from "./faults.ts";
-import {
-  type HeldFile,
-  isHeld,
-  type LockerId,
-  type LockPlace,
-  peek,
-  tryLock,
-} from "./lock_file.ts";
+import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import type { HeldFile } from "./lock_file.ts";
+import { LockFiles } from "./lock_files.ts";
+import { checkOptions, type FileLockOptions } from "./options.ts";
+import { WaitNotice } from "./wait_notice.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
 
-/** Options of {@linkcode FileLock}. */
-export interface FileLockOptions extends StrategyOptions {
-  /**
-   * The directory of the lock files, created if it does not exist. Processes exclude each other
-   * only if they use the same directory, on a local file system (not NFS or SMB). A relative path
-   * counts from the working directory in which the `FileLock` is created.
-   *
-   * The default is the user's own: `holdfast` in `$XDG_RUNTIME_DIR` if that belongs to the user, else
-   * `holdfast-<user id>` in the temporary directory. It needs `--allow-env` and `--allow-sys=uid`. It
-   * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
-   *
-   * A user that may replace a lock file can break its lock. So a directory is refused with a
-   * `LockSetupError` if it is a link, if neither this user nor root owns it, if others may write to
-   * it, or if others may replace it because they may write to a directory above it (one with the
-   * sticky bit, as `/tmp`, is allowed).
-   */
-  dir?: string;
-  /**
-   * Whether other users may write to `dir`, which is then not checked. All users who may write there
-   * can lock, and each can break the locks of the others, but none can make another one's process
-   * write to a file elsewhere. New files get the permissions that the directory has for reading and
-   * writing, for instance 660 in a directory with mode 2770. Needs `dir`.
-   *
-   * @default {false}
-   */
-  sharedDir?: boolean;
-  /**
-   * The interval, in ms, at which a waiting process tries to lock the file.
-   *
-   * @default {10}
-   */
-  pollIntervalMs?: number;
-}
-
-/** Default of {@linkcode FileLockOptions.pollIntervalMs}, in ms. */
-export const DEFAULT_POLL_INTERVAL_MS = 10;
 /** The interval, in ms, at which a holder checks that its file is still in place. */
 const WATCH_MS = 1_000;
-/** How often `tryAcquire()` tries again, because a `query()` may have locked the file for a moment. */
+/** How often a call looks again, because an instance may have locked the file for a moment only. */
 const BRIEF_LOCK_TRIES = 20;
 
 /**
@@ -118,28 +71,23 @@ export class FileLock implements DistributedLock {
   readonly #engine = new LeaseEngine(WATCH_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
-  readonly #locker: LockerId;
+  readonly #files: LockFiles;
   /** The waiter that polls for each name. */
   readonly #polling = new Map<string, LocalWaiter>();
-  readonly #directory: LockDirectory;
   readonly #pollIntervalMs: number;
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
    *
-   * @param options Directory, polling, label, and the time limit of disposal.
-   * @throws {TypeError} If an option has a wrong type.
+   * @param options Directory, deletion, polling, label, and the time limit of disposal.
+   * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
    */
   constructor(options: FileLockOptions = {}) {
-    const { dir, sharedDir = false, pollIntervalMs = DEFAULT_POLL_INTERVAL_MS } = options;
-    if (dir !== undefined) checkString("dir", dir);
-    checkSharedDir(sharedDir, dir);
-    checkDuration("pollIntervalMs", pollIntervalMs);
+    const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#directory = new LockDirectory(dir, sharedDir);
     this.#pollIntervalMs = pollIntervalMs;
-    this.#locker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
+    this.#files = new LockFiles(this.#lifetime.label, files);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
@@ -147,9 +95,13 @@ export class FileLock implements DistributedLock {
     this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
-    const turn = await this.#queue.enter(name, { signal, onWait: options.onWait });
+    const notice = new WaitNotice(options.onWait);
+    const turn = await this.#queue.enter(name, {
+      signal,
+      onWait: (info) => notice.give(info, this.#polling.has(name)),
+    });
     try {
-      return this.#open(name, turn, await this.#wait(name, signal, options.onWait), options);
+      return this.#open(name, turn, await this.#wait(name, signal, notice), options);
     } catch (error) {
       turn.end();
       throw error;
@@ -175,33 +127,28 @@ export class FileLock implements DistributedLock {
   }
 
   /**
-   * Reads the holder of a lock, and its waiters in this instance. See
+   * Reads the holder of a lock, and its waiters in this instance. If another program has locked the
+   * file, for instance `flock(1)`, the holder has neither label nor token. See
    * {@linkcode DistributedLock.query}.
    */
-  // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const [record, held] = this.#run(name, ({ path }) => {
-      const record = peek(path);
-      return [record, record !== null && record.held && isHeld(path)] as const;
-    });
+    const holder = await this.#holder(name);
     const polling = this.#polling.get(name);
     const nowMs = performance.now();
     const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name)]
       .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
-    return {
-      name,
-      holders: held
-        ? [{ ...(record!.label ? { label: record!.label } : {}), fencingToken: record!.token }]
-        : [],
-      waiters,
-      waiterCount: waiters.length,
-    };
+    return { name, holders: holder ? [holder] : [], waiters, waiterCount: waiters.length };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#lifetime.end(() => this.#engine.close(this.#lifetime.disposeTimeoutMs));
+    const { disposeTimeoutMs } = this.#lifetime;
+    const untilMs = performance.now() + disposeTimeoutMs;
+    return this.#lifetime.end(async () => {
+      await this.#engine.close(disposeTimeoutMs);
+      await this.#files.close(untilMs - performance.now());
+    });
   }
 
   #check(name: string, options: AcquireOptions): void {
@@ -211,19 +158,15 @@ export class FileLock implements DistributedLock {
   }
 
   /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
-  async #wait(
-    name: string,
-    signal: AbortSignal,
-    onWait: AcquireOptions["onWait"],
-  ): Promise<HeldFile> {
+  async #wait(name: string, signal: AbortSignal, notice: WaitNotice): Promise<HeldFile> {
     try {
       for (let yielded = false;;) {
         signal.throwIfAborted();
-        const result = this.#tryLock(name, !yielded);
+        const result = this.#files.tryLock(name, !yielded);
         if (typeof result === "object") return result;
         if (!this.#polling.has(name)) {
           this.#polling.set(name, { sinceMs: performance.now() });
-          onWait?.({});
+          notice.give({ position: 1, waiters: 1 + this.#queue.waiters(name).length });
         }
         yielded = result === "yield";
         await pause(SYSTEM_CLOCK, this.#pollMs(), signal);
@@ -234,47 +177,35 @@ export class FileLock implements DistributedLock {
   }
 
   /**
-   * Locks the file if it is free. A `query()` locks the file for a moment, so a locked file that is
-   * not marked as held is tried again.
+   * Locks the file if it is free. Looking at a file, and deleting it, locks it for a moment. So a
+   * locked file that is not marked as held is tried again.
    */
   async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
-      const result = this.#tryLock(name, false);
+      const result = this.#files.tryLock(name, false);
       if (typeof result === "object") return result;
-      const record = this.#run(name, ({ path }) => peek(path));
-      if (tries === BRIEF_LOCK_TRIES || record?.held) return null;
+      if (tries === BRIEF_LOCK_TRIES || this.#files.isMarkedHeld(name)) return null;
       await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
     }
   }
 
-  #tryLock(name: string, mayYield: boolean): ReturnType<typeof tryLock> {
-    return this.#run(name, (place) => tryLock(place, this.#locker, mayYield));
+  /** The holder; `null` if the lock is free. If the file stays locked without a mark, it is unknown. */
+  async #holder(name: string): Promise<LockHolder | null> {
+    for (let tries = 0;; tries++) {
+      const seen = this.#files.observe(name);
+      if (seen === "free") return null;
+      if (seen !== "unmarked") {
+        return { ...(seen.label ? { label: seen.label } : {}), fencingToken: seen.token };
+      }
+      if (tries === BRIEF_LOCK_TRIES) return {};
+      await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
+    }
   }
 
   /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
   #pollMs(): number {
     return this.#pollIntervalMs * (0.75 + Math.random() / 2);
-  }
-
-  /**
-   * Runs an action on the file of a lock. If the directory was removed, creates it and tries once
-   * more.
-   *
-   * @throws {LockSetupError} If only a change of the set-up helps.
-   * @throws {LockUnavailableError} If the file system refuses for now.
-   */
-  #run<T>(name: string, action: (place: LockPlace) => T, isRetry = false): T {
-    let path: string | undefined;
-    try {
-      const directory = this.#directory.open();
-      path = lockPath(directory.path, name);
-      return action({ path, name, fileMode: directory.fileMode });
-    } catch (cause) {
-      this.#directory.forget();
-      if (!isRetry && codeOf(cause) === "ENOENT") return this.#run(name, action, true);
-      throw toLockError(cause, name, path);
-    }
   }
 
   #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
@@ -284,7 +215,7 @@ export class FileLock implements DistributedLock {
     }
     return this.#engine.open({
       name,
-      ownerId: makeOwnerId(this.#locker.label),
+      ownerId: makeOwnerId(this.#lifetime.label),
       fencingToken: file.token,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
@@ -306,17 +237,6 @@ export class FileLock implements DistributedLock {
         return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
-  }
-}
-
-function checkSharedDir(sharedDir: unknown, dir: string | undefined): void {
-  if (typeof sharedDir !== "boolean") {
-    throw new TypeError(
-      `Cannot use 'sharedDir': it must be a boolean, but it is ${describeType(sharedDir)}`,
-    );
-  }
-  if (sharedDir && dir === undefined) {
-    throw new TypeError("Cannot use 'sharedDir' without 'dir': each user has another default");
   }
 }
 

@@ -1,20 +1,22 @@
 /**
- * One lock file and the kernel's lock on it. The format of its content is in `record.ts`.
+ * One lock file and the kernel's lock on it. The format of its content is in `record.ts`; it is
+ * deleted in `deletion.ts`.
  *
  * @module
  */
+import { readAt, writeAt } from "./bytes.ts";
 import {
   decodeRecord,
   EMPTY_RECORD,
   encodeRecord,
   HELD_OFFSET,
   markBytes,
-  nextToken,
   type Record,
   RECORD_BYTES,
   WANTED_OFFSET,
 } from "./record.ts";
 import { checkSingle, infoIfAt, isAt, openOrCreate, openRegular } from "./regular_file.ts";
+import { nextToken, type TokenFile, wallUs } from "./tokens.ts";
 
 /** After this many grants in a row an instance lets other processes try first. */
 const FAIR_STREAK = 8;
@@ -33,6 +35,8 @@ export interface LockPlace {
   readonly name: string;
   /** The mode of a new file. */
   readonly fileMode: number;
+  /** The tokens of deleted files in the same directory. */
+  readonly tokens: TokenFile;
 }
 
 /** A lock file that this process has locked. */
@@ -61,50 +65,53 @@ export type TryLockResult = HeldFile | "held" | "yield";
  * @param locker The instance that locks.
  * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
  * @returns The locked file, or why it is not locked.
- * @throws {SetupFault} If another file is at the path.
+ * @throws {SetupFault} If another kind of file is at the path.
  * @throws {Error} If the file system refuses.
  */
-export function tryLock(
-  place: LockPlace,
-  locker: LockerId,
-  mayYield: boolean,
-): TryLockResult {
+export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): TryLockResult {
   for (;;) {
     const file = openOrCreate(place.path, place.fileMode);
     if (file === null) return "held";
     try {
-      const isLocked = file.tryLockSync(true);
-      // The file may have been replaced between open and lock. Then others lock another file.
-      const info = infoIfAt(file, place.path);
-      if (info !== null) {
-        checkSingle(info, place.path);
-        if (isLocked) return holdFile(file, place, locker, mayYield);
-        markWanted(file);
-        file.close();
-        return "held";
-      }
+      const result = tryLockOpen(file, place, locker, mayYield);
+      if (typeof result === "object") return result;
+      file.close();
+      if (result !== "elsewhere") return result;
     } catch (error) {
       file.close();
       throw error;
     }
-    file.close();
   }
 }
 
-function holdFile(
+/** The same for an open file; `"elsewhere"` if the path no longer leads to it. */
+function tryLockOpen(
   file: Deno.FsFile,
-  { path, name }: LockPlace,
+  place: LockPlace,
   locker: LockerId,
   mayYield: boolean,
-): HeldFile | "yield" {
-  const last = read(file);
-  const isSameLocker = last.lockerId === locker.id;
-  if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) {
-    file.close();
-    return "yield";
+): TryLockResult | "elsewhere" {
+  const isLocked = file.tryLockSync(true);
+  // It may have been deleted or replaced between open and lock. Then others lock another file.
+  const info = infoIfAt(file, place.path);
+  if (info === null) return "elsewhere";
+  checkSingle(info, place.path);
+  const last = readRecord(file);
+  if (!isLocked) {
+    if (last !== EMPTY_RECORD && !last.wanted) writeAt(file, WANTED_OFFSET, markBytes("wanted"));
+    return "held";
   }
-  const token = nextToken(last.token, Temporal.Now.instant().epochNanoseconds / 1_000n);
-  const streak = isSameLocker && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
+  const isSameLocker = last.lockerId === locker.id;
+  if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
+  return hold(file, place, locker, last);
+}
+
+function hold(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Record): HeldFile {
+  const { path, name, tokens } = place;
+  // An earlier file of this name may have been deleted.
+  const previous = last === EMPTY_RECORD ? tokens.read() : last.token;
+  const token = nextToken(previous, wallUs());
+  const streak = last.lockerId === locker.id && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
   const record = {
     token,
     held: true,
@@ -113,53 +120,48 @@ function holdFile(
     lockerId: locker.id,
     label: locker.label,
   };
-  write(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
+  writeAt(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
   return {
     token,
     isInPlace: () => isAt(file, path),
     release: () => {
       try {
-        write(file, HELD_OFFSET, markBytes("not"));
+        writeAt(file, HELD_OFFSET, markBytes("not"));
       } catch {
-        // query() checks the kernel's lock anyway if the mark says that the file is held.
+        // A stale mark does no harm: query() asks the kernel.
       }
       file.close(); // the kernel unlocks the file
     },
   };
 }
 
-/** Reads the record of the file, without locking it. `null` if there is no file. */
-export function peek(path: string): Record | null {
+/** Whether the record says that the lock is held. A holder that was killed leaves this mark behind. */
+export function isMarkedHeld(path: string): boolean {
   using file = openRegular(path);
-  return file === null ? null : read(file);
+  return file !== null && readRecord(file).held;
 }
 
-/** Whether the file is locked. If not, clears the mark that a dead holder may have left. */
-export function isHeld(path: string): boolean {
-  using file = openRegular(path);
-  if (file === null) return false;
-  if (!file.tryLockSync(true)) return true;
-  if (!isAt(file, path)) return false;
-  write(file, HELD_OFFSET, markBytes("not"));
-  return false;
-}
-
-function markWanted(file: Deno.FsFile): void {
-  const last = read(file);
-  if (last !== EMPTY_RECORD && !last.wanted) write(file, WANTED_OFFSET, markBytes("wanted"));
-}
-
-function read(file: Deno.FsFile): Record {
-  const bytes = new Uint8Array(RECORD_BYTES);
-  file.seekSync(0, Deno.SeekMode.Start);
-  const count = file.readSync(bytes) ?? 0;
-  return decodeRecord(bytes.subarray(0, count));
-}
-
-function write(file: Deno.FsFile, offset: number, bytes: Uint8Array): void {
-  file.seekSync(offset, Deno.SeekMode.Start);
-  const count = file.writeSync(bytes);
-  if (count !== bytes.length) {
-    throw new Error(`Wrote only ${count} of ${bytes.length} bytes: is the disk full?`);
+/**
+ * Finds out who has locked the file: the record of the holder; `"free"`; or `"unmarked"`, for a moment
+ * while an instance looks at the file or deletes it, and for long if another program has locked it.
+ * Creates no file. Clears the mark of a holder that was killed.
+ */
+export function observe(path: string): Record | "free" | "unmarked" {
+  for (;;) {
+    using file = openRegular(path);
+    if (file === null) return "free";
+    const isFree = file.tryLockSync(true);
+    const info = infoIfAt(file, path);
+    if (info === null) continue; // It was deleted or replaced: look at the file that is there now.
+    checkSingle(info, path);
+    const record = readRecord(file);
+    if (!isFree) return record.held ? record : "unmarked";
+    if (record.held) writeAt(file, HELD_OFFSET, markBytes("not"));
+    return "free";
   }
+}
+
+/** Reads the record of an open file. */
+export function readRecord(file: Deno.FsFile): Record {
+  return decodeRecord(readAt(file, 0, RECORD_BYTES));
 }

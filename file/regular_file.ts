@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { closeSync, fchmodSync, openSync } from "node:fs";
+import { closeSync, existsSync, fchmodSync, openSync } from "node:fs";
 import { codeOf, SetupFault } from "./faults.ts";
 
 /** The mode of files that only their owner may open. */
@@ -39,7 +39,8 @@ export function openRegular(path: string): Deno.FsFile | null {
 export function openOrCreate(path: string, mode: number): Deno.FsFile | null {
   for (;;) {
     try {
-      const file = openRegular(path) ?? create(path, mode);
+      // An error for a file that does not exist would cost more than all the rest.
+      const file = (existsSync(path) ? null : create(path, mode)) ?? openRegular(path);
       if (file !== null) return file;
     } catch (error) {
       if (mode === PRIVATE_MODE || !isBeingCreated(error, path)) throw error;

@@ -36,7 +36,7 @@ export interface AttemptProcess {
   readonly permissions?: readonly string[];
 }
 
-/** What the call led to. */
+/** The result of a call. */
 export interface Outcome {
   /** `"granted"`, `"null"`, the holders that `query()` reports, or the name of the error. */
   readonly result: string;
@@ -60,7 +60,17 @@ export async function attempt(
 ): Promise<Outcome> {
   const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
   const script = fileURLToPath(new URL("./attempt.ts", import.meta.url));
-  const run = ["run", "--no-prompt", "--no-check", "--config", config, ...permissions, script];
+  // Without such a flag Deno grants all permissions to a copy of itself that it starts.
+  const run = [
+    "run",
+    "--deny-net",
+    "--no-prompt",
+    "--no-check",
+    "--config",
+    config,
+    ...permissions,
+    script,
+  ];
   const command = [...through, process.execPath, ...run];
   const argument = JSON.stringify({ options, call, name, openFiles, ...rest });
   const child = spawnProcess([...command, argument], { env, stdout: "pipe", stderr: "inherit" });

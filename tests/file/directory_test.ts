@@ -1,5 +1,5 @@
 /**
- * Who may write to the directory of `FileLock`, links at its paths, and its default.
+ * The directory of `FileLock`: its default, its owner and mode, and links in it.
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { lockPath } from "../../file/directory.ts";
@@ -193,16 +193,6 @@ asRoot("FileLock excludes other users in a directory that they share", async () 
     assert(again.fencingToken > lease.fencingToken);
     assertEquals((await Deno.stat(lockPath(dir, "n"))).mode! & 0o777, 0o666);
   }
-});
-
-Deno.test("new FileLock() refuses sharedDir without a 'dir'", () => {
-  let error: unknown;
-  try {
-    new FileLock({ sharedDir: true });
-  } catch (thrown) {
-    error = thrown;
-  }
-  assert(error instanceof TypeError, String(error));
 });
 
 Deno.test("FileLock keeps its relative 'dir' when the process changes its directory", async () => {

@@ -1,5 +1,5 @@
 /**
- * What `FileLock` reports when it cannot work as it is set up, and when the file system is out of
+ * Errors of `FileLock` when it cannot work as it is set up, and when the file system is out of
  * resources.
  */
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
@@ -81,7 +81,10 @@ Deno.test("FileLock rejects with a LockSetupError when Deno denies the permissio
   ) {
     assertSetupError(await attempt({ options: { dir } }, { permissions }), why);
   }
-  assertSetupError(await attempt({ options: {} }, { permissions: [] }), /Requires (env|sys) access/);
+  assertSetupError(
+    await attempt({ options: {} }, { permissions: [] }),
+    /Requires (env|sys) access/,
+  );
 });
 
 Deno.test("FileLock rejects with a LockSetupError in a runtime without Deno.FsFile", async () => {
