@@ -51,7 +51,8 @@ export class LockDirectory {
   }
 
   /**
-   * Creates the directory if it does not exist, and checks it.
+   * Creates the directory if it does not exist, and checks it. One that is shared must exist: only
+   * its users know which mode they need.
    *
    * @throws {SetupFault} If it is refused.
    * @throws {Error} If the file system refuses.
@@ -59,7 +60,9 @@ export class LockDirectory {
   open(): OpenDirectory {
     const found = this.find();
     if (found !== null) return found;
-    Deno.mkdirSync(this.#fixedPath(), { recursive: true, mode: 0o700 });
+    const path = this.#fixedPath();
+    if (this.#isShared) throw missing(path);
+    Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
     return this.#check();
   }
 
@@ -115,6 +118,13 @@ function sharedMode(dir: string): number {
   const { isDirectory, mode } = Deno.statSync(dir);
   if (!isDirectory) throw new SetupFault(`${JSON.stringify(dir)} is not a directory`);
   return (mode ?? 0) & 0o666 | PRIVATE_MODE;
+}
+
+function missing(dir: string): SetupFault {
+  const command = `install -d -m 2770 -g GROUP ${JSON.stringify(dir)}`;
+  return new SetupFault(
+    `the shared directory does not exist: create it, for instance by ${command}`,
+  );
 }
 
 function checkRuntime(): void {

@@ -18,6 +18,8 @@ import {
 import { checkSingle, infoIfAt, isAt, openOrCreate, openRegular } from "./regular_file.ts";
 import { nextToken, type TokenFile, wallUs } from "./tokens.ts";
 
+/** A file can change only a few times during one call, unless its file system is no local one. */
+const MAX_TRIES = 1_000;
 /** After this many grants in a row an instance lets other processes try first. */
 const FAIR_STREAK = 8;
 
@@ -69,7 +71,7 @@ export type TryLockResult = HeldFile | "held" | "yield";
  * @throws {Error} If the file system refuses.
  */
 export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): TryLockResult {
-  for (;;) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const file = openOrCreate(place.path, place.fileMode);
     if (file === null) return "held";
     try {
@@ -82,6 +84,7 @@ export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): 
       throw error;
     }
   }
+  throw changing();
 }
 
 /** The same for an open file; `"elsewhere"` if the path no longer leads to it. */
@@ -147,7 +150,7 @@ export function isMarkedHeld(path: string): boolean {
  * Creates no file. Clears the mark of a holder that was killed.
  */
 export function observe(path: string): Record | "free" | "unmarked" {
-  for (;;) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     using file = openRegular(path);
     if (file === null) return "free";
     const isFree = file.tryLockSync(true);
@@ -159,6 +162,13 @@ export function observe(path: string): Record | "free" | "unmarked" {
     if (record.held) writeAt(file, HELD_OFFSET, markBytes("not"));
     return "free";
   }
+  throw changing();
+}
+
+function changing(): Error {
+  return new Error(
+    "the file is another one at each look: is its directory on a local file system?",
+  );
 }
 
 /** Reads the record of an open file. */

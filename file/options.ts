@@ -24,10 +24,11 @@ export interface FileLockOptions extends StrategyOptions {
    */
   dir?: string;
   /**
-   * Whether other users may write to `dir`, which is then not checked. All users who may write there
-   * can lock, and each can break the locks of the others, but none can make another one's process
-   * write to a file elsewhere. New files get the permissions that the directory has for reading and
-   * writing, for instance 660 in a directory with mode 2770. Needs `dir`.
+   * Whether other users may write to `dir`. It must exist and is then not checked, for instance
+   * `/run/lock/my-app` with mode 2770 and a group of those users. All of them can lock, and each can
+   * break the locks of the others, but none can make the process of another one write to a file
+   * elsewhere. New files get the permissions that the directory has for reading and writing: 660 in
+   * this example. Needs `dir`.
    *
    * @default {false}
    */

@@ -160,6 +160,18 @@ Deno.test("FileLock follows no link at the path of a lock file, and writes to no
   await assertRejects(() => Deno.stat(target), Deno.errors.NotFound, undefined, "made the target");
 });
 
+Deno.test("FileLock does not create a directory that is shared", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await using locks = new FileLock({ dir, sharedDir: true });
+  await assertRejects(() => locks.acquire("n"), LockSetupError, "does not exist: create it");
+  assertEquals((await locks.query("n")).holders, []);
+  await Deno.mkdir(dir);
+  await (await locks.acquire("n")).release();
+  await Deno.remove(dir, { recursive: true });
+  await assertRejects(() => locks.tryAcquire("n"), LockSetupError, "does not exist: create it");
+});
+
 asRoot("FileLock has a default directory per user, so that no user is locked out", async () => {
   await using temp = await temporary(0o1777);
   await using runtime = await temporary();
