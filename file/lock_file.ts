@@ -106,13 +106,13 @@ function tryLockOpen(
   }
   const isSameLocker = last.lockerId === locker.id;
   if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
-  return hold(file, place, locker, last);
+  return heldFile(file, info, place.path, grant(file, place, locker, last));
 }
 
-function hold(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Record): HeldFile {
-  const { path, name, tokens } = place;
+/** Writes the record of a new grant. Returns its token. */
+function grant(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Record): bigint {
   // An earlier file of this name may have been deleted.
-  const previous = last === EMPTY_RECORD ? tokens.read() : last.token;
+  const previous = last === EMPTY_RECORD ? place.tokens.read() : last.token;
   const token = nextToken(previous, wallUs());
   const streak = last.lockerId === locker.id && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
   const record = {
@@ -123,10 +123,14 @@ function hold(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Recor
     lockerId: locker.id,
     label: locker.label,
   };
-  writeAt(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
+  writeAt(file, 0, encodeRecord(record, last === EMPTY_RECORD ? place.name : undefined));
+  return token;
+}
+
+function heldFile(file: Deno.FsFile, info: Deno.FileInfo, path: string, token: bigint): HeldFile {
   return {
     token,
-    isInPlace: () => isAt(file, path),
+    isInPlace: () => isAt(info, path),
     release: () => {
       try {
         writeAt(file, HELD_OFFSET, markBytes("not"));

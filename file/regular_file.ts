@@ -34,7 +34,7 @@ export function openRegular(path: string): Deno.FsFile | null {
 
 /**
  * Opens a file, or creates it. `null` if another user is creating it right now. The caller must still
- * check {@linkcode isAt} before it writes.
+ * check {@linkcode infoIfAt} before it writes.
  */
 export function openOrCreate(path: string, mode: number): Deno.FsFile | null {
   for (;;) {
@@ -77,18 +77,19 @@ function isBeingCreated(error: unknown, path: string): boolean {
   return size === 0 && Math.abs(Date.now() - Number(mtime)) < CREATED_WITHIN_MS;
 }
 
-/** Whether the path still names the open file. If not, another process may lock the file there. */
-export function isAt(file: Deno.FsFile, path: string): boolean {
-  return infoIfAt(file, path) !== null;
+/** The information about an open file if the path still names it, else `null`. */
+export function infoIfAt(file: Deno.FsFile, path: string): Deno.FileInfo | null {
+  const info = file.statSync();
+  return isAt(info, path) ? info : null;
 }
 
-/** The information about the open file if the path still names it, else `null`. */
-export function infoIfAt(file: Deno.FsFile, path: string): Deno.FileInfo | null {
+/** Whether the path still names an open file. If not, another process may lock the file there. */
+export function isAt({ ino, dev }: Deno.FileInfo, path: string): boolean {
   try {
-    const [mine, named] = [file.statSync(), Deno.lstatSync(path)];
-    return mine.ino === named.ino && mine.dev === named.dev ? mine : null;
+    const named = Deno.lstatSync(path);
+    return named.ino === ino && named.dev === dev;
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return null;
+    if (codeOf(error) === "ENOENT") return false;
     throw error;
   }
 }
