@@ -5,7 +5,7 @@
  * @module
  */
 import { readRecord } from "./lock_file.ts";
-import type { Record } from "./record.ts";
+import { EMPTY_RECORD, type Record } from "./record.ts";
 import { infoIfAt, openRegular } from "./regular_file.ts";
 import { type TokenFile, wallUs } from "./tokens.ts";
 
@@ -42,6 +42,7 @@ function deleteOne(path: string, floor: Floor, isSpared: (record: Record) => boo
   const info = infoIfAt(file, path);
   if (info === null || !hasExactId(info)) return true;
   const record = readRecord(file);
+  if (record === EMPTY_RECORD && info.size > 0) return true; // Perhaps it is no lock file.
   if (isSpared(record)) return true;
   if (!floor.raise(record.token)) return false;
   Deno.removeSync(path);

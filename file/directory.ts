@@ -15,9 +15,8 @@ import { checkTrusted } from "./trust.ts";
 const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
 
 /** The name of the file that remembers the tokens of deleted lock files. */
-const TOKEN_FILE = "tokens";
-/** The ending of a lock file. */
-const SUFFIX = ".lock";
+const TOKEN_FILE = "holdfast.tokens";
+const LOCK_FILE = /^[0-9a-f]{64}\.lock$/;
 
 /** A directory that exists and was checked. */
 export interface OpenDirectory {
@@ -30,7 +29,7 @@ export interface OpenDirectory {
 /** The directory of one `FileLock`. Its path is fixed when it is created. */
 export class LockDirectory {
   /** The absolute path, or why there is none. */
-  readonly #path: string | { readonly fault: unknown };
+  readonly #path: string | { readonly fault: SetupFault };
   readonly #isShared: boolean;
   #open: OpenDirectory | null = null;
 
@@ -45,8 +44,9 @@ export class LockDirectory {
     try {
       checkRuntime();
       this.#path = resolve(dir ?? defaultDir());
-    } catch (fault) {
-      this.#path = { fault };
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      this.#path = { fault: new SetupFault(why, { cause }) };
     }
   }
 
@@ -54,7 +54,7 @@ export class LockDirectory {
    * Creates the directory if it does not exist, and checks it. One that is shared must exist: only
    * its users know which mode they need.
    *
-   * @throws {SetupFault} If it is refused.
+   * @throws {SetupFault} If it is refused, or if its path could not be resolved.
    * @throws {Error} If the file system refuses.
    */
   open(): OpenDirectory {
@@ -96,7 +96,7 @@ export class LockDirectory {
 
 /** The path of a lock's file. A digest names the file, since file systems limit length and case. */
 export function lockPath(dir: string, name: string): string {
-  return join(dir, createHash("sha256").update(name, "utf8").digest("hex") + SUFFIX);
+  return join(dir, `${createHash("sha256").update(name, "utf8").digest("hex")}.lock`);
 }
 
 /**
@@ -106,7 +106,7 @@ export function lockPath(dir: string, name: string): string {
 export async function someLockFiles(dir: string, most: number): Promise<string[]> {
   const names: string[] = [];
   for await (const { name, isFile } of Deno.readDir(dir)) {
-    if (isFile && name.length === 64 + SUFFIX.length && name.endsWith(SUFFIX)) names.push(name);
+    if (isFile && LOCK_FILE.test(name)) names.push(name);
   }
   const start = Math.floor(Math.random() * names.length);
   return [...names.slice(start), ...names.slice(0, start)].slice(0, most)

@@ -42,6 +42,8 @@ const BRIEF_LOCK_TRIES = 20;
  * removed or replaced, its holder loses the lease as `"stolen"` within a second. Fencing tokens are
  * `max(previous + 1, wall clock in µs)`.
  *
+ * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
+ *
  * Needs `--allow-read` and `--allow-write` for the directory, and `--allow-sys=uid` unless root owns
  * the directory or it is shared. The directories above are checked as far as `--allow-read` permits.
  * Local file systems only.

@@ -16,7 +16,7 @@ import { Witness } from "./witness.ts";
 
 const { dir, witnessDir, names, seed } = scriptArgument<RacerOptions>();
 const random = randomOf(seed);
-const tokens = new TokenFile(`${dir}/tokens`, 0o600);
+const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
 let grants = 0;
 
 function pick<T>(values: readonly T[]): T {

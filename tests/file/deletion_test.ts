@@ -133,7 +133,7 @@ Deno.test("FileLock ends its leases as stolen, and deletes nothing, when another
 
 Deno.test("deleteUnused() leaves files that are locked, spared, or no regular file", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/tokens`, 0o600);
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
   const paths = ["a", "b", "c", "missing"].map((name) => lockPath(temp.dir, name));
   await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
   const token = await use(keeping, "a");
@@ -148,15 +148,25 @@ Deno.test("deleteUnused() leaves files that are locked, spared, or no regular fi
   assert(tokens.read() >= token);
 });
 
+Deno.test("deleteUnused() deletes empty files, but no files of other programs", async () => {
+  await using temp = await temporary();
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const paths = ["empty", "other"].map((name) => lockPath(temp.dir, name));
+  await Deno.writeTextFile(paths[0]!, "");
+  await Deno.writeTextFile(paths[1]!, "text of another program");
+  deleteUnused(paths, tokens, () => false);
+  assertEquals(filesIn(temp.dir).map((name) => `${temp.dir}/${name}`), [paths[1]]);
+});
+
 Deno.test("deleteUnused() returns the paths that are left while another process writes the tokens", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/tokens`, 0o600);
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
   await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
   for (const name of ["a", "b"]) await use(keeping, name);
   const paths = ["a", "b"].map((name) => lockPath(temp.dir, name));
   tokens.raise(1n);
   {
-    using file = await Deno.open(`${temp.dir}/tokens`, { read: true, write: true });
+    using file = await Deno.open(`${temp.dir}/holdfast.tokens`, { read: true, write: true });
     assert(file.tryLockSync(true));
     assertEquals(deleteUnused(paths, tokens, () => false), paths);
     assertEquals(filesIn(temp.dir).length, 2);

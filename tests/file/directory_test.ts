@@ -228,3 +228,16 @@ Deno.test("FileLock keeps its relative 'dir' when the process changes its direct
     Deno.chdir(before);
   }
 });
+
+Deno.test("FileLock refuses a relative 'dir' when the working directory does not exist", async () => {
+  await using temp = await temporary();
+  const before = Deno.cwd();
+  await Deno.mkdir(`${temp.dir}/gone`);
+  Deno.chdir(`${temp.dir}/gone`);
+  await Deno.remove(`${temp.dir}/gone`);
+  try {
+    await assertRefused({ dir: "locks" }, /No such file/);
+  } finally {
+    Deno.chdir(before);
+  }
+});

@@ -7,20 +7,20 @@ import { temporary } from "../../testing/file/places.ts";
 
 Deno.test("TokenFile.raise() raises the floor, and never lowers it", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/tokens`, 0o600);
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
   assertEquals(tokens.read(), 0n);
   const steps = [[7n, 7n], [5n, 7n], [8n, 8n], [8n, 8n], [2n ** 63n, 2n ** 63n], [9n, 2n ** 63n]];
   for (const [token, floor] of steps) {
     assertEquals(tokens.raise(token!), floor);
     assertEquals(tokens.read(), floor);
-    assertEquals(new TokenFile(`${temp.dir}/tokens`, 0o600).read(), floor);
+    assertEquals(new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600).read(), floor);
   }
-  assertEquals((await Deno.stat(`${temp.dir}/tokens`)).mode! & 0o777, 0o600);
+  assertEquals((await Deno.stat(`${temp.dir}/holdfast.tokens`)).mode! & 0o777, 0o600);
 });
 
 Deno.test("TokenFile.read() returns the floor before a write that was cut off at any byte", async () => {
   await using temp = await temporary();
-  const path = `${temp.dir}/tokens`;
+  const path = `${temp.dir}/holdfast.tokens`;
   const tokens = new TokenFile(path, 0o600);
   const floors = [1_795_216_967_916_034n, 1_795_216_967_999_999n, 1_795_216_968_000_001n];
   tokens.raise(floors[0]!);
@@ -45,7 +45,7 @@ Deno.test("TokenFile.read() returns the floor before a write that was cut off at
 
 Deno.test("TokenFile treats a damaged file as empty, and repairs it", async () => {
   await using temp = await temporary();
-  const path = `${temp.dir}/tokens`;
+  const path = `${temp.dir}/holdfast.tokens`;
   const tokens = new TokenFile(path, 0o600);
   for (const text of ["", "x".repeat(600), "1 1\n", `${"9".repeat(20)} ${"8".repeat(20)}\n`]) {
     await Deno.writeTextFile(path, text);
@@ -57,7 +57,7 @@ Deno.test("TokenFile treats a damaged file as empty, and repairs it", async () =
 
 Deno.test("TokenFile.raise() does not wait while another process raises the floor", async () => {
   await using temp = await temporary();
-  const path = `${temp.dir}/tokens`;
+  const path = `${temp.dir}/holdfast.tokens`;
   const tokens = new TokenFile(path, 0o600);
   tokens.raise(1n);
   using file = await Deno.open(path, { read: true, write: true });
@@ -68,7 +68,7 @@ Deno.test("TokenFile.raise() does not wait while another process raises the floo
 
 Deno.test("TokenFile follows no link", async () => {
   await using temp = await temporary();
-  const [path, target] = [`${temp.dir}/tokens`, `${temp.dir}/target`];
+  const [path, target] = [`${temp.dir}/holdfast.tokens`, `${temp.dir}/target`];
   await Deno.writeTextFile(target, "text of the target");
   const tokens = new TokenFile(path, 0o600);
   for (const make of [Deno.symlink, Deno.link]) {
