@@ -44,9 +44,8 @@ const BRIEF_LOCK_TRIES = 20;
  *
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
  *
- * Needs `--allow-read` and `--allow-write` for the directory, and `--allow-sys=uid` unless root owns
- * the directory or it is shared. The directories above are checked as far as `--allow-read` permits.
- * Local file systems only.
+ * Needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
+ * far as `--allow-read` permits. Local file systems only.
  *
  * @example Usage
  * ```ts

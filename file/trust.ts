@@ -4,8 +4,9 @@
  *
  * @module
  */
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { SetupFault } from "./faults.ts";
+import { PRIVATE_MODE } from "./regular_file.ts";
 
 const WRITABLE_BY_OTHERS = 0o022;
 /** Only the owner of an entry may remove it, as in `/tmp`. */
@@ -28,7 +29,8 @@ export function checkTrusted(dir: string): void {
   if (info.isSymlink) throw new SetupFault(`the directory ${quote(dir)} is a link: ${REMEDY}`);
   if (!info.isDirectory) throw new SetupFault(`${quote(dir)} is not a directory: ${REMEDY}`);
   if (Deno.build.os === "windows") return; // It has neither modes nor numbers of owners.
-  if (!isOurs(info)) refuseOwner(dir, info);
+  const us = new Users(dir);
+  if (!us.owns(info)) refuseOwner(dir, info);
   if (isWritableByOthers(info)) {
     const mode = (info.mode! & 0o777).toString(8);
     throw new SetupFault(
@@ -36,20 +38,20 @@ export function checkTrusted(dir: string): void {
         `set its mode to 700, ${REMEDY}`,
     );
   }
-  checkAbove(dir);
+  checkAbove(dir, us);
   // A directory above may be a link. Then its target counts as well.
   const realDir = Deno.realPathSync(dir);
-  if (realDir !== dir) checkAbove(realDir);
+  if (realDir !== dir) checkAbove(realDir, us);
 }
 
 /**
  * Checks the directories above one, as far as Deno permits it: a process that may read only the
  * directory of the lock files would otherwise need the permission to read everything around it.
  */
-function checkAbove(dir: string): void {
+function checkAbove(dir: string, us: Users): void {
   for (let path = dirname(dir), below = dir; path !== below; below = path, path = dirname(path)) {
     try {
-      checkEntry(path);
+      checkEntry(path, us);
     } catch (error) {
       if (error instanceof Deno.errors.NotCapable) return;
       throw error;
@@ -57,9 +59,9 @@ function checkAbove(dir: string): void {
   }
 }
 
-function checkEntry(path: string): void {
+function checkEntry(path: string, us: Users): void {
   const info = Deno.lstatSync(path);
-  if (!isOurs(info) && !isOwnerOfAll(info)) refuseOwner(path, info);
+  if (!us.owns(info) && !isOwnerOfAll(info)) refuseOwner(path, info);
   if (info.isSymlink || !isWritableByOthers(info) || (info.mode! & STICKY) !== 0) return;
   throw new SetupFault(
     `other users may write to ${quote(path)}, and so replace the directory of the lock files: ` +
@@ -75,8 +77,32 @@ function isWritableByOthers({ mode }: Deno.FileInfo): boolean {
   return (mode! & WRITABLE_BY_OTHERS) !== 0;
 }
 
-function isOurs({ uid }: Deno.FileInfo): boolean {
-  return uid === ROOT || uid === Deno.uid();
+/** This user and root. */
+class Users {
+  readonly #dir: string;
+  #uid: number | null | undefined;
+
+  /** @param dir The directory of the lock files. */
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  owns({ uid }: Deno.FileInfo): boolean {
+    return uid === ROOT || uid === (this.#uid ??= ownUid(this.#dir));
+  }
+}
+
+/** Without `--allow-sys=uid` the owner of a new file tells it. */
+function ownUid(dir: string): number | null {
+  try {
+    return Deno.uid();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotCapable)) throw error;
+    const path = join(dir, `${crypto.randomUUID()}.owner`);
+    using file = Deno.openSync(path, { write: true, createNew: true, mode: PRIVATE_MODE });
+    Deno.removeSync(path);
+    return file.statSync().uid;
+  }
 }
 
 /** In a container without root, the host's root has another number: the owner of `/`. */

@@ -120,12 +120,26 @@ Deno.test("FileLock checks the directories above as far as Deno lets it read the
   await using temp = await temporary(0o777);
   const dir = `${temp.dir}/locks`;
   await Deno.mkdir(dir, { mode: 0o700 });
-  const permissions = [`--allow-write=${dir}`, "--allow-sys=uid"];
+  const permissions = [`--allow-write=${dir}`];
   const narrow = [...permissions, `--allow-read=${dir}`];
   assertEquals((await attempt({ options: { dir } }, { permissions: narrow })).result, "granted");
   const wide = [...permissions, `--allow-read=${temp.dir}`];
   const outcome = await attempt({ options: { dir } }, { permissions: wide });
   assertEquals(outcome.result, "LockSetupError", outcome.message);
+});
+
+asRoot("FileLock needs no permission to know its user", async () => {
+  await using temp = await temporary(0o1777);
+  await using cache = await temporary(0o777);
+  const dir = `${temp.dir}/theirs`;
+  await nobody(`mkdir -m 755 ${dir}`);
+  const permissions = [`--allow-read=${temp.dir}`, `--allow-write=${dir}`];
+  const theirs = { permissions, env: { DENO_DIR: cache.dir }, through: asNobody };
+  const granted = await attempt({ options: { dir } }, theirs);
+  assertEquals(granted.result, "granted", granted.message);
+  assertEquals([...Deno.readDirSync(dir)].map(({ name }) => name), ["holdfast.tokens"]);
+  const refused = await attempt({ options: { dir } }, { permissions });
+  assertMatch(refused.message!, /belongs to another user/);
 });
 
 Deno.test("FileLock refuses a 'dir' that is a file", async () => {
