@@ -40,7 +40,7 @@ async function takeOne(locks: FileLock, name: string): Promise<void> {
   const witness = new Witness(`${witnessDir}/${name}`);
   const violation = witness.enter(lease.fencingToken);
   if (violation !== null) report({ violation: `${name}: ${violation}` });
-  if (random() < 0.3) await setTimeout(random() * 3);
+  if (random() < 0.2) await setTimeout(random() * 2);
   if (violation === null) witness.leave();
   if (!await lease.release()) report({ violation: `${name}: the lease was lost` });
   if (++grants % 10 === 0) report({ grants: 10 });

@@ -19,10 +19,10 @@ Deno.test({
   async fn() {
     await using temp = await temporary();
     const seed = seedOf();
-    const options = { processes: 4, durationMs: DURATION_MS, killEveryMs: 300 };
+    const options = { processes: 4, durationMs: DURATION_MS, killEveryMs: 500 };
     const { grants, kills, violations } = await race({ base: temp.dir, seed, ...options });
     say(`seed ${seed}: ${grants} grants, ${kills} kills`);
     assertEquals(violations, []);
-    assert(grants > 100 && kills > 5, "hardly anything happened");
+    assert(grants > 50 && kills > 3, "hardly anything happened");
   },
 });
