@@ -77,8 +77,8 @@ export class Cleaner {
 
   #step(): void {
     this.#cancelTimer = null;
-    this.#deleteIdle(this.#clock.now() - IDLE_MS);
-    this.#deleteLeft();
+    const isDone = this.#deleteIdle(this.#clock.now() - IDLE_MS) && this.#deleteLeft();
+    if (!isDone) return this.#wake(IDLE_MS);
     if (this.#left !== null) return this.#wake(STEP_EVERY_MS);
     const [next] = this.#idle.values();
     if (next === undefined) return;
@@ -112,11 +112,14 @@ export class Cleaner {
     }, () => {}); // Without a list nothing is deleted; the next sweep tries again.
   }
 
-  #deleteLeft(): void {
-    if (this.#left === null) return;
+  /** Deletes one step of the files that killed processes left. Returns as the other. */
+  #deleteLeft(): boolean {
+    if (this.#left === null) return true;
     const { paths, tokens } = this.#left;
-    paths.unshift(...deleteUnused(paths.splice(0, STEP_FILES).filter(isLeft), tokens, () => false));
+    const rest = deleteUnused(paths.splice(0, STEP_FILES).filter(isLeft), tokens, () => false);
+    paths.unshift(...rest);
     if (paths.length === 0) this.#left = null;
+    return rest.length === 0;
   }
 }
 
