@@ -21,6 +21,7 @@ import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts"
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import { actionsOf } from "./lease_actions.ts";
 import type { HeldFile } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
 import { checkOptions, type FileLockOptions } from "./options.ts";
@@ -38,11 +39,12 @@ const BRIEF_LOCK_TRIES = 20;
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
  * served first in, first out. Between instances there is no order: each polls, but one that was
- * granted the lock eight times in a row while another one waits skips one poll. If the lock file is
- * removed or replaced, its holder loses the lease as `"stolen"` within a second. Fencing tokens are
- * `max(previous + 1, wall clock in µs)`.
+ * granted the lock eight times in a row while another one waits skips one poll. So `onWait` and
+ * `query()` know the waiters of this instance only.
  *
+ * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
+ * Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
  * Needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
  * far as `--allow-read` permits. Local file systems only.
@@ -224,27 +226,6 @@ export class FileLock implements DistributedLock {
       autoRenew: false,
       maxHoldMs: options.maxHoldMs,
       watchEveryMs: WATCH_MS,
-    }, {
-      // deno-lint-ignore require-await -- a failing stat must reject
-      renew: async () =>
-        file.isInPlace()
-          ? { state: "held", validMs: Infinity }
-          : { state: "lost", reason: "stolen" },
-      // deno-lint-ignore require-await -- a failing write must reject
-      release: async () => {
-        const inPlace = isInPlace(file);
-        turn.end();
-        file.release();
-        return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
-      },
-    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
-  }
-}
-
-function isInPlace(file: HeldFile): boolean {
-  try {
-    return file.isInPlace();
-  } catch {
-    return false;
+    }, actionsOf(file, turn))!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
   }
 }

@@ -93,6 +93,7 @@ Deno.test("FileLock deletes lock files that killed processes left, and none that
   await using killed = startContender(spec, { do: "hold", name: "left" });
   await within("both hold", Promise.all([holder.line(), killed.line()]));
   killed.kill("SIGKILL");
+  await killed.end();
   for (const name of ["held", "left"]) await age(lockPath(temp.dir, name));
   await Deno.writeTextFile(`${temp.dir}/other.lock`, "");
   await age(`${temp.dir}/other.lock`);
