@@ -16,7 +16,7 @@ import {
   WANTED_OFFSET,
 } from "./record.ts";
 import { checkSingle, infoIfAt, isAt, openOrCreate, openRegular } from "./regular_file.ts";
-import { nextToken, type TokenFile, wallUs } from "./tokens.ts";
+import { nextToken, type TokenFile } from "./tokens.ts";
 
 /** A file can change only a few times during one call, unless its file system is no local one. */
 const MAX_TRIES = 1_000;
@@ -113,7 +113,7 @@ function tryLockOpen(
 function grant(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Record): bigint {
   // An earlier file of this name may have been deleted.
   const previous = last === EMPTY_RECORD ? place.tokens.read() : last.token;
-  const token = nextToken(previous, wallUs());
+  const token = nextToken(previous, place.tokens);
   const streak = last.lockerId === locker.id && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
   const record = {
     token,

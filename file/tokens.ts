@@ -14,6 +14,8 @@ const SLOT_BYTES = 42;
 const SLOTS = [0, 512] as const;
 /** A read that meets a write is repeated. Each write takes a few microseconds. */
 const READS = 100;
+/** How often a grant tries to raise the floor. Each raise takes some 20 µs. */
+const TRIES = 100;
 
 /** The wall clock in µs since the epoch. */
 export function wallUs(): bigint {
@@ -21,11 +23,18 @@ export function wallUs(): bigint {
 }
 
 /**
- * The token of the next grant: greater than `previous`, and at least the wall clock in µs. So tokens
- * grow even if somebody removed the file, and `previous` with it.
+ * The token of the next grant: greater than `previous`, and at least the wall clock in µs. While the
+ * clock is behind, each token raises the floor: so it is not granted twice if somebody removes the lock
+ * file, and `previous` with it.
  */
-export function nextToken(previous: bigint, wallUs: bigint): bigint {
-  return wallUs > previous ? wallUs : previous + 1n;
+export function nextToken(previous: bigint, tokens: TokenFile): bigint {
+  const nowUs = wallUs();
+  if (nowUs > previous) return nowUs;
+  for (let tries = 0; tries < TRIES; tries++) {
+    const token = tokens.advance(previous);
+    if (token !== null) return token;
+  }
+  return previous + 1n;
 }
 
 /**
@@ -55,6 +64,15 @@ export class TokenFile {
    * raising it right now.
    */
   raise(token: bigint): bigint | null {
+    return this.#update((floor) => greater(floor, token));
+  }
+
+  /** Raises the floor above itself and `previous`. Returns as {@linkcode TokenFile.raise}. */
+  advance(previous: bigint): bigint | null {
+    return this.#update((floor) => greater(floor, previous) + 1n);
+  }
+
+  #update(next: (floor: bigint) => bigint): bigint | null {
     using file = openOrCreate(this.#path, this.#mode);
     if (file === null || !file.tryLockSync(true)) return null;
     const info = infoIfAt(file, this.#path);
@@ -62,8 +80,8 @@ export class TokenFile {
     checkSingle(info, this.#path);
     const slots = decode(readAll(file));
     const floor = slots.reduce(greater);
-    if (floor >= token) return floor;
-    writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
+    const token = next(floor);
+    if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
     return token;
   }
 }

@@ -119,6 +119,21 @@ Deno.test("Lease.fencingToken grows when the lock file was deleted and the clock
   assert(tokens.every((token, i) => i === 0 || token > tokens[i - 1]!), tokens.join(", "));
 });
 
+Deno.test("Lease.fencingToken grows when the lock file was removed while the clock was set back", async () => {
+  await using temp = await temporary();
+  await using before = new FileLock({ dir: temp.dir });
+  const tokens = [await use(before, "n")];
+  await before[Symbol.asyncDispose]();
+  using _clock = setClockBack(3_600_000);
+  for (let i = 0; i < 3; i++) {
+    await using locks = new FileLock({ dir: temp.dir });
+    for (let grants = 0; grants <= i; grants++) tokens.push(await use(locks, "n"));
+    tokens.push((await locks.acquire("n")).fencingToken);
+    await Deno.remove(lockPath(temp.dir, "n"));
+  }
+  assert(tokens.every((token, i) => i === 0 || token > tokens[i - 1]!), tokens.join(", "));
+});
+
 Deno.test("FileLock ends its leases as stolen, and deletes nothing, when another file is at the path", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });

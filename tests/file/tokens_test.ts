@@ -2,7 +2,7 @@
  * Fencing tokens, and the file that remembers those of deleted lock files.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { nextToken, TokenFile } from "../../file/tokens.ts";
+import { nextToken, TokenFile, wallUs } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/places.ts";
 
 Deno.test("TokenFile.raise() raises the floor, and never lowers it", async () => {
@@ -79,9 +79,18 @@ Deno.test("TokenFile follows no link", async () => {
   }
 });
 
-Deno.test("nextToken() is greater than the previous token, and at least the wall clock", () => {
-  assertEquals(nextToken(0n, 100n), 100n);
-  assertEquals(nextToken(99n, 100n), 100n);
-  assertEquals(nextToken(100n, 100n), 101n);
-  assertEquals(nextToken(500n, 100n), 501n);
+Deno.test("nextToken() is at least the wall clock, and greater than the previous token", async () => {
+  await using temp = await temporary();
+  const path = `${temp.dir}/holdfast.tokens`;
+  const tokens = new TokenFile(path, 0o600);
+  const startUs = wallUs();
+  assert(nextToken(0n, tokens) >= startUs);
+  assertEquals(tokens.read(), 0n);
+  const ahead = startUs + 3_600_000_000n;
+  assertEquals(nextToken(ahead, tokens), ahead + 1n);
+  assertEquals(nextToken(ahead, tokens), ahead + 2n, "it was granted before");
+  assertEquals(tokens.read(), ahead + 2n);
+  using file = await Deno.open(path, { read: true, write: true });
+  assert(file.tryLockSync(true));
+  assertEquals(nextToken(ahead + 7n, tokens), ahead + 8n, "while another process is stopped");
 });
