@@ -1,50 +1,160 @@
 /**
- * The directory of the lock files: its default, its creation and check, and the paths in it.
+ * The directory of the lock files: its default, its creation, and the paths in it. The check of who
+ * may write to it is in `trust.ts`.
  *
  * @module
  */
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { codeOf, SetupFault } from "./faults.ts";
+import { PRIVATE_MODE } from "./regular_file.ts";
+import { TokenFile } from "./tokens.ts";
+import { checkTrusted } from "./trust.ts";
 
-/** Environment variables that name a directory of the user, in order of preference. */
-const RUNTIME_DIRS = ["XDG_RUNTIME_DIR", "TMPDIR", "TMP", "TEMP"];
+/** Environment variables that name the temporary directory, in order of preference. */
+const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
 
-/**
- * The default directory: `holdfast` in the user's runtime or temporary directory.
- *
- * @throws {Deno.errors.NotCapable} If the environment may not be read. There is no fallback: two
- * processes with different permissions could then use different directories, and both hold a lock.
- */
-export function defaultDir(): string {
-  for (const variable of RUNTIME_DIRS) {
-    const dir = Deno.env.get(variable);
-    if (dir) return join(dir, "holdfast");
+/** The name of the file that remembers the tokens of deleted lock files. */
+const TOKEN_FILE = "holdfast.tokens";
+const LOCK_FILE = /^[0-9a-f]{64}\.lock$/;
+
+/** A directory that exists and was checked. */
+export interface OpenDirectory {
+  readonly path: string;
+  /** The mode of new files in it. */
+  readonly fileMode: number;
+  readonly tokens: TokenFile;
+}
+
+/** The directory of one `FileLock`. Its path is fixed when it is created. */
+export class LockDirectory {
+  /** The absolute path, or why there is none. */
+  readonly #path: string | { readonly fault: SetupFault };
+  readonly #isShared: boolean;
+  #open: OpenDirectory | null = null;
+
+  /**
+   * Fixes the path. Touches no file but those that the default depends on.
+   *
+   * @param dir The directory; the user's own one by default.
+   * @param isShared Whether other users may write to it.
+   */
+  constructor(dir: string | undefined, isShared: boolean) {
+    this.#isShared = isShared;
+    try {
+      checkRuntime();
+      this.#path = resolve(dir ?? defaultDir());
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      this.#path = { fault: new SetupFault(why, { cause }) };
+    }
   }
-  return join("/tmp", "holdfast");
-}
 
-/** Creates the directory, accessible to this user only, if it does not exist. */
-export function makeDir(dir: string): void {
-  Deno.mkdirSync(dir, { recursive: true, mode: 0o700 });
-}
+  /**
+   * Creates the directory if it does not exist, and checks it. One that is shared must exist: only
+   * its users know which mode they need.
+   *
+   * @throws {SetupFault} If it is refused, or if its path could not be resolved.
+   * @throws {Error} If the file system refuses.
+   */
+  open(): OpenDirectory {
+    const found = this.find();
+    if (found !== null) return found;
+    const path = this.#fixedPath();
+    if (this.#isShared) throw missing(path);
+    Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
+    return this.#check();
+  }
 
-/**
- * Checks that no other user may write to the directory: a user that can replace a lock file can
- * break its lock.
- *
- * @throws {Error} If other users may write to it.
- */
-export function checkPrivate(dir: string): void {
-  const { mode } = Deno.statSync(dir);
-  if (mode !== null && (mode & 0o022) !== 0) {
-    throw new Error(
-      `The directory ${JSON.stringify(dir)} can be written to by other users: ` +
-        "set its mode to 700, or choose another one with 'dir'",
-    );
+  /** The same for a directory that exists; `null` if it does not. */
+  find(): OpenDirectory | null {
+    try {
+      return this.#open ?? this.#check();
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") return null;
+      throw error;
+    }
+  }
+
+  /** Looks at the directory anew next time, because it was removed. */
+  forget(): void {
+    this.#open = null;
+  }
+
+  #check(): OpenDirectory {
+    const path = this.#fixedPath();
+    if (!this.#isShared) checkTrusted(path);
+    const fileMode = this.#isShared ? sharedMode(path) : PRIVATE_MODE;
+    return this.#open = { path, fileMode, tokens: new TokenFile(join(path, TOKEN_FILE), fileMode) };
+  }
+
+  #fixedPath(): string {
+    if (typeof this.#path === "string") return this.#path;
+    throw this.#path.fault;
   }
 }
 
 /** The path of a lock's file. A digest names the file, since file systems limit length and case. */
 export function lockPath(dir: string, name: string): string {
   return join(dir, `${createHash("sha256").update(name, "utf8").digest("hex")}.lock`);
+}
+
+/**
+ * Lists lock files of a directory, at most `most`, from a random one on: so that several processes,
+ * and one process again and again, look at all of them in the end.
+ */
+export async function someLockFiles(dir: string, most: number): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name, isFile } of Deno.readDir(dir)) {
+    if (isFile && LOCK_FILE.test(name)) names.push(name);
+  }
+  const start = Math.floor(Math.random() * names.length);
+  return [...names.slice(start), ...names.slice(0, start)].slice(0, most)
+    .map((name) => join(dir, name));
+}
+
+/** Files in a shared directory have its own mode: its users can lock them, and nobody else can. */
+function sharedMode(dir: string): number {
+  const { isDirectory, mode } = Deno.statSync(dir);
+  if (!isDirectory) throw new SetupFault(`${JSON.stringify(dir)} is not a directory`);
+  return (mode ?? 0) & 0o666 | PRIVATE_MODE;
+}
+
+function missing(dir: string): SetupFault {
+  const command = `install -d -m 2770 -g GROUP ${JSON.stringify(dir)}`;
+  return new SetupFault(
+    `the shared directory does not exist: create it, for instance by ${command}`,
+  );
+}
+
+function checkRuntime(): void {
+  if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") return;
+  throw new SetupFault(
+    "this runtime cannot lock files, as it has no Deno.FsFile.tryLockSync(): run with Deno, or " +
+      "choose another strategy",
+  );
+}
+
+/**
+ * The default directory: a user's own one, since a second user could not write to that of the first.
+ *
+ * @throws {Deno.errors.NotCapable} If the environment may not be read. There is no fallback: two
+ * processes with different permissions could then use different directories, and both hold a lock.
+ */
+function defaultDir(): string {
+  const uid = Deno.uid();
+  const runtimeDir = Deno.env.get("XDG_RUNTIME_DIR");
+  if (runtimeDir && isOwnedBy(uid, runtimeDir)) return join(runtimeDir, "holdfast");
+  const tempDir = TEMP_DIRS.map((variable) => Deno.env.get(variable)).find((dir) => dir) ?? "/tmp";
+  return join(tempDir, uid === null ? "holdfast" : `holdfast-${uid}`);
+}
+
+/** After `su` the variable may still name the directory of another user. */
+function isOwnedBy(uid: number | null, dir: string): boolean {
+  try {
+    return Deno.statSync(dir).uid === uid;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return false;
+    throw error;
+  }
 }

@@ -4,48 +4,33 @@
  * @module
  */
 import { capabilitiesOf } from "../core/capabilities.ts";
-import { instant, pause } from "../core/clock.ts";
+import { instant, pause, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AcquireOptions,
   DistributedLock,
   Lease,
   LockCapabilities,
+  LockHolder,
   LockSnapshot,
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
-import { LockUnavailableError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
-import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
+import { Lifetime } from "../core/lifetime.ts";
+import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
-import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
-import { checkAcquireOptions, checkDuration, checkName, checkString } from "../core/validate.ts";
-import { checkPrivate, defaultDir, lockPath, makeDir } from "./directory.ts";
-import { type HeldFile, isHeld, type LockerId, peek, tryLock } from "./lock_file.ts";
+import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import { actionsOf } from "./lease_actions.ts";
+import type { HeldFile } from "./lock_file.ts";
+import { LockFiles } from "./lock_files.ts";
+import { checkOptions, type FileLockOptions } from "./options.ts";
+import { WaitNotice } from "./wait_notice.ts";
+import { WATCH_CLOCK } from "./watch_clock.ts";
 
-/** Options of {@linkcode FileLock}. */
-export interface FileLockOptions extends StrategyOptions {
-  /**
-   * The directory of the lock files, created if it does not exist. Processes exclude each other
-   * only if they use the same directory, on a local file system (not NFS or SMB). The default is
-   * `holdfast` in `$XDG_RUNTIME_DIR`, else in the temporary directory, and needs `--allow-env`. It
-   * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
-   */
-  dir?: string;
-  /**
-   * The interval, in ms, at which a waiting process tries to lock the file.
-   *
-   * @default {10}
-   */
-  pollIntervalMs?: number;
-}
-
-/** Default of {@linkcode FileLockOptions.pollIntervalMs}, in ms. */
-export const DEFAULT_POLL_INTERVAL_MS = 10;
 /** The interval, in ms, at which a holder checks that its file is still in place. */
 const WATCH_MS = 1_000;
-/** How often `tryAcquire()` tries again, because a `query()` may have locked the file for a moment. */
+/** How often a call looks again, because an instance may have locked the file for a moment only. */
 const BRIEF_LOCK_TRIES = 20;
 
 /**
@@ -54,11 +39,15 @@ const BRIEF_LOCK_TRIES = 20;
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
  * served first in, first out. Between instances there is no order: each polls, but one that was
- * granted the lock eight times in a row while another one waits skips one poll. If the lock file is
- * removed or replaced, its holder loses the lease as `"stolen"` within a second. Fencing tokens are
- * `max(previous + 1, wall clock in µs)`.
+ * granted the lock eight times in a row while another one waits skips one poll. So `onWait` and
+ * `query()` know the waiters of this instance only.
  *
- * Needs `--allow-read` and `--allow-write` for the directory. Local file systems only.
+ * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
+ * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
+ * Fencing tokens are `max(previous + 1, wall clock in µs)`.
+ *
+ * Needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
+ * far as `--allow-read` permits. Local file systems only.
  *
  * @example Usage
  * ```ts
@@ -82,32 +71,26 @@ export class FileLock implements DistributedLock {
   });
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this);
-  readonly #engine = new LeaseEngine();
+  readonly #engine = new LeaseEngine(WATCH_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
-  readonly #locker: LockerId;
+  readonly #files: LockFiles;
   /** The waiter that polls for each name. */
   readonly #polling = new Map<string, LocalWaiter>();
-  readonly #dir: string | undefined;
   readonly #pollIntervalMs: number;
-  /** The directory in use; `null` until it is created and checked. */
-  #readyDir: string | null = null;
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
    *
-   * @param options Directory, polling, label, and the time limit of disposal.
-   * @throws {TypeError} If an option has a wrong type.
+   * @param options Directory, deletion, polling, label, and the time limit of disposal.
+   * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
    */
   constructor(options: FileLockOptions = {}) {
-    const { dir, pollIntervalMs = DEFAULT_POLL_INTERVAL_MS } = options;
-    if (dir !== undefined) checkString("dir", dir);
-    checkDuration("pollIntervalMs", pollIntervalMs);
+    const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#dir = dir;
     this.#pollIntervalMs = pollIntervalMs;
-    this.#locker = { id: crypto.randomUUID().slice(0, 8), label: this.#lifetime.label };
+    this.#files = new LockFiles(this.#lifetime.label, files);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
@@ -115,9 +98,13 @@ export class FileLock implements DistributedLock {
     this.#check(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
-    const turn = await this.#queue.enter(name, { signal, onWait: options.onWait });
+    const notice = new WaitNotice(options.onWait);
+    const turn = await this.#queue.enter(name, {
+      signal,
+      onWait: (info) => notice.give(info, this.#polling.has(name)),
+    });
     try {
-      return this.#open(name, turn, await this.#wait(name, signal, options.onWait), options);
+      return this.#open(name, turn, await this.#wait(name, signal, notice), options);
     } catch (error) {
       turn.end();
       throw error;
@@ -143,34 +130,28 @@ export class FileLock implements DistributedLock {
   }
 
   /**
-   * Reads the holder of a lock, and its waiters in this instance. See
+   * Reads the holder of a lock, and its waiters in this instance. If another program has locked the
+   * file, for instance `flock(1)`, the holder has neither label nor token. See
    * {@linkcode DistributedLock.query}.
    */
-  // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
-    const [record, held] = this.#guard(name, () => {
-      const path = this.#path(name);
-      const record = peek(path);
-      return [record, record !== null && record.held && isHeld(path)] as const;
-    });
+    const holder = await this.#holder(name);
     const polling = this.#polling.get(name);
     const nowMs = performance.now();
     const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name)]
       .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
-    return {
-      name,
-      holders: held
-        ? [{ ...(record!.label ? { label: record!.label } : {}), fencingToken: record!.token }]
-        : [],
-      waiters,
-      waiterCount: waiters.length,
-    };
+    return { name, holders: holder ? [holder] : [], waiters, waiterCount: waiters.length };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#lifetime.end(() => this.#engine.close(this.#lifetime.disposeTimeoutMs));
+    const { disposeTimeoutMs } = this.#lifetime;
+    const untilMs = performance.now() + disposeTimeoutMs;
+    return this.#lifetime.end(async () => {
+      await this.#engine.close(disposeTimeoutMs);
+      await this.#files.close(untilMs - performance.now());
+    });
   }
 
   #check(name: string, options: AcquireOptions): void {
@@ -180,22 +161,18 @@ export class FileLock implements DistributedLock {
   }
 
   /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
-  async #wait(
-    name: string,
-    signal: AbortSignal,
-    onWait: AcquireOptions["onWait"],
-  ): Promise<HeldFile> {
+  async #wait(name: string, signal: AbortSignal, notice: WaitNotice): Promise<HeldFile> {
     try {
       for (let yielded = false;;) {
         signal.throwIfAborted();
-        const result = this.#tryLock(name, !yielded);
+        const result = this.#files.tryLock(name, !yielded);
         if (typeof result === "object") return result;
         if (!this.#polling.has(name)) {
           this.#polling.set(name, { sinceMs: performance.now() });
-          onWait?.({});
+          notice.give({ position: 1, waiters: 1 + this.#queue.waiters(name).length });
         }
         yielded = result === "yield";
-        await pause(this.#engine.clock, this.#pollMs(), signal);
+        await pause(SYSTEM_CLOCK, this.#pollMs(), signal);
       }
     } finally {
       this.#polling.delete(name);
@@ -203,57 +180,35 @@ export class FileLock implements DistributedLock {
   }
 
   /**
-   * Locks the file if it is free. A `query()` locks the file for a moment, so a locked file that is
-   * not marked as held is tried again.
+   * Locks the file if it is free. Looking at a file, and deleting it, locks it for a moment. So a
+   * locked file that is not marked as held is tried again.
    */
   async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
-      const result = this.#tryLock(name, false);
+      const result = this.#files.tryLock(name, false);
       if (typeof result === "object") return result;
-      const record = this.#guard(name, () => peek(this.#path(name)));
-      if (tries === BRIEF_LOCK_TRIES || record?.held) return null;
-      await pause(this.#engine.clock, 1, signal);
+      if (tries === BRIEF_LOCK_TRIES || this.#files.isMarkedHeld(name)) return null;
+      await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
     }
   }
 
-  #tryLock(name: string, mayYield: boolean): ReturnType<typeof tryLock> {
-    return this.#guard(name, () => tryLock(this.#path(name), name, this.#locker, mayYield));
+  /** The holder; `null` if the lock is free. If the file stays locked without a mark, it is unknown. */
+  async #holder(name: string): Promise<LockHolder | null> {
+    for (let tries = 0;; tries++) {
+      const seen = this.#files.observe(name);
+      if (seen === "free") return null;
+      if (seen !== "unmarked") {
+        return { ...(seen.label ? { label: seen.label } : {}), fencingToken: seen.token };
+      }
+      if (tries === BRIEF_LOCK_TRIES) return {};
+      await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
+    }
   }
 
   /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
   #pollMs(): number {
     return this.#pollIntervalMs * (0.75 + Math.random() / 2);
-  }
-
-  #path(name: string): string {
-    if (this.#readyDir === null) {
-      const dir = this.#dir ?? defaultDir();
-      makeDir(dir);
-      if (this.#dir === undefined) checkPrivate(dir);
-      this.#readyDir = dir;
-    }
-    return lockPath(this.#readyDir, name);
-  }
-
-  /**
-   * Runs an action on the file of a lock. If the directory was removed, creates it and tries once
-   * more.
-   *
-   * @throws {LockUnavailableError} If the file system refuses.
-   */
-  #guard<T>(name: string, action: () => T): T {
-    try {
-      return action();
-    } catch (cause) {
-      if (this.#readyDir !== null && cause instanceof Deno.errors.NotFound) {
-        this.#readyDir = null;
-        return this.#guard(name, action);
-      }
-      const why = cause instanceof Error ? cause.message : String(cause);
-      const message = `Cannot use the file of lock ${JSON.stringify(name)}: ${why}`;
-      throw new LockUnavailableError(message, name, { cause });
-    }
   }
 
   #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
@@ -263,7 +218,7 @@ export class FileLock implements DistributedLock {
     }
     return this.#engine.open({
       name,
-      ownerId: makeOwnerId(this.#locker.label),
+      ownerId: makeOwnerId(this.#lifetime.label),
       fencingToken: file.token,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
@@ -271,27 +226,6 @@ export class FileLock implements DistributedLock {
       autoRenew: false,
       maxHoldMs: options.maxHoldMs,
       watchEveryMs: WATCH_MS,
-    }, {
-      // deno-lint-ignore require-await -- a failing stat must reject
-      renew: async () =>
-        file.isInPlace()
-          ? { state: "held", validMs: Infinity }
-          : { state: "lost", reason: "stolen" },
-      // deno-lint-ignore require-await -- a failing write must reject
-      release: async () => {
-        const inPlace = isInPlace(file);
-        turn.end();
-        file.release();
-        return inPlace ? { state: "released" } : { state: "gone", reason: "stolen" };
-      },
-    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
-  }
-}
-
-function isInPlace(file: HeldFile): boolean {
-  try {
-    return file.isInPlace();
-  } catch {
-    return false;
+    }, actionsOf(file, turn))!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
   }
 }

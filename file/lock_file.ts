@@ -1,20 +1,25 @@
 /**
- * One lock file and the kernel's lock on it. The format of its content is in `record.ts`.
+ * One lock file and the kernel's lock on it. The format of its content is in `record.ts`; it is
+ * deleted in `deletion.ts`.
  *
  * @module
  */
+import { readAt, writeAt } from "./bytes.ts";
 import {
   decodeRecord,
   EMPTY_RECORD,
   encodeRecord,
   HELD_OFFSET,
   markBytes,
-  nextToken,
   type Record,
   RECORD_BYTES,
   WANTED_OFFSET,
 } from "./record.ts";
+import { checkSingle, infoIfAt, isAt, openOrCreate, openRegular } from "./regular_file.ts";
+import { nextToken, type TokenFile } from "./tokens.ts";
 
+/** A file can change only a few times during one call, unless its file system is no local one. */
+const MAX_TRIES = 1_000;
 /** After this many grants in a row an instance lets other processes try first. */
 const FAIR_STREAK = 8;
 
@@ -23,6 +28,17 @@ export interface LockerId {
   /** Eight hex digits, one per instance. */
   readonly id: string;
   readonly label: string;
+}
+
+/** Where the file of a lock is. */
+export interface LockPlace {
+  readonly path: string;
+  /** The name of the lock, written into a new file. */
+  readonly name: string;
+  /** The mode of a new file. */
+  readonly fileMode: number;
+  /** The tokens of deleted files in the same directory. */
+  readonly tokens: TokenFile;
 }
 
 /** A lock file that this process has locked. */
@@ -44,55 +60,61 @@ export interface HeldFile {
 export type TryLockResult = HeldFile | "held" | "yield";
 
 /**
- * Tries to lock the file at `path`; creates it if it does not exist. All file operations are
+ * Tries to lock the file of a lock; creates it if it does not exist. All file operations are
  * synchronous: on a local disk each takes a few microseconds, a tenth of an asynchronous one.
  *
- * @param path The path of the lock file.
- * @param name The name of the lock, written into a new file.
+ * @param place Where the file is.
  * @param locker The instance that locks.
  * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
  * @returns The locked file, or why it is not locked.
+ * @throws {SetupFault} If another kind of file is at the path.
  * @throws {Error} If the file system refuses.
  */
-export function tryLock(
-  path: string,
-  name: string,
-  locker: LockerId,
-  mayYield: boolean,
-): TryLockResult {
-  for (;;) {
-    const file = openFile(path);
+export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): TryLockResult {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const file = openOrCreate(place.path, place.fileMode);
+    if (file === null) return "held";
     try {
-      if (!file.tryLockSync(true)) {
-        markWanted(file);
-        file.close();
-        return "held";
-      }
-      // The file may have been replaced between open and lock. Then others lock another file.
-      if (isSameFile(file, path)) return holdFile(file, path, name, locker, mayYield);
+      const result = tryLockOpen(file, place, locker, mayYield);
+      if (typeof result === "object") return result;
+      file.close();
+      if (result !== "elsewhere") return result;
     } catch (error) {
       file.close();
       throw error;
     }
-    file.close();
   }
+  throw changing();
 }
 
-function holdFile(
+/** The same for an open file; `"elsewhere"` if the path no longer leads to it. */
+function tryLockOpen(
   file: Deno.FsFile,
-  path: string,
-  name: string,
+  place: LockPlace,
   locker: LockerId,
   mayYield: boolean,
-): HeldFile | "yield" {
-  const last = read(file);
-  const isSameLocker = last.lockerId === locker.id;
-  if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) {
-    file.close();
-    return "yield";
+): TryLockResult | "elsewhere" {
+  const isLocked = file.tryLockSync(true);
+  // It may have been deleted or replaced between open and lock. Then others lock another file.
+  const info = infoIfAt(file, place.path);
+  if (info === null) return "elsewhere";
+  checkSingle(info, place.path);
+  const last = readRecord(file);
+  if (!isLocked) {
+    if (last !== EMPTY_RECORD && !last.wanted) writeAt(file, WANTED_OFFSET, markBytes("wanted"));
+    return "held";
   }
-  const token = nextToken(last.token, Temporal.Now.instant().epochNanoseconds / 1_000n);
-  const streak = isSameLocker && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
+  const isSameLocker = last.lockerId === locker.id;
+  if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
+  return heldFile(file, info, place.path, grant(file, place, locker, last));
+}
+
+/** Writes the record of a new grant. Returns its token. */
+function grant(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Record): bigint {
+  // An earlier file of this name may have been deleted.
+  const previous = last === EMPTY_RECORD ? place.tokens.read() : last.token;
+  const token = nextToken(previous, place.tokens);
+  const streak = last.lockerId === locker.id && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
   const record = {
     token,
     held: true,
@@ -101,70 +123,59 @@ function holdFile(
     lockerId: locker.id,
     label: locker.label,
   };
-  write(file, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
+  writeAt(file, 0, encodeRecord(record, last === EMPTY_RECORD ? place.name : undefined));
+  return token;
+}
+
+function heldFile(file: Deno.FsFile, info: Deno.FileInfo, path: string, token: bigint): HeldFile {
   return {
     token,
-    isInPlace: () => isSameFile(file, path),
+    isInPlace: () => isAt(info, path),
     release: () => {
       try {
-        write(file, HELD_OFFSET, markBytes("not"));
+        writeAt(file, HELD_OFFSET, markBytes("not"));
       } catch {
-        // query() checks the kernel's lock anyway if the mark says that the file is held.
+        // A stale mark does no harm: query() asks the kernel.
       }
       file.close(); // the kernel unlocks the file
     },
   };
 }
 
-/** Reads the record of the file, without locking it. `null` if there is no file. */
-export function peek(path: string): Record | null {
-  try {
-    using file = Deno.openSync(path, { read: true });
-    return read(file);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
+/** Whether the record says that the lock is held. A holder that was killed leaves this mark behind. */
+export function isMarkedHeld(path: string): boolean {
+  using file = openRegular(path);
+  return file !== null && readRecord(file).held;
+}
+
+/**
+ * Finds out who has locked the file: the record of the holder; `"free"`; or `"unmarked"`, for a moment
+ * while an instance looks at the file or deletes it, and for long if another program has locked it.
+ * Creates no file. Clears the mark of a holder that was killed.
+ */
+export function observe(path: string): Record | "free" | "unmarked" {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    using file = openRegular(path);
+    if (file === null) return "free";
+    const isFree = file.tryLockSync(true);
+    const info = infoIfAt(file, path);
+    if (info === null) continue; // It was deleted or replaced: look at the file that is there now.
+    checkSingle(info, path);
+    const record = readRecord(file);
+    if (!isFree) return record.held ? record : "unmarked";
+    if (record.held) writeAt(file, HELD_OFFSET, markBytes("not"));
+    return "free";
   }
+  throw changing();
 }
 
-/** Whether the file is locked. If not, clears the mark that a dead holder may have left. */
-export function isHeld(path: string): boolean {
-  using file = openFile(path);
-  if (!file.tryLockSync(true)) return true;
-  write(file, HELD_OFFSET, markBytes("not"));
-  return false;
+function changing(): Error {
+  return new Error(
+    "the file is another one at each look: is its directory on a local file system?",
+  );
 }
 
-function openFile(path: string): Deno.FsFile {
-  return Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
-}
-
-function isSameFile(file: Deno.FsFile, path: string): boolean {
-  try {
-    const [mine, named] = [file.statSync(), Deno.statSync(path)];
-    return mine.ino === named.ino && mine.dev === named.dev;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
-
-function markWanted(file: Deno.FsFile): void {
-  const last = read(file);
-  if (last !== EMPTY_RECORD && !last.wanted) write(file, WANTED_OFFSET, markBytes("wanted"));
-}
-
-function read(file: Deno.FsFile): Record {
-  const bytes = new Uint8Array(RECORD_BYTES);
-  file.seekSync(0, Deno.SeekMode.Start);
-  const count = file.readSync(bytes) ?? 0;
-  return decodeRecord(bytes.subarray(0, count));
-}
-
-function write(file: Deno.FsFile, offset: number, bytes: Uint8Array): void {
-  file.seekSync(offset, Deno.SeekMode.Start);
-  const count = file.writeSync(bytes);
-  if (count !== bytes.length) {
-    throw new Error(`Wrote only ${count} of ${bytes.length} bytes: is the disk full?`);
-  }
+/** Reads the record of an open file. */
+export function readRecord(file: Deno.FsFile): Record {
+  return decodeRecord(readAt(file, 0, RECORD_BYTES));
 }

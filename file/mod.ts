@@ -16,4 +16,5 @@
  *
  * @module
  */
-export { DEFAULT_POLL_INTERVAL_MS, FileLock, type FileLockOptions } from "./file_lock.ts";
+export { FileLock } from "./file_lock.ts";
+export { DEFAULT_POLL_INTERVAL_MS, type FileLockOptions } from "./options.ts";

@@ -96,11 +96,3 @@ function parseLabel(json: string): string {
     return "";
   }
 }
-
-/**
- * The token of the next grant: greater than `previous`, and at least the wall clock in µs. So
- * tokens grow even if the file, and `previous` with it, was removed.
- */
-export function nextToken(previous: bigint, wallUs: bigint): bigint {
-  return wallUs > previous ? wallUs : previous + 1n;
-}

@@ -5,7 +5,10 @@
  */
 import { readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
+import { deleteUnused } from "../../file/deletion.ts";
+import { someLockFiles } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
+import { TokenFile } from "../../file/tokens.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { FaultTable, Place } from "./place.ts";
 
@@ -39,6 +42,18 @@ export function filePlace(directory: string, names: readonly string[]): Place {
 
 function fileFaults(dir: string): FaultTable {
   return {
+    // The workers use all names again and again, so they rarely delete a file.
+    "files-deleted": {
+      async run() {
+        const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
+        let rounds = 0;
+        for (const endMs = performance.now() + SCALE_MS; performance.now() < endMs; rounds++) {
+          deleteUnused(await someLockFiles(dir, Infinity), tokens, () => false);
+          await pause(1);
+        }
+        return `${rounds} times all that were not held`;
+      },
+    },
     "file-removed": {
       destructive: true,
       async run({ pick, fleet }) {

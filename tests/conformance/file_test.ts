@@ -6,7 +6,7 @@ import { makeArena } from "../../testing/conformance/arena.ts";
 import type { Harness } from "../../testing/conformance/harness.ts";
 import { conformance } from "../../testing/conformance/suite.ts";
 
-/** Lock files remain, by design: unlinking one could lead to two holders. They must not be locked. */
+/** Files that killed processes left, or that a waiter has marked, may remain. They must not be locked. */
 function lockedFiles(dir: string): string[] {
   const names = readdirSync(dir);
   return names.filter((name) => {

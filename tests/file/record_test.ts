@@ -1,11 +1,10 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import {
   decodeRecord,
   EMPTY_RECORD,
   encodeRecord,
   HELD_OFFSET,
   markBytes,
-  nextToken,
   RECORD_BYTES,
   WANTED_OFFSET,
 } from "../../file/record.ts";
@@ -40,10 +39,4 @@ Deno.test("decodeRecord() returns an empty record when the bytes are damaged", (
   assertEquals(decodeRecord(new Uint8Array()), EMPTY_RECORD);
   assertEquals(decodeRecord(new TextEncoder().encode("not a record")), EMPTY_RECORD);
   assertEquals(decodeRecord(encodeRecord(RECORD).subarray(0, 30)), EMPTY_RECORD);
-});
-
-Deno.test("nextToken() is greater than the last token, even when the wall clock is behind it", () => {
-  assertEquals(nextToken(0n, 5n), 5n);
-  assertEquals(nextToken(9n, 5n), 10n);
-  assert(nextToken(5n, 5n) > 5n);
 });

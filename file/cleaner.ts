@@ -1,0 +1,134 @@
+/**
+ * Decides when lock files are deleted: some time after their last release, at disposal, and when a
+ * killed process has left them. How one is deleted is in `deletion.ts`.
+ *
+ * @module
+ */
+import { dirname } from "node:path";
+import { type Clock, pause, settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
+import { deleteUnused } from "./deletion.ts";
+import { someLockFiles } from "./directory.ts";
+import type { LockPlace } from "./lock_file.ts";
+import type { TokenFile } from "./tokens.ts";
+import { WATCH_CLOCK } from "./watch_clock.ts";
+
+/** How long, in ms, a released file stays. A name that is used often is not created each time. */
+const IDLE_MS = 1_000;
+/** How many files are deleted in one step, which blocks the event loop for about 2 ms. */
+const STEP_FILES = 32;
+/** How often disposal tries while another process is writing the tokens. */
+const CLOSING_TRIES = 20;
+/** The pause in ms between two steps. */
+const STEP_EVERY_MS = 5;
+/** How often, in ms, an instance in use looks for files that killed processes left. */
+const SWEEP_EVERY_MS = 60_000;
+/** How many files one sweep looks at. */
+const SWEEP_FILES = 1_024;
+/** For how long, in ms, nobody has touched such a file. A live waiter would have locked it. */
+const LEFT_MS = 10_000;
+
+/** A file that was released. */
+interface IdleFile {
+  readonly place: LockPlace;
+  /** When, in monotonic ms. */
+  readonly sinceMs: number;
+}
+
+/** Deletes the lock files of one `FileLock`. Its timer does not keep the process alive. */
+export class Cleaner {
+  readonly #clock: Clock = WATCH_CLOCK;
+  /** By path, in the order of their release. */
+  readonly #idle = new Map<string, IdleFile>();
+  /** Files that may be left by killed processes. */
+  #left: { paths: string[]; tokens: TokenFile } | null = null;
+  #sweepAtMs = -Infinity;
+  #listing: Promise<void> = Promise.resolve();
+  #cancelTimer: (() => void) | null = null;
+  #isClosed = false;
+
+  /** Deletes a file that was just released, if nobody uses it for a while. */
+  release(place: LockPlace): void {
+    if (this.#isClosed) return;
+    const nowMs = this.#clock.now();
+    this.#idle.delete(place.path);
+    this.#idle.set(place.path, { place, sinceMs: nowMs });
+    if (nowMs >= this.#sweepAtMs) this.#sweep(place, nowMs);
+    this.#wake(IDLE_MS);
+  }
+
+  /** Deletes the released files now, and some that killed processes left. Takes `timeoutMs` at most. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelTimer?.();
+    const untilMs = this.#clock.now() + timeoutMs;
+    await settledWithin(SYSTEM_CLOCK, this.#listing, timeoutMs);
+    this.#deleteLeft();
+    for (let tries = 0; tries < CLOSING_TRIES && this.#clock.now() < untilMs;) {
+      if (!this.#deleteIdle(Infinity)) tries++;
+      if (this.#idle.size === 0) return;
+      await pause(SYSTEM_CLOCK, 1);
+    }
+  }
+
+  #wake(delayMs: number): void {
+    if (this.#isClosed) return;
+    this.#cancelTimer ??= this.#clock.schedule(() => this.#step(), delayMs);
+  }
+
+  #step(): void {
+    this.#cancelTimer = null;
+    const isDone = this.#deleteIdle(this.#clock.now() - IDLE_MS) && this.#deleteLeft();
+    if (!isDone) return this.#wake(IDLE_MS);
+    if (this.#left !== null) return this.#wake(STEP_EVERY_MS);
+    const [next] = this.#idle.values();
+    if (next === undefined) return;
+    this.#wake(Math.max(STEP_EVERY_MS, next.sinceMs + IDLE_MS - this.#clock.now()));
+  }
+
+  /**
+   * Deletes one step of the files that were released at `untilMs` or before. Returns false if another
+   * process was writing the tokens.
+   */
+  #deleteIdle(untilMs: number): boolean {
+    const files = [...this.#idle.values().take(STEP_FILES)].filter((file) =>
+      file.sinceMs <= untilMs
+    );
+    if (files.length === 0) return true;
+    for (const { place } of files) this.#idle.delete(place.path);
+    const paths = files.map(({ place }) => place.path);
+    // A file that a waiter has marked stays: the waiter will lock it soon.
+    const rest = deleteUnused(paths, files[0]!.place.tokens, ({ wanted }) => wanted);
+    for (const file of files) {
+      if (rest.includes(file.place.path)) this.#idle.set(file.place.path, file);
+    }
+    return rest.length === 0;
+  }
+
+  #sweep({ path, tokens }: LockPlace, nowMs: number): void {
+    this.#sweepAtMs = nowMs + SWEEP_EVERY_MS;
+    this.#listing = someLockFiles(dirname(path), SWEEP_FILES).then((paths) => {
+      this.#left = { paths, tokens };
+      this.#wake(STEP_EVERY_MS);
+    }, () => {}); // Without a list nothing is deleted; the next sweep tries again.
+  }
+
+  /** Deletes one step of the files that killed processes left. Returns as the other. */
+  #deleteLeft(): boolean {
+    if (this.#left === null) return true;
+    const { paths, tokens } = this.#left;
+    const rest = deleteUnused(paths.splice(0, STEP_FILES).filter(isLeft), tokens, () => false);
+    paths.unshift(...rest);
+    if (paths.length === 0) this.#left = null;
+    return rest.length === 0;
+  }
+}
+
+/** Whether nobody has written to the file for long. The wall clock may have been set back since. */
+function isLeft(path: string): boolean {
+  try {
+    const { mtime } = Deno.lstatSync(path);
+    return Math.abs(Date.now() - Number(mtime)) >= LEFT_MS;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * Tells set-up errors of the file system from outages. Nothing here touches a file.
+ *
+ * @module
+ */
+import { LockError, LockSetupError, LockUnavailableError } from "../core/errors.ts";
+
+/** A reason why a lock cannot work as it is set up. Its message also says what to do. */
+export class SetupFault extends Error {}
+
+/** Errors of the file system that stay until somebody changes the set-up. */
+const SETUP_CODES = new Set([
+  ...["EACCES", "EPERM", "EROFS", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "ENAMETOOLONG"],
+  ...["EINVAL", "ENOSYS", "ENOTSUP", "EOPNOTSUPP"],
+]);
+
+const REFUSALS = new Set(["EACCES", "EPERM", "EROFS"]);
+
+/** The code of an error of the file system, such as `"ENOENT"`. */
+export function codeOf(error: unknown): string | undefined {
+  return (error as { code?: string } | null)?.code;
+}
+
+function isSetup(cause: unknown): boolean {
+  if (cause instanceof SetupFault) return true;
+  // A missing API of the runtime is a ReferenceError or a TypeError.
+  if (cause instanceof ReferenceError || cause instanceof TypeError) return true;
+  // Deno's missing permissions have no code, and the class is missing in other runtimes.
+  return (cause as Error | null)?.name === "NotCapable" || SETUP_CODES.has(codeOf(cause) ?? "");
+}
+
+/**
+ * The error that a call reports: a {@linkcode LockSetupError} if only a change of the set-up helps,
+ * else a {@linkcode LockUnavailableError}.
+ *
+ * @param cause What was thrown.
+ * @param name The name of the lock.
+ * @param path The path of its file, if it is known.
+ */
+export function toLockError(cause: unknown, name: string, path?: string): LockError {
+  if (cause instanceof LockError) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  const remedy = REFUSALS.has(codeOf(cause) ?? "") ? ": let this user write there" : "";
+  const at = path === undefined ? "" : ` at ${JSON.stringify(path)}`;
+  const message = `Cannot use the file of lock ${JSON.stringify(name)}${at}: ${why}${remedy}`;
+  const ErrorClass = isSetup(cause) ? LockSetupError : LockUnavailableError;
+  return new ErrorClass(message, name, { cause });
+}

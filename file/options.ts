@@ -1,0 +1,89 @@
+/**
+ * The options of `FileLock`, their defaults and checks.
+ *
+ * @module
+ */
+import type { StrategyOptions } from "../core/lifetime.ts";
+import { checkDuration, checkString, describeType } from "../core/validate.ts";
+
+/** Options of {@linkcode FileLock}. */
+export interface FileLockOptions extends StrategyOptions {
+  /**
+   * The directory of the lock files, created if it does not exist. Processes exclude each other
+   * only if they use the same directory, on a local file system (not NFS or SMB). A relative path
+   * counts from the working directory in which the `FileLock` is created.
+   *
+   * The default is the user's own: `holdfast` in `$XDG_RUNTIME_DIR` if that belongs to the user, else
+   * `holdfast-<user id>` in the temporary directory. It needs `--allow-env` and `--allow-sys=uid`. It
+   * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
+   *
+   * A user that may replace a lock file can break its lock. So a directory is refused with a
+   * `LockSetupError` if it is a link, if neither this user nor root owns it, if others may write to
+   * it, or if others may replace it because they may write to a directory above it (one with the
+   * sticky bit, as `/tmp`, is allowed).
+   */
+  dir?: string;
+  /**
+   * Whether other users may write to `dir`. It must exist and is then not checked, for instance
+   * `/run/lock/my-app` with mode 2770 and a group of those users. All of them can lock, and each can
+   * break the locks of the others, but none can make the process of another one write to a file
+   * elsewhere. New files get the permissions that the directory has for reading and writing: 660 in
+   * this example. Needs `dir`.
+   *
+   * @default {false}
+   */
+  sharedDir?: boolean;
+  /**
+   * Whether lock files stay when nobody uses them. Otherwise an instance deletes those that it has
+   * released, a second later or at its disposal, and those that killed processes left.
+   *
+   * Set it in each process if another program, for instance `flock(1)`, locks the same files: such a
+   * program does not notice that its file was deleted, and would hold a lock that excludes nobody.
+   *
+   * @default {false}
+   */
+  keepFiles?: boolean;
+  /**
+   * The interval, in ms, at which a waiting process tries to lock the file.
+   *
+   * @default {10}
+   */
+  pollIntervalMs?: number;
+}
+
+/** Default of {@linkcode FileLockOptions.pollIntervalMs}, in ms. */
+export const DEFAULT_POLL_INTERVAL_MS = 10;
+
+/** The options, complete and checked, except those that every strategy takes. */
+export type CheckedOptions =
+  & Required<Omit<FileLockOptions, "dir" | keyof StrategyOptions>>
+  & { dir: string | undefined };
+
+/**
+ * Checks the options and adds the defaults.
+ *
+ * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
+ * @throws {RangeError} If an option is out of range.
+ */
+export function checkOptions({
+  dir,
+  sharedDir = false,
+  keepFiles = false,
+  pollIntervalMs = DEFAULT_POLL_INTERVAL_MS,
+}: FileLockOptions): CheckedOptions {
+  if (dir !== undefined) checkString("dir", dir);
+  checkBoolean("sharedDir", sharedDir);
+  checkBoolean("keepFiles", keepFiles);
+  checkDuration("pollIntervalMs", pollIntervalMs);
+  if (sharedDir && dir === undefined) {
+    throw new TypeError("Cannot use 'sharedDir' without 'dir': each user has another default");
+  }
+  return { dir, sharedDir, keepFiles, pollIntervalMs };
+}
+
+function checkBoolean(option: string, value: unknown): void {
+  if (typeof value === "boolean") return;
+  throw new TypeError(
+    `Cannot use '${option}': it must be a boolean, but it is ${describeType(value)}`,
+  );
+}

@@ -1,0 +1,116 @@
+/**
+ * Fencing tokens: the next one, and the file that remembers the tokens of deleted lock files.
+ *
+ * @module
+ */
+import { existsSync } from "node:fs";
+import { readAt, writeAt } from "./bytes.ts";
+import { checkSingle, infoIfAt, openOrCreate, openRegular } from "./regular_file.ts";
+
+/** A token, twice: if a write was cut off, the two differ. */
+const SLOT = /^(\d{20}) \1\n/;
+const SLOT_BYTES = 42;
+/** Offsets of the two slots, in different sectors of a disk. */
+const SLOTS = [0, 512] as const;
+/** A read that meets a write is repeated. Each write takes a few microseconds. */
+const READS = 100;
+/** How often a grant tries to raise the floor. Each raise takes some 20 µs. */
+const TRIES = 100;
+
+/** The wall clock in µs since the epoch. */
+export function wallUs(): bigint {
+  return Temporal.Now.instant().epochNanoseconds / 1_000n;
+}
+
+/**
+ * The token of the next grant: greater than `previous`, and at least the wall clock in µs. While the
+ * clock is behind, each token raises the floor: so it is not granted twice if somebody removes the lock
+ * file, and `previous` with it.
+ */
+export function nextToken(previous: bigint, tokens: TokenFile): bigint {
+  const nowUs = wallUs();
+  if (nowUs > previous) return nowUs;
+  for (let tries = 0; tries < TRIES; tries++) {
+    const token = tokens.advance(previous);
+    if (token !== null) return token;
+  }
+  return previous + 1n;
+}
+
+/**
+ * The file of a directory that holds the floor: no token of a deleted lock file is greater. It is
+ * never deleted.
+ *
+ * The floor is written alternately into two slots. If a process dies in the middle of a write, the
+ * other slot still has the floor as it was before, and that process has not deleted its files.
+ */
+export class TokenFile {
+  readonly #path: string;
+  readonly #mode: number;
+
+  constructor(path: string, mode: number) {
+    this.#path = path;
+    this.#mode = mode;
+  }
+
+  /** The floor; 0 if no lock file was deleted yet. */
+  read(): bigint {
+    using file = existsSync(this.#path) ? openRegular(this.#path) : null;
+    return file === null ? 0n : readSteady(file).reduce(greater);
+  }
+
+  /**
+   * Raises the floor to `token` if it is lower. Returns the floor, or `null` if another process is
+   * raising it right now.
+   */
+  raise(token: bigint): bigint | null {
+    return this.#update((floor) => greater(floor, token));
+  }
+
+  /** Raises the floor above itself and `previous`. Returns as {@linkcode TokenFile.raise}. */
+  advance(previous: bigint): bigint | null {
+    return this.#update((floor) => greater(floor, previous) + 1n);
+  }
+
+  #update(next: (floor: bigint) => bigint): bigint | null {
+    using file = openOrCreate(this.#path, this.#mode);
+    if (file === null || !file.tryLockSync(true)) return null;
+    const info = infoIfAt(file, this.#path);
+    if (info === null) return null;
+    checkSingle(info, this.#path);
+    const slots = decode(readAll(file));
+    const floor = slots.reduce(greater);
+    const token = next(floor);
+    if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
+    return token;
+  }
+}
+
+/** Reads the slots until two reads agree: another process may write both during one read. */
+function readSteady(file: Deno.FsFile): bigint[] {
+  let last = readAll(file);
+  for (let reads = 1; reads < READS; reads++) {
+    const next = readAll(file);
+    if (next === last) break;
+    last = next;
+  }
+  return decode(last);
+}
+
+function readAll(file: Deno.FsFile): string {
+  return new TextDecoder("latin1").decode(readAt(file, 0, SLOTS[1] + SLOT_BYTES));
+}
+
+/** The tokens in the slots; 0 for a slot that is empty or damaged. */
+function decode(text: string): bigint[] {
+  return SLOTS.map((offset) => BigInt(SLOT.exec(text.slice(offset))?.[1] ?? 0));
+}
+
+function encode(token: bigint): Uint8Array {
+  const digits = token.toString().padStart(20, "0");
+  return new TextEncoder().encode(`${digits} ${digits}\n`);
+}
+
+function greater(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

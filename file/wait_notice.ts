@@ -1,0 +1,29 @@
+/**
+ * Tells one caller of `acquire()` what is known about its wait.
+ *
+ * @module
+ */
+import type { WaitInfo } from "../core/distributed_lock.ts";
+
+/** Calls `onWait` when the caller starts to wait, and when its position has changed. */
+export class WaitNotice {
+  readonly #onWait: ((info: WaitInfo) => void) | undefined;
+  #position = 0;
+
+  constructor(onWait: ((info: WaitInfo) => void) | undefined) {
+    this.#onWait = onWait;
+  }
+
+  /**
+   * Gives the position among the waiters of this instance.
+   *
+   * @param info The position and the number of waiters in the local queue.
+   * @param isPolled Whether another waiter of this instance, which is not in the queue, polls.
+   */
+  give({ position = 1, waiters = 1 }: WaitInfo, isPolled = false): void {
+    const ahead = isPolled ? 1 : 0;
+    if (position + ahead === this.#position) return;
+    this.#position = position + ahead;
+    this.#onWait?.({ position: this.#position, waiters: waiters + ahead });
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * When lock files are deleted, which ones stay, and what is left of their tokens.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { deleteUnused, hasExactId } from "../../file/deletion.ts";
+import { lockPath } from "../../file/directory.ts";
+import { FileLock } from "../../file/mod.ts";
+import { TokenFile } from "../../file/tokens.ts";
+import { startContender } from "../../testing/conformance/process.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { setClockBack } from "../../testing/file/clock_set_back.ts";
+import { temporary } from "../../testing/file/places.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+
+/** The lock files in a directory. */
+function filesIn(dir: string): string[] {
+  return [...Deno.readDirSync(dir)].map(({ name }) => name).filter((name) =>
+    name.endsWith(".lock")
+  );
+}
+
+async function use(locks: FileLock, name: string): Promise<bigint> {
+  await using lease = await locks.acquire(name);
+  return lease.fencingToken;
+}
+
+/** Makes a file look as if nobody had touched it for an hour. */
+async function age(path: string): Promise<void> {
+  const then = Date.now() / 1_000 - 3_600;
+  await Deno.utime(path, then, then);
+}
+
+Deno.test("FileLock deletes lock files some time after their release", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  await using _held = await locks.acquire("held");
+  for (let i = 0; i < 300; i++) await use(locks, `orders:${i}`);
+  await waitUntil("only the held file is left", () => filesIn(temp.dir).length === 1);
+  assertEquals(filesIn(temp.dir).map((file) => `${temp.dir}/${file}`), [
+    lockPath(temp.dir, "held"),
+  ]);
+});
+
+Deno.test("FileLock deletes the lock files that it has released at its disposal", async () => {
+  await using temp = await temporary();
+  await using other = new FileLock({ dir: temp.dir });
+  await using _theirs = await other.acquire("theirs");
+  {
+    await using locks = new FileLock({ dir: temp.dir });
+    for (let i = 0; i < 300; i++) await use(locks, `orders:${i}`);
+    await locks.acquire("held until disposal");
+    assertEquals(filesIn(temp.dir).length, 302);
+  }
+  assertEquals(filesIn(temp.dir).length, 1);
+});
+
+Deno.test("FileLock keeps lock files, with the lock's name in them, with keepFiles", async () => {
+  await using temp = await temporary();
+  for (let i = 0; i < 2; i++) {
+    await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+    await use(locks, "orders:42");
+  }
+  const text = await Deno.readTextFile(lockPath(temp.dir, "orders:42"));
+  assert(text.endsWith('"orders:42"\n'));
+  assertEquals(text.split("\n").length, 3);
+});
+
+Deno.test("FileLock keeps the lock file when a waiter has marked it", async () => {
+  await using temp = await temporary();
+  const path = lockPath(temp.dir, "n");
+  await using waiting = new FileLock({ dir: temp.dir, pollIntervalMs: 60_000 });
+  const abort = new AbortController();
+  {
+    await using locks = new FileLock({ dir: temp.dir });
+    await using _lease = await locks.acquire("n");
+    let isWaiting = false;
+    const onWait = () => void (isWaiting = true);
+    waiting.acquire("n", { onWait, signal: abort.signal }).catch(() => {});
+    await waitUntil("another instance waits", () => isWaiting);
+  }
+  assertEquals(filesIn(temp.dir).length, 1);
+  abort.abort();
+  await using locks = new FileLock({ dir: temp.dir });
+  await age(path);
+  await use(locks, "another");
+  await waitUntil("a mark that is old counts no longer", () => filesIn(temp.dir).length === 0);
+});
+
+Deno.test("FileLock deletes lock files that killed processes left, and none that is held", async () => {
+  await using temp = await temporary();
+  const spec = { strategy: "file", dir: temp.dir } as const;
+  await using holder = startContender(spec, { do: "hold", name: "held" });
+  await using killed = startContender(spec, { do: "hold", name: "left" });
+  await within("both hold", Promise.all([holder.line(), killed.line()]));
+  killed.kill("SIGKILL");
+  await killed.end();
+  for (const name of ["held", "left"]) await age(lockPath(temp.dir, name));
+  await Deno.writeTextFile(`${temp.dir}/other.lock`, "");
+  await age(`${temp.dir}/other.lock`);
+  await using locks = new FileLock({ dir: temp.dir });
+  await use(locks, "n");
+  await waitUntil("the left file is deleted", () => filesIn(temp.dir).length === 2);
+  await Deno.stat(lockPath(temp.dir, "held"));
+  await Deno.stat(`${temp.dir}/other.lock`);
+  assertEquals(await locks.tryAcquire("held"), null);
+});
+
+Deno.test("Lease.fencingToken grows when the lock file was deleted and the clock was set back", async () => {
+  await using temp = await temporary();
+  const tokens: bigint[] = [];
+  for (const backMs of [0, 3_600_000, 7_200_000]) {
+    using _clock = setClockBack(backMs);
+    await using locks = new FileLock({ dir: temp.dir });
+    for (let i = 0; i < 2; i++) tokens.push(await use(locks, "n"));
+    await use(locks, "other");
+    await locks[Symbol.asyncDispose]();
+    assertEquals(filesIn(temp.dir), []);
+  }
+  assert(tokens.every((token, i) => i === 0 || token > tokens[i - 1]!), tokens.join(", "));
+});
+
+Deno.test("Lease.fencingToken grows when the lock file was removed while the clock was set back", async () => {
+  await using temp = await temporary();
+  await using before = new FileLock({ dir: temp.dir });
+  const tokens = [await use(before, "n")];
+  await before[Symbol.asyncDispose]();
+  using _clock = setClockBack(3_600_000);
+  for (let i = 0; i < 3; i++) {
+    await using locks = new FileLock({ dir: temp.dir });
+    for (let grants = 0; grants <= i; grants++) tokens.push(await use(locks, "n"));
+    tokens.push((await locks.acquire("n")).fencingToken);
+    await Deno.remove(lockPath(temp.dir, "n"));
+  }
+  assert(tokens.every((token, i) => i === 0 || token > tokens[i - 1]!), tokens.join(", "));
+});
+
+Deno.test("FileLock ends its leases as stolen, and deletes nothing, when another file is at the path", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  const lease = await locks.acquire("n");
+  await Deno.remove(lockPath(temp.dir, "n"));
+  await using other = new FileLock({ dir: temp.dir });
+  await using theirs = await other.acquire("n");
+  assertEquals(await lease.release(), false);
+  await locks[Symbol.asyncDispose]();
+  assertEquals(filesIn(temp.dir).length, 1);
+  await theirs.renew();
+});
+
+Deno.test("deleteUnused() leaves files that are locked, spared, or no regular file", async () => {
+  await using temp = await temporary();
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const paths = ["a", "b", "c", "missing"].map((name) => lockPath(temp.dir, name));
+  await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
+  const token = await use(keeping, "a");
+  await using _lease = await keeping.acquire("b");
+  await Deno.symlink("/dev/null", paths[2]!);
+  assertEquals(deleteUnused(paths, tokens, () => true), []);
+  assertEquals(filesIn(temp.dir).length, 3);
+  assertEquals(tokens.read(), 0n);
+  assertEquals(deleteUnused(paths, tokens, () => false), []);
+  assertEquals(filesIn(temp.dir).length, 2);
+  await assertRejects(() => Deno.lstat(paths[0]!), Deno.errors.NotFound);
+  assert(tokens.read() >= token);
+});
+
+Deno.test("deleteUnused() deletes empty files, but no files of other programs", async () => {
+  await using temp = await temporary();
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const paths = ["empty", "other"].map((name) => lockPath(temp.dir, name));
+  await Deno.writeTextFile(paths[0]!, "");
+  await Deno.writeTextFile(paths[1]!, "text of another program");
+  deleteUnused(paths, tokens, () => false);
+  assertEquals(filesIn(temp.dir).map((name) => `${temp.dir}/${name}`), [paths[1]]);
+});
+
+Deno.test("deleteUnused() returns the paths that are left while another process writes the tokens", async () => {
+  await using temp = await temporary();
+  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
+  for (const name of ["a", "b"]) await use(keeping, name);
+  const paths = ["a", "b"].map((name) => lockPath(temp.dir, name));
+  tokens.raise(1n);
+  {
+    using file = await Deno.open(`${temp.dir}/holdfast.tokens`, { read: true, write: true });
+    assert(file.tryLockSync(true));
+    assertEquals(deleteUnused(paths, tokens, () => false), paths);
+    assertEquals(filesIn(temp.dir).length, 2);
+  }
+  assertEquals(deleteUnused(paths, tokens, () => false), []);
+  assertEquals(filesIn(temp.dir), []);
+});
+
+Deno.test("hasExactId() is false for a file whose number the runtime has rounded", () => {
+  assertEquals(hasExactId({ ino: 2 ** 53 - 1, dev: 1 }), true);
+  assertEquals(hasExactId({ ino: 2 ** 53, dev: 1 }), false);
+  assertEquals(hasExactId({ ino: 1, dev: 2 ** 60 }), false);
+  assertEquals(hasExactId({ ino: 0, dev: 1 }), false);
+  assertEquals(hasExactId({ ino: null, dev: 1 }), false);
+});

@@ -1,0 +1,257 @@
+/**
+ * The directory of `FileLock`: its default, its owner and mode, and links in it.
+ */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { lockPath } from "../../file/directory.ts";
+import { FileLock, type FileLockOptions } from "../../file/mod.ts";
+import { LockSetupError } from "../../mod.ts";
+import { asNobody, attempt, isRoot, NOBODY } from "../../testing/file/attempts.ts";
+import { temporary } from "../../testing/file/places.ts";
+
+/** A test that starts processes of another user. */
+function asRoot(name: string, fn: () => Promise<void>): void {
+  const title = isRoot ? name : `${name} (skipped: this needs root on Linux)`;
+  Deno.test({ name: title, ignore: !isRoot, fn });
+}
+
+/** Runs a command as `nobody`. */
+async function nobody(command: string): Promise<void> {
+  const { success } = await new Deno.Command("sh", {
+    ...{ args: ["-c", command], uid: NOBODY, gid: NOBODY, clearEnv: true },
+  }).output();
+  assert(success, command);
+}
+
+/** Asserts that all three calls reject with a `LockSetupError` that names the lock. */
+async function assertRefused(options: FileLockOptions, why: RegExp): Promise<void> {
+  await using locks = new FileLock(options);
+  const calls = [() => locks.acquire("n"), () => locks.tryAcquire("n"), () => locks.query("n")];
+  for (const call of calls) {
+    const error = await assertRejects<Error>(call, LockSetupError);
+    assertMatch(error.message, why);
+    assertEquals((error as LockSetupError).lockName, "n");
+  }
+}
+
+async function assertAccepted(options: FileLockOptions): Promise<void> {
+  await using locks = new FileLock(options);
+  await using lease = await locks.acquire("n");
+  lease.throwIfLost();
+}
+
+asRoot(
+  "FileLock refuses the default directory that another user made, and writes nothing through its links",
+  async () => {
+    await using temp = await temporary(0o1777);
+    const secret = `${temp.dir}/secret`;
+    await Deno.writeTextFile(secret, "root's own text", { mode: 0o600 });
+    for (const dir of [`${temp.dir}/holdfast`, `${temp.dir}/holdfast-0`]) {
+      await nobody(`mkdir -m 755 ${dir} && ln -s ${secret} ${lockPath(dir, "n")}`);
+    }
+    const env = { XDG_RUNTIME_DIR: "", TMPDIR: temp.dir };
+    const outcome = await attempt({ options: {}, call: "tryAcquire" }, { env });
+    assertEquals(await Deno.readTextFile(secret), "root's own text");
+    assertEquals(outcome.result, "LockSetupError", outcome.message);
+    assertEquals(outcome.code, "ERR_LOCK_SETUP");
+    assertMatch(outcome.message!, /belongs to another user/);
+  },
+);
+
+asRoot("FileLock refuses a 'dir' that another user made, unless sharedDir allows it", async () => {
+  await using temp = await temporary(0o1777);
+  const dir = `${temp.dir}/locks`;
+  await nobody(`mkdir -m 755 ${dir}`);
+  await assertRefused({ dir }, /belongs to another user \(65534\)/);
+  await assertAccepted({ dir, sharedDir: true });
+});
+
+asRoot("FileLock refuses a directory below one that another user owns", async () => {
+  await using temp = await temporary(0o1777);
+  await nobody(`mkdir -m 755 ${temp.dir}/theirs`);
+  await Deno.mkdir(`${temp.dir}/theirs/ours/locks`, { recursive: true, mode: 0o700 });
+  await assertRefused({ dir: `${temp.dir}/theirs/ours/locks` }, /theirs" belongs to another user/);
+});
+
+asRoot("FileLock refuses a directory that is reached through another user's link", async () => {
+  await using temp = await temporary(0o1777);
+  await Deno.mkdir(`${temp.dir}/a/locks`, { recursive: true, mode: 0o700 });
+  await nobody(`ln -s ${temp.dir}/a ${temp.dir}/link`);
+  await assertRefused({ dir: `${temp.dir}/link/locks` }, /link" belongs to another user/);
+});
+
+Deno.test("FileLock refuses a directory that is a link, unless sharedDir allows it", async () => {
+  await using temp = await temporary();
+  await Deno.mkdir(`${temp.dir}/real`, { mode: 0o700 });
+  await Deno.symlink(`${temp.dir}/real`, `${temp.dir}/link`);
+  await assertRefused({ dir: `${temp.dir}/link` }, /is a link/);
+  await assertAccepted({ dir: `${temp.dir}/link`, sharedDir: true });
+  await assertAccepted({ dir: `${temp.dir}/real` });
+});
+
+Deno.test("FileLock refuses a directory that others may write to, unless sharedDir allows it", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir);
+  for (const mode of [0o720, 0o702, 0o777, 0o1777]) {
+    await Deno.chmod(dir, mode);
+    await assertRefused({ dir }, /can be written to by other users/);
+    await assertAccepted({ dir, sharedDir: true });
+  }
+  await Deno.chmod(dir, 0o755);
+  await assertAccepted({ dir });
+});
+
+Deno.test("FileLock refuses a directory when others may replace it or one above it", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/a/b/locks`;
+  await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
+  for (const above of [`${temp.dir}/a/b`, `${temp.dir}/a`]) {
+    for (const mode of [0o777, 0o770]) {
+      await Deno.chmod(above, mode);
+      await assertRefused({ dir }, /other users may write to .*, and so replace the directory/);
+      await assertAccepted({ dir, sharedDir: true });
+    }
+    await Deno.chmod(above, 0o1777);
+    await assertAccepted({ dir });
+  }
+});
+
+Deno.test("FileLock checks the directories above as far as Deno lets it read them", async () => {
+  await using temp = await temporary(0o777);
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir, { mode: 0o700 });
+  const permissions = [`--allow-write=${dir}`];
+  const narrow = [...permissions, `--allow-read=${dir}`];
+  assertEquals((await attempt({ options: { dir } }, { permissions: narrow })).result, "granted");
+  const wide = [...permissions, `--allow-read=${temp.dir}`];
+  const outcome = await attempt({ options: { dir } }, { permissions: wide });
+  assertEquals(outcome.result, "LockSetupError", outcome.message);
+});
+
+asRoot("FileLock needs no permission to know its user", async () => {
+  await using temp = await temporary(0o1777);
+  await using cache = await temporary(0o777);
+  const dir = `${temp.dir}/theirs`;
+  await nobody(`mkdir -m 755 ${dir}`);
+  const permissions = [`--allow-read=${temp.dir}`, `--allow-write=${dir}`];
+  const theirs = { permissions, env: { DENO_DIR: cache.dir }, through: asNobody };
+  const granted = await attempt({ options: { dir } }, theirs);
+  assertEquals(granted.result, "granted", granted.message);
+  assertEquals([...Deno.readDirSync(dir)].map(({ name }) => name), ["holdfast.tokens"]);
+  const refused = await attempt({ options: { dir } }, { permissions });
+  assertMatch(refused.message!, /belongs to another user/);
+});
+
+Deno.test("FileLock refuses a 'dir' that is a file", async () => {
+  await using temp = await temporary();
+  await Deno.writeTextFile(`${temp.dir}/file`, "");
+  await assertRefused({ dir: `${temp.dir}/file` }, /is not a directory/);
+});
+
+Deno.test("FileLock follows no link at the path of a lock file, and writes to no special file", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  const [path, target] = [lockPath(dir, "n"), `${temp.dir}/target`];
+  await Deno.mkdir(dir, { mode: 0o777 });
+  const places: Record<string, () => Promise<unknown>> = {
+    "a link": () => Deno.symlink(target, path),
+    "a directory": () => Deno.mkdir(path),
+    "second name": () => Deno.link(target, path),
+    "no regular file": () => new Deno.Command("mkfifo", { args: [path] }).output(),
+  };
+  for (const [why, make] of Object.entries(places)) {
+    await Deno.writeTextFile(target, "text of the target");
+    await make();
+    for (const options of [{ dir }, { dir, sharedDir: true }]) {
+      await assertRefused(options, new RegExp(why));
+    }
+    assertEquals(await Deno.readTextFile(target), "text of the target");
+    await Deno.remove(path);
+  }
+  await Deno.remove(target);
+  await Deno.symlink(target, path);
+  await assertRefused({ dir }, /a link/);
+  await assertRejects(() => Deno.stat(target), Deno.errors.NotFound, undefined, "made the target");
+});
+
+Deno.test("FileLock does not create a directory that is shared", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await using locks = new FileLock({ dir, sharedDir: true });
+  await assertRejects(() => locks.acquire("n"), LockSetupError, "does not exist: create it");
+  assertEquals((await locks.query("n")).holders, []);
+  await Deno.mkdir(dir);
+  await (await locks.acquire("n")).release();
+  await Deno.remove(dir, { recursive: true });
+  await assertRejects(() => locks.tryAcquire("n"), LockSetupError, "does not exist: create it");
+});
+
+asRoot("FileLock has a default directory per user, so that no user is locked out", async () => {
+  await using temp = await temporary(0o1777);
+  await using runtime = await temporary();
+  await using cache = await temporary(0o777);
+  const env = { TMPDIR: temp.dir, DENO_DIR: cache.dir, XDG_RUNTIME_DIR: "" };
+  // As after `su`: the variable still names the directory of the first user.
+  const left = { ...env, XDG_RUNTIME_DIR: runtime.dir };
+  for (const environment of [env, left]) {
+    assertEquals((await attempt({ options: {} }, { env: environment })).result, "granted");
+    const second = await attempt({ options: {} }, { env: environment, through: asNobody });
+    assertEquals(second.result, "granted", second.message);
+  }
+});
+
+asRoot("FileLock excludes other users in a directory that they share", async () => {
+  await using temp = await temporary(0o755);
+  await using cache = await temporary(0o777);
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir);
+  const theirs = { env: { DENO_DIR: cache.dir }, through: asNobody };
+  for (const mode of [0o1777, 0o777]) {
+    await Deno.chmod(dir, mode);
+    const options = { dir, sharedDir: true };
+    await using locks = new FileLock(options);
+    const lease = await locks.acquire("n");
+    assertEquals((await attempt({ options }, theirs)).result, "null");
+    await lease.release();
+    const outcome = await attempt({ options }, theirs);
+    assertEquals(outcome.result, "granted", outcome.message);
+    const again = await locks.acquire("n");
+    assert(again.fencingToken > lease.fencingToken);
+    assertEquals((await Deno.stat(lockPath(dir, "n"))).mode! & 0o777, 0o666);
+  }
+});
+
+Deno.test("FileLock keeps its relative 'dir' when the process changes its directory", async () => {
+  await using temp = await temporary();
+  await Deno.mkdir(`${temp.dir}/elsewhere`);
+  const before = Deno.cwd();
+  Deno.chdir(temp.dir);
+  try {
+    await using locks = new FileLock({ dir: "locks" });
+    await using other = new FileLock({ dir: `${temp.dir}/locks` });
+    await using unused = new FileLock({ dir: "locks" });
+    await using lease = await locks.acquire("n");
+    Deno.chdir("elsewhere");
+    await lease.renew();
+    assertEquals(await other.tryAcquire("n"), null);
+    assertEquals(await unused.tryAcquire("n"), null);
+    assertEquals(await locks.tryAcquire("m").then((lease) => lease?.release()), true);
+    await assertRejects(() => Deno.stat("locks"), Deno.errors.NotFound);
+    assertEquals(await lease.release(), true);
+  } finally {
+    Deno.chdir(before);
+  }
+});
+
+Deno.test("FileLock refuses a relative 'dir' when the working directory does not exist", async () => {
+  await using temp = await temporary();
+  const before = Deno.cwd();
+  await Deno.mkdir(`${temp.dir}/gone`);
+  Deno.chdir(`${temp.dir}/gone`);
+  await Deno.remove(`${temp.dir}/gone`);
+  try {
+    await assertRefused({ dir: "locks" }, /No such file/);
+  } finally {
+    Deno.chdir(before);
+  }
+});

@@ -1,0 +1,126 @@
+/**
+ * Errors of `FileLock` when it cannot work as it is set up, and when the file system is out of
+ * resources.
+ */
+import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
+import {
+  asNobody,
+  attempt,
+  type AttemptProcess,
+  isRoot,
+  type Outcome,
+} from "../../testing/file/attempts.ts";
+import { temporary } from "../../testing/file/places.ts";
+import { lockPath } from "../../file/directory.ts";
+
+/** A bound for "at once", generous for busy machines; an outage budget would be longer. */
+const AT_ONCE_MS = 2_000;
+
+function assertSetupError(outcome: Outcome, why: RegExp): void {
+  assertEquals(outcome.result, "LockSetupError", JSON.stringify(outcome));
+  assertEquals(outcome.code, "ERR_LOCK_SETUP");
+  assertMatch(outcome.message!, why);
+  assertMatch(outcome.message!, /lock "n"/);
+  assertLess(outcome.afterMs!, AT_ONCE_MS);
+}
+
+function asRoot(name: string, fn: () => Promise<void>): void {
+  const title = isRoot ? name : `${name} (skipped: this needs root on Linux)`;
+  Deno.test({ name: title, ignore: !isRoot, fn });
+}
+
+/** Runs the process where a shell command has changed the mounts. */
+function mounted(command: string): AttemptProcess {
+  return { through: ["unshare", "--mount", "sh", "-c", `${command} && exec "$@"`, "sh"] };
+}
+
+for (const call of ["acquire", "tryAcquire", "query"] as const) {
+  asRoot(
+    `FileLock.${call}() rejects with a LockSetupError when the directory is not accessible`,
+    async () => {
+      await using temp = await temporary(0o755);
+      await using cache = await temporary(0o777);
+      const theirs = { env: { DENO_DIR: cache.dir }, through: asNobody };
+      await Deno.mkdir(`${temp.dir}/locks`, { mode: 0o700 });
+      const closed = await attempt({ options: { dir: `${temp.dir}/locks` }, call }, theirs);
+      assertSetupError(closed, /Permission denied/);
+      if (call === "query") return;
+      await Deno.chmod(`${temp.dir}/locks`, 0o755);
+      assertSetupError(
+        await attempt({ options: { dir: `${temp.dir}/locks` }, call }, theirs),
+        /Permission denied/,
+      );
+      assertSetupError(
+        await attempt({ options: { dir: `${temp.dir}/missing` }, call }, theirs),
+        /Permission denied/,
+      );
+    },
+  );
+}
+
+asRoot("FileLock rejects with a LockSetupError when the file system is read-only", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir, { mode: 0o700 });
+  const readOnly = mounted(`mount -t tmpfs -o ro,mode=700 none ${dir}`);
+  for (const call of ["acquire", "tryAcquire"] as const) {
+    assertSetupError(await attempt({ options: { dir }, call }, readOnly), /Read-only file system/);
+  }
+});
+
+Deno.test("FileLock rejects with a LockSetupError when Deno denies the permission", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir, { mode: 0o700 });
+  const readable = `--allow-read=${temp.dir}`;
+  for (
+    const [permissions, why] of [
+      [[], /Requires (read|write) access/],
+      [[readable], /Requires write access/],
+    ] as const
+  ) {
+    assertSetupError(await attempt({ options: { dir } }, { permissions }), why);
+  }
+  assertSetupError(
+    await attempt({ options: {} }, { permissions: [] }),
+    /Requires (env|sys) access/,
+  );
+});
+
+Deno.test("FileLock rejects with a LockSetupError in a runtime without Deno.FsFile", async () => {
+  await using temp = await temporary();
+  for (const options of [{ dir: temp.dir }, {}]) {
+    for (const call of ["acquire", "tryAcquire", "query"] as const) {
+      assertSetupError(await attempt({ options, call, without: "Deno" }), /runtime/);
+    }
+  }
+});
+
+asRoot("FileLock rejects with a LockUnavailableError when the disk is full", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await Deno.mkdir(dir);
+  const full = [
+    `mount -t tmpfs -o mode=700,nr_inodes=1 none ${dir}`,
+    `mount -t tmpfs -o mode=700,size=4k none ${dir} && printf %4096s x >${dir}/x`,
+  ];
+  for (const command of full) {
+    const outcome = await attempt({ options: { dir } }, mounted(command));
+    assertEquals(outcome.result, "LockUnavailableError", JSON.stringify(outcome));
+    assertMatch(outcome.message!, /lock "n".*No space left/);
+    assert(outcome.message!.includes(lockPath(dir, "n")), outcome.message);
+  }
+});
+
+asRoot(
+  "FileLock rejects with a LockUnavailableError when the process has too many open files",
+  async () => {
+    await using temp = await temporary();
+    const dir = `${temp.dir}/locks`;
+    const attempts = { options: { dir }, openFiles: 64 };
+    const outcome = await attempt(attempts, { through: ["prlimit", "--nofile=64:64"] });
+    assertEquals(outcome.result, "LockUnavailableError", JSON.stringify(outcome));
+    assertMatch(outcome.message!, /lock "n".*Too many open files/);
+    assert(outcome.message!.includes(lockPath(dir, "n")), outcome.message);
+  },
+);

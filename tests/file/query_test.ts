@@ -1,0 +1,111 @@
+/**
+ * `FileLock.query()`, `onWait`, and processes that end while they hold a lock.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { lockPath } from "../../file/directory.ts";
+import { FileLock } from "../../file/mod.ts";
+import type { WaitInfo } from "../../mod.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { temporary } from "../../testing/file/places.ts";
+import { startChild } from "../../testing/processes/child.ts";
+import { linesOf } from "../../testing/runtime/lines.ts";
+import { spawnProcess } from "../../testing/runtime/processes.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+
+/** Holds a file with `flock(1)` until disposal. */
+async function foreignHolder(path: string): Promise<AsyncDisposable> {
+  const command = ["flock", path, "sh", "-c", "echo held; cat >/dev/null"];
+  const child = spawnProcess(command, { hasInput: true, stdout: "pipe" });
+  const lines = linesOf(child.stdout!);
+  assertEquals(await within("flock(1) holds the file", lines.next()), "held");
+  return {
+    async [Symbol.asyncDispose]() {
+      await child.endInput();
+      await child.ended;
+      await lines.cancel();
+    },
+  };
+}
+
+const hasFlock = await new Deno.Command("flock", { args: ["--version"], stdout: "null" }).output()
+  .then(({ success }) => success, () => false);
+
+Deno.test("FileLock.query() creates neither a file nor the directory", async () => {
+  await using temp = await temporary();
+  const dir = `${temp.dir}/locks`;
+  await using locks = new FileLock({ dir });
+  assertEquals((await locks.query("n")).holders, []);
+  await assertRejects(() => Deno.stat(dir), Deno.errors.NotFound);
+  await Deno.mkdir(dir, { mode: 0o700 });
+  assertEquals((await locks.query("n")).holders, []);
+  assertEquals([...Deno.readDirSync(dir)], []);
+});
+
+Deno.test({
+  name: `FileLock.query() reports an unknown holder while another program has locked the file${
+    hasFlock ? "" : " (skipped: this needs flock(1))"
+  }`,
+  ignore: !hasFlock,
+  async fn() {
+    await using temp = await temporary();
+    await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+    for (const wasUsed of [false, true]) {
+      {
+        await using _holder = await foreignHolder(lockPath(temp.dir, "n"));
+        assertEquals((await locks.query("n")).holders, [{}], String(wasUsed));
+        assertEquals(await locks.tryAcquire("n"), null);
+      }
+      assertEquals((await locks.query("n")).holders, []);
+      await (await locks.acquire("n")).release();
+    }
+  },
+});
+
+Deno.test("FileLock.query() reports no holder when several look at a free lock at once", async () => {
+  await using temp = await temporary();
+  const instances = Array.from({ length: 8 }, () => new FileLock({ dir: temp.dir }));
+  await (await instances[0]!.acquire("n")).release();
+  for (let i = 0; i < 50; i++) {
+    const seen = await Promise.all(instances.map((locks) => locks.query("n")));
+    assertEquals(seen.flatMap(({ holders }) => holders), []);
+  }
+  for (const locks of instances) await locks[Symbol.asyncDispose]();
+});
+
+Deno.test("FileLock.acquire() tells onWait its position in this process, and only when it changes", async () => {
+  await using temp = await temporary();
+  await using other = new FileLock({ dir: temp.dir });
+  await using locks = new FileLock({ dir: temp.dir });
+  const held = await other.acquire("n");
+  const told: WaitInfo[][] = [[], [], []];
+  const leases = [];
+  for (const list of told) {
+    const lease = locks.acquire("n", { onWait: (info) => void list.push(info) });
+    lease.catch(() => {});
+    leases.push(lease);
+    await waitUntil("the caller waits", () => list.length > 0);
+  }
+  assertEquals(told, [
+    [{ position: 1, waiters: 1 }],
+    [{ position: 2, waiters: 2 }],
+    [{ position: 3, waiters: 3 }],
+  ]);
+  await held.release();
+  const first = await within("the first waiter is granted", leases[0]!);
+  const again = other.acquire("n").then((lease) => lease.release());
+  again.catch(() => {});
+  await first.release();
+  for (const lease of leases.slice(1)) await (await within("the next is granted", lease)).release();
+  await again;
+  assert(told.every((list) => new Set(list.map((info) => info.position)).size === list.length));
+});
+
+for (const state of ["held", "released"] as const) {
+  Deno.test(`FileLock does not keep a process alive that has ${state} a lock`, async () => {
+    await using temp = await temporary();
+    const script = new URL("../../testing/file/holder.ts", import.meta.url);
+    await using child = startChild(script, { dir: temp.dir, isReleased: state === "released" });
+    assertEquals(await within("the process acquires", child.line()), state);
+    assertEquals(await within("the process ends", child.ended), 0);
+  });
+}
