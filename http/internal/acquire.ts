@@ -66,7 +66,11 @@ export async function acquireForRequest(
     const isOver = limit !== null && limit.hasCaused(error);
     // Not queued by the end of the wait: the service has not answered at all, so it is out of reach.
     if (isOver && isQueued) return await busyResult(lock, name, settings);
-    if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
+    // The server is about to stop: the request must not run without the lock that others hold properly.
+    if (isDisposed(error)) return unavailableResult(settings, error, false);
+    if (isOver || isUnavailable(error)) {
+      return unavailableResult(settings, error, settings.proceeds);
+    }
     // The options were checked when the server started, so this is the name: a strategy may allow fewer
     // names than `checkName()`.
     if (error instanceof RangeError) return badKeyResult(error);
@@ -100,9 +104,13 @@ async function busyResult(
   return { state: "failed", problem: busy(busyStatus, remainingMs) };
 }
 
-function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {
+function unavailableResult(
+  settings: HoldSettings,
+  error: unknown,
+  mayProceed: boolean,
+): AcquireResult {
   report(settings, error);
-  if (settings.proceeds) return UNLOCKED;
+  if (mayProceed) return UNLOCKED;
   return { state: "failed", problem: unavailable(), cause: error };
 }
 
@@ -125,8 +133,11 @@ export async function holderRemainingMs(
  * server is about to stop, but no `LockSetupError`.
  */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof DOMException) {
-    return error.name === "InvalidStateError" || error.name === "AbortError";
-  }
-  return error instanceof LockUnavailableError;
+  return isDisposed(error) || error instanceof LockUnavailableError;
+}
+
+/** Whether a call was rejected because its lock was disposed, before the call or during its wait. */
+function isDisposed(error: unknown): boolean {
+  return error instanceof DOMException &&
+    (error.name === "InvalidStateError" || error.name === "AbortError");
 }

@@ -6,6 +6,7 @@
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { argumentsSuite } from "./arguments.ts";
 import { crashSuite } from "./crash.ts";
+import { disposalSuite } from "./disposal.ts";
 import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import type { Harness } from "./harness.ts";
@@ -29,6 +30,7 @@ export function conformance(harness: Harness): void {
   lossSuite(harness);
   fencingSuite(harness);
   requestSuite(harness);
+  disposalSuite(harness);
   crashSuite(harness);
   argumentsSuite(harness);
 }
