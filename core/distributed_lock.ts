@@ -311,8 +311,8 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    */
   ttlMs?: number;
   /**
-   * Whether the lease outlives the instance that acquired it. Disposal then stops renewing it but does
-   * not release it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
+   * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder,
+   * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
    * re-creates the lease, for instance after a restart.
    *
    * @default {false}

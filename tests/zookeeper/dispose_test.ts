@@ -125,3 +125,19 @@ Deno.test("ZooKeeperLock in await using keeps the block's error when disposal ge
   });
   assert(thrown === error);
 });
+
+for (const isAnswered of [true, false]) {
+  const when = isAnswered ? "" : " when the server does not answer";
+  Deno.test(`ZooKeeperLock with disposeTimeoutMs 0 releases all locks and ends its session${when}`, async () => {
+    await using proxy = startProxy(server);
+    const locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+      disposeTimeoutMs: 0,
+      sessionTimeoutMs: 60_000,
+    });
+    const leases = await Promise.all(["a", "b", "c"].map((name) => locks.acquire(name)));
+    if (!isAnswered) proxy.onReply = () => "drop";
+    await locks[Symbol.asyncDispose]();
+    for (const lease of leases) assertEquals(lease.signal.reason.reason, "disposed");
+    await waitUntil("the session has ended", async () => await clientsOf(server) === NOTHING);
+  });
+}
