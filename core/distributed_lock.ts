@@ -148,7 +148,8 @@ export interface Lease extends AsyncDisposable {
    * the lease would have ended; if the service has not answered by then, the release is retried in the
    * background.
    *
-   * @returns `true` if the lease was valid until now, `false` if it was lost or released before.
+   * @returns `true` if the lease was valid until now, `false` if it was lost or released before. A lease
+   * that ended because its lock manager is disposed counts as valid while the lock is kept for it.
    * @throws {LockSetupError} If the service refuses the release, for instance because the user has lost a
    * permission. The lock then stays held, until its TTL or its session ends. Disposal of a lease does not
    * throw even then.
@@ -212,8 +213,10 @@ export interface RequestMethod {
  *   somebody changes a setting or a permission;
  * - an `InvalidStateError` DOMException after disposal.
  *
- * Disposal of the manager rejects its waiters with an `AbortError`, releases held leases and waits for
- * clean-ups, all within `disposeTimeoutMs`. It never rejects.
+ * Disposal of the manager rejects its waiters with an `AbortError` at once, and ends all leases for their
+ * holders with the reason `"disposed"`. It keeps the locks until the holders release them (`request()` does
+ * so when the callback has settled), for half of `disposeTimeoutMs`. Then it releases what is left and waits
+ * for clean-ups, all within `disposeTimeoutMs`. It never rejects.
  *
  * @example Usage
  * ```ts
@@ -262,7 +265,8 @@ export interface DistributedLock extends AsyncDisposable {
    * @param callback The critical section.
    * @returns The result of the callback.
    * @throws {unknown} The error of the callback.
-   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it had settled.
+   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it had settled, also
+   * by disposal.
    */
   request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /**
@@ -307,8 +311,8 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    */
   ttlMs?: number;
   /**
-   * Whether the lease outlives the instance that acquired it. Disposal then stops renewing it but does
-   * not release it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
+   * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder,
+   * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
    * re-creates the lease, for instance after a restart.
    *
    * @default {false}

@@ -101,9 +101,16 @@ export class LockError extends Error {
  * - `"stolen"`: somebody else holds the lock now, or an administrator took it away;
  * - `"unreachable"`: the service did not answer in time, so the lease can no longer be proven;
  * - `"session-expired"`: the session that it belongs to is over (ZooKeeper);
- * - `"max-hold"`: it was held for `maxHoldMs`.
+ * - `"max-hold"`: it was held for `maxHoldMs`;
+ * - `"disposed"`: its lock manager was disposed. The lock is kept for a while, so that the holder can stop.
  */
-export type LeaseLostReason = "expired" | "stolen" | "unreachable" | "session-expired" | "max-hold";
+export type LeaseLostReason =
+  | "expired"
+  | "stolen"
+  | "unreachable"
+  | "session-expired"
+  | "max-hold"
+  | "disposed";
 
 const LOSS: Record<LeaseLostReason, string> = {
   "expired": "it expired",
@@ -111,6 +118,7 @@ const LOSS: Record<LeaseLostReason, string> = {
   "unreachable": "the service does not answer, so the lease cannot be proven",
   "session-expired": "its session expired",
   "max-hold": "it was held for 'maxHoldMs'",
+  "disposed": "its lock manager was disposed",
 };
 
 /**

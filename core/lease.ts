@@ -34,6 +34,8 @@ const BURST_MS = 100;
  *   answer to a newer request proves it again (invariant 7).
  * - **Lost** at the deadline or at `maxHoldMs`, or earlier if the service says so. The signal aborts,
  *   and the lease is released in the background, since the server may still hold the lock for it.
+ * - **Kept** when its strategy instance is disposed: over for its holder, as if it were lost, but still
+ *   renewed, so that nobody else gets the lock while the holder stops. A release ends that.
  * - **Releasing** after `release()`, until the service answers, and at most until the deadline. Then
  *   **released**. If the deadline came first, the background continues to release.
  *
@@ -50,9 +52,11 @@ export class ManagedLease implements Lease {
   readonly #validity: LeaseValidity;
   readonly #releases: LeaseRelease;
   readonly #maxHoldAtMs: number;
-  #state: "held" | "releasing" | "released" | "lost" = "held";
+  #state: "held" | "kept" | "releasing" | "released" | "lost" = "held";
   /** Why the lease was lost. Also set if the service answers a release that the lock was gone before. */
   #error: LeaseLostError | null = null;
+  /** Why the lease was lost while it was held: the reason of `signal`. */
+  #loss: LeaseLostError | null = null;
   /** Aborts `signal`; created when `signal` is first read. */
   #controller: AbortController | null = null;
   /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
@@ -61,6 +65,8 @@ export class ManagedLease implements Lease {
   #longestTtlMs: number;
   /** The renewal under way, until its answer or the end of its attempt. */
   #renewing: Promise<boolean> | null = null;
+  /** Called when the lease is no longer kept. */
+  #whenKept: (() => void) | null = null;
   /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
   /**
@@ -84,6 +90,11 @@ export class ManagedLease implements Lease {
     this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
+  /** Whether the lock is ours and renewed, for the holder or at disposal. */
+  get #isLive(): boolean {
+    return this.#state === "held" || this.#state === "kept";
+  }
+
   /** When the lease ends: at its deadline or at `maxHoldMs`, in monotonic ms. */
   get #endMs(): number {
     return Math.min(this.#validity.deadlineMs, this.#maxHoldAtMs);
@@ -99,7 +110,7 @@ export class ManagedLease implements Lease {
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     this.#checkDeadline();
-    if (this.#state === "lost") this.#controller.abort(this.#error);
+    if (this.#loss !== null) this.#controller.abort(this.#loss);
     return this.#controller.signal;
   }
 
@@ -131,24 +142,36 @@ export class ManagedLease implements Lease {
 
   release(): Promise<boolean> {
     this.#checkDeadline();
-    if (this.#state !== "held") {
-      return (this.#releasing ?? Promise.resolve()).then(() => false);
-    }
-    this.#state = "releasing";
-    this.#context.schedule.remove(this);
-    return this.#releasing = this.#release();
+    if (!this.#isLive) return (this.#releasing ?? Promise.resolve()).then(() => false);
+    return this.#startRelease(this.#renewing);
   }
 
   /**
-   * Ends the lease because its strategy instance is disposed: releases it, or, if it outlives the
-   * instance, stops renewing it and leaves the lock on the server until its TTL ends.
+   * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
+   * released, unless the lease outlives the instance: then it is neither kept nor released.
+   *
+   * @returns Resolves when the lock is no longer kept.
    */
-  async close(): Promise<void> {
-    if (!this.#grant.outlivesDisposal) await this.release().catch(() => {});
-    else if (this.#state !== "held") await this.#releasing?.catch(() => {});
-    if (this.#state !== "held") return;
-    this.#state = "released";
-    this.#context.schedule.remove(this);
+  keep(): Promise<void> {
+    this.#checkDeadline();
+    if (this.#state !== "held") return Promise.resolve();
+    const { outlivesDisposal } = this.#grant;
+    this.#state = outlivesDisposal ? "lost" : "kept";
+    const kept = new Promise<void>((resolve) => this.#whenKept = resolve);
+    if (outlivesDisposal) this.#leaveSchedule();
+    this.#endForHolder("disposed");
+    return kept;
+  }
+
+  /**
+   * Releases the lock at the end of disposal. Never rejects.
+   *
+   * @param isHurried Whether the release is sent now, even if a renewal is under way.
+   */
+  async close(isHurried: boolean): Promise<void> {
+    this.#checkDeadline();
+    if (this.#isLive) this.#startRelease(isHurried ? null : this.#renewing);
+    await this.#releasing?.catch(() => {});
   }
 
   /** Releases the lock. Never rejects: that would hide the error of the block that it ends. */
@@ -162,19 +185,18 @@ export class ManagedLease implements Lease {
    */
   extend(sent: Instant, validMs: number, ttlMs?: number): void {
     this.#checkDeadline();
-    if (this.#state !== "held") return;
+    if (!this.#isLive) return;
     this.#validity.extend(sent, validMs, ttlMs);
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }
 
-  /** Ends the lease as lost and aborts its signal. Does nothing unless the lease is held. */
+  /** Ends the lease as lost and aborts its signal. Does nothing unless the lease is held or kept. */
   lose(reason: LeaseLostReason, cause?: unknown): void {
-    if (this.#state !== "held") return;
+    if (!this.#isLive) return;
     this.#state = "lost";
-    this.#error = new LeaseLostError(this.name, reason, cause === undefined ? {} : { cause });
-    this.#context.schedule.remove(this);
-    this.#controller?.abort(this.#error);
+    this.#leaveSchedule();
+    this.#endForHolder(reason, cause);
     // The server may still hold the lock, in two cases: `maxHoldMs` ended the lease before its TTL, or
     // a renewal that is under way is executed late.
     this.#cleanUp();
@@ -186,7 +208,7 @@ export class ManagedLease implements Lease {
    */
   tick(nowMs: number): number {
     this.#checkDeadline();
-    if (this.#state !== "held") return Infinity;
+    if (!this.#isLive) return Infinity;
     const { ttlMs, watchEveryMs = Infinity } = this.#grant;
     const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
     if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) {
@@ -202,7 +224,7 @@ export class ManagedLease implements Lease {
 
   /** Ends the lease if its deadline or `maxHoldMs` is over. Timers may be late, the clock is not. */
   #checkDeadline(): void {
-    if (this.#state !== "held") return;
+    if (!this.#isLive) return;
     const nowMs = this.#context.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
     else if (nowMs < this.#validity.deadlineMs) return;
@@ -255,7 +277,7 @@ export class ManagedLease implements Lease {
     );
     const renewing = settledWithin(clock, answered, attemptMs(this.#grant.ttlMs)).then(() => {
       this.#renewing = null;
-      if (this.#state !== "held") return held;
+      if (!this.#isLive) return held;
       // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
       if (!held && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
@@ -270,11 +292,31 @@ export class ManagedLease implements Lease {
   /** Handles the answer to a renewal that was sent at `sent`. Returns whether it is "held". */
   #onAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
     this.#checkDeadline();
-    if (this.#state !== "held") return false;
+    if (!this.#isLive) return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
     else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
     else this.extend(sent, answer.validMs, ttlMs);
     return answer.state === "held";
+  }
+
+  /** Ends the lease for its holder, unless that has been done. */
+  #endForHolder(reason: LeaseLostReason, cause?: unknown): void {
+    if (this.#loss !== null) return;
+    const options = cause === undefined ? {} : { cause };
+    this.#error = this.#loss = new LeaseLostError(this.name, reason, options);
+    this.#controller?.abort(this.#loss);
+  }
+
+  /** The lease is neither renewed nor kept any more. */
+  #leaveSchedule(): void {
+    this.#context.schedule.remove(this);
+    this.#whenKept?.();
+  }
+
+  #startRelease(renewing: Promise<unknown> | null): Promise<boolean> {
+    this.#state = "releasing";
+    this.#leaveSchedule();
+    return this.#releasing = this.#release(renewing);
   }
 
   /**
@@ -283,14 +325,14 @@ export class ManagedLease implements Lease {
    *
    * @throws {LockSetupError} If the service refuses.
    */
-  async #release(): Promise<boolean> {
+  async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background } = this.#context;
     const { deadlineMs } = this.#validity;
     // The result if no release is ever answered: a lease that is proven now was ours until now.
     const isOurs = !this.#validity.isStale(clock);
     background.enter();
     try {
-      const last = await this.#releases.untilAnswered(deadlineMs, this.#renewing);
+      const last = await this.#releases.untilAnswered(deadlineMs, renewing);
       const { answer } = last;
       if (answer.state === "refused") throw refusedRelease(this.name, answer);
       if (answer.state === "released") return true;
@@ -300,7 +342,7 @@ export class ManagedLease implements Lease {
       }
       // After an attempt without an answer, that attempt may be the one that released the lock.
       if (isOurs && last.isRepeated) return true;
-      this.#error = new LeaseLostError(this.name, answer.reason);
+      this.#error ??= new LeaseLostError(this.name, answer.reason);
       return false;
     } finally {
       this.#state = "released";

@@ -60,13 +60,21 @@ export class LeaseEngine {
   }
 
   /**
-   * Releases all leases except those that outlive their instance, and waits for these releases and for
-   * background work, `timeoutMs` in all. Then it stops all retries. Never rejects.
+   * Ends all leases for their holders at once, and keeps their locks until the holders release them, for
+   * `keepMs` at most. Then releases all leases except those that outlive their instance, and waits for these
+   * releases and for background work, `timeoutMs` in all. Then it stops all retries. Never rejects.
+   *
+   * @param timeoutMs The time limit in ms. With 0, all releases are sent, and no answer is awaited.
+   * @param keepMs The time in ms that holders have to stop.
    */
-  async close(timeoutMs: number): Promise<void> {
-    const released = Promise.all(Array.from(this.#leases, (lease) => lease.close()));
+  async close(timeoutMs: number, keepMs: number = timeoutMs / 2): Promise<void> {
+    const endMs = this.clock.now() + timeoutMs;
+    const kept = Array.from(this.#leases, (lease) => lease.keep());
+    if (kept.length > 0 && keepMs > 0) await settledWithin(this.clock, Promise.all(kept), keepMs);
+    const isHurried = timeoutMs === 0;
+    const released = Promise.all(Array.from(this.#leases, (lease) => lease.close(isHurried)));
     const done = released.then(() => this.background.idle());
-    await settledWithin(this.clock, done, timeoutMs);
+    await settledWithin(this.clock, done, Math.max(0, endMs - this.clock.now()));
     this.#stop.abort();
   }
 }

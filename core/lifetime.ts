@@ -14,7 +14,8 @@ export interface StrategyOptions {
    */
   label?: string;
   /**
-   * How long, in ms, disposal may take: it releases the held leases and waits for clean-ups.
+   * How long, in ms, disposal may take. Holders have half of it to stop; then the locks that are still held
+   * are released. With 0 the releases are sent, but no answer is awaited.
    *
    * @default {2000}
    */
@@ -39,7 +40,7 @@ export class Lifetime {
    */
   constructor({ label, disposeTimeoutMs = DEFAULT_DISPOSE_TIMEOUT_MS }: StrategyOptions) {
     if (label !== undefined) checkLabel(label);
-    checkDuration("disposeTimeoutMs", disposeTimeoutMs);
+    checkDuration("disposeTimeoutMs", disposeTimeoutMs, 0);
     this.label = label ?? "";
     this.disposeTimeoutMs = disposeTimeoutMs;
   }

@@ -96,11 +96,12 @@ async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<
     await lease.release().catch(() => {}); // the callback's own error wins
     throw error;
   }
-  if (!(await lease.release())) throwLoss(lease);
+  await lease.release();
+  throwLoss(lease);
   return result;
 }
 
-/** Throws if the lease was lost. A lease that the callback itself released is no error. */
+/** Throws if the lease was lost, or over since disposal. After a mere release there is no such error. */
 function throwLoss(lease: Lease): void {
   try {
     lease.throwIfLost();

@@ -173,9 +173,12 @@ async function runHeld(
   const result = await runUnderLease(lease, run, (late) => {
     if (late.state !== "done") report(settings, late.error);
   });
+  if (result.state === "lost") {
+    result.ended.then(() => hold.handlerEnded());
+    return answerLoss(result.error);
+  }
   hold.handlerEnded();
   if (result.state === "failed") throw result.error;
-  if (result.state === "lost") answerLoss(result.error);
 }
 
 function answer(ctx: KoaContext, { status, headers, body }: Problem): void {

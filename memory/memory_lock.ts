@@ -115,7 +115,7 @@ export class MemoryLock implements DistributedLock {
     };
   }
 
-  /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
+  /** Rejects waiters with an `AbortError` and ends all leases, in `disposeTimeoutMs`. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => {
       this.#queue.rejectAll(this.#lifetime.ended.reason);

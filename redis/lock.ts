@@ -144,7 +144,7 @@ export class RedisLock implements AttachableLock {
     return this.#calls.query(name);
   }
 
-  /** Rejects waiters with an `AbortError` and releases leases, in `disposeTimeoutMs`. Never rejects. */
+  /** Rejects waiters with an `AbortError` and ends leases, in `disposeTimeoutMs`. Never rejects. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(() => this.#close(this.#lifetime.disposeTimeoutMs));
   }

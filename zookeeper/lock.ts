@@ -26,6 +26,9 @@ import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
 import { znodeName } from "./transport/znode_names.ts";
 import { ZnodeCleanup } from "./znode_cleanup.ts";
 
+/** Least time in ms for closing the session, if the releases have used up `disposeTimeoutMs`. */
+const CLOSE_MS = 100;
+
 /**
  * Named locks on a ZooKeeper ensemble (tested with 3.8): first in, first out over all processes.
  *
@@ -131,8 +134,8 @@ export class ZooKeeperLock implements DistributedLock {
   }
 
   /**
-   * Disposes of the instance: waiting calls reject with an `AbortError`, held leases are released and the
-   * session is closed, all within `disposeTimeoutMs`. Never rejects.
+   * Disposes of the instance: waiting calls reject with an `AbortError`, leases end for their holders, who
+   * get half of `disposeTimeoutMs` to stop, and are released; then the session is closed. Never rejects.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
@@ -141,9 +144,9 @@ export class ZooKeeperLock implements DistributedLock {
       const endMs = clock.now() + disposeTimeoutMs;
       const leftMs = () => Math.max(0, endMs - clock.now());
       // Some time must be left to close the session, because the server then deletes our last znodes.
-      await this.#engine.close(disposeTimeoutMs * 3 / 4);
+      await this.#engine.close(disposeTimeoutMs * 3 / 4, disposeTimeoutMs / 2);
       await this.#cleanup.deleteUnusedLocks(leftMs() / 2);
-      await this.#sessions.close(leftMs());
+      await this.#sessions.close(Math.max(leftMs(), CLOSE_MS));
     });
   }
 

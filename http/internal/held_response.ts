@@ -41,7 +41,7 @@ export async function respondUnderLease(
   }
   if (result.state === "lost") {
     report(settings, result.error);
-    await releaseInTime(lease);
+    result.ended.then(() => releaseInTime(lease));
     return problemResponse(leaseLost());
   }
   try {
@@ -121,8 +121,7 @@ function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream
     start(controller) {
       lose = () => {
         controller.error(signal.reason); // the client must not take a part for the whole
-        reader.cancel(signal.reason).catch(() => {});
-        end();
+        reader.cancel(signal.reason).catch(() => {}).finally(end);
       };
       if (signal.aborted) lose();
       else signal.addEventListener("abort", lose);

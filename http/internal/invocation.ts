@@ -6,6 +6,7 @@
  */
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
 import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
+import { LeaseLostError } from "../../core/errors.ts";
 import { MAX_DURATION_MS, MIN_TTL_MS } from "../../core/validate.ts";
 import { InvocationLease, servedMs } from "./invocation_lease.ts";
 import { endWithProblem, type LambdaResponse } from "./invocation_problem.ts";
@@ -146,10 +147,17 @@ export class Invocation {
     handler: (lease: Lease) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
     const result = await runUnderLease(lease, () => handler(lease));
-    await this.awaitCleanUp(lease.release());
+    // A disposed lock is kept until the handler has ended. Nobody waits for that.
+    if (result.state === "lost" && isDisposed(result.error)) {
+      result.ended.then(() => lease.release()).catch(() => {});
+    } else await this.awaitCleanUp(lease.release());
     if (result.state === "done") return result.value;
     if (result.state === "failed") throw result.error;
     report(this.#settings, result.error);
     return this.#end(leaseLost(), result.error);
   }
+}
+
+function isDisposed(error: unknown): boolean {
+  return error instanceof LeaseLostError && error.reason === "disposed";
 }

@@ -14,8 +14,11 @@ export type RunResult<T> =
   | { readonly state: "done"; readonly value: T }
   /** The handler has thrown this error. */
   | { readonly state: "failed"; readonly error: unknown }
-  /** The lease is lost. The handler may still run: it cannot be stopped. */
-  | { readonly state: "lost"; readonly error: unknown };
+  /**
+   * The lease is lost. The handler may still run: it cannot be stopped. The lock may be kept for it, if it was
+   * disposed, so it must not be released before `ended` resolves.
+   */
+  | { readonly state: "lost"; readonly error: unknown; readonly ended: Promise<void> };
 
 /**
  * Runs the handler until it ends or the lease is lost, whichever comes first. If the lease is lost
@@ -34,9 +37,9 @@ export async function runUnderLease<T>(
   onLate: (late: RunResult<T>) => void = () => {},
 ): Promise<RunResult<T>> {
   const { signal } = lease;
-  if (signal.aborted) return { state: "lost", error: signal.reason };
-  const { promise: lost, resolve: lose } = Promise.withResolvers<RunResult<T>>();
-  const onAbort = () => lose({ state: "lost", error: signal.reason });
+  if (signal.aborted) return { state: "lost", error: signal.reason, ended: Promise.resolve() };
+  const { promise: lost, resolve: lose } = Promise.withResolvers<null>();
+  const onAbort = () => lose(null);
   const running = promiseTry(handler).then(
     (value): RunResult<T> => ({ state: "done", value }),
     (error): RunResult<T> => ({ state: "failed", error }),
@@ -44,13 +47,13 @@ export async function runUnderLease<T>(
   signal.addEventListener("abort", onAbort);
   const result = await Promise.race([running, lost]);
   signal.removeEventListener("abort", onAbort);
-  const loss = result.state === "lost" ? null : await lossOf(lease);
-  if (result.state !== "lost" && loss === null) return result;
+  const loss = result === null ? signal.reason : await lossOf(lease);
+  if (result !== null && loss === null) return result;
   running.then((late) => {
     if (late.state === "failed" && stemsFrom(late.error, signal.reason)) return;
     onLate(late);
   });
-  return result.state === "lost" ? result : { state: "lost", error: loss };
+  return { state: "lost", error: loss, ended: running.then(() => {}) };
 }
 
 /** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */

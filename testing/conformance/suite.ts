@@ -6,6 +6,7 @@
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { argumentsSuite } from "./arguments.ts";
 import { crashSuite } from "./crash.ts";
+import { disposalSuite } from "./disposal.ts";
 import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import type { Harness } from "./harness.ts";
@@ -21,6 +22,7 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  disposalSuite,
   crashSuite,
   argumentsSuite,
 ] as const;

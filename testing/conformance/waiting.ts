@@ -167,7 +167,8 @@ export function waitingSuite(harness: Harness): void {
       const thrown = await assertRejects(() => wait.lease, DOMException);
       assertEquals(thrown.name, "AbortError");
       assertEquals(lease.remainingMs, 0);
-      assertEquals(lease.signal.aborted, false);
+      assertEquals(lease.signal.reason.reason, "disposed");
+      assertEquals(await lease.release(), false, "disposal has released the lock");
       for (const call of [() => a.acquire("n"), () => a.tryAcquire("n"), () => a.query("n")]) {
         assertEquals((await assertRejects(call, DOMException)).name, "InvalidStateError");
       }

@@ -1,6 +1,8 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { instant } from "../../core/clock.ts";
 import type { Lease } from "../../core/distributed_lock.ts";
+import { LeaseLostError } from "../../core/errors.ts";
+import type { ReleaseAnswer } from "../../core/grant.ts";
 import { LeaseEngine } from "../../core/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
@@ -48,14 +50,14 @@ Deno.test("LeaseEngine renews leases together when their renewals are due within
   await clock.pass(3_000);
   assertEquals(renewedAtMs.length, 10);
   assertEquals(new Set(renewedAtMs).size, 1);
-  await engine.close(1_000);
+  await engine.close(0);
 });
 
 Deno.test("LeaseEngine renews at a steady rate when leases live long", async () => {
   const { clock, renewedAtMs, engine } = await openStaggered(2, 50);
   await clock.pass(90_000);
   assert(renewedAtMs.length >= 2 * 29 && renewedAtMs.length <= 2 * 34, `${renewedAtMs.length}`);
-  await engine.close(1_000);
+  await engine.close(0);
 });
 
 Deno.test("LeaseEngine.close() releases leases and waits for clean-ups, but not beyond its timeout", async () => {
@@ -128,7 +130,7 @@ Deno.test("LeaseEngine adds no listener for each lease to the signal that all le
 });
 
 Deno.test("LeaseEngine.close() waits for the other releases when one is refused", async () => {
-  const { engine, clock, releases } = openLease();
+  const { engine, clock, releases } = openLease({ autoRenew: false });
   const other = Promise.withResolvers<{ state: "released" }>();
   engine.open({
     ...{ name: "m", ownerId: "me", fencingToken: 8n, sent: instant(clock) },
@@ -136,11 +138,99 @@ Deno.test("LeaseEngine.close() waits for the other releases when one is refused"
   }, { release: () => other.promise });
   let isClosed = false;
   const closed = engine.close(2_000).then(() => isClosed = true);
-  await settle();
+  await clock.pass(1_000);
   releases[0]!.answer({ state: "refused", reason: "no right", cause: undefined });
   await settle();
   assert(!isClosed);
   other.resolve({ state: "released" });
   await closed;
   assertEquals(clock.timers, 0);
+});
+
+function disposedAt(call: () => unknown): void {
+  assertEquals(assertThrows(call, LeaseLostError).reason, "disposed");
+}
+
+Deno.test("LeaseEngine.close() ends a lease for its holder at once, and renews it for half of its time", async () => {
+  const { clock, engine, lease, renewals, releases } = openLease();
+  let isClosed = false;
+  const closed = engine.close(8_000).then(() => isClosed = true);
+  disposedAt(() => lease.throwIfLost());
+  disposedAt(() => lease.signal.throwIfAborted());
+  assertEquals(lease.remainingMs, 0);
+  for (let i = 0; i < 3; i++) {
+    await clock.pass(1_100);
+    renewals[i]!.answer({ state: "held", validMs: 3_000 });
+    await settle();
+    assertEquals([releases.length, lease.remainingMs], [0, 0]);
+  }
+  await assertRejects(() => lease.renew(), LeaseLostError, "disposed");
+  await clock.pass(700);
+  renewals[3]!.answer({ state: "held", validMs: 3_000 }); // sent just before the half
+  await settle();
+  assertEquals([releases.length, isClosed], [1, false]);
+  releases[0]!.answer({ state: "released" });
+  await settle();
+  assert(isClosed);
+  disposedAt(() => lease.throwIfLost());
+  assertEquals(await lease.release(), false);
+  await closed;
+  assertEquals([renewals.length, clock.timers], [4, 0]);
+});
+
+Deno.test("LeaseEngine.close() ends when the holder releases a kept lease, which answers true if the lock was ours", async () => {
+  const answers: ReleaseAnswer[] = [{ state: "released" }, { state: "gone", reason: "stolen" }];
+  for (const answer of answers) {
+    const { clock, engine, lease, releases } = openLease();
+    let isClosed = false;
+    const closed = engine.close(8_000).then(() => isClosed = true);
+    await clock.pass(500);
+    const released = lease.release();
+    await settle();
+    assert(!isClosed);
+    releases[0]!.answer(answer);
+    assertEquals(await released, answer.state === "released");
+    await settle();
+    assert(isClosed);
+    await closed;
+    disposedAt(() => lease.throwIfLost());
+    disposedAt(() => lease.signal.throwIfAborted());
+    assertEquals([releases.length, clock.timers], [1, 0]);
+  }
+});
+
+Deno.test("LeaseEngine.close() ends when a kept lease is lost, and the holder's error stays", async () => {
+  const { clock, engine, lease, releases } = openLease({ autoRenew: false });
+  let isClosed = false;
+  const closed = engine.close(8_000).then(() => isClosed = true);
+  await clock.pass(3_000);
+  assertEquals(releases.length, 1, "the server may still hold it");
+  releases[0]!.answer({ state: "gone", reason: "expired" });
+  await settle();
+  assert(isClosed);
+  disposedAt(() => lease.throwIfLost());
+  assertEquals(await lease.release(), false);
+  await closed;
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("LeaseEngine.close() ends a lease that outlives it for its holder, and neither waits for it nor releases it", async () => {
+  const { clock, engine, lease, renewals, releases } = openLease({ outlivesDisposal: true });
+  await engine.close(8_000);
+  disposedAt(() => lease.throwIfLost());
+  assertEquals(await lease.release(), false);
+  await clock.pass(10_000);
+  assertEquals([renewals.length, releases.length, clock.timers], [0, 0, 0]);
+});
+
+Deno.test("LeaseEngine.close(0) sends each release at once, also behind a renewal, and awaits no answer", async () => {
+  const { clock, engine, lease, renewals, releases } = openLease();
+  await clock.pass(1_000);
+  assertEquals(renewals.length, 1);
+  const closed = engine.close(0);
+  assertEquals(releases.length, 1);
+  await clock.pass(0);
+  await closed;
+  assert(engine.stopped.aborted);
+  disposedAt(() => lease.throwIfLost());
 });

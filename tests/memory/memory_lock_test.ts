@@ -50,7 +50,7 @@ Deno.test("new MemoryLock() throws when an option is bad", () => {
   const bad: [unknown, typeof TypeError | typeof RangeError][] = [
     [{ label: 7 }, TypeError],
     [{ label: "x".repeat(101) }, RangeError],
-    [{ disposeTimeoutMs: 0 }, RangeError],
+    [{ disposeTimeoutMs: -1 }, RangeError],
     [{ disposeTimeoutMs: "1" }, TypeError],
   ];
   for (const [options, type] of bad) {

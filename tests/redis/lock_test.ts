@@ -117,7 +117,7 @@ Deno.test("RedisLock keeps a lease with outlivesDisposal on the server when it i
   const { signal } = first;
   await a.acquire("freed", { ownerId: "job-7" });
   await a[Symbol.asyncDispose]();
-  assertEquals([first.remainingMs, signal.aborted], [0, false]);
+  assertEquals([first.remainingMs, signal.reason.reason], [0, "disposed"]);
   assertEquals(await first.release(), false);
   assertEquals((await b.query("freed")).holders, []);
   assertEquals(await b.tryAcquire("kept"), null);

@@ -123,7 +123,7 @@ Deno.test("ZooKeeperLock loses each lease whose znode is deleted, and the next w
 
 Deno.test("ZooKeeperLock.acquire() serves all callers when the lock's znode and the root path are deleted while empty", async () => {
   const rootPath = newRoot();
-  const work = workers(rootPath, { sessions: 3, each: 1, holdMs: 0, restMs: 20 });
+  const work = workers(rootPath, { sessions: 3, each: 1, holdMs: 0, restMs: 40 });
   let roots = 0;
   const deleted = await meddling(work, async (observer) => {
     await observer.remove(`${rootPath}/n`);

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
-import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { clientsOf, NOTHING } from "../../testing/zookeeper/leaks.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
@@ -38,7 +38,8 @@ Deno.test("ZooKeeperLock leaves no session, znode, connection or watch after dis
   }
   for (const lease of leases) {
     assertEquals(lease.remainingMs, 0);
-    assert(!lease.signal.aborted, "the lease should be released, not lost");
+    assertEquals(lease.signal.reason.reason, "disposed");
+    assertEquals(await lease.release(), false, "disposal should have released the lock");
   }
 });
 
@@ -92,16 +93,22 @@ Deno.test("ZooKeeperLock is disposed of in time while it connects, in an outage 
   }
 });
 
+function releaseWhenLost(lease: Lease): void {
+  const release = () => void lease.release();
+  if (lease.signal.aborted) release();
+  else lease.signal.addEventListener("abort", release);
+}
+
 Deno.test("ZooKeeperLock leaves nothing on the server when it is disposed of during requests", async () => {
   for (let i = 0; i < 20; i++) {
     const locks = new ZooKeeperLock(server.connectString, { rootPath: newRoot() });
     const calls = Array.from({ length: 10 }, (_, n) => locks.acquire(`n${n % 3}`));
-    for (const call of calls) call.catch(() => {});
+    for (const call of calls) call.then(releaseWhenLost, () => {});
     await pause(i * 2);
     await locks[Symbol.asyncDispose]();
     for (const call of calls) {
       const error = await call.then((lease) => lease.signal.reason ?? null, (error) => error);
-      assert(error === null || error.name === "AbortError", String(error));
+      assert(error.name === "AbortError" || error.reason === "disposed", String(error));
     }
     assertEquals(await clientsOf(server), NOTHING);
   }
@@ -118,3 +125,19 @@ Deno.test("ZooKeeperLock in await using keeps the block's error when disposal ge
   });
   assert(thrown === error);
 });
+
+for (const isAnswered of [true, false]) {
+  const when = isAnswered ? "" : " when the server does not answer";
+  Deno.test(`ZooKeeperLock with disposeTimeoutMs 0 releases all locks and ends its session${when}`, async () => {
+    await using proxy = startProxy(server);
+    const locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+      disposeTimeoutMs: 0,
+      sessionTimeoutMs: 60_000,
+    });
+    const leases = await Promise.all(["a", "b", "c"].map((name) => locks.acquire(name)));
+    if (!isAnswered) proxy.onReply = () => "drop";
+    await locks[Symbol.asyncDispose]();
+    for (const lease of leases) assertEquals(lease.signal.reason.reason, "disposed");
+    await waitUntil("the session has ended", async () => await clientsOf(server) === NOTHING);
+  });
+}

@@ -1,0 +1,139 @@
+/**
+ * Behaviours: disposal of a client while locks are held or waited for.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { type DistributedLock, type Lease, LeaseLostError } from "../../mod.ts";
+import { behaviour, type Harness } from "./harness.ts";
+import { within } from "./wait.ts";
+
+/** Checks that a lease is over for its holder, because its client is disposed. */
+async function assertDisposed(lease: Lease): Promise<void> {
+  assert(lease.signal.aborted, "its signal should be aborted");
+  assertEquals(lease.signal.reason.reason, "disposed");
+  assertEquals(lease.remainingMs, 0);
+  assertEquals(assertThrows(() => lease.throwIfLost(), LeaseLostError).reason, "disposed");
+  const error = await assertRejects(() => lease.renew(), LeaseLostError);
+  assertEquals(error.reason, "disposed");
+}
+
+/** Registers the behaviours. */
+export function disposalSuite(harness: Harness): void {
+  // Without processes all clients are one, which is disposed then.
+  const { processes } = harness;
+  const assertFree = async (other: DistributedLock) => {
+    if (!processes) return;
+    await using next = await within("the lock is free", other.acquire("n"));
+    next.throwIfLost();
+    assertEquals((await other.query("n")).waiterCount, 0);
+  };
+
+  behaviour(
+    harness,
+    "disposal ends a lease for its holder at once, and keeps the lock until its release",
+    async (arena) => {
+      const client = await arena.client();
+      const other = await arena.client();
+      const lease = await client.acquire("n");
+      const aborted: unknown[] = [];
+      lease.signal.addEventListener("abort", () => aborted.push(lease.signal.reason));
+      const disposed = client[Symbol.asyncDispose]();
+      assertEquals(aborted.length, 1, "the signal should abort before anything else happens");
+      await assertDisposed(lease);
+      if (processes) assertEquals(await other.tryAcquire("n"), null);
+      assertEquals(await lease.release(), true);
+      await within("disposal ends with the last release", disposed);
+      await assertFree(other);
+      assertEquals(await lease.release(), false);
+      assert(lease.signal.aborted);
+    },
+  );
+
+  behaviour(
+    harness,
+    "disposal keeps the lock until the callback of request() settles, and request() rejects",
+    async (arena) => {
+      const client = await arena.client();
+      const other = await arena.client();
+      const inside = Promise.withResolvers<Lease>();
+      const gate = Promise.withResolvers<void>();
+      const call = client.request("n", async (lease) => {
+        inside.resolve(lease);
+        await gate.promise;
+        return "done";
+      });
+      call.catch(() => {});
+      const lease = await inside.promise;
+      const disposed = client[Symbol.asyncDispose]();
+      await assertDisposed(lease);
+      if (processes) assertEquals(await other.tryAcquire("n"), null);
+      gate.resolve();
+      const error = await assertRejects(() => call, LeaseLostError);
+      assertEquals(error.reason, "disposed");
+      await within("disposal ends with the last release", disposed);
+      await assertFree(other);
+    },
+  );
+
+  behaviour(
+    harness,
+    "request() keeps the callback's own error when its client is disposed meanwhile",
+    async (arena) => {
+      const client = await arena.client();
+      const error = new Error("of the callback");
+      const started = Promise.withResolvers<void>();
+      const call = client.request("n", (lease) => {
+        started.resolve();
+        return new Promise<void>((_, reject) => {
+          lease.signal.addEventListener("abort", () => reject(error));
+        });
+      });
+      call.catch(() => {});
+      await started.promise;
+      const disposed = client[Symbol.asyncDispose]();
+      assertEquals(await assertRejects(() => call), error);
+      await within("disposal ends with the last release", disposed);
+    },
+  );
+
+  behaviour(
+    harness,
+    "disposal rejects waiters at once with an AbortError, and none of them is granted the lock later",
+    async (arena) => {
+      const client = await arena.client();
+      const other = await arena.client();
+      const lease = await client.acquire("n");
+      const waiting = Array.from({ length: 5 }, () => client.acquire("n"));
+      const outcomes = Promise.allSettled(waiting);
+      const disposed = client[Symbol.asyncDispose]();
+      const names = (await within("they reject while the lock is kept", outcomes)).map((each) =>
+        each.status === "rejected" ? each.reason.name : "granted"
+      );
+      assertEquals(names, Array.from({ length: 5 }, () => "AbortError"));
+      assertEquals(await lease.release(), true);
+      await within("disposal ends with the last release", disposed);
+      await assertFree(other);
+    },
+  );
+
+  behaviour(
+    harness,
+    "disposal in the tick of an acquire leaves no lock behind",
+    async (arena) => {
+      const other = await arena.client();
+      for (let ticks = 0; ticks < 8; ticks++) {
+        const client = await arena.client();
+        await client.query("n"); // connects
+        const acquiring = Promise.allSettled([client.acquire("n")]);
+        for (let tick = 0; tick < ticks; tick++) await null;
+        await within("it is disposed", client[Symbol.asyncDispose]());
+        const [outcome] = await within("the call settles", acquiring);
+        if (outcome.status === "rejected") assertEquals(outcome.reason.name, "AbortError");
+        else assertEquals(outcome.value.signal.reason.reason, "disposed");
+        await assertFree(other);
+      }
+    },
+    processes,
+  );
+}

@@ -1,0 +1,39 @@
+/**
+ * `disposeTimeoutMs: 0`: the releases are sent, and no answer is awaited.
+ */
+import { assertEquals } from "@std/assert";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+
+const NAMES = ["a", "b", "c"];
+
+for (
+  const name of ["node-redis", "ioredis", "deno-redis-like", "deno-redis-like-eventless"] as const
+) {
+  for (const isAnswered of [true, false]) {
+    const when = isAnswered ? "" : " when the server does not answer";
+    Deno.test(`${name}: RedisLock with disposeTimeoutMs 0 sends all releases at disposal${when}`, async () => {
+      await using server = await startRedis();
+      await using proxy = startProxy(server);
+      const url = `redis://${proxy.hostname}:${proxy.port}`;
+      const { client, close } = await openRedisClient(name, url);
+      const locks = new RedisLock(client, { ttlMs: 60_000, disposeTimeoutMs: 0 });
+      // The first release on a server sends its script, after the server has said that it does not know it.
+      await locks.request("first", () => {});
+      const leases = await Promise.all(NAMES.map((name) => locks.acquire(name)));
+      if (!isAnswered) proxy.onReply = () => "drop";
+      await within("it is disposed", locks[Symbol.asyncDispose]());
+      for (const lease of leases) assertEquals(lease.signal.reason.reason, "disposed");
+      await waitUntil("the server has got the releases", async () => {
+        return await server.command("EXISTS", ...NAMES.map((name) => `lock:${name}`)) === 0;
+      });
+      proxy.onReply = undefined;
+      proxy.cutAll();
+      await close();
+    });
+  }
+}
