@@ -6,7 +6,7 @@
  */
 import { abortable } from "./abort.ts";
 import { type Cancel, type Clock, pause } from "./clock.ts";
-import { LockUnavailableError } from "./errors.ts";
+import { LockSetupError, LockUnavailableError } from "./errors.ts";
 
 /** Pause in ms before a failed request is sent again. */
 export const RETRY_MS = 50;
@@ -19,7 +19,7 @@ export interface Failure {
   /**
    * - `"retry"`: the same request may succeed a little later;
    * - `"restart"`: this request cannot succeed, but the whole call may, for instance in a new session;
-   * - `"refused"`: the service refuses, and will refuse again;
+   * - `"refused"`: the service refuses, and will until somebody changes a setting or a permission;
    * - `"foreign"`: not a failure of the service, for instance a bug in a program.
    */
   readonly kind: "retry" | "restart" | "refused" | "foreign";
@@ -177,8 +177,8 @@ export class OutageBudget {
    * @param error The failure.
    * @param sentMs When the failed request was sent, in monotonic ms; now unless given.
    * @throws {unknown} The failure itself if it is `"foreign"`.
-   * @throws {LockUnavailableError} If the service refuses, or the outage lasts for
-   * `unavailableAfterMs`.
+   * @throws {LockSetupError} If it is `"refused"`.
+   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
    */
   judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
     const { classify } = this.#options;
@@ -202,31 +202,46 @@ export class OutageBudget {
     if (clock.now() - this.#outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
   }
 
-  /** Makes the error for a call that gives up. */
-  unavailable(cause?: unknown): LockUnavailableError {
+  /**
+   * Makes the error for a call that gives up: a `LockSetupError` if the cause is a refusal that no retry
+   * can end, else a `LockUnavailableError`.
+   */
+  unavailable(cause?: unknown): LockSetupError | LockUnavailableError {
     const { service, lockName } = this.#options;
-    const { error, reason, isRefusal } = this.#explain(cause);
-    return new LockUnavailableError(
-      `Cannot ${isRefusal ? "use" : "reach"} ${service} for lock ${
-        JSON.stringify(lockName)
-      }: ${reason}`,
-      lockName,
-      error === undefined ? {} : { cause: error },
-    );
+    const { error, reason, isRefusal, isLasting } = this.#explain(cause);
+    const verb = isRefusal ? "use" : "reach";
+    const message = `Cannot ${verb} ${service} for lock ${JSON.stringify(lockName)}: ${reason}`;
+    const options = error === undefined ? {} : { cause: error };
+    return isLasting
+      ? new LockSetupError(message, lockName, options)
+      : new LockUnavailableError(message, lockName, options);
   }
 
   /** Finds the error that explains most: the failure, or why the connection is down. */
-  #explain(cause: unknown): { error: unknown; reason: string; isRefusal: boolean } {
+  #explain(cause: unknown): Explanation {
     const { unavailableAfterMs, classify, connectionError } = this.#options;
     const isSilent = cause === undefined || cause instanceof NoAnswerError;
     const failure = isSilent ? null : classify(cause);
     const known = isSilent || failure?.isVague ? connectionError?.() : undefined;
     if (known !== undefined) {
-      return { error: known, reason: classify(known).reason, isRefusal: false };
+      const { kind, reason } = classify(known);
+      const isLasting = kind === "refused";
+      return { error: known, reason, isRefusal: isLasting, isLasting };
     }
     const reason = failure?.reason ?? `it has not answered in time for ${unavailableAfterMs} ms`;
-    return { error: cause, reason, isRefusal: failure?.isRefusal ?? failure?.kind === "refused" };
+    const isLasting = failure?.kind === "refused";
+    return { error: cause, reason, isRefusal: failure?.isRefusal ?? isLasting, isLasting };
   }
+}
+
+/** Why a call gives up. */
+interface Explanation {
+  readonly error: unknown;
+  readonly reason: string;
+  /** Whether the service answered, and refused. */
+  readonly isRefusal: boolean;
+  /** Whether it will refuse until somebody changes a setting or a permission. */
+  readonly isLasting: boolean;
 }
 
 /** No failure is known: a request was sent, and nothing came back. */

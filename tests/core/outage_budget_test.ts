@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
 import { type Failure, OutageBudget } from "../../core/outage_budget.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 
@@ -74,7 +74,7 @@ Deno.test("OutageBudget.recover() pauses before a retry, and rejects when a retr
   const refused = 'Cannot use Redis for lock "n": it is refused';
   await assertRejects(
     () => budget.recover(new ServiceError("refused")),
-    LockUnavailableError,
+    LockSetupError,
     refused,
   );
   const mistake = new TypeError("a bug in a program");

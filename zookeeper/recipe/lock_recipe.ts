@@ -9,7 +9,7 @@
 import { abortable } from "../../core/abort.ts";
 import { type Clock, pause } from "../../core/clock.ts";
 import type { WaitInfo } from "../../core/distributed_lock.ts";
-import { LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/errors.ts";
 import type { OutageBudget } from "../../core/outage_budget.ts";
 import { hasCode } from "../transport/errors.ts";
 import type { QueueEntry } from "./order.ts";
@@ -54,8 +54,8 @@ export interface LockRecipeOptions {
  *
  * Both methods reject with a `ZooKeeperError` if the caller must start over with a new znode (our znode
  * was deleted, the session is over, or the create could not be sent), or if ZooKeeper refuses a request;
- * with a `LockUnavailableError` if an outage lasts too long or the sequence numbers are used up; and with
- * the reason of the budget's signal when that aborts.
+ * with a `LockUnavailableError` if an outage lasts too long; with a `LockSetupError` if the sequence
+ * numbers are used up; and with the reason of the budget's signal when that aborts.
  */
 export class LockRecipe {
   readonly #options: LockRecipeOptions;
@@ -265,9 +265,9 @@ export class LockRecipe {
     return `${this.#options.znode.lockPath}/${name}`;
   }
 
-  #outOfNumbers(): LockUnavailableError {
+  #outOfNumbers(): LockSetupError {
     const { name, znode: { lockPath } } = this.#options;
-    return new LockUnavailableError(
+    return new LockSetupError(
       `Cannot order the waiters for the lock ${JSON.stringify(name)}: the sequence numbers of ` +
         `${JSON.stringify(lockPath)} are used up. Delete that znode when nobody uses it`,
       name,
