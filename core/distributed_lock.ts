@@ -27,9 +27,11 @@ export interface LockCapabilities {
 /** The position of a waiter in the queue. A strategy leaves out the parts that it does not know. */
 export interface WaitInfo {
   /** Position in the queue, 1 for the next in line. */
-  position?: number;
+  position?: number | undefined;
   /** Number of waiters, including this one. */
-  waiters?: number;
+  waiters?: number | undefined;
+  /** How long, in ms, the holder's lease lives unless it is renewed. */
+  remainingMs?: number | undefined;
 }
 
 /** Options of a lease, however it is acquired. */
@@ -291,7 +293,9 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    * An owner id that the caller chooses, in order to find the lease again with
    * {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
    * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
-   * same id share one lease, on the terms (TTL, renewal) of the call that acquired it.
+   * same id share one lease, on the terms of the call that acquired it. Each call asks the service
+   * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new
+   * one. In another instance such a call takes the lock over, as `attach()` does.
    */
   ownerId?: string;
   /**

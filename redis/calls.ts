@@ -25,6 +25,7 @@ import { classifyFailure } from "./protocol/failures.ts";
 import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
 import type { QueryAnswer } from "./protocol/replies.ts";
+import { repeated } from "./repeated.ts";
 import { SharedAcquisitions } from "./shared_acquisitions.ts";
 import { snapshotOf } from "./snapshot.ts";
 
@@ -125,14 +126,7 @@ export class Calls {
 
   async #read(name: string, keys: LockKeys, signal: AbortSignal): Promise<QueryAnswer> {
     const { commands } = this.#context;
-    const budget = this.#budget(name, signal);
-    for (;;) {
-      try {
-        return await budget.settle(commands.query(keys), signal);
-      } catch (error) {
-        await budget.recover(error);
-      }
-    }
+    return await repeated(this.#budget(name, signal), signal, () => commands.query(keys));
   }
 
   #budget(lockName: string, signal: AbortSignal): OutageBudget {

@@ -22,6 +22,7 @@ import { SharedTimer } from "../core/shared_timer.ts";
 import { checkOwnerId } from "../core/validate.ts";
 import { Calls } from "./calls.ts";
 import type { RedisClient } from "./client.ts";
+import { HeldLeases } from "./waiting/held_leases.ts";
 import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { RedisCommands } from "./protocol/commands.ts";
@@ -110,8 +111,9 @@ export class RedisLock implements AttachableLock {
     const warnings = new Warnings(onWarning);
     const limits = { commandTimeoutMs, unavailableAfterMs };
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
-    const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
-    this.#context = { engine, commands, waiters, aborts: new AbortWatch() };
+    const held = new HeldLeases(client);
+    const waiters = new Waiters({ client, commands, engine, warnings, held, ttlMs });
+    this.#context = { engine, commands, waiters, held, aborts: new AbortWatch() };
     this.#calls = new Calls(this.#context, this.#lifetime, read);
   }
 
@@ -158,5 +160,6 @@ export class RedisLock implements AttachableLock {
     const closed = Promise.allSettled([waiters.close(), commands.close()]);
     await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
     this.#timer.close();
+    this.#context.held.clear();
   }
 }

@@ -4,7 +4,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Redis } from "ioredis";
 import { createClient, type RedisClientOptions } from "redis";
-import { LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
@@ -156,7 +156,7 @@ Deno.test("RedisLock.acquire() names a refusal of the server, and no password", 
   await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: 300 });
   const other = await openIoredis(server.url.replace("redis://", "redis://:verysecret@"));
   await other.call("ACL", "SETUSER", "default", "-evalsha");
-  const error = await assertRejects(() => lock.acquire("n"), LockUnavailableError);
+  const error = await assertRejects(() => lock.acquire("n"), LockSetupError);
   assertEquals(
     error.message,
     'Cannot use Redis for lock "n": the user lacks a permission (NOPERM). Check its ACL',
