@@ -84,7 +84,8 @@ export interface RequestOptions extends AcquireOptions {
   ifAvailable?: boolean;
   /**
    * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. The
-   * callbacks of both may then run at the same time. Excludes `ifAvailable` and `signal`.
+   * callbacks of both may then run at the same time. The victim may learn of it only at its next renewal:
+   * until then it believes in a lease that is gone. Excludes `ifAvailable` and `signal`.
    *
    * @default {false}
    */

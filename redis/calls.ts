@@ -62,8 +62,9 @@ export class Calls {
     options.signal?.throwIfAborted();
     const { ownerId, signal: callerSignal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
-    const isCallerMade = ownerId !== undefined;
-    const owner = makeOwner(ownerId ?? makeOwnerId(this.#lifetime.label), !isCallerMade);
+    const owner = ownerId === undefined
+      ? makeOwner(makeOwnerId(this.#lifetime.label), this.#context.waiters.inbox.nonce)
+      : makeOwner(ownerId);
     const { ended } = this.#lifetime;
     const budget = this.#budget(name, ended);
     const request = {
@@ -81,7 +82,7 @@ export class Calls {
       ended,
       onWait,
     };
-    if (isCallerMade) {
+    if (ownerId !== undefined) {
       return await this.#shared.join(request, this.#lifetime.waitSignal(callerSignal));
     }
     return await new Acquisition(this.#context, request).run();

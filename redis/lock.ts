@@ -39,7 +39,11 @@ const CLOSE_MS = 100;
  * safe to be executed twice, late or not at all. An uncontended acquire is one round trip, and so is a
  * release. Waiters queue on the server, first in, first out: a release makes the next live waiter the
  * holder and notifies only that waiter. A lease counts from the moment its request was *sent*, minus an
- * allowance for clock drift, so it ends here before it expires on the server.
+ * allowance for clock drift, so it ends here before it expires on the server. A steal is the exception:
+ * a victim on the same client, or one whose instance is subscribed to its inbox (it has had to wait
+ * before, and made the owner id itself), is notified at once. Any other victim believes in its lease
+ * until its next renewal, for a third of its TTL (with `autoRenew: false`, until its deadline). The same
+ * holds if another instance takes the lock over under its owner id.
  *
  * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
  * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server

@@ -51,7 +51,7 @@ export class SharedAcquisitions {
         const lease = await this.#open(key, request).start();
         if (lease !== null || request.mode.kind !== "wait") return lease;
         // An attach has taken over what this call waited for. The server refuses the value that has left.
-        request = { ...request, owner: makeOwner(request.owner.ownerId, false) };
+        request = { ...request, owner: makeOwner(request.owner.ownerId) };
       }
     }
   }

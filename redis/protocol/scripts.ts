@@ -304,6 +304,10 @@ return string.sub(value, 1, before_nonce) == string.sub(other_value, 1, before_n
 end
 local function is_owner_value(value)
 return string.find(value, '^#%x+$', -16 - 1) ~= nil
+end
+local function nonce_of(value)
+if not is_owner_value(value) then return nil end
+return string.sub(value, -16)
 end`;
 
 /** `redis/protocol/scripts/parts/place.lua` */
@@ -406,7 +410,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "e7473ce901538d22007f2e3e3d2932b386715283",
+  sha1: "dd5682cb13d59ca2c9eeb87e5f590243b4304733",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -618,13 +622,14 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "7864d29156e5a138f6761a4c16da4f0b2aee3a87",
+  sha1: "f451a6ab88d1b5fa74a66c50578f4dad022344ab",
   source: [
     GRANT_PART,
     EXTEND_PART,
     HOLDER_PART,
     TEXT_PART,
     INBOX_PART,
+    OWNER_VALUE_PART,
     TIME_PART,
     `local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -648,8 +653,9 @@ end
 local token = grant(keys, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-if lock_value and holder_value == lock_value then
-notify(inbox, 'stolen', lock_value, keys.lock)
+if lock_value then
+if holder_value ~= lock_value then inbox = nonce_of(lock_value) end
+if inbox then notify(inbox, 'stolen', lock_value, keys.lock) end
 end
 return { 1, now_ms, ttl_ms, token }`,
   ].join("\n"),

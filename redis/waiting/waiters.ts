@@ -50,7 +50,7 @@ export class Waiters implements InboxListener {
   }
 
   /** The inbox that all asks of this instance name. */
-  get inbox(): Pick<Inbox, "id" | "isCountable"> {
+  get inbox(): Pick<Inbox, "id" | "nonce" | "isCountable"> {
     return this.#inbox;
   }
 
