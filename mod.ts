@@ -32,6 +32,7 @@ export type {
   LockHolder,
   LockSnapshot,
   LockWaiter,
+  QueryOptions,
   RequestMethod,
   RequestOptions,
   TryAcquireOptions,

@@ -60,12 +60,26 @@ export interface TryAcquireOptions extends LeaseOptions {
    * with a `NotSupportedError`. To bound a wait, pass `signal: AbortSignal.timeout(ms)`.
    */
   waitMs?: number;
+  /**
+   * Called when the caller starts to wait, and again when its position or the number of waiters has
+   * changed. `tryAcquire()` calls it once before it resolves with `null`, if the strategy knows something
+   * of the holder or the waiters; a try has no position.
+   */
+  onWait?: (info: WaitInfo) => void;
 }
 
 /** Options of {@linkcode DistributedLock.acquire}. */
-export interface AcquireOptions extends TryAcquireOptions {
-  /** Called when the caller starts to wait, and again when the strategy learns of a new position. */
-  onWait?: (info: WaitInfo) => void;
+export interface AcquireOptions extends TryAcquireOptions {}
+
+/** Options of {@linkcode DistributedLock.query}. */
+export interface QueryOptions {
+  /**
+   * How many waiters to list at most: a whole number from 0. A strategy may list fewer; `waiterCount` is
+   * always the whole count. Redis lists 64 at most.
+   *
+   * @default {64}
+   */
+  maxWaiters?: number | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.request}, named as in the Web Locks API. */
@@ -282,10 +296,11 @@ export interface DistributedLock extends AsyncDisposable {
    * Reads the holder and the waiters of a lock, without any effect on them.
    *
    * @param name The name of the lock.
+   * @param options How many waiters to list.
    * @returns A snapshot.
    * @throws {LockUnavailableError} If the service is out of reach or refuses.
    */
-  query(name: string): Promise<LockSnapshot>;
+  query(name: string, options?: QueryOptions): Promise<LockSnapshot>;
 }
 
 /** {@linkcode AcquireOptions} of a strategy that can attach. */
@@ -321,7 +336,7 @@ export interface AttachableLock extends DistributedLock {
   /** Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. */
   tryAcquire(
     name: string,
-    options?: Omit<AttachableAcquireOptions, "onWait">,
+    options?: AttachableAcquireOptions,
   ): Promise<Lease | null>;
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The previous lease object, in whatever

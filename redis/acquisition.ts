@@ -16,7 +16,7 @@ import { type CallContext, Hold, type HoldListener } from "./hold.ts";
 import type { AskResult } from "./protocol/ask.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
-import type { Queued } from "./protocol/replies.ts";
+import type { Queued, Refused } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/claim_start.ts";
 import type { Waiter } from "./waiting/waiter.ts";
 
@@ -38,6 +38,15 @@ export interface AcquisitionListener extends HoldListener {
 /** The part of a grant that an answer or a message tells. */
 type GrantedTime = Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">;
 
+/** The time that the holder has left. Left out where its lock has no TTL. */
+function remaining({ leftMs }: { readonly leftMs: number }): Pick<WaitInfo, "remainingMs"> {
+  return leftMs < 0 ? {} : { remainingMs: leftMs };
+}
+
+function hasSamePlace(one: WaitInfo, other: WaitInfo): boolean {
+  return one.position === other.position && one.waiters === other.waiters;
+}
+
 /** One acquire call. */
 export class Acquisition implements Waiter, AbortListener {
   readonly #context: CallContext;
@@ -46,6 +55,8 @@ export class Acquisition implements Waiter, AbortListener {
   readonly #hold: Hold;
   readonly #asks: Asks;
   readonly #state = new AcquisitionState();
+  /** What `onWait` was last called with. */
+  #reported: WaitInfo = {};
 
   constructor(
     context: CallContext,
@@ -123,7 +134,7 @@ export class Acquisition implements Waiter, AbortListener {
       case "queued":
         return this.#enqueue(answer, result);
       case "held":
-        return this.#state.deny();
+        return this.#refuse(answer);
       case "ended":
         throw new LockError(
           `Cannot acquire lock ${JSON.stringify(name)}: the call has left it`,
@@ -138,12 +149,20 @@ export class Acquisition implements Waiter, AbortListener {
   #enqueue(answer: Queued, result: AskResult): void {
     const { position, waiters } = answer;
     this.#asks.keepTicket(answer.ticket);
-    const info = { position, waiters };
-    this.#request.onWait?.(info);
+    const info = { position, waiters, ...remaining(answer) };
+    const { onWait } = this.#request;
+    if (onWait !== undefined && !hasSamePlace(info, this.#reported)) onWait(this.#reported = info);
     this.#state.enqueue();
     this.#context.waiters.enqueue(this, answer, result);
     // If another ask is due, its answer counts.
     if (this.#state.phase.kind === "queued") this.#listener?.onQueued(info);
+  }
+
+  /** Another owner holds the lock, and the call does not wait. */
+  #refuse(answer: Refused): void {
+    const { mode, onWait } = this.#request;
+    if (mode.kind === "try") onWait?.({ waiters: answer.waiters, ...remaining(answer) });
+    this.#state.deny();
   }
 
   async #waitInQueue(): Promise<void> {

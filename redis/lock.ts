@@ -12,6 +12,7 @@ import type {
   Lease,
   LockCapabilities,
   LockSnapshot,
+  QueryOptions,
   RequestMethod,
 } from "../core/distributed_lock.ts";
 import { LockSetupError } from "../core/errors.ts";
@@ -130,7 +131,7 @@ export class RedisLock implements AttachableLock {
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
   tryAcquire(
     name: string,
-    options: Omit<AttachableAcquireOptions, "onWait"> = {},
+    options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
     return this.#calls.acquire(name, options, { kind: "try" });
   }
@@ -146,8 +147,8 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
-  query(name: string): Promise<LockSnapshot> {
-    return this.#calls.query(name);
+  query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    return this.#calls.query(name, options);
   }
 
   /** Rejects waiters with an `AbortError` and releases leases, in `disposeTimeoutMs`. Never rejects. */

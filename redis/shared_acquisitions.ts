@@ -148,12 +148,10 @@ class SharedAcquisition implements AcquisitionListener {
   ): Promise<ManagedLease | null | "over"> {
     const answer = await abortable(this.#next(), signal);
     if (answer.kind === "queued") {
-      const { position, waiters, remainingMs } = answer.info;
-      if (request.mode.kind !== "wait") {
-        request.onWait?.({ waiters, remainingMs });
-        return null;
-      }
-      request.onWait?.({ position, waiters, remainingMs });
+      const { position: _, ...withoutPlace } = answer.info;
+      const waits = request.mode.kind === "wait";
+      request.onWait?.(waits ? answer.info : withoutPlace);
+      if (!waits) return null;
       await abortable(this.#settled.promise, signal);
     }
     if (await this.verify(request, signal)) return this.lease;

@@ -200,9 +200,13 @@ export class RedisCommands {
     );
   }
 
-  /** Reads the holder and the waiters. */
-  async query(keys: LockKeys): Promise<QueryAnswer> {
-    return decodeQuery(await this.#scripts.runUrgent(QUERY, keys, []));
+  /**
+   * Reads the holder and the waiters.
+   *
+   * @param maxWaiters How many waiters to list. The server lists 64 at most.
+   */
+  async query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
+    return decodeQuery(await this.#scripts.runUrgent(QUERY, keys, [String(maxWaiters)]));
   }
 
   /** Closes the connections that the client's adapter opened. */
