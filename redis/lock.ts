@@ -89,6 +89,7 @@ export class RedisLock implements AttachableLock {
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
+  readonly #warnings: Warnings;
   readonly #context: CallContext;
   readonly #calls: Calls;
 
@@ -118,6 +119,7 @@ export class RedisLock implements AttachableLock {
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters({ client, commands, engine, warnings, held, ttlMs });
+    this.#warnings = warnings;
     this.#context = { engine, commands, waiters, held, aborts: new AbortWatch() };
     this.#calls = new Calls(this.#context, this.#lifetime, read);
   }
@@ -159,12 +161,26 @@ export class RedisLock implements AttachableLock {
   async #close(timeoutMs: number): Promise<void> {
     const { engine, commands, waiters } = this.#context;
     const endMs = this.#timer.now() + timeoutMs;
+    const isClosed = commands.unusable !== undefined;
+    if (isClosed) this.#warnOfClosedClient();
     waiters.disposeAll();
-    await engine.close(timeoutMs);
+    await engine.close(isClosed ? 0 : timeoutMs); // a closed client can release nothing
     // The inbox closes after all calls have left: while they wait, its subscription shows they are alive.
     const closed = Promise.allSettled([waiters.close(), commands.close()]);
     await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
     this.#timer.close();
     this.#context.held.clear();
+  }
+
+  #warnOfClosedClient(): void {
+    const { count } = this.#context.held;
+    if (count === 0) return;
+    const stay = count === 1
+      ? "1 of them stays held until its TTL is over"
+      : `${count} of them stay held until their TTL is over`;
+    this.#warnings.warn(
+      `The Redis client was closed before its locks: ${stay}. ` +
+        "Dispose the RedisLock first, then close the client",
+    );
   }
 }

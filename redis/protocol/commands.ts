@@ -75,6 +75,11 @@ export class RedisCommands {
     return this.#client.connectionError;
   }
 
+  /** Why no command can ever be sent, as {@linkcode RedisClient.unusable} says. */
+  get unusable(): string | undefined {
+    return this.#client.unusable;
+  }
+
   /** As {@linkcode CommandWindow.silentSinceMs}. */
   get silentSinceMs(): number | null {
     return this.#window.silentSinceMs;

@@ -52,6 +52,13 @@ export class HeldLeases {
     if (this.#leases.get(lockKey)?.value === value) this.#leases.delete(lockKey);
   }
 
+  /** How many leases of this `RedisLock` there are. */
+  get count(): number {
+    let count = 0;
+    for (const { owner } of this.#leases.values()) if (owner === this) count++;
+    return count;
+  }
+
   /** Removes the leases of this `RedisLock`. */
   clear(): void {
     for (const [lockKey, { owner }] of this.#leases) {
