@@ -25,6 +25,8 @@ export type {
   AcquireOptions,
   AttachableAcquireOptions,
   AttachableLock,
+  AttachableRequestMethod,
+  AttachableRequestOptions,
   DistributedLock,
   Lease,
   LeaseOptions,

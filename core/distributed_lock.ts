@@ -42,30 +42,30 @@ export interface LeaseOptions {
    *
    * @default {true}
    */
-  autoRenew?: boolean;
+  autoRenew?: boolean | undefined;
   /**
    * The longest time, in ms, that the lease may be held, renewed or not. Then it is lost with the
    * reason `"max-hold"` and released, so that a holder that hangs cannot block the others for ever.
    * Unlimited unless given.
    */
-  maxHoldMs?: number;
+  maxHoldMs?: number | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.tryAcquire}. */
 export interface TryAcquireOptions extends LeaseOptions {
   /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /**
    * The longest time, in ms, to wait for the lock. The name is reserved: every strategy rejects it
    * with a `NotSupportedError`. To bound a wait, pass `signal: AbortSignal.timeout(ms)`.
    */
-  waitMs?: number;
+  waitMs?: number | undefined;
   /**
    * Called when the caller starts to wait, and again when its position or the number of waiters has
    * changed. `tryAcquire()` calls it once before it resolves with `null`, if the strategy knows something
    * of the holder or the waiters; a try has no position.
    */
-  onWait?: (info: WaitInfo) => void;
+  onWait?: ((info: WaitInfo) => void) | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.acquire}. */
@@ -89,13 +89,13 @@ export interface RequestOptions extends AcquireOptions {
    *
    * @default {"exclusive"}
    */
-  mode?: "exclusive" | "shared";
+  mode?: "exclusive" | "shared" | undefined;
   /**
    * Whether to call the callback with `null`, instead of waiting, if somebody else holds the lock.
    *
    * @default {false}
    */
-  ifAvailable?: boolean;
+  ifAvailable?: boolean | undefined;
   /**
    * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. The
    * callbacks of both may then run at the same time. The victim may learn of it only at its next renewal:
@@ -103,7 +103,7 @@ export interface RequestOptions extends AcquireOptions {
    *
    * @default {false}
    */
-  steal?: boolean;
+  steal?: boolean | undefined;
 }
 
 /**
@@ -313,12 +313,12 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new
    * one. In another instance such a call takes the lock over, as `attach()` does.
    */
-  ownerId?: string;
+  ownerId?: string | undefined;
   /**
    * Time to live, in ms, of this lease; the strategy's default unless given. If the owner id already
    * holds the lock, its lease is prolonged to this, but never shortened.
    */
-  ttlMs?: number;
+  ttlMs?: number | undefined;
   /**
    * Whether the lease outlives the instance that acquired it. Disposal then stops renewing it but does
    * not release it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
@@ -326,7 +326,22 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    *
    * @default {false}
    */
-  outlivesDisposal?: boolean;
+  outlivesDisposal?: boolean | undefined;
+}
+
+/** {@linkcode RequestOptions} of a strategy that can attach. */
+export interface AttachableRequestOptions extends RequestOptions, AttachableAcquireOptions {}
+
+/** The type of {@linkcode AttachableLock.request}, with its two forms. */
+export interface AttachableRequestMethod {
+  /** Waits for the lock and runs a callback under it. */
+  <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options. */
+  <T>(
+    name: string,
+    options: AttachableRequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
 }
 
 /** A strategy that can re-create a lease from its owner id, for instance after a restart. */
@@ -338,6 +353,14 @@ export interface AttachableLock extends DistributedLock {
     name: string,
     options?: AttachableAcquireOptions,
   ): Promise<Lease | null>;
+  /** Like {@linkcode DistributedLock.request}. */
+  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options, also those of {@linkcode AttachableLock.acquire}. */
+  request<T>(
+    name: string,
+    options: AttachableRequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The previous lease object, in whatever
    * process it is, is lost with the reason `"stolen"`, and the fencing token grows. If the call fails,

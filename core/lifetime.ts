@@ -12,13 +12,13 @@ export interface StrategyOptions {
    * A name for this instance, for instance that of a service or host. `query()` shows it, and it is
    * the readable part of owner ids. 1 to 100 characters, no control characters. None unless given.
    */
-  label?: string;
+  label?: string | undefined;
   /**
    * How long, in ms, disposal may take: it releases the held leases and waits for clean-ups.
    *
    * @default {2000}
    */
-  disposeTimeoutMs?: number;
+  disposeTimeoutMs?: number | undefined;
 }
 
 /** Default of {@linkcode StrategyOptions.disposeTimeoutMs}. */

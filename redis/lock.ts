@@ -9,11 +9,11 @@ import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
+  AttachableRequestMethod,
   Lease,
   LockCapabilities,
   LockSnapshot,
   QueryOptions,
-  RequestMethod,
 } from "../core/distributed_lock.ts";
 import { LockSetupError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
@@ -82,7 +82,7 @@ export class RedisLock implements AttachableLock {
     attach: true,
   });
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  readonly request: RequestMethod = requestOn(
+  readonly request: AttachableRequestMethod = requestOn(
     this,
     (name, options) => this.#calls.steal(name, options),
   );
