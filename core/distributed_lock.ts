@@ -27,9 +27,11 @@ export interface LockCapabilities {
 /** The position of a waiter in the queue. A strategy leaves out the parts that it does not know. */
 export interface WaitInfo {
   /** Position in the queue, 1 for the next in line. */
-  position?: number;
+  position?: number | undefined;
   /** Number of waiters, including this one. */
-  waiters?: number;
+  waiters?: number | undefined;
+  /** How long, in ms, the holder's lease lives unless it is renewed. */
+  remainingMs?: number | undefined;
 }
 
 /** Options of a lease, however it is acquired. */
@@ -40,30 +42,44 @@ export interface LeaseOptions {
    *
    * @default {true}
    */
-  autoRenew?: boolean;
+  autoRenew?: boolean | undefined;
   /**
    * The longest time, in ms, that the lease may be held, renewed or not. Then it is lost with the
    * reason `"max-hold"` and released, so that a holder that hangs cannot block the others for ever.
    * Unlimited unless given.
    */
-  maxHoldMs?: number;
+  maxHoldMs?: number | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.tryAcquire}. */
 export interface TryAcquireOptions extends LeaseOptions {
   /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /**
    * The longest time, in ms, to wait for the lock. The name is reserved: every strategy rejects it
    * with a `NotSupportedError`. To bound a wait, pass `signal: AbortSignal.timeout(ms)`.
    */
-  waitMs?: number;
+  waitMs?: number | undefined;
+  /**
+   * Called when the caller starts to wait, and again when its position or the number of waiters has
+   * changed. `tryAcquire()` calls it once before it resolves with `null`, if the strategy knows something
+   * of the holder or the waiters; a try has no position.
+   */
+  onWait?: ((info: WaitInfo) => void) | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.acquire}. */
-export interface AcquireOptions extends TryAcquireOptions {
-  /** Called when the caller starts to wait, and again when the strategy learns of a new position. */
-  onWait?: (info: WaitInfo) => void;
+export interface AcquireOptions extends TryAcquireOptions {}
+
+/** Options of {@linkcode DistributedLock.query}. */
+export interface QueryOptions {
+  /**
+   * How many waiters to list at most: a whole number from 0. A strategy may list fewer; `waiterCount` is
+   * always the whole count. Redis lists 64 at most.
+   *
+   * @default {64}
+   */
+  maxWaiters?: number | undefined;
 }
 
 /** Options of {@linkcode DistributedLock.request}, named as in the Web Locks API. */
@@ -73,20 +89,21 @@ export interface RequestOptions extends AcquireOptions {
    *
    * @default {"exclusive"}
    */
-  mode?: "exclusive" | "shared";
+  mode?: "exclusive" | "shared" | undefined;
   /**
    * Whether to call the callback with `null`, instead of waiting, if somebody else holds the lock.
    *
    * @default {false}
    */
-  ifAvailable?: boolean;
+  ifAvailable?: boolean | undefined;
   /**
    * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. The
-   * callbacks of both may then run at the same time. Excludes `ifAvailable` and `signal`.
+   * callbacks of both may then run at the same time. The victim may learn of it only at its next renewal:
+   * until then it believes in a lease that is gone. Excludes `ifAvailable` and `signal`.
    *
    * @default {false}
    */
-  steal?: boolean;
+  steal?: boolean | undefined;
 }
 
 /**
@@ -289,11 +306,12 @@ export interface DistributedLock extends AsyncDisposable {
    * Reads the holder and the waiters of a lock, without any effect on them.
    *
    * @param name The name of the lock.
+   * @param options How many waiters to list.
    * @returns A snapshot.
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
-  query(name: string): Promise<LockSnapshot>;
+  query(name: string, options?: QueryOptions): Promise<LockSnapshot>;
 }
 
 /** {@linkcode AcquireOptions} of a strategy that can attach. */
@@ -302,14 +320,16 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    * An owner id that the caller chooses, in order to find the lease again with
    * {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
    * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
-   * same id share one lease, on the terms (TTL, renewal) of the call that acquired it.
+   * same id share one lease, on the terms of the call that acquired it. Each call asks the service
+   * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new
+   * one. In another instance such a call takes the lock over, as `attach()` does.
    */
-  ownerId?: string;
+  ownerId?: string | undefined;
   /**
    * Time to live, in ms, of this lease; the strategy's default unless given. If the owner id already
    * holds the lock, its lease is prolonged to this, but never shortened.
    */
-  ttlMs?: number;
+  ttlMs?: number | undefined;
   /**
    * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder,
    * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
@@ -317,7 +337,22 @@ export interface AttachableAcquireOptions extends AcquireOptions {
    *
    * @default {false}
    */
-  outlivesDisposal?: boolean;
+  outlivesDisposal?: boolean | undefined;
+}
+
+/** {@linkcode RequestOptions} of a strategy that can attach. */
+export interface AttachableRequestOptions extends RequestOptions, AttachableAcquireOptions {}
+
+/** The type of {@linkcode AttachableLock.request}, with its two forms. */
+export interface AttachableRequestMethod {
+  /** Waits for the lock and runs a callback under it. */
+  <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options. */
+  <T>(
+    name: string,
+    options: AttachableRequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
 }
 
 /** A strategy that can re-create a lease from its owner id, for instance after a restart. */
@@ -327,8 +362,16 @@ export interface AttachableLock extends DistributedLock {
   /** Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. */
   tryAcquire(
     name: string,
-    options?: Omit<AttachableAcquireOptions, "onWait">,
+    options?: AttachableAcquireOptions,
   ): Promise<Lease | null>;
+  /** Like {@linkcode DistributedLock.request}. */
+  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
+  /** The same with options, also those of {@linkcode AttachableLock.acquire}. */
+  request<T>(
+    name: string,
+    options: AttachableRequestOptions,
+    callback: (lease: Lease | null) => T | Promise<T>,
+  ): Promise<T>;
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The previous lease object, in whatever
    * process it is, is lost with the reason `"stolen"`, and the fencing token grows. If the call fails,

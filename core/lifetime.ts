@@ -12,14 +12,14 @@ export interface StrategyOptions {
    * A name for this instance, for instance that of a service or host. `query()` shows it, and it is
    * the readable part of owner ids. 1 to 100 characters, no control characters. None unless given.
    */
-  label?: string;
+  label?: string | undefined;
   /**
    * How long, in ms, disposal may take. Holders have half of it to stop; then the locks that are still held
    * are released. With 0 the releases are sent, but no answer is awaited.
    *
    * @default {2000}
    */
-  disposeTimeoutMs?: number;
+  disposeTimeoutMs?: number | undefined;
 }
 
 /** Default of {@linkcode StrategyOptions.disposeTimeoutMs}. */

@@ -126,6 +126,25 @@ export function checkDuration(option: string, value: unknown, min = 1): asserts 
 }
 
 /**
+ * Checks a number of things: a whole number from 0.
+ *
+ * @throws {TypeError} If it is not a number.
+ * @throws {RangeError} If it is not a whole number from 0.
+ */
+export function checkCount(option: string, value: unknown): asserts value is number {
+  if (typeof value !== "number") {
+    throw new TypeError(
+      `Cannot use '${option}': it must be a number, but it is ${describeType(value)}`,
+    );
+  }
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw new RangeError(
+      `Cannot use '${option}': it must be a whole number from 0, but it is ${value}`,
+    );
+  }
+}
+
+/**
  * Checks a time to live in ms.
  *
  * @throws {TypeError} If it is not a number.

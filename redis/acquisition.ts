@@ -8,7 +8,7 @@ import type { AbortListener } from "../core/abort_watch.ts";
 import { type Instant, instant } from "../core/clock.ts";
 import type { WaitInfo } from "../core/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/errors.ts";
-import { type Grant, grantDeadlineMs } from "../core/grant.ts";
+import { type Grant, grantDeadlineMs, type RenewAnswer } from "../core/grant.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { AcquisitionState } from "./acquisition_state.ts";
 import { Asks, type AskTerms } from "./asks.ts";
@@ -16,7 +16,7 @@ import { type CallContext, Hold, type HoldListener } from "./hold.ts";
 import type { AskResult } from "./protocol/ask.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
-import type { Queued } from "./protocol/replies.ts";
+import type { Queued, Refused } from "./protocol/replies.ts";
 import { claimStartMs } from "./waiting/claim_start.ts";
 import type { Waiter } from "./waiting/waiter.ts";
 
@@ -31,12 +31,21 @@ export interface AcquisitionRequest extends AskTerms {
 
 /** Gets the events of an acquisition. */
 export interface AcquisitionListener extends HoldListener {
-  /** The call waits in the queue. May be called repeatedly. */
-  onQueued(): void;
+  /** The server has answered an ask that the call waits in the queue. May be called repeatedly. */
+  onQueued(info: WaitInfo): void;
 }
 
 /** The part of a grant that an answer or a message tells. */
 type GrantedTime = Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">;
+
+/** The time that the holder has left. Left out where its lock has no TTL. */
+function remaining({ leftMs }: { readonly leftMs: number }): Pick<WaitInfo, "remainingMs"> {
+  return leftMs < 0 ? {} : { remainingMs: leftMs };
+}
+
+function hasSamePlace(one: WaitInfo, other: WaitInfo): boolean {
+  return one.position === other.position && one.waiters === other.waiters;
+}
 
 /** One acquire call. */
 export class Acquisition implements Waiter, AbortListener {
@@ -46,6 +55,8 @@ export class Acquisition implements Waiter, AbortListener {
   readonly #hold: Hold;
   readonly #asks: Asks;
   readonly #state = new AcquisitionState();
+  /** What `onWait` was last called with. */
+  #reported: WaitInfo = {};
 
   constructor(
     context: CallContext,
@@ -56,7 +67,7 @@ export class Acquisition implements Waiter, AbortListener {
     this.#request = request;
     this.#listener = listener;
     this.#hold = new Hold(context, request, listener);
-    this.#asks = new Asks(context, request, this.#state, this.#hold.cleanUpState);
+    this.#asks = new Asks(context, request, this.#state, this.#hold);
   }
 
   get keys(): LockKeys {
@@ -115,6 +126,7 @@ export class Acquisition implements Waiter, AbortListener {
   }
 
   #onAnswer(result: AskResult): void {
+    if (!this.#state.takesAnswer) return; // a message came, or the call was withdrawn, just now
     const { name, budget } = this.#request;
     const { answer, sent } = result;
     // A grant that arrives too late for a lease does not end an outage.
@@ -125,7 +137,7 @@ export class Acquisition implements Waiter, AbortListener {
       case "queued":
         return this.#enqueue(answer, result);
       case "held":
-        return this.#state.deny();
+        return this.#refuse(answer);
       case "ended":
         throw new LockError(
           `Cannot acquire lock ${JSON.stringify(name)}: the call has left it`,
@@ -140,11 +152,20 @@ export class Acquisition implements Waiter, AbortListener {
   #enqueue(answer: Queued, result: AskResult): void {
     const { position, waiters } = answer;
     this.#asks.keepTicket(answer.ticket);
-    this.#listener?.onQueued();
+    const info = { position, waiters, ...remaining(answer) };
     const { onWait } = this.#request;
-    onWait?.({ position, waiters });
+    if (onWait !== undefined && !hasSamePlace(info, this.#reported)) onWait(this.#reported = info);
     this.#state.enqueue();
     this.#context.waiters.enqueue(this, answer, result);
+    // If another ask is due, its answer counts.
+    if (this.#state.phase.kind === "queued") this.#listener?.onQueued(info);
+  }
+
+  /** Another owner holds the lock, and the call does not wait. */
+  #refuse(answer: Refused): void {
+    const { mode, onWait } = this.#request;
+    if (mode.kind === "try") onWait?.({ waiters: answer.waiters, ...remaining(answer) });
+    this.#state.deny();
   }
 
   async #waitInQueue(): Promise<void> {
@@ -157,9 +178,10 @@ export class Acquisition implements Waiter, AbortListener {
    * lease is renewed automatically. Otherwise asks once more, which extends the claim to the whole TTL.
    */
   #accept({ serverMs, claimMs, fencingToken }: GrantMessage, received: Instant): void {
-    const { waiters, engine } = this.#context;
+    const { waiters, engine, held } = this.#context;
     this.#state.takeGrant();
     this.#hold.cleanUpState.onGrant();
+    if (held.hasLater(this.keys.lock, fencingToken)) return; // it was taken over since
     const mapping = waiters.clockMapping(this.keys);
     const startMs = claimStartMs(mapping, this.#asks.firstSent.nowMs, serverMs, received.nowMs);
     const grant = { sent: mapping?.sent ?? this.#asks.firstSent, startMs, validMs: claimMs };
@@ -177,7 +199,23 @@ export class Acquisition implements Waiter, AbortListener {
     const lease = this.#context.engine.open({ ...grant, ...terms, name, ownerId }, this.#hold);
     if (lease === null) return budget.check();
     this.#asks.end();
+    this.#context.held.add(this.keys.lock, this.value, lease);
     this.#state.acquire(lease);
+  }
+
+  /** Ends the call without a lease, unless it has one: another call of its owner id has the lock. */
+  withdraw(): void {
+    this.#state.withdraw();
+  }
+
+  /** From now on the clean-up leaves a lock that the call may have on the server. */
+  keepLock(): void {
+    this.#hold.keepLock();
+  }
+
+  /** Sends one renewal of the lease. */
+  renew(ttlMs: number): Promise<RenewAnswer> {
+    return this.#hold.renew(ttlMs);
   }
 
   /** Implements {@linkcode Waiter}. If the call has a lease already, a grant is a duplicate. */

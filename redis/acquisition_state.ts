@@ -14,7 +14,7 @@ import type { GrantMessage } from "./protocol/messages.ts";
  * - `queued`: the server has queued the call, which waits for a message;
  * - `granted`: a message says that the call holds the lock, for a claim;
  * - `acquired`: the call has a lease;
- * - `denied`: another owner holds the lock, and the caller does not wait.
+ * - `denied`: another call holds the lock, and this one does not wait for it.
  */
 export type AcquisitionPhase =
   | { readonly kind: "asking"; readonly answer: "valid" | "outdated" | "void" }
@@ -42,6 +42,7 @@ const DENIED: AcquisitionPhase = { kind: "denied" };
  * | `voidGrant`  | asking, queued, granted | asking (void)                      |
  * | `acquire`    | asking                  | acquired                           |
  * | `deny`       | asking                  | denied                             |
+ * | `withdraw`   | asking, queued, granted | denied                             |
  *
  * So a grant message counts even if it arrives before the answer to an ask. A theft voids every
  * earlier grant.
@@ -98,6 +99,11 @@ export class AcquisitionState {
   /** Another owner holds the lock, and the caller does not wait. */
   deny(): void {
     if (this.#phase.kind === "asking") this.#enter(DENIED);
+  }
+
+  /** The call is no longer needed: another call of the same owner id has the lock. */
+  withdraw(): void {
+    if (!this.#isFinal) this.#enter(DENIED);
   }
 
   /** Ends the current wait without a transition. */

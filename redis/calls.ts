@@ -10,13 +10,14 @@ import type {
   AttachableAcquireOptions,
   Lease,
   LockSnapshot,
+  QueryOptions,
 } from "../core/distributed_lock.ts";
 import { LockError } from "../core/errors.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import type { Lifetime } from "../core/lifetime.ts";
 import { OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
-import { checkAttachableOptions, checkName } from "../core/validate.ts";
+import { checkAttachableOptions, checkCount, checkName } from "../core/validate.ts";
 import { Acquisition } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 import type { readOptions } from "./options.ts";
@@ -25,9 +26,12 @@ import { classifyFailure } from "./protocol/failures.ts";
 import { type LockKeys, lockKeys } from "./protocol/keys.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
 import type { QueryAnswer } from "./protocol/replies.ts";
+import { repeated } from "./repeated.ts";
 import { SharedAcquisitions } from "./shared_acquisitions.ts";
 import { snapshotOf } from "./snapshot.ts";
 
+/** How many waiters a query lists unless the caller says so. The server lists no more. */
+const DEFAULT_MAX_WAITERS = 64;
 /** How often a steal is tried while the holder changes. */
 const MAX_STEALS = 20;
 
@@ -61,8 +65,9 @@ export class Calls {
     options.signal?.throwIfAborted();
     const { ownerId, signal: callerSignal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
-    const isCallerMade = ownerId !== undefined;
-    const owner = makeOwner(ownerId ?? makeOwnerId(this.#lifetime.label), !isCallerMade);
+    const owner = ownerId === undefined
+      ? makeOwner(makeOwnerId(this.#lifetime.label), this.#context.waiters.inbox.nonce)
+      : makeOwner(ownerId);
     const { ended } = this.#lifetime;
     const budget = this.#budget(name, ended);
     const request = {
@@ -80,7 +85,7 @@ export class Calls {
       ended,
       onWait,
     };
-    if (isCallerMade) {
+    if (ownerId !== undefined) {
       return await this.#shared.join(request, this.#lifetime.waitSignal(callerSignal));
     }
     return await new Acquisition(this.#context, request).run();
@@ -91,7 +96,7 @@ export class Calls {
     const keys = this.#check(name, options);
     const signal = this.#lifetime.waitSignal(options.signal);
     for (let i = 0; i < MAX_STEALS; i++) {
-      const { digest } = await this.#read(name, keys, signal);
+      const { digest } = await this.#read(name, keys, 0, signal);
       const mode: AskMode = digest === null
         ? { kind: "try" }
         : { kind: "steal", victimDigest: digest };
@@ -108,9 +113,13 @@ export class Calls {
   }
 
   /** Reads the holder and the waiters. */
-  async query(name: string): Promise<LockSnapshot> {
+  async query(
+    name: string,
+    { maxWaiters = DEFAULT_MAX_WAITERS }: QueryOptions,
+  ): Promise<LockSnapshot> {
+    checkCount("maxWaiters", maxWaiters);
     const keys = this.#check(name, {});
-    return snapshotOf(name, await this.#read(name, keys, this.#lifetime.ended));
+    return snapshotOf(name, await this.#read(name, keys, maxWaiters, this.#lifetime.ended));
   }
 
   #check(name: string, options: AttachableAcquireOptions): LockKeys {
@@ -123,16 +132,16 @@ export class Calls {
     return this.#lastKeys.keys;
   }
 
-  async #read(name: string, keys: LockKeys, signal: AbortSignal): Promise<QueryAnswer> {
+  async #read(
+    name: string,
+    keys: LockKeys,
+    maxWaiters: number,
+    signal: AbortSignal,
+  ): Promise<QueryAnswer> {
     const { commands } = this.#context;
-    const budget = this.#budget(name, signal);
-    for (;;) {
-      try {
-        return await budget.settle(commands.query(keys), signal);
-      } catch (error) {
-        await budget.recover(error);
-      }
-    }
+    return await repeated(this.#budget(name, signal), signal, () => {
+      return commands.query(keys, maxWaiters);
+    });
   }
 
   #budget(lockName: string, signal: AbortSignal): OutageBudget {

@@ -73,6 +73,12 @@ export interface RedisClient {
    */
   readonly connectionError?: unknown;
   /**
+   * Why no command can ever be sent, as the end of a sentence: the client was never connected, or it is
+   * closed. `undefined` while it is connected or connects, and after it has lost its connection: that is an
+   * outage. Read after a failure, and at disposal. A client without it is taken for usable.
+   */
+  readonly unusable?: string | undefined;
+  /**
    * Whether the client talks to Redis Cluster, whose nodes have clocks and subscribers of their own.
    * It must follow redirections (`MOVED`, `ASK`), and `epoch` must count the connections to all nodes.
    */

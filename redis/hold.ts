@@ -10,7 +10,8 @@ import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts"
 import type { LeaseEngine } from "../core/lease_engine.ts";
 import { RETRY_MS } from "../core/outage_budget.ts";
 import { CleanUpState } from "./clean_up_state.ts";
-import { type AskMode, TOMBSTONE_MS } from "./protocol/ask.ts";
+import type { HeldLeases } from "./waiting/held_leases.ts";
+import { type AskListener, type AskMode, type AskResult, TOMBSTONE_MS } from "./protocol/ask.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import { type Owner, ownerValue } from "./protocol/owner_value.ts";
@@ -26,6 +27,7 @@ export interface CallContext {
   readonly engine: LeaseEngine;
   readonly commands: RedisCommands;
   readonly waiters: Waiters;
+  readonly held: HeldLeases;
   /** The signals of the callers. */
   readonly aborts: AbortWatch;
 }
@@ -47,14 +49,15 @@ export interface HoldListener {
 }
 
 /** The lock, or the place in its queue, that one call has or may have on the server. */
-export class Hold implements LeaseActions {
+export class Hold implements LeaseActions, AskListener {
   /** The whole owner value. */
   readonly value: string;
-  /** Tracks whether a clean-up is needed. The acquisition reports its asks and answers here. */
+  /** Tracks whether a clean-up is needed. */
   readonly cleanUpState: CleanUpState;
   readonly #context: CallContext;
   readonly #terms: HoldTerms;
   readonly #listener: HoldListener | null;
+  #keepsLock = false;
   /** Whether a release was sent before: then "gone" may be its own work, and the engine knows that. */
   #isReleaseRepeated = false;
 
@@ -64,6 +67,29 @@ export class Hold implements LeaseActions {
     this.#listener = listener;
     this.value = ownerValue(terms.owner);
     this.cleanUpState = new CleanUpState(context.commands);
+  }
+
+  /** Implements {@linkcode AskListener}. */
+  onHandOver(isDated: boolean): void {
+    this.cleanUpState.onHandOver(isDated);
+  }
+
+  /** Implements {@linkcode AskListener}. A grant ends an earlier lease, even if its call has ended. */
+  onAnswer(result: AskResult): void {
+    this.cleanUpState.onAnswer(result);
+    const { answer } = result;
+    if (answer.state !== "granted") return;
+    this.#context.held.onGrant(this.#terms.keys.lock, this.value, answer.fencingToken);
+  }
+
+  /** Implements {@linkcode AskListener}. */
+  onFailure(error: unknown, epoch: number): void {
+    this.cleanUpState.onFailure(error, epoch);
+  }
+
+  /** From now on the clean-up releases no lock, which another call of the owner id may hold. */
+  keepLock(): void {
+    this.#keepsLock = true;
   }
 
   /** Sends one renewal of the lease. */
@@ -97,6 +123,7 @@ export class Hold implements LeaseActions {
     } finally {
       // Not before: an answer on its way may still name this holder, which is not a lost grant.
       waiters.unregister(this.value);
+      this.#context.held.remove(this.#terms.keys.lock, this.value);
     }
     return { state: "unknown", cause: new Error("The client may have sent the release twice") };
   }
@@ -120,8 +147,8 @@ export class Hold implements LeaseActions {
     // ask in a queue: a leave would then be one more command there.
     await abortable(this.cleanUpState.settled(), stopped);
     if (!this.cleanUpState.isNeeded) return;
-    // An earlier call may hold the lock under the same owner id: this clean-up must not release it.
-    const keepsLock = mode.kind === "attach" || outlivesDisposal;
+    // Another call may hold the lock under the same owner id: this clean-up must not release it.
+    const keepsLock = this.#keepsLock || mode.kind === "attach" || outlivesDisposal;
     const untilMs = clock.now() + ttlMs + TOMBSTONE_MS;
     for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
       const isDone = await this.#leave(keepsLock).then(() => true, isRefusedForGood);

@@ -9,10 +9,11 @@ import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
+  AttachableRequestMethod,
   Lease,
   LockCapabilities,
   LockSnapshot,
-  RequestMethod,
+  QueryOptions,
 } from "../core/distributed_lock.ts";
 import { LockSetupError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
@@ -23,6 +24,7 @@ import { checkOwnerId } from "../core/validate.ts";
 import { Warnings } from "../core/warnings.ts";
 import { Calls } from "./calls.ts";
 import type { RedisClient } from "./client.ts";
+import { HeldLeases } from "./waiting/held_leases.ts";
 import type { CallContext } from "./hold.ts";
 import { readOptions, type RedisLockOptions } from "./options.ts";
 import { RedisCommands } from "./protocol/commands.ts";
@@ -38,7 +40,11 @@ const CLOSE_MS = 100;
  * safe to be executed twice, late or not at all. An uncontended acquire is one round trip, and so is a
  * release. Waiters queue on the server, first in, first out: a release makes the next live waiter the
  * holder and notifies only that waiter. A lease counts from the moment its request was *sent*, minus an
- * allowance for clock drift, so it ends here before it expires on the server.
+ * allowance for clock drift, so it ends here before it expires on the server. A steal is the exception:
+ * a victim on the same client, or one whose instance is subscribed to its inbox (it has had to wait
+ * before, and made the owner id itself), is notified at once. Any other victim believes in its lease
+ * until its next renewal, for a third of its TTL (with `autoRenew: false`, until its deadline). The same
+ * holds if another instance takes the lock over under its owner id.
  *
  * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
  * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
@@ -76,13 +82,14 @@ export class RedisLock implements AttachableLock {
     attach: true,
   });
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  readonly request: RequestMethod = requestOn(
+  readonly request: AttachableRequestMethod = requestOn(
     this,
     (name, options) => this.#calls.steal(name, options),
   );
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
+  readonly #warnings: Warnings;
   readonly #context: CallContext;
   readonly #calls: Calls;
 
@@ -110,8 +117,10 @@ export class RedisLock implements AttachableLock {
     const warnings = new Warnings(onWarning);
     const limits = { commandTimeoutMs, unavailableAfterMs };
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
-    const waiters = new Waiters({ client, commands, engine, warnings, ttlMs });
-    this.#context = { engine, commands, waiters, aborts: new AbortWatch() };
+    const held = new HeldLeases(client);
+    const waiters = new Waiters({ client, commands, engine, warnings, held, ttlMs });
+    this.#warnings = warnings;
+    this.#context = { engine, commands, waiters, held, aborts: new AbortWatch() };
     this.#calls = new Calls(this.#context, this.#lifetime, read);
   }
 
@@ -124,7 +133,7 @@ export class RedisLock implements AttachableLock {
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
   tryAcquire(
     name: string,
-    options: Omit<AttachableAcquireOptions, "onWait"> = {},
+    options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
     return this.#calls.acquire(name, options, { kind: "try" });
   }
@@ -140,8 +149,8 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
-  query(name: string): Promise<LockSnapshot> {
-    return this.#calls.query(name);
+  query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    return this.#calls.query(name, options);
   }
 
   /** Rejects waiters with an `AbortError` and ends leases, in `disposeTimeoutMs`. Never rejects. */
@@ -152,11 +161,26 @@ export class RedisLock implements AttachableLock {
   async #close(timeoutMs: number): Promise<void> {
     const { engine, commands, waiters } = this.#context;
     const endMs = this.#timer.now() + timeoutMs;
+    const isClosed = commands.unusable !== undefined;
+    if (isClosed) this.#warnOfClosedClient();
     waiters.disposeAll();
-    await engine.close(timeoutMs);
+    await engine.close(isClosed ? 0 : timeoutMs); // a closed client can release nothing
     // The inbox closes after all calls have left: while they wait, its subscription shows they are alive.
     const closed = Promise.allSettled([waiters.close(), commands.close()]);
     await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
     this.#timer.close();
+    this.#context.held.clear();
+  }
+
+  #warnOfClosedClient(): void {
+    const { count } = this.#context.held;
+    if (count === 0) return;
+    const stay = count === 1
+      ? "1 of them stays held until its TTL is over"
+      : `${count} of them stay held until their TTL is over`;
+    this.#warnings.warn(
+      `The Redis client was closed before its locks: ${stay}. ` +
+        "Dispose the RedisLock first, then close the client",
+    );
   }
 }

@@ -14,27 +14,27 @@ export interface RedisLockOptions extends StrategyOptions {
    *
    * @default {10000}
    */
-  ttlMs?: number;
+  ttlMs?: number | undefined;
   /**
    * Prefix of the locks' keys. May be empty, to share keys with other libraries that use a plain
    * `SET key token NX PX`: their locks and ours exclude each other.
    *
    * @default {"lock:"}
    */
-  keyPrefix?: string;
+  keyPrefix?: string | undefined;
   /**
    * How long in ms Redis may be unreachable before a call rejects with a `LockUnavailableError`.
    *
    * @default {5000}
    */
-  unavailableAfterMs?: number;
+  unavailableAfterMs?: number | undefined;
   /**
    * How long in ms a command may go unanswered before a client that runs one command at a time
    * (deno-redis) drops its connection.
    *
    * @default {1000}
    */
-  commandTimeoutMs?: number;
+  commandTimeoutMs?: number | undefined;
   /**
    * Whether a release makes the first waiter the holder. With `false` a release frees the lock and
    * notifies the first waiter, which then races for it. Use `false` where other libraries poll for the
@@ -42,9 +42,9 @@ export interface RedisLockOptions extends StrategyOptions {
    *
    * @default {true}
    */
-  handoff?: boolean;
+  handoff?: boolean | undefined;
   /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
-  onWarning?: (message: string) => void;
+  onWarning?: ((message: string) => void) | undefined;
 }
 
 /** Default of {@linkcode RedisLockOptions.ttlMs}. */
@@ -56,10 +56,17 @@ export const DEFAULT_UNAVAILABLE_AFTER_MS = 5_000;
 /** Default of {@linkcode RedisLockOptions.commandTimeoutMs}. */
 export const DEFAULT_COMMAND_TIMEOUT_MS = 1_000;
 
+/** The strategy's own options, with their defaults filled in. */
+type ReadOptions = {
+  readonly [Key in Exclude<keyof RedisLockOptions, keyof StrategyOptions>]-?: NonNullable<
+    RedisLockOptions[Key]
+  >;
+};
+
 /** Fills in the defaults of the strategy's own options and checks them. */
 export function readOptions(
   options: RedisLockOptions,
-): Required<Omit<RedisLockOptions, keyof StrategyOptions>> {
+): ReadOptions {
   const {
     ttlMs = DEFAULT_TTL_MS,
     keyPrefix = DEFAULT_KEY_PREFIX,

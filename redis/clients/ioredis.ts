@@ -54,6 +54,8 @@ export interface IoredisCluster {
   nodes(role: "all" | "master"): IoredisClient[];
   /** True. */
   readonly isCluster: boolean;
+  /** The state of the connections. */
+  readonly status?: string;
   /** The options that it was made with. */
   readonly options: { readonly keyPrefix?: string | undefined };
 }
@@ -121,6 +123,9 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  * ```
  */
 export function ioredis(client: IoredisClient | IoredisCluster): RedisClient {
+  if (typeof client?.call !== "function" && typeof Object(client).sendCommand === "function") {
+    throw new LockSetupError("Cannot use a node-redis client in ioredis(): use nodeRedis(client)");
+  }
   if (typeof client?.call !== "function" || typeof client.on !== "function") {
     throw new LockSetupError(
       "Cannot use this as an ioredis client: pass what new Redis() or new Cluster() returns",
@@ -155,6 +160,9 @@ function adaptClient(client: IoredisClient): RedisClient {
     get connectionError() {
       return watch.error;
     },
+    get unusable() {
+      return watch.unusable(client.status !== "end");
+    },
     cluster: false,
   };
 }
@@ -177,6 +185,9 @@ function adaptCluster(cluster: IoredisCluster): RedisClient {
     },
     get connectionError() {
       return watch.error;
+    },
+    get unusable() {
+      return watch.unusable(cluster.status !== "end");
     },
     cluster: true,
   };

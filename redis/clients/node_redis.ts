@@ -25,6 +25,8 @@ export interface NodeRedisCluster {
   on(event: string | symbol, listener: (...args: unknown[]) => void): unknown;
   /** The masters that are known. */
   readonly masters: readonly NodeRedisMaster[];
+  /** Whether it is connected or connecting. */
+  readonly isOpen?: boolean;
 }
 
 /** The members of a master in a node-redis cluster client that the adapter uses. */
@@ -111,6 +113,9 @@ export function nodeRedis(
   if (typeof client?.sendCommand !== "function" || typeof client.on !== "function") {
     throw new LockSetupError(`Cannot use this as a node-redis client: ${ADVICE}`);
   }
+  if ("call" in client) {
+    throw new LockSetupError("Cannot use an ioredis client in nodeRedis(): use ioredis(client)");
+  }
   const known = adapters.get(client);
   if (known !== undefined) return known;
   const adapter = adapt(client);
@@ -145,6 +150,9 @@ function adaptClient(client: NodeRedisClient): RedisClient {
     get connectionError() {
       return watch.error;
     },
+    get unusable() {
+      return watch.unusable(client.isOpen ?? true);
+    },
     cluster: false,
   };
 }
@@ -166,6 +174,9 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
     },
     get connectionError() {
       return watch.error;
+    },
+    get unusable() {
+      return watch.unusable(cluster.isOpen ?? true);
     },
     cluster: true,
   };

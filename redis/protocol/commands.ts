@@ -75,6 +75,11 @@ export class RedisCommands {
     return this.#client.connectionError;
   }
 
+  /** Why no command can ever be sent, as {@linkcode RedisClient.unusable} says. */
+  get unusable(): string | undefined {
+    return this.#client.unusable;
+  }
+
   /** As {@linkcode CommandWindow.silentSinceMs}. */
   get silentSinceMs(): number | null {
     return this.#window.silentSinceMs;
@@ -200,9 +205,13 @@ export class RedisCommands {
     );
   }
 
-  /** Reads the holder and the waiters. */
-  async query(keys: LockKeys): Promise<QueryAnswer> {
-    return decodeQuery(await this.#scripts.runUrgent(QUERY, keys, []));
+  /**
+   * Reads the holder and the waiters.
+   *
+   * @param maxWaiters How many waiters to list. The server lists 64 at most.
+   */
+  async query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
+    return decodeQuery(await this.#scripts.runUrgent(QUERY, keys, [String(maxWaiters)]));
   }
 
   /** Closes the connections that the client's adapter opened. */

@@ -132,8 +132,24 @@ function refusalCode(text: string): string | undefined {
   return prefix.length > 1 ? "ERR" : undefined;
 }
 
+/** The failure of a command that the client can never send. The message is the reason. */
+export class UnusableClientError extends Error {}
+
+/**
+ * Removes the command from an error: ioredis puts it there, and its arguments contain the owner id. The
+ * error is of one command of ours, and nobody else has it yet.
+ */
+export function hideCommand(error: unknown): void {
+  for (const each of errorsIn(error, MAX_DEPTH)) {
+    if (each instanceof Error) Reflect.deleteProperty(each, "command");
+  }
+}
+
 /** Classifies the failure of a command for an `OutageBudget`. */
 export function classifyFailure(error: unknown): Failure {
+  if (error instanceof UnusableClientError) {
+    return { kind: "refused", endsOutage: false, isRefusal: true, reason: error.message };
+  }
   const refusal = refusalOf(error);
   if (refusal === null) {
     const reason = reasonOf(error);

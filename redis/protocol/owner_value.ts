@@ -17,17 +17,19 @@ export const NONCE_DIGITS = 16;
 
 const VALUE = new RegExp(`^(.*)#[0-9a-f]{${NONCE_DIGITS}}$`, "s");
 
-/** The nonce of an owner id that was made for one call: no earlier lease has that id. */
-const ONLY_NONCE = "0".repeat(NONCE_DIGITS);
+/** Makes a random nonce. The id of an inbox is made like that, too. */
+export function makeNonce(): string {
+  return crypto.randomUUID().replaceAll("-", "").slice(0, NONCE_DIGITS);
+}
 
 /**
  * Makes the owner for one call.
  *
- * @param isNew Whether the id was made for this call; otherwise earlier calls may have used it.
+ * @param inbox The inbox of a call whose owner id was made for it alone: its nonce names the inbox that
+ * a thief notifies. Left out for an id that earlier calls may have used: each call has its own nonce.
  */
-export function makeOwner(ownerId: string, isNew: boolean): Owner {
-  const nonce = isNew ? ONLY_NONCE : crypto.randomUUID().replaceAll("-", "").slice(0, NONCE_DIGITS);
-  return { ownerId, nonce };
+export function makeOwner(ownerId: string, inbox: string = makeNonce()): Owner {
+  return { ownerId, nonce: inbox };
 }
 
 /** The whole owner value. Renewals and releases compare it, so that they never touch another lease. */

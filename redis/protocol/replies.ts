@@ -59,10 +59,20 @@ export interface Queued {
   readonly ownHolder: string | null;
 }
 
+/** Another owner holds the lock. */
+export interface Refused {
+  readonly state: "held";
+  readonly serverMs: number;
+  /** How long in ms the holder's key still lives; negative if it has no TTL. */
+  readonly leftMs: number;
+  /** How many waiters are in the queue; 0 in the answer to any other ask than a try. */
+  readonly waiters: number;
+}
+
 /** The answer to an ask or a steal. `serverMs` is the server's clock. */
 export type AskAnswer =
   | { state: "granted"; serverMs: number; validMs: number; fencingToken: bigint }
-  | { state: "held"; serverMs: number; leftMs: number }
+  | Refused
   | Queued
   | { state: "searching"; serverMs: number }
   | { state: "late"; serverMs: number }
@@ -109,7 +119,7 @@ export function decodeAsk(reply: unknown): AskAnswer {
       return { state: "queued", serverMs, leftMs, ...place };
     }
     case HELD:
-      return { state: "held", serverMs, leftMs };
+      return { state: "held", serverMs, leftMs, waiters: at(3) };
     case SEARCHING:
       return { state: "searching", serverMs };
     case TOO_LATE:

@@ -7,7 +7,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { RedisClient } from "../client.ts";
 import { CommandWindow } from "./command_window.ts";
-import { isNoScript, refusalOf } from "./failures.ts";
+import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
 import type { LockKeys } from "./keys.ts";
 import type { Script } from "./scripts.ts";
 
@@ -95,7 +95,9 @@ export class ScriptRunner {
 
   readonly #onFailure = (error: unknown): never => {
     this.window.free(refusalOf(error) !== null);
-    throw error;
+    hideCommand(error);
+    const { unusable } = this.#client;
+    throw unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
   };
 
   /** Sends a command. Without a reply in time, a client that would wait for ever is reset. */

@@ -304,6 +304,10 @@ return string.sub(value, 1, before_nonce) == string.sub(other_value, 1, before_n
 end
 local function is_owner_value(value)
 return string.find(value, '^#%x+$', -16 - 1) ~= nil
+end
+local function nonce_of(value)
+if not is_owner_value(value) then return nil end
+return string.sub(value, -16)
 end`;
 
 /** `redis/protocol/scripts/parts/place.lua` */
@@ -330,6 +334,11 @@ return {
 2, now_ms, holder.remaining_ms, ticket, position, queue_length, inbox_waiters, origin,
 own_holder,
 }
+end
+local function held_reply(keys, now_ms, last_ticket, remaining_ms)
+local waiter_count = 0
+if last_ticket then waiter_count = count_members(keys, 'by_ticket') end
+return { 0, now_ms, remaining_ms, waiter_count }
 end`;
 
 /** `redis/protocol/scripts/parts/handoff.lua` */
@@ -406,7 +415,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "e7473ce901538d22007f2e3e3d2932b386715283",
+  sha1: "7fc3cdde760e8cccaf20736f1a24c6aac122305e",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -461,7 +470,7 @@ is_countable = countable == '1', listening = listening,
 local ticket
 if mode == 'wait' then ticket = enqueue(keys, now_ms, waiter) end
 if lock_value then
-if not ticket then return { 0, now_ms, remaining_ms } end
+if not ticket then return held_reply(keys, now_ms, last_ticket, remaining_ms) end
 local holder_inbox = inbox_of_claim(holder_record, lock_value)
 local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
 return queued_reply(keys, now_ms, waiter, ticket, holder)
@@ -479,7 +488,7 @@ return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
 hand_over(keys, next_waiter, now_ms, now_us)
 next_waiter.remaining_ms = next_waiter.claim_ms
-if not ticket then return { 0, now_ms, next_waiter.remaining_ms } end
+if not ticket then return held_reply(keys, now_ms, last_ticket, next_waiter.remaining_ms) end
 return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
   ].join("\n"),
 };
@@ -549,7 +558,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "3a3b2b4a340da1fad095ec02d2508134ad10a6e9",
+  sha1: "803a2f9bdf44c6ebf304125a2fbb14599a4ce65c",
   source: [
     TEXT_PART,
     QUEUE_PART,
@@ -559,28 +568,47 @@ export const QUERY: Script = {
     MEMBERS_PART,
     WAITER_PART,
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
+local max_listed = math.min(tonumber(ARGV[1]), 64)
+local function read_records(values)
+local record_fields, lease_fields = {}, {}
+for _, value in ipairs(values) do table.insert(record_fields, 'waiter:' .. value) end
+local records = redis.call('HMGET', keys.waiters, unpack(record_fields))
+for _, record in ipairs(records) do
+local _, _, _, inbox = read_waiter(record)
+if not inbox then inbox = '' end
+table.insert(lease_fields, 'inbox:' .. inbox)
+end
+return records, redis.call('HMGET', keys.waiters, unpack(lease_fields))
+end
+local function list_waiters(now_ms)
+local values, list = {}, {}
+for _, member in ipairs(members_of(keys, 'by_ticket', max_listed)) do
+local _, value = read_member('by_ticket', member)
+table.insert(values, value)
+end
+local listed_count = 0
+if #values == 0 then return list, listed_count end
+local records, lease_ends = read_records(values)
+for index, value in ipairs(values) do
+local _, since_ms = read_waiter(records[index])
+if since_ms and is_in_future(lease_ends[index], now_ms) then
+listed_count = listed_count + 1
+table.insert(list, value)
+table.insert(list, now_ms - since_ms)
+end
+end
+return list, listed_count
+end
 local function count_waiters(listed_count)
 local waiter_count = count_members(keys, 'by_ticket')
-if waiter_count <= 64 then return listed_count end
+if waiter_count <= max_listed then return listed_count end
 for _, member in ipairs(members_of(keys, 'parked', 64)) do
 local _, inbox = read_member('parked', member)
 waiter_count = waiter_count - count_members(keys, family_of_inbox(inbox))
 end
 return waiter_count
 end
-local now_ms = server_time()
-local waiters = {}
-local listed_count = 0
-for _, member in ipairs(members_of(keys, 'by_ticket', 64)) do
-local _, value = read_member('by_ticket', member)
-local _, since_ms, _, inbox =
-read_waiter(redis.call('HGET', keys.waiters, 'waiter:' .. value))
-if inbox and is_in_future(redis.call('HGET', keys.waiters, 'inbox:' .. inbox), now_ms) then
-listed_count = listed_count + 1
-table.insert(waiters, value)
-table.insert(waiters, now_ms - since_ms)
-end
-end
+local waiters, listed_count = list_waiters((server_time()))
 local lock_value = redis.call('GET', keys.lock)
 local digest = false
 if lock_value then digest = redis.sha1hex(lock_value) end
@@ -618,13 +646,14 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "7864d29156e5a138f6761a4c16da4f0b2aee3a87",
+  sha1: "f451a6ab88d1b5fa74a66c50578f4dad022344ab",
   source: [
     GRANT_PART,
     EXTEND_PART,
     HOLDER_PART,
     TEXT_PART,
     INBOX_PART,
+    OWNER_VALUE_PART,
     TIME_PART,
     `local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -648,8 +677,9 @@ end
 local token = grant(keys, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-if lock_value and holder_value == lock_value then
-notify(inbox, 'stolen', lock_value, keys.lock)
+if lock_value then
+if holder_value ~= lock_value then inbox = nonce_of(lock_value) end
+if inbox then notify(inbox, 'stolen', lock_value, keys.lock) end
 end
 return { 1, now_ms, ttl_ms, token }`,
   ].join("\n"),

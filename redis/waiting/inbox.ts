@@ -9,6 +9,7 @@ import type { Warnings } from "../../core/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
+import { makeNonce } from "../protocol/owner_value.ts";
 import { refusalOf } from "../protocol/failures.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */
@@ -24,11 +25,12 @@ export interface InboxListener {
 
 /** The inbox of one `RedisLock`. Mute if the client cannot subscribe, or may not: then waiters poll. */
 export class Inbox {
+  /** The id of its channel. Owner ids that the library makes have it as their nonce. */
+  readonly nonce: string = makeNonce();
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
   readonly #listener: InboxListener;
-  readonly #uuid = crypto.randomUUID();
   readonly #closed = new AbortController();
   #opening: Promise<void> | null = null;
   #subscription: AsyncDisposable | null = null;
@@ -44,7 +46,7 @@ export class Inbox {
 
   /** Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. */
   get id(): string {
-    return this.#isMute ? `-${this.#uuid}` : this.#uuid;
+    return this.#isMute ? `-${this.nonce}` : this.nonce;
   }
 
   /** Whether the inbox is subscribed. */
@@ -77,7 +79,7 @@ export class Inbox {
     while (!this.#closed.signal.aborted) {
       try {
         this.#subscription = await this.#client.subscribe!(
-          `${INBOX_CHANNEL_PREFIX}${this.#uuid}`,
+          `${INBOX_CHANNEL_PREFIX}${this.nonce}`,
           (text) => this.#receive(text),
           () => this.#listener.onInboxChange(),
         );

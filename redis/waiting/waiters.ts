@@ -7,6 +7,7 @@
 import type { LeaseEngine } from "../../core/lease_engine.ts";
 import type { Warnings } from "../../core/warnings.ts";
 import type { RedisClient } from "../client.ts";
+import type { HeldLeases } from "./held_leases.ts";
 import { type AskResult, MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/ask.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
 import { type LockKeys, lockKeys } from "../protocol/keys.ts";
@@ -23,6 +24,7 @@ export interface WaitersOptions {
   readonly commands: RedisCommands;
   readonly engine: LeaseEngine;
   readonly warnings: Warnings;
+  readonly held: HeldLeases;
   /** The TTL of the instance in ms. */
   readonly ttlMs: number;
 }
@@ -32,21 +34,23 @@ export class Waiters implements InboxListener {
   readonly #commands: RedisCommands;
   readonly #engine: LeaseEngine;
   readonly #inbox: Inbox;
+  readonly #held: HeldLeases;
   readonly #claimMs: number;
   /** The calls that wait or hold a lock, by owner value. Holders get messages too: "stolen". */
   readonly #waiters = new Map<string, Waiter>();
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
-  constructor({ client, commands, engine, warnings, ttlMs }: WaitersOptions) {
+  constructor({ client, commands, engine, warnings, held, ttlMs }: WaitersOptions) {
     this.#commands = commands;
     this.#engine = engine;
     this.#inbox = new Inbox(client, engine.clock, warnings, this);
+    this.#held = held;
     this.#claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
   }
 
   /** The inbox that all asks of this instance name. */
-  get inbox(): Pick<Inbox, "id" | "isCountable"> {
+  get inbox(): Pick<Inbox, "id" | "nonce" | "isCountable"> {
     return this.#inbox;
   }
 
@@ -124,6 +128,9 @@ export class Waiters implements InboxListener {
 
   /** Implements {@linkcode InboxListener}. */
   onInboxMessage(message: InboxMessage): void {
+    if (message.kind === "grant") {
+      this.#held.onGrant(message.lockKey, message.value, message.fencingToken);
+    }
     const waiter = this.#waiters.get(message.value);
     if (waiter !== undefined) waiter.onMessage(message);
     else if (message.kind === "grant") this.#handOn(message.lockKey, message.value);

@@ -23,7 +23,7 @@ Deno.test("Lease.release() that is retried keeps a later lease of the same owner
     });
     await released;
     gate.open();
-    assert(await lock.attach("n", OWNER.ownerId) === second, "the same id is one lease");
+    assert(await lock.tryAcquire("n", OWNER) === second, "the same id is one lease");
     second.throwIfLost();
     assertEquals(await second.release(), true);
   }));
@@ -44,7 +44,7 @@ Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up 
     );
     gate.open();
     await renewed;
-    assert(await lock.attach("n", OWNER.ownerId) === second);
+    assert(await lock.tryAcquire("n", OWNER) === second);
     assertEquals(await second.release(), true);
   }));
 

@@ -25,7 +25,7 @@ Deno.test("nodeRedis() throws a LockSetupError when it gets a pool or a client o
   const pool = createClientPool();
   assertThrows(() => nodeRedis(pool as never), LockSetupError, "a pool of node-redis clients");
   const client = new Redis({ lazyConnect: true });
-  assertThrows(() => nodeRedis(client as never), LockSetupError, "createClient()");
+  assertThrows(() => nodeRedis(client as never), LockSetupError, "use ioredis(client)");
 });
 
 Deno.test("nodeRedis() takes a client, a Sentinel client and a cluster client, also as proxies", () => {

@@ -12,6 +12,10 @@ import { errorMonitor } from "node:events";
  */
 export const ERROR_EVENT: string | symbol = errorMonitor;
 
+const NOT_CONNECTED =
+  "the client is not connected. Connect it before the first call, close it after the locks, " +
+  "and do not let it give up reconnecting";
+
 /** The connections of one client. */
 export class ConnectionWatch {
   #epoch = 0;
@@ -26,6 +30,16 @@ export class ConnectionWatch {
   /** Why a connection is down: the last error; `undefined` if none is down. */
   get error(): unknown {
     return [...this.#errors.values()].at(-1);
+  }
+
+  /**
+   * Why no command can ever be sent. A client that is not open, but has reported an error, could not
+   * connect: that is an outage.
+   *
+   * @param isOpen Whether the client is connected, connects or reconnects.
+   */
+  unusable(isOpen: boolean): string | undefined {
+    return isOpen || this.#errors.size > 0 ? undefined : NOT_CONNECTED;
   }
 
   /** A connection was lost or made. */

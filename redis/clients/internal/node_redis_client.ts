@@ -19,6 +19,8 @@ export interface NodeRedisClient {
   readonly options?: { readonly socket?: object };
   /** Whether it is connected. */
   readonly isReady: boolean;
+  /** Whether it is connected, connecting or reconnecting. */
+  readonly isOpen?: boolean;
 }
 
 /** The members of a subscribing node-redis client that the adapter uses. */

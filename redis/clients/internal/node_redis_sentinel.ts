@@ -39,6 +39,9 @@ export function adaptSentinel(sentinel: NodeRedisSentinel): RedisClient {
     get connectionError() {
       return link.error;
     },
+    get unusable() {
+      return link.unusable;
+    },
     cluster: false,
   };
 }
@@ -66,6 +69,10 @@ class PrimaryLink {
 
   get error(): unknown {
     return this.#isReady ? undefined : this.#watch.error;
+  }
+
+  get unusable(): string | undefined {
+    return this.#watch.unusable(this.#sentinel.isOpen);
   }
 
   async send(args: string[]): Promise<unknown> {

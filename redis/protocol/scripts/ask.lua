@@ -10,7 +10,7 @@
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }
---   { HELD, server time, remaining }: refused; in mode 'attach' also if nobody holds the lock
+--   { HELD, server time, remaining, queue length if 'try' }: refused; 'attach' also if it is free
 --   { QUEUED, server time, remaining, ticket, position, queue length, waiters of this inbox,
 --     HOLDER_IS_OURS or HOLDER_IS_FOREIGN, a holder of this inbox that came from the queue }
 --   { SEARCHING, server time }: the search for the next waiter is not over; ask again at once
@@ -76,7 +76,7 @@ local waiter = {
 local ticket
 if mode == MODE_WAIT then ticket = enqueue(keys, now_ms, waiter) end
 if lock_value then
-  if not ticket then return { HELD, now_ms, remaining_ms } end
+  if not ticket then return held_reply(keys, now_ms, last_ticket, remaining_ms) end
   local holder_inbox = inbox_of_claim(holder_record, lock_value)
   local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remaining_ms }
   return queued_reply(keys, now_ms, waiter, ticket, holder)
@@ -96,5 +96,5 @@ if not next_waiter or next_waiter.value == owner_value then
 end
 hand_over(keys, next_waiter, now_ms, now_us)
 next_waiter.remaining_ms = next_waiter.claim_ms
-if not ticket then return { HELD, now_ms, next_waiter.remaining_ms } end
+if not ticket then return held_reply(keys, now_ms, last_ticket, next_waiter.remaining_ms) end
 return queued_reply(keys, now_ms, waiter, ticket, next_waiter)

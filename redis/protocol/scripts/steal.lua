@@ -1,5 +1,6 @@
 -- Takes the lock from the owner that the caller saw, ahead of all waiters. Takes a free lock, too,
--- but none from another owner. The victim is notified if it was granted the lock from the queue.
+-- but none from another owner. The victim is notified if its inbox is known: if it was granted the
+-- lock from the queue, or if its nonce is the id of its inbox. Nobody listens to any other nonce.
 --
 -- KEYS[1] lock   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
@@ -16,6 +17,7 @@
 --#include "parts/grant.lua"
 --#include "parts/holder.lua"
 --#include "parts/inbox.lua"
+--#include "parts/owner_value.lua"
 --#include "parts/time.lua"
 
 local keys = { lock = KEYS[1], waiters = KEYS[3], token = KEYS[4] }
@@ -45,7 +47,8 @@ end
 local token = grant(keys, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)
 if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
-if lock_value and holder_value == lock_value then
-  notify(inbox, STOLEN_MESSAGE, lock_value, keys.lock)
+if lock_value then
+  if holder_value ~= lock_value then inbox = nonce_of(lock_value) end
+  if inbox then notify(inbox, STOLEN_MESSAGE, lock_value, keys.lock) end
 end
 return { GRANTED, now_ms, ttl_ms, token }

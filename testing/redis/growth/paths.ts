@@ -106,8 +106,10 @@ const ASKS: readonly Path[] = [
 
 const QUERIES: Path = {
   ...{ title: "query", looksFurther: true },
-  calls: () => [{ script: QUERY, args: [] }],
+  calls: () => [{ script: QUERY, args: [64] }],
 };
+
+const COUNTS: Path = { title: "query, count only", calls: () => [{ script: QUERY, args: [0] }] };
 
 const OTHERS: readonly Path[] = [
   { title: "renew", calls: ({ holder }) => [renewOf(holder)] },
@@ -132,6 +134,7 @@ const OTHERS: readonly Path[] = [
   },
   { title: "steal", calls: ({ holder }) => [stealOf(ownerOf("thief"), holder)] },
   QUERIES,
+  COUNTS,
 ];
 
 function renewOf(owner: string): ScriptCall {

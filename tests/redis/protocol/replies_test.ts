@@ -18,8 +18,11 @@ Deno.test("decodeAsk(), decodeRenew(), decodeLeave() and decodeQuery() throw on 
 });
 
 Deno.test("labelOfValue() returns a label only if this library wrote the owner value", () => {
-  assertEquals(labelOfValue(ownerValue(makeOwner(makeOwnerId("billing-1"), true))), "billing-1");
-  assertEquals(labelOfValue(ownerValue(makeOwner("job-7", false))), undefined);
+  assertEquals(
+    labelOfValue(ownerValue(makeOwner(makeOwnerId("billing-1"), "0".repeat(16)))),
+    "billing-1",
+  );
+  assertEquals(labelOfValue(ownerValue(makeOwner("job-7"))), undefined);
   assertEquals(labelOfValue("a plain token"), undefined);
 });
 

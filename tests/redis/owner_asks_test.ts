@@ -1,0 +1,183 @@
+/**
+ * Each call with an owner id asks Redis whether the id holds the lock, and never this process's memory.
+ */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { type Lease, LeaseLostError, LockUnavailableError } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import type { SentScript } from "../../testing/redis/gated_client.ts";
+import { AT_ONCE_MS, play, type Stage } from "../../testing/redis/race_stage.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+
+const ID = "job-7";
+const OWNER = { ownerId: ID };
+
+function lossOf(lease: Lease): string {
+  return assertThrows(() => lease.throwIfLost(), LeaseLostError).reason;
+}
+
+function scripts({ gates }: Stage): SentScript["script"][] {
+  return gates.sent.filter(({ copy }) => copy[0] === "EVALSHA").map(({ script }) => script);
+}
+
+/** `other` attaches to the lock of `lock`, releases it, and takes it under an owner id of its own. */
+async function loseToOther({ other }: Stage): Promise<Lease> {
+  const attached = await other.attach("n", ID);
+  assertEquals(await attached!.release(), true);
+  return await other.acquire("n");
+}
+
+Deno.test("RedisLock.tryAcquire() with an owner id returns null when another instance has released its lock and a third call has it", () =>
+  play(async (stage) => {
+    const { lock } = stage;
+    const first = await lock.acquire("n", OWNER);
+    const held = await loseToOther(stage);
+    assertEquals(await lock.tryAcquire("n", OWNER), null);
+    assertEquals(lossOf(first), "stolen");
+    held.throwIfLost();
+    assertEquals(await held.release(), true);
+    const next = await lock.tryAcquire("n", OWNER);
+    assert(next !== null && next !== first && next.fencingToken > held.fencingToken);
+    assertEquals(await next.release(), true);
+  }));
+
+Deno.test("RedisLock.acquire() with an owner id waits when another instance has released its lock and a third call has it", () =>
+  play(async (stage) => {
+    const { lock } = stage;
+    const first = await lock.acquire("n", OWNER);
+    const held = await loseToOther(stage);
+    const waiting = lock.acquire("n", OWNER);
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    assertEquals(lossOf(first), "stolen");
+    await held.release();
+    const next = await within("it is granted", waiting, AT_ONCE_MS);
+    assert(next !== first);
+    next.throwIfLost();
+  }));
+
+Deno.test("RedisLock.acquire() and tryAcquire() with an owner id take a lock over again that another instance has attached to", () =>
+  play(async ({ lock, other }) => {
+    const first = await lock.acquire("n", OWNER);
+    const attached = await other.attach("n", ID);
+    const second = await lock.tryAcquire("n", OWNER);
+    assertEquals(lossOf(first), "stolen");
+    assert(second !== null && second.fencingToken > attached!.fencingToken);
+    assertEquals(await attached!.release(), false);
+    second.throwIfLost();
+    assertEquals(await second.release(), true);
+  }));
+
+Deno.test("RedisLock.acquire() and tryAcquire() with an owner id verify the lease of the instance by one command, and prolong it", () =>
+  play(async (stage) => {
+    const { lock, server, gates } = stage;
+    const lease = await lock.acquire("n", { ...OWNER, autoRenew: false, ttlMs: 60_000 });
+    const leftMs = () => server.command("PTTL", "lock:n").then(Number);
+    const value = await stage.holder();
+    gates.sent.length = 0;
+    assert(await lock.tryAcquire("n", { ...OWNER, ttlMs: 300_000 }) === lease);
+    assert(await leftMs() > 290_000 && lease.remainingMs > 290_000, "it is prolonged");
+    assert(await lock.acquire("n", { ...OWNER, ttlMs: 60_000 }) === lease);
+    assert(await leftMs() > 280_000 && lease.remainingMs > 280_000, "it is not shortened");
+    assertEquals(scripts(stage), ["renew", "renew"]);
+    assert(gates.sent.every(({ args }) => args[0] === value), "with the nonce of the lease");
+    assertEquals(await stage.holder(), value);
+    lease.throwIfLost();
+    assertEquals(await lease.release(), true);
+  }));
+
+Deno.test("RedisLock.attach() makes a new lease with a greater token and its TTL, and the earlier lease of the instance is lost at once", () =>
+  play(async ({ lock, server }) => {
+    const first = await lock.acquire("n", { ...OWNER, ttlMs: 60_000 });
+    const { signal } = first;
+    const second = await lock.attach("n", ID, { ttlMs: 300_000, autoRenew: false });
+    assert(second !== null && second !== first && second.fencingToken > first.fencingToken);
+    assert(signal.aborted, "no renewal is needed to find out");
+    assertEquals(lossOf(first), "stolen");
+    assert(Number(await server.command("PTTL", "lock:n")) > 290_000);
+    assert(second.remainingMs > 290_000);
+    assertEquals(await first.release(), false);
+    assert(await lock.tryAcquire("n", OWNER) === second, "later calls share the new lease");
+    assertEquals(await second.release(), true);
+    assertEquals(await lock.attach("n", ID), null);
+  }));
+
+Deno.test("RedisLock.attach() returns null when the owner id has lost the lock, also in the instance that had it", () =>
+  play(async (stage) => {
+    const first = await stage.lock.acquire("n", OWNER);
+    const held = await loseToOther(stage);
+    assertEquals(await stage.lock.attach("n", ID), null);
+    assertEquals(lossOf(first), "stolen");
+    held.throwIfLost();
+  }));
+
+Deno.test("RedisLock.tryAcquire() and attach() ask Redis while a call of the same owner id waits, which keeps its place", () =>
+  play(async (stage) => {
+    const { lock, other } = stage;
+    const held = await other.acquire("n");
+    const waiting = lock.acquire("n", OWNER);
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    const behind = other.acquire("n");
+    await waitUntil("both wait", async () => await stage.waiting() === 2);
+    for (
+      const call of [() => lock.tryAcquire("n", OWNER), () => lock.attach("n", ID)]
+    ) {
+      const before = scripts(stage).length;
+      assertEquals(await call(), null);
+      assert(scripts(stage).length > before, "it has asked");
+    }
+    await held.release();
+    const lease = await within("it is granted", waiting, AT_ONCE_MS);
+    lease.throwIfLost();
+    assertEquals(await lease.release(), true);
+    assertEquals(await (await within("then the other", behind, AT_ONCE_MS)).release(), true);
+  }));
+
+Deno.test("RedisLock.attach() while a call of the same owner id waits: the waiting call gets the lease that attach has", () =>
+  play(async (stage) => {
+    const { lock, other } = stage;
+    const held = await other.acquire("n");
+    const waiting = lock.acquire("n", OWNER);
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    // The owner id gets the lock in a way that its waiting call does not learn of.
+    const thief = other.request(
+      "n",
+      { steal: true, ...OWNER } as { steal: true },
+      async (stolen) => {
+        const attached = await lock.attach("n", ID);
+        assert(attached !== null && attached.fencingToken > stolen!.fencingToken);
+        assert(await within("it ends", waiting, AT_ONCE_MS) === attached);
+        attached.throwIfLost();
+        assertEquals(await stage.waiting(), 0);
+        assertEquals(await attached.release(), true);
+      },
+    );
+    await assertRejects(() => thief, LeaseLostError);
+    await held.release();
+  }));
+
+Deno.test("RedisLock.tryAcquire() with an owner id rejects with LockUnavailableError when Redis does not answer for a lease of the instance", async () => {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const { client, close } = await openRedisClient(
+    "node-redis",
+    `redis://${proxy.hostname}:${proxy.port}`,
+  );
+  try {
+    await using lock = new RedisLock(client, { ttlMs: 60_000, unavailableAfterMs: 300 });
+    const lease = await lock.acquire("n", OWNER);
+    proxy.onReply = () => "drop";
+    await assertRejects(() => lock.tryAcquire("n", OWNER), LockUnavailableError);
+    const abort = AbortSignal.timeout(50);
+    const cut = await lock.acquire("n", { ...OWNER, signal: abort }).then(() => null, (e) => e);
+    assert(cut === abort.reason);
+    lease.throwIfLost(); // an outage is no loss
+    proxy.onReply = undefined;
+    proxy.cutAll();
+    await waitUntil("Redis answers again", () => lease.renew().then(() => true, () => false));
+  } finally {
+    await close();
+  }
+});
