@@ -10,18 +10,15 @@ import { askIn } from "../session/ask.ts";
 import { hasCode } from "../transport/errors.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
-import type { SharedQueue } from "./shared_queues.ts";
 
 /** The entrance of one znode of ours. */
 export class Entrance {
   readonly #znode: OwnZnode;
-  readonly #queue: SharedQueue;
   readonly #budget: OutageBudget;
 
   /** Takes a znode that was not created yet. The budget repeats requests during an outage. */
-  constructor(znode: OwnZnode, queue: SharedQueue, budget: OutageBudget) {
+  constructor(znode: OwnZnode, budget: OutageBudget) {
     this.#znode = znode;
-    this.#queue = queue;
     this.#budget = budget;
   }
 
@@ -77,7 +74,7 @@ export class Entrance {
     if (hasCode(error, "NO_NODE")) {
       await this.#ask(() => session.requests.makePath(znode.lockPath));
     } else if (znode.isCreateAmbiguous && !session.isOver) {
-      await this.#ask(() => znode.resolveAmbiguousCreate(() => this.#queue.names()));
+      await this.#ask(() => znode.resolveAmbiguousCreate());
     } else throw error;
   }
 

@@ -65,8 +65,8 @@ export class LockRecipe implements OwnWaiter {
 
   /** Sends nothing yet. */
   constructor(options: LockRecipeOptions) {
-    const { znode, queue, budget } = this.#options = options;
-    this.#entrance = new Entrance(znode, queue, budget);
+    const { znode, budget } = this.#options = options;
+    this.#entrance = new Entrance(znode, budget);
     this.#predecessors = new Predecessors(znode, budget);
   }
 
