@@ -11,14 +11,12 @@ import { askIn } from "../session/ask.ts";
 import { hasCode } from "../transport/errors.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
-import type { SharedQueue } from "./shared_queues.ts";
 
 /** The options of an entrance. */
 export interface EntranceOptions {
   readonly clock: Clock;
   /** Our own znode, which was not created yet. */
   readonly znode: OwnZnode;
-  readonly queue: SharedQueue;
   /** Repeats requests during an outage. */
   readonly budget: OutageBudget;
 }
@@ -27,14 +25,12 @@ export interface EntranceOptions {
 export class Entrance {
   readonly #clock: Clock;
   readonly #znode: OwnZnode;
-  readonly #queue: SharedQueue;
   readonly #budget: OutageBudget;
 
   /** Sends nothing yet. */
-  constructor({ clock, znode, queue, budget }: EntranceOptions) {
+  constructor({ clock, znode, budget }: EntranceOptions) {
     this.#clock = clock;
     this.#znode = znode;
-    this.#queue = queue;
     this.#budget = budget;
   }
 
@@ -94,7 +90,7 @@ export class Entrance {
     }
     this.#budget.beganAt(Math.max(sentMs, session.heardMs));
     if (znode.isCreateAmbiguous && !session.isOver) {
-      await this.#ask(() => znode.resolveAmbiguousCreate(() => this.#queue.names()));
+      await this.#ask(() => znode.resolveAmbiguousCreate());
     } else throw error;
   }
 

@@ -91,11 +91,10 @@ export class OwnZnode {
    * Searches for the znode of an unanswered create. If there are several, the one with the lowest number
    * is kept and the others are deleted. If there is none, the create was not executed and never will be.
    *
-   * @param list Lists the children of the lock's znode, after the call. Other calls may share the listing.
    * @throws {ZooKeeperError} If a request fails. Then the create is still ambiguous.
    */
-  async resolveAmbiguousCreate(list: () => Promise<readonly string[]>): Promise<void> {
-    const [lowest, ...others] = await this.#find(this.session, list);
+  async resolveAmbiguousCreate(): Promise<void> {
+    const [lowest, ...others] = await this.#find(this.session);
     await deleteAll(this.session, others);
     if (lowest !== undefined) this.#onCreated(lowest);
     this.#isCreateAmbiguous = false;
@@ -119,7 +118,7 @@ export class OwnZnode {
     try {
       const session = this.session.isOver ? await sessions.current() : this.session;
       if (this.#created !== null) await session.requests.delete(this.#created.path);
-      else await deleteAll(session, await this.#find(session, () => this.#list(session)));
+      else await deleteAll(session, await this.#find(session));
       return { state: "released" };
     } catch (cause) {
       if (hasCode(cause, "NO_NODE")) {
@@ -135,23 +134,18 @@ export class OwnZnode {
   }
 
   /** Returns the paths of all znodes with our GUID. */
-  async #find(session: Session, list: () => Promise<readonly string[]>): Promise<string[]> {
+  async #find(session: Session): Promise<string[]> {
     // The write comes first: our server may lag behind the ensemble, and when it answers a write, it
     // knows all earlier ones. Besides, the requests of this session's earlier connections cannot be
     // executed any more. (If the session is over, the server deletes what this search misses.)
     if (session === this.session) await session.sendHeartbeat();
     try {
-      return entriesWithGuid(await list(), this.#guid).map(({ name }) =>
-        `${this.lockPath}/${name}`
-      );
+      const { names } = await session.requests.children(this.lockPath);
+      return entriesWithGuid(names, this.#guid).map(({ name }) => `${this.lockPath}/${name}`);
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return [];
       throw error;
     }
-  }
-
-  async #list({ requests }: Session): Promise<readonly string[]> {
-    return (await requests.children(this.lockPath)).names;
   }
 }
 

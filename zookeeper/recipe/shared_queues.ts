@@ -5,10 +5,10 @@
  * @module
  */
 import type { Session } from "../session/session.ts";
+import { SharedRead } from "../session/shared_read.ts";
 import type { QueueEntry } from "./order.ts";
 import { OwnWaiters } from "./own_waiters.ts";
 import { QueueView } from "./queue_view.ts";
-import { SharedRead } from "./shared_read.ts";
 
 /** The children of the lock's znode, and the connection on which they were listed. */
 export interface Listing {
@@ -32,7 +32,6 @@ export class SharedQueue {
   readonly #session: Session;
   readonly #lockPath: string;
   readonly #listing = new SharedRead(() => this.#list());
-  readonly #names = new SharedRead(() => this.#readNames());
   readonly #size = new SharedRead(() => this.#readSize());
   #latest: Listing | null = null;
   #firstName: string | null = null;
@@ -50,15 +49,6 @@ export class SharedQueue {
    */
   list(): Promise<Listing> {
     return this.#listing.send();
-  }
-
-  /**
-   * Returns the names of all children of the lock's znode, after this call. Unlike a listing, they are not sorted.
-   *
-   * @throws {ZooKeeperError} If the request fails.
-   */
-  names(): Promise<readonly string[]> {
-    return this.#names.send();
   }
 
   /**
@@ -96,10 +86,6 @@ export class SharedQueue {
     const { epoch } = requests;
     const { names, pzxid } = await requests.children(this.#lockPath);
     return this.#latest = { view: new QueueView(names), pzxid, epoch };
-  }
-
-  async #readNames(): Promise<readonly string[]> {
-    return (await this.#session.requests.children(this.#lockPath)).names;
   }
 
   async #readSize(): Promise<QueueSize> {

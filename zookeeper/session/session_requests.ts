@@ -7,6 +7,7 @@
 import { type Clock, instant } from "../../core/clock.ts";
 import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../transport/errors.ts";
 import type { Children, Watcher, Znode, ZooKeeperTransport } from "../transport/transport.ts";
+import { SharedRead } from "./shared_read.ts";
 import type { SessionValidity } from "./session_validity.ts";
 
 /** How often a create is sent while other clients keep deleting the parents. */
@@ -29,6 +30,8 @@ export class SessionRequests {
   readonly #clock: Clock;
   readonly #transport: ZooKeeperTransport;
   readonly #validity: SessionValidity;
+  /** The listings that are under way, by path. */
+  readonly #listings = new Map<string, SharedRead<Children>>();
 
   /** Takes a transport that is connected. */
   constructor(clock: Clock, transport: ZooKeeperTransport, validity: SessionValidity) {
@@ -71,9 +74,19 @@ export class SessionRequests {
     return this.#write(() => this.#transport.delete(path));
   }
 
-  /** Lists the children of a znode. */
-  children(path: string): Promise<Children> {
-    return this.#transport.children(path);
+  /**
+   * Lists the children of a znode, after this call. Calls share the listing: after a lost connection many
+   * of them may search a long queue for their znodes.
+   */
+  async children(path: string): Promise<Children> {
+    const listing = this.#listings.get(path) ??
+      new SharedRead(() => this.#transport.children(path));
+    this.#listings.set(path, listing);
+    try {
+      return await listing.send();
+    } finally {
+      if (listing.isIdle) this.#listings.delete(path);
+    }
   }
 
   /** Reads a znode. If it exists, the watcher is set on it. */

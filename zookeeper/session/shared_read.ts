@@ -15,6 +15,11 @@ export class SharedRead<T> {
     this.#read = read;
   }
 
+  /** Whether no read is under way or queued. */
+  get isIdle(): boolean {
+    return this.#running === null && this.#next === null;
+  }
+
   /**
    * Reads. The request is sent after this call, and so shows what was requested before. If one is under
    * way already, the next one is sent after its answer, for all calls that wait by then.
