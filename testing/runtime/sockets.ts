@@ -39,3 +39,11 @@ export function connectTls({ hostname, port }: TcpAddress): Promise<Socket> {
 export function listenTcp({ hostname, port }: TcpAddress): TcpListener {
   return Deno.listen({ hostname, port });
 }
+
+/** Listens on any free port, with TLS. The handshake of a connection may fail at its first read. */
+export function listenTls(certificate: { cert: string; key: string }): AcceptingTls {
+  return Deno.listenTls({ ...certificate, hostname: "127.0.0.1", port: 0 });
+}
+
+/** Accepts connections with TLS, by asynchronous iteration. */
+export type AcceptingTls = Deno.TlsListener;

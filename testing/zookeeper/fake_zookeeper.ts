@@ -93,7 +93,7 @@ export class FakeTransport implements ZooKeeperTransport {
   epoch = 1;
   timeoutMs = 10_000;
   silentMs = 0;
-  readonly connectError = undefined;
+  connectError: unknown = undefined;
   /** All requests so far, in order. */
   readonly log: string[] = [];
   isDestroyed = false;

@@ -6,6 +6,7 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
+import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
@@ -96,24 +97,13 @@ Deno.test("The transport looks a host up again when it reconnects, and resumes i
   const path = newRoot();
   await transport.createEphemeral(path);
   // The host moves: nothing listens at its old address.
-  using moved = Deno.listen({ hostname: "::1", port: proxy.port });
-  const forwarding = (async () => {
-    for await (const client of moved) {
-      const upstream = await Deno.connect(server);
-      await Promise.allSettled([
-        client.readable.pipeTo(upstream.writable),
-        upstream.readable.pipeTo(client.writable),
-      ]);
-    }
-  })();
+  await using _moved = forwardFrom("::1", proxy.port, server.port);
   addresses = ["::1", "::1"];
   await proxy.refuse(true);
   proxy.cutAll();
   await waitUntil("it is back", () => transport.epoch === 2);
   await transport.set(path);
   await transport.close(5_000);
-  moved.close();
-  await forwarding;
 });
 
 Deno.test("The transport names the addresses that it has tried", async () => {

@@ -6,7 +6,9 @@
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
+import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
+import { drain, recordTcp, recordTls } from "../../testing/servers/recorder.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
 import { secure, startTlsScene, type TlsScene } from "../../testing/zookeeper/tls_scene.ts";
@@ -124,7 +126,7 @@ check(
     const message = await setupError(secure(scene.valid), { tls }, code);
     assert(message.includes("'tls.servername'"), message);
     // The certificate has 127.0.0.1, but not this address of the same server.
-    await using proxy = forward("::1", securePort);
+    await using proxy = forwardFrom("::1", 0, securePort);
     await setupError(`[::1]:${proxy.port}`, { tls: scene.anonymous }, code);
   },
 );
@@ -182,8 +184,8 @@ check(
 check(
   "ZooKeeperLock.acquire() rejects at once, and suggests 'tls', when the server answers with an alert of TLS",
   async () => {
-    await using server = startTls(scene.server);
-    const message = await setupError(`127.0.0.1:${server.port}`, {}, /^undefined$/);
+    await using server = recordTls(scene.server);
+    const message = await setupError(server.address, {}, /^undefined$/);
     assert(message.includes("it speaks TLS). Set 'tls'"), message);
   },
 );
@@ -218,8 +220,8 @@ check(
 check(
   "ZooKeeperLock with 'tls' tries the next server when one is silent during the handshake",
   async () => {
-    await using mute = startMute();
-    const servers = `${mute.hostAndPort},${secure(scene.valid)}`;
+    await using mute = recordTcp();
+    const servers = `${mute.address},${secure(scene.valid)}`;
     await waitUntil("the silent one was tried", async () => {
       await using locks = new ZooKeeperLock(servers, {
         tls: scene.anonymous,
@@ -229,23 +231,23 @@ check(
       await (await locks.acquire("n")).release();
       return mute.bytes.length > 0;
     });
-    const message = await outage(mute.hostAndPort, { tls: scene.anonymous });
-    assert(message.includes(`${mute.hostAndPort}: no answer to the TLS handshake`), message);
+    const message = await outage(mute.address, { tls: scene.anonymous });
+    assert(message.includes(`${mute.address}: no answer to the TLS handshake`), message);
   },
 );
 
 check(
   "ZooKeeperLock with 'tls' sends neither credentials nor requests before the handshake is done",
   async () => {
-    await using mute = startMute();
-    await outage(mute.hostAndPort, { tls: scene.anonymous, auth: AUTH });
+    await using mute = recordTcp();
+    await outage(mute.address, { tls: scene.anonymous, auth: AUTH });
     // Records of a handshake, and nothing that can be read.
     assertEquals(mute.bytes[0], 0x16);
     const text = new TextDecoder("latin1").decode(Uint8Array.from(mute.bytes));
     assert(!text.includes("hunter2") && !text.includes("digest"));
     // A server with a certificate of another authority decrypts what it gets.
-    await using server = startTls(scene.server);
-    const servers = `127.0.0.1:${server.port}`;
+    await using server = recordTls(scene.server);
+    const servers = server.address;
     const tls = scene.foreign;
     await setupError(servers, { tls, auth: AUTH }, UNTRUSTED);
     await waitUntil("the connections are closed", () => server.open === 0);
@@ -254,8 +256,8 @@ check(
 );
 
 check("ZooKeeperLock with 'tls' is disposed of in time during a handshake", async () => {
-  await using mute = startMute();
-  const locks = new ZooKeeperLock(mute.hostAndPort, {
+  await using mute = recordTcp();
+  const locks = new ZooKeeperLock(mute.address, {
     tls: scene.anonymous,
     disposeTimeoutMs: 500,
     unavailableAfterMs: LONG_MS,
@@ -268,85 +270,3 @@ check("ZooKeeperLock with 'tls' is disposed of in time during a handshake", asyn
   assertEquals((await call).name, "AbortError");
   await waitUntil("the connection is closed", () => mute.open === 0);
 });
-
-/** Reads until the end of the connection. */
-async function drain(connection: Deno.Conn, onBytes: (bytes: Uint8Array) => void): Promise<void> {
-  const buffer = new Uint8Array(4_096);
-  try {
-    for (let count; (count = await connection.read(buffer)) !== null;) {
-      onBytes(buffer.slice(0, count));
-    }
-  } catch {
-    // The client has reset the connection.
-  }
-  connection.close();
-}
-
-/** A server that records the bytes of its clients, and never answers. */
-interface Recorder extends AsyncDisposable {
-  readonly port: number;
-  readonly bytes: number[];
-  /** The number of open connections. */
-  readonly open: number;
-}
-
-function record(listener: Deno.Listener<Deno.Conn>): Recorder {
-  const bytes: number[] = [];
-  const serving = new Set<Promise<void>>();
-  const accepting = (async () => {
-    for (;;) {
-      let connection: Deno.Conn;
-      try {
-        connection = await listener.accept();
-      } catch (error) {
-        if (error instanceof Deno.errors.BadResource) return;
-        continue;
-      }
-      const one = drain(connection, (chunk) => void bytes.push(...chunk))
-        .finally(() => serving.delete(one));
-      serving.add(one);
-    }
-  })();
-  return {
-    port: (listener.addr as Deno.NetAddr).port,
-    bytes,
-    get open() {
-      return serving.size;
-    },
-    async [Symbol.asyncDispose]() {
-      listener.close();
-      await accepting;
-      await Promise.all(serving);
-    },
-  };
-}
-
-function startMute(): Recorder & { readonly hostAndPort: string } {
-  const recorder = record(listenOnFreePort() as unknown as Deno.Listener<Deno.Conn>);
-  return Object.assign(recorder, { hostAndPort: `127.0.0.1:${recorder.port}` });
-}
-
-function startTls({ cert, key }: { cert: string; key: string }): Recorder {
-  return record(Deno.listenTls({ hostname: "127.0.0.1", port: 0, cert, key }));
-}
-
-/** Forwards connections from a free port of another address of this machine. */
-function forward(hostname: string, port: number): { readonly port: number } & AsyncDisposable {
-  const listener = Deno.listen({ hostname, port: 0 });
-  const forwarding = (async () => {
-    for await (const client of listener) {
-      const server = await Deno.connect({ hostname: "127.0.0.1", port });
-      await Promise.allSettled([
-        client.readable.pipeTo(server.writable),
-        server.readable.pipeTo(client.writable),
-      ]);
-    }
-  })();
-  return {
-    port: listener.addr.port,
-    async [Symbol.asyncDispose]() {
-      listener.close();
-      await forwarding;
-    },
-  };
-}

@@ -42,6 +42,7 @@ interface Diagnosis {
   readonly isSetup?: boolean;
 }
 
+const HANDSHAKE_ENDED = "it ended the TLS handshake";
 /** Maximum number of servers that a message names. */
 const MAX_NAMED = 3;
 
@@ -99,10 +100,9 @@ function diagnose(attempt: FailedAttempt): Diagnosis {
   if (phase === "resolve") return diagnoseLookup(code ?? String(error));
   if (code !== undefined && isOfTls(code, attempt)) return diagnoseTls(code);
   if (phase === "handshake") {
-    return {
-      what: isLate ? "no answer to the TLS handshake" : "it ended the TLS handshake",
-      advice: "Does it speak TLS on this port?",
-    };
+    const ended = code === undefined && error instanceof Error ? error.message : HANDSHAKE_ENDED;
+    const what = isLate ? "no answer to the TLS handshake" : ended;
+    return { what, advice: "Does it speak TLS on this port?" };
   }
   if (phase === "session") return diagnoseSession(attempt);
   return { what: code ?? (isLate ? "ETIMEDOUT" : "closed"), advice: "Is the server running?" };

@@ -22,7 +22,7 @@ export interface ConnectString {
   readonly chroot: string;
 }
 
-/** The user's servers: a connect string, or a function that returns one. */
+/** The servers: a connect string, or a function that returns one and is called again at each connect. */
 export type ConnectSource = string | (() => string | Promise<string>);
 
 /** Lists the servers, in the order in which they are tried. */

@@ -75,6 +75,29 @@ Deno.test("SessionSuccession.current() rejects at once when the credentials are 
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("SessionSuccession.current() rejects at once when no server can be connected to", async () => {
+  const { clock, transports, sessions } = newSuccession();
+  const opening = sessions.current();
+  const cause = transports[0]!.connectError = new Error("its certificate has expired");
+  transports[0]!.become("refused");
+  const error = await assertRejects(() => opening, ZooKeeperError);
+  assertEquals([error.code, error.cause], ["SETUP", cause]);
+  assert(transports[0]!.isDestroyed);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("SessionSuccession.live() opens no session", async () => {
+  const { transports, sessions } = newSuccession();
+  assertEquals(sessions.live(), null);
+  const opening = sessions.current();
+  transports[0]!.become("connected");
+  const session = await opening;
+  transports[0]!.become("suspended");
+  assertEquals(sessions.live(), session);
+  session.giveUp();
+  assertEquals([sessions.live(), transports.length], [null, 1]);
+});
+
 Deno.test("SessionSuccession.close() waits for a session that is being opened, for at most timeoutMs", async () => {
   for (const isAccepted of [true, false]) {
     const { clock, transports, sessions } = newSuccession();

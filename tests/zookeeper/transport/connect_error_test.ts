@@ -30,6 +30,11 @@ const CASES: readonly Case[] = [
     /ended the TLS handshake/,
     false,
   ],
+  [
+    { phase: "handshake", tls: "anonymous", error: new Error("bad record") },
+    /: bad record\)/,
+    false,
+  ],
   [{ phase: "handshake", tls: "anonymous", error: withCode("EPROTO") }, /EPROTO.*speak TLS/, true],
   [
     { phase: "handshake", tls: "anonymous", error: withCode("ERR_SSL_WRONG_VERSION_NUMBER") },
