@@ -13,6 +13,7 @@ import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
+import { stealSuite } from "./steal.ts";
 import { waitingSuite } from "./waiting.ts";
 
 /** Registers all behaviours for a strategy under test. */
@@ -30,6 +31,7 @@ export function conformance(harness: Harness): void {
   lossSuite(harness);
   fencingSuite(harness);
   requestSuite(harness);
+  stealSuite(harness);
   disposalSuite(harness);
   crashSuite(harness);
   argumentsSuite(harness);
