@@ -137,7 +137,7 @@ async function runHeld(
       if (ctx.respond === false) watch.breakOff(); // Koa would not send our 503
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
-  });
+  }, settings);
   const result = await runUnderLease(lease, next, (late) => {
     if (late.state !== "done") report(settings, late.error);
   });
