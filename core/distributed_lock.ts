@@ -85,7 +85,8 @@ export interface QueryOptions {
 /** Options of {@linkcode DistributedLock.request}, named as in the Web Locks API. */
 export interface RequestOptions extends AcquireOptions {
   /**
-   * All strategies offer `"exclusive"` only so far; `"shared"` rejects with a `NotSupportedError`.
+   * All strategies offer `"exclusive"` only so far; `"shared"` rejects with a `NotSupportedError`, also
+   * in `acquire()` and `tryAcquire()`.
    *
    * @default {"exclusive"}
    */
@@ -141,6 +142,8 @@ export interface Lease extends AsyncDisposable {
    * was suspended), `Infinity` for strategies without a TTL. Reads the clock.
    */
   readonly remainingMs: number;
+  /** Whether the lease can be proven now: whether `throwIfLost()` would return. Reads the clock. */
+  readonly isHeld: boolean;
   /**
    * Throws if the lease cannot be proven now. Reads the clock, so the result is right even if the
    * event loop was blocked and no timer has run yet.

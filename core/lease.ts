@@ -107,6 +107,10 @@ export class ManagedLease implements Lease {
     return this.#isProven() ? leftMs : 0;
   }
 
+  get isHeld(): boolean {
+    return this.remainingMs > 0;
+  }
+
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
     this.#checkDeadline();

@@ -35,8 +35,18 @@ export interface Turn {
   end(): boolean;
 }
 
+/** Gets the turn of a call. */
+export interface TurnListener {
+  /**
+   * The call has its turn. Called in the step that grants it: only later could another call seize it.
+   * Must not throw.
+   */
+  onTurn(turn: Turn): void;
+}
+
 /** Options of {@linkcode LocalQueue.enter}. */
 export interface EnterOptions {
+  readonly listener?: TurnListener | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onWait?: ((info: WaitInfo) => void) | undefined;
 }
@@ -54,14 +64,18 @@ export class LocalQueue {
   }
 
   /**
-   * Waits for a turn. `onWait` is called once, if the caller has to wait.
+   * Waits for a turn. `onWait` is called once, if the caller has to wait; then `listener`, when it has its
+   * turn.
    *
    * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
    */
-  async enter(name: string, { signal, onWait }: EnterOptions): Promise<Turn> {
+  async enter(name: string, { signal, onWait, listener }: EnterOptions): Promise<Turn> {
     signal?.throwIfAborted();
     const turn = this.tryEnter(name);
-    if (turn !== null) return turn;
+    if (turn !== null) {
+      listener?.onTurn(turn);
+      return turn;
+    }
     const { waiters } = this.#lines.get(name)!;
     onWait?.({ position: waiters.size + 1, waiters: waiters.size + 1 });
     return await new Promise<Turn>((resolve, reject) => {
@@ -72,7 +86,11 @@ export class LocalQueue {
       const abort = () => waiter.reject(signal?.reason);
       const waiter: QueuedWaiter = {
         sinceMs: performance.now(),
-        grant: (turn) => (leave(), resolve(turn)),
+        grant: (turn) => {
+          leave();
+          listener?.onTurn(turn);
+          resolve(turn);
+        },
         reject: (reason) => (leave(), reject(reason)),
       };
       waiters.add(waiter);

@@ -89,6 +89,11 @@ function acquireAs(
 }
 
 async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<T> {
+  // Lost or disposed before the callback starts: then it never does.
+  if (lease.remainingMs === 0 && lease.signal.aborted) {
+    await lease.release().catch(() => {});
+    throw lease.signal.reason;
+  }
   let result: T;
   try {
     result = await callback(lease);

@@ -169,9 +169,19 @@ function checkOptional(option: string, value: unknown, type: "boolean" | "functi
  *
  * @throws {TypeError} If the options or one of them have a wrong type.
  * @throws {RangeError} If an option is out of range.
- * @throws {DOMException} `NotSupportedError` for `waitMs`.
+ * @throws {DOMException} `NotSupportedError` for `waitMs`, and for the mode `"shared"`.
  */
 export function checkAcquireOptions(options: AcquireOptions): void {
+  checkCommonOptions(options);
+  // Only `request()` has this option. Here it must not be ignored: the lease would be exclusive.
+  const { mode } = options as Pick<RequestOptions, "mode">;
+  if (checkMode(mode) === "shared") {
+    throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
+  }
+}
+
+/** Checks the options that all calls have. */
+function checkCommonOptions(options: AcquireOptions): void {
   if (typeof options !== "object" || options === null) {
     throw new TypeError(
       `Cannot use the options: they must be an object, but they are ${describeType(options)}`,
@@ -216,22 +226,25 @@ export function checkAttachableOptions(options: AttachableAcquireOptions): void 
  * refuses.
  */
 export function checkRequestOptions(options: RequestOptions): void {
-  checkAcquireOptions(options);
+  checkCommonOptions(options);
   checkOptional("ifAvailable", options.ifAvailable, "boolean");
   checkOptional("steal", options.steal, "boolean");
-  const mode: unknown = options.mode ?? "exclusive";
-  if (mode !== "exclusive" && mode !== "shared") {
-    throw new TypeError(
-      `Cannot use 'mode': it must be "exclusive" or "shared", but it is ${
-        typeof mode === "string" ? JSON.stringify(mode) : describeType(mode)
-      }`,
-    );
-  }
+  checkMode(options.mode);
   if (options.steal && (options.ifAvailable || options.signal)) {
     throw notSupported(
       "Cannot use 'steal' with 'ifAvailable' or 'signal': a steal never waits, so leave them out",
     );
   }
+}
+
+function checkMode(given: unknown): "exclusive" | "shared" {
+  const mode = given ?? "exclusive";
+  if (mode === "exclusive" || mode === "shared") return mode;
+  throw new TypeError(
+    `Cannot use 'mode': it must be "exclusive" or "shared", but it is ${
+      typeof mode === "string" ? JSON.stringify(mode) : describeType(mode)
+    }`,
+  );
 }
 
 /** Makes the error for a feature that a strategy or the Web Locks API does not offer. */

@@ -161,7 +161,7 @@ async function runHeld(
       if (ctx.respond === false) watch.breakOff(); // Koa would not send our 503
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
-  });
+  }, settings);
   const run = async () => {
     try {
       await next();

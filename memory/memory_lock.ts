@@ -77,12 +77,19 @@ export class MemoryLock implements DistributedLock {
     this.#check(name, options);
     const { signal, onWait } = options;
     signal?.throwIfAborted();
-    const turn = await this.#queue.enter(name, { signal, onWait });
-    if (this.#lifetime.ended.aborted) {
-      turn.end();
-      throw this.#lifetime.ended.reason;
-    }
-    return this.#open(name, turn, options);
+    let lease: ManagedLease | null = null;
+    // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
+    const listener = { onTurn: (turn: Turn) => void (lease = this.#open(name, turn, options)) };
+    await this.#queue.enter(name, { signal, onWait, listener });
+    return await this.#handOut(lease!);
+  }
+
+  /** Returns a lease to its caller, unless the instance was disposed in the meantime. */
+  async #handOut(lease: ManagedLease): Promise<Lease> {
+    const { ended } = this.#lifetime;
+    if (!ended.aborted) return lease;
+    await lease.release();
+    throw ended.reason;
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
@@ -139,7 +146,7 @@ export class MemoryLock implements DistributedLock {
     return lease;
   }
 
-  #open(name: string, turn: Turn, options: AcquireOptions): Lease {
+  #open(name: string, turn: Turn, options: AcquireOptions): ManagedLease {
     const lease = this.#engine.open({
       name,
       ownerId: makeOwnerId(this.#lifetime.label),

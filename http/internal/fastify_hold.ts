@@ -36,7 +36,7 @@ export class FastifyHold implements LossListener {
     this.#reply = reply;
     this.#watch = watch;
     this.#settings = settings;
-    this.#hold = new ResponseHold(lease, watch, false, this);
+    this.#hold = new ResponseHold(lease, watch, false, this, settings);
   }
 
   /**

@@ -36,18 +36,19 @@ export async function respondUnderLease(
     else report(settings, late.error);
   });
   if (result.state === "failed") {
-    await releaseInTime(lease);
+    await releaseInTime(lease, settings);
     throw result.error;
   }
   if (result.state === "lost") {
     report(settings, result.error);
-    result.ended.then(() => releaseInTime(lease));
+    result.ended.then(() => releaseInTime(lease, settings));
     return problemResponse(leaseLost());
   }
   try {
-    return await holdUntilRead(lease, withToken(result.value, lease, settings), hasReader);
+    const response = withToken(result.value, lease, settings);
+    return await holdUntilRead(lease, settings, response, hasReader);
   } catch (error) { // not a response, or its body has another reader
-    await releaseInTime(lease);
+    await releaseInTime(lease, settings);
     throw error;
   }
 }
@@ -63,20 +64,23 @@ function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSett
 /** Releases the lock now if the body is complete or nobody will read it, else when the stream is over. */
 async function holdUntilRead(
   lease: Lease,
+  settings: HoldSettings,
   response: Response,
   hasReader: boolean,
 ): Promise<Response> {
   const { body } = response;
   if (body === null || body.locked) { // no body, or one that somebody else reads: nothing to follow
-    await releaseInTime(lease);
+    await releaseInTime(lease, settings);
     return response;
   }
   const reader = body.getReader();
   const start = await readAhead(reader);
   const isWhole = !Array.isArray(start);
-  if (!isWhole && hasReader) return new Response(heldStream(lease, reader, start), response);
+  if (!isWhole && hasReader) {
+    return new Response(heldStream(lease, settings, reader, start), response);
+  }
   if (!isWhole) reader.cancel().catch(() => {});
-  await releaseInTime(lease);
+  await releaseInTime(lease, settings);
   // No cancelled body is passed on: a server may fail to read it. A whole body stays even for HEAD: the
   // server takes `content-length` from it.
   return new Response(isWhole ? start : null, response);
@@ -110,12 +114,17 @@ function discard(response: unknown): void {
 }
 
 /** Passes a stream on while the lock is held. Its end waits for the release, 1 s at most. */
-function heldStream(lease: Lease, reader: Reader, ahead: Read[]): ReadableStream<Uint8Array> {
+function heldStream(
+  lease: Lease,
+  settings: HoldSettings,
+  reader: Reader,
+  ahead: Read[],
+): ReadableStream<Uint8Array> {
   const { signal } = lease;
   let lose = () => {};
   const end = () => {
     signal.removeEventListener("abort", lose);
-    return releaseInTime(lease);
+    return releaseInTime(lease, settings);
   };
   return new ReadableStream<Uint8Array>({
     start(controller) {

@@ -142,6 +142,11 @@ export class Invocation {
     return { state: "gone" };
   }
 
+  /** Releases the lock, and reports a refusal: the lock then stays held. */
+  async #release(lease: Lease): Promise<void> {
+    await lease.release().catch((error) => report(this.#settings, error));
+  }
+
   async #runUnderLease<T>(
     lease: InvocationLease,
     handler: (lease: Lease) => T | Promise<T>,
@@ -149,8 +154,8 @@ export class Invocation {
     const result = await runUnderLease(lease, () => handler(lease));
     // A disposed lock is kept until the handler has ended. Nobody waits for that.
     if (result.state === "lost" && isDisposed(result.error)) {
-      result.ended.then(() => lease.release()).catch(() => {});
-    } else await this.awaitCleanUp(lease.release());
+      result.ended.then(() => this.#release(lease));
+    } else await this.awaitCleanUp(this.#release(lease));
     if (result.state === "done") return result.value;
     if (result.state === "failed") throw result.error;
     report(this.#settings, result.error);

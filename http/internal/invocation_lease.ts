@@ -82,6 +82,10 @@ export class InvocationLease implements Lease {
     return Math.max(0, Math.min(this.#inner.remainingMs, this.#limits.leftMs()));
   }
 
+  get isHeld(): boolean {
+    return this.remainingMs > 0;
+  }
+
   throwIfLost(): void {
     this.#settle();
     this.#controller.signal.throwIfAborted();

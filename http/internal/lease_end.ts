@@ -7,6 +7,7 @@
 import { SYSTEM_CLOCK, within } from "../../core/clock.ts";
 import type { Lease } from "../../core/distributed_lock.ts";
 import { LeaseLostError, LockError } from "../../core/errors.ts";
+import { type HoldSettings, report } from "./options.ts";
 
 /** How long in ms a response waits for the release. After that, the release goes on without it. */
 const RELEASE_TIMEOUT_MS = 1_000;
@@ -38,7 +39,11 @@ function unprovenBy(lease: Lease): LeaseLostError | null {
   }
 }
 
-/** Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects. */
-export async function releaseInTime(lease: Lease): Promise<void> {
-  await within(SYSTEM_CLOCK, lease.release(), RELEASE_TIMEOUT_MS).catch(() => {});
+/**
+ * Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects: a
+ * refusal, after which the lock stays held, is reported.
+ */
+export async function releaseInTime(lease: Lease, settings: HoldSettings): Promise<void> {
+  const released = lease.release().catch((error) => report(settings, error));
+  await within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
 }

@@ -48,7 +48,7 @@ export interface HoldOptions {
   /**
    * Called with the error behind each 503, for your logs: responses never show it. Also called with an
    * error that a handler throws after its lease was lost and the request got its 503: the framework
-   * does not see that error.
+   * does not see that error. And if the service refuses to release the lock, which then stays held.
    */
   onError?: (error: unknown) => void;
 }

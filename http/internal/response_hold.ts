@@ -6,6 +6,7 @@
  */
 import type { Lease } from "../../core/distributed_lock.ts";
 import { releaseInTime } from "./lease_end.ts";
+import type { HoldSettings } from "./options.ts";
 import type { ResponseListener, ResponseWatch } from "./response_watch.ts";
 
 /** Is notified when the lease is lost. */
@@ -53,6 +54,7 @@ export class ResponseHold implements ResponseListener {
   readonly lease: Lease;
   readonly #watch: ResponseWatch;
   readonly #lossListener: LossListener;
+  readonly #settings: HoldSettings;
   readonly #endListeners: EndListener[] = [];
   #phase: HoldPhase;
 
@@ -66,8 +68,10 @@ export class ResponseHold implements ResponseListener {
     watch: ResponseWatch,
     isHandlerRunning: boolean,
     lossListener: LossListener,
+    settings: HoldSettings,
   ) {
     this.lease = lease;
+    this.#settings = settings;
     this.#watch = watch;
     this.#lossListener = lossListener;
     this.#phase = { neededBy: isHandlerRunning ? "handler and response" : "response" };
@@ -131,7 +135,7 @@ export class ResponseHold implements ResponseListener {
 
   #release(): Promise<void> {
     this.lease.signal.removeEventListener("abort", this.#onLost);
-    const released = releaseInTime(this.lease);
+    const released = releaseInTime(this.lease, this.#settings);
     this.#phase = { neededBy: "nothing", released };
     return released;
   }

@@ -12,7 +12,7 @@ import { within } from "./wait.ts";
 async function assertDisposed(lease: Lease): Promise<void> {
   assert(lease.signal.aborted, "its signal should be aborted");
   assertEquals(lease.signal.reason.reason, "disposed");
-  assertEquals(lease.remainingMs, 0);
+  assertEquals([lease.isHeld, lease.remainingMs], [false, 0]);
   assertEquals(assertThrows(() => lease.throwIfLost(), LeaseLostError).reason, "disposed");
   const error = await assertRejects(() => lease.renew(), LeaseLostError);
   assertEquals(error.reason, "disposed");

@@ -13,7 +13,9 @@ export function releaseSuite(harness: Harness): void {
   behaviour(harness, "Lease.release() frees the lock at once", async (arena) => {
     const [a, b] = [await arena.client(), await arena.client()];
     const lease = await a.acquire("n");
+    assertEquals(lease.isHeld, true);
     assertEquals(await lease.release(), true);
+    assertEquals(lease.isHeld, false);
     await using next = await b.tryAcquire("n");
     assert(next !== null);
     assertEquals(lease.remainingMs, 0);

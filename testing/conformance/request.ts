@@ -4,7 +4,7 @@
  * @module
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { type Lease, LeaseLostError } from "../../mod.ts";
+import { type AcquireOptions, type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { aborted, within } from "./wait.ts";
 import { waitUntil } from "../servers/wait.ts";
@@ -91,6 +91,10 @@ export function requestSuite(harness: Harness): void {
       ) {
         assertEquals(await refusal(lock.request("n", options, () => {})), "NotSupportedError");
       }
+      // `acquire()` has no such option, but must not grant an exclusive lease for it.
+      const shared = { mode: "shared" } as AcquireOptions;
+      assertEquals(await refusal(lock.acquire("n", shared)), "NotSupportedError");
+      assertEquals(await refusal(lock.tryAcquire("n", shared)), "NotSupportedError");
       const bad = { mode: "both" } as unknown as { mode: "shared" };
       await assertRejects(() => lock.request("n", bad, () => {}), TypeError);
       const noCallback = undefined as unknown as () => void;

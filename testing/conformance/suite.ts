@@ -13,6 +13,7 @@ import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
+import { stealSuite } from "./steal.ts";
 import { waitingSuite } from "./waiting.ts";
 
 const ALL = [
@@ -22,6 +23,7 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  stealSuite,
   disposalSuite,
   crashSuite,
   argumentsSuite,

@@ -269,7 +269,7 @@ Deno.test("Lease is unproven after a suspension of the process until a new renew
   const { lease, clock, renewals } = openLease();
   const { signal } = lease;
   clock.stepWall(60_000);
-  assertEquals(lease.remainingMs, 0);
+  assertEquals([lease.remainingMs, lease.isHeld], [0, false]);
   const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
   assertEquals(error.reason, "unreachable");
   assert(!signal.aborted, "a step of the wall clock alone ends no lease");
@@ -277,7 +277,7 @@ Deno.test("Lease is unproven after a suspension of the process until a new renew
   assertEquals(renewals.length, 1, "one renewal is sent for a new proof");
   renewals[0]!.answer({ state: "held", validMs: 3_000 });
   await settle();
-  assertEquals(lease.remainingMs, PROVABLE_MS);
+  assertEquals([lease.remainingMs, lease.isHeld], [PROVABLE_MS, true]);
   lease.throwIfLost();
 });
 

@@ -2,11 +2,13 @@
  * A server whose lock is refused by Redis: that is no outage, so no request runs without the lock.
  */
 import { assertEquals } from "@std/assert";
+import type { HoldOptions } from "../../http/mod.ts";
 import { LockSetupError } from "../../mod.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
-import { fetchApi } from "../../testing/http/one_route.ts";
+import { fastify, fetchApi, koa, type Serve } from "../../testing/http/one_route.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** Sends requests to a server that proceeds in an outage. Returns their statuses and errors. */
 async function serve(client: RedisClient): Promise<string[]> {
@@ -46,3 +48,33 @@ Deno.test("fetchLock() never runs the handler when Redis refuses the password (W
   assertEquals(await serve(client), ["500", "true", "500", "true"]);
   await close();
 });
+
+type Start = (handle: () => Promise<unknown>, options: HoldOptions) => Serve;
+
+const SERVERS: Record<string, Start> = {
+  "fetchLock": (handle, options) =>
+    fetchApi(() => handle().then(() => new Response("done")), options),
+  "koaLock": (handle, options) => koa(() => handle().then(() => "done"), options),
+  "fastifyLock": (handle, options) => fastify(() => handle().then(() => "done"), options),
+};
+
+for (const [name, start] of Object.entries(SERVERS)) {
+  Deno.test(`${name}() reports a release that Redis refuses`, async () => {
+    await using server = await startRedis();
+    const url = `redis://u:secret@${server.hostname}:${server.port}`;
+    await server.command("ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all");
+    const { client, close } = await openRedisClient("node-redis", url);
+    const locks = new RedisLock(client, { ttlMs: 60_000 });
+    const errors: unknown[] = [];
+    const loseRight = () => server.command("ACL", "SETUSER", "u", "-evalsha", "-eval");
+    const onError = (error: unknown) => void errors.push(error);
+    const serving = await start(loseRight, { onError })(locks);
+    const response = await fetch(serving.url);
+    assertEquals([response.status, await response.text()], [200, "done"]);
+    await waitUntil("it is reported", () => errors.length === 1);
+    assertEquals(errors[0] instanceof LockSetupError, true);
+    await serving.stop();
+    await locks[Symbol.asyncDispose]();
+    await close();
+  });
+}

@@ -1,4 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
+import { readSettings } from "../../http/internal/options.ts";
 import { type LossListener, ResponseHold } from "../../http/internal/response_hold.ts";
 import { type NodeResponse, ResponseWatch } from "../../http/internal/response_watch.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
@@ -38,7 +39,13 @@ async function open(locks: MemoryLock, isHandlerRunning: boolean): Promise<Bench
   const lease = await locks.acquire("key");
   const losses: boolean[] = [];
   const listener: LossListener = { leaseLost: (isRunning) => void losses.push(isRunning) };
-  const hold = new ResponseHold(lease, new ResponseWatch(response), isHandlerRunning, listener);
+  const hold = new ResponseHold(
+    lease,
+    new ResponseWatch(response),
+    isHandlerRunning,
+    listener,
+    readSettings({}),
+  );
   const isFree = async () => (await locks.query("key")).holders.length === 0;
   return { response, lease, hold, losses, isFree };
 }

@@ -57,3 +57,18 @@ Deno.test("new MemoryLock() throws when an option is bad", () => {
     assertThrows(() => new MemoryLock(options as MemoryLockOptions), type);
   }
 });
+
+Deno.test("MemoryLock.request() never runs its callback when the lock is disposed in the tick of the grant", async () => {
+  for (let ticks = 0; ticks < 6; ticks++) {
+    const lock = new MemoryLock();
+    let isDisposed = false;
+    let ranLate = false;
+    const call = lock.request("n", () => void (ranLate = isDisposed));
+    const outcome = Promise.allSettled([call]);
+    for (let tick = 0; tick < ticks; tick++) await null;
+    isDisposed = true;
+    await lock[Symbol.asyncDispose]();
+    await outcome;
+    assertEquals(ranLate, false, `after ${ticks} ticks`);
+  }
+});
