@@ -8,13 +8,18 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { linesOf } from "../runtime/lines.ts";
 import { spawnProcess } from "../runtime/processes.ts";
+import { registerTest } from "../runtime/tests.ts";
 import type { FileLockOptions } from "../../file/mod.ts";
 
 /** The user id of `nobody`. */
 export const NOBODY = 65_534;
 
-/** Whether this process can start others as another user, and mount file systems. */
-export const isRoot = process.platform === "linux" && process.getuid?.() === 0;
+/** Registers a test that starts processes as another user, or mounts file systems. */
+export function asRoot(name: string, fn: () => Promise<void>): void {
+  const isRoot = process.platform === "linux" && process.getuid?.() === 0;
+  const title = isRoot ? name : `${name} (skipped: this needs root on Linux)`;
+  registerTest(title, fn, { isSkipped: !isRoot });
+}
 
 /** One call. */
 export interface Attempt {

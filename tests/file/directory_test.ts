@@ -5,14 +5,8 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { lockPath } from "../../file/directory.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { LockSetupError } from "../../mod.ts";
-import { asNobody, attempt, isRoot, NOBODY } from "../../testing/file/attempts.ts";
+import { asNobody, asRoot, attempt, NOBODY } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/places.ts";
-
-/** A test that starts processes of another user. */
-function asRoot(name: string, fn: () => Promise<void>): void {
-  const title = isRoot ? name : `${name} (skipped: this needs root on Linux)`;
-  Deno.test({ name: title, ignore: !isRoot, fn });
-}
 
 /** Runs a command as `nobody`. */
 async function nobody(command: string): Promise<void> {
@@ -218,40 +212,5 @@ asRoot("FileLock excludes other users in a directory that they share", async () 
     const again = await locks.acquire("n");
     assert(again.fencingToken > lease.fencingToken);
     assertEquals((await Deno.stat(lockPath(dir, "n"))).mode! & 0o777, 0o666);
-  }
-});
-
-Deno.test("FileLock keeps its relative 'dir' when the process changes its directory", async () => {
-  await using temp = await temporary();
-  await Deno.mkdir(`${temp.dir}/elsewhere`);
-  const before = Deno.cwd();
-  Deno.chdir(temp.dir);
-  try {
-    await using locks = new FileLock({ dir: "locks" });
-    await using other = new FileLock({ dir: `${temp.dir}/locks` });
-    await using unused = new FileLock({ dir: "locks" });
-    await using lease = await locks.acquire("n");
-    Deno.chdir("elsewhere");
-    await lease.renew();
-    assertEquals(await other.tryAcquire("n"), null);
-    assertEquals(await unused.tryAcquire("n"), null);
-    assertEquals(await locks.tryAcquire("m").then((lease) => lease?.release()), true);
-    await assertRejects(() => Deno.stat("locks"), Deno.errors.NotFound);
-    assertEquals(await lease.release(), true);
-  } finally {
-    Deno.chdir(before);
-  }
-});
-
-Deno.test("FileLock refuses a relative 'dir' when the working directory does not exist", async () => {
-  await using temp = await temporary();
-  const before = Deno.cwd();
-  await Deno.mkdir(`${temp.dir}/gone`);
-  Deno.chdir(`${temp.dir}/gone`);
-  await Deno.remove(`${temp.dir}/gone`);
-  try {
-    await assertRefused({ dir: "locks" }, /No such file/);
-  } finally {
-    Deno.chdir(before);
   }
 });

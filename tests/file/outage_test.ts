@@ -5,9 +5,9 @@
 import { assert, assertEquals, assertLess, assertMatch } from "@std/assert";
 import {
   asNobody,
+  asRoot,
   attempt,
   type AttemptProcess,
-  isRoot,
   type Outcome,
 } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/places.ts";
@@ -22,11 +22,6 @@ function assertSetupError(outcome: Outcome, why: RegExp): void {
   assertMatch(outcome.message!, why);
   assertMatch(outcome.message!, /lock "n"/);
   assertLess(outcome.afterMs!, AT_ONCE_MS);
-}
-
-function asRoot(name: string, fn: () => Promise<void>): void {
-  const title = isRoot ? name : `${name} (skipped: this needs root on Linux)`;
-  Deno.test({ name: title, ignore: !isRoot, fn });
 }
 
 /** Runs the process where a shell command has changed the mounts. */
