@@ -85,10 +85,10 @@ export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
 
 /** Spreads retries over half of their time: many clients that are refused at once must not return at once. */
 function jittered(leastMs: number): { readonly ms: number; readonly seconds: number } {
-  const random = Math.random();
-  const least = Math.max(1, Math.ceil(leastMs / 1_000));
-  const more = leastMs < 1_000 ? 0 : Math.floor(random * (1 + leastMs / 2_000));
-  return { ms: Math.ceil(leastMs * (1 + random / 2)), seconds: least + more };
+  const ms = Math.ceil(leastMs * (1 + Math.random() / 2));
+  // Rounded up or down at random: a header of whole seconds would bring them together again.
+  const seconds = leastMs < 1_000 ? 1 : Math.floor(ms / 1_000 + Math.random());
+  return { ms, seconds };
 }
 
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */

@@ -54,7 +54,7 @@ for (const [name, serve] of Object.entries(SERVERS)) {
 
   Deno.test(`${name}() answers 503 and never runs the handler when its lock is disposed during the wait`, async () => {
     for (const onUnavailable of ["reject", "proceed"] as const) {
-      const locks = new MemoryLock();
+      const locks = new MemoryLock({ disposeTimeoutMs: 50 }); // the lease below is never released
       let handled = 0;
       const options = { onUnavailable, waitMs: 60_000 };
       const server = await serve(() => void handled++, options)(locks);
