@@ -268,7 +268,7 @@ export class ManagedLease implements Lease {
       if (!held && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + this.#retryDelayMs();
       }
-      this.#context.schedule.wakeBy(this.dueMs);
+      this.#context.schedule.update(this);
       return held;
     });
     this.#renewing = renewing;
