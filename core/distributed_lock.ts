@@ -27,11 +27,11 @@ export interface LockCapabilities {
 /** The position of a waiter in the queue. A strategy leaves out the parts that it does not know. */
 export interface WaitInfo {
   /** Position in the queue, 1 for the next in line. */
-  position?: number | undefined;
+  position?: number;
   /** Number of waiters, including this one. */
-  waiters?: number | undefined;
+  waiters?: number;
   /** How long, in ms, the holder's lease lives unless it is renewed. */
-  remainingMs?: number | undefined;
+  remainingMs?: number;
 }
 
 /** Options of a lease, however it is acquired. */

@@ -286,7 +286,7 @@ export class ManagedLease implements Lease {
       if (!held && this.#renewAtMs !== Infinity) {
         this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
       }
-      this.#context.schedule.wakeBy(this.dueMs);
+      this.#context.schedule.update(this);
       return held;
     });
     this.#renewing = renewing;

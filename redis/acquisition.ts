@@ -55,7 +55,7 @@ export class Acquisition implements Waiter, AbortListener {
   readonly #hold: Hold;
   readonly #asks: Asks;
   readonly #state = new AcquisitionState();
-  /** What `onWait` was last called with. */
+  /** The last report to `onWait`. */
   #reported: WaitInfo = {};
 
   constructor(

@@ -172,9 +172,20 @@ Deno.test("RedisLock sends no further ask for a waiter that is aborted", () =>
     await waitUntil("its inbox is proven", async () => {
       return (await provenInboxes(command, stage.keys.waiters)).length === 1;
     });
+    const asks = new Gate();
+    gates.onRequest = asks.first("ask");
+    await asks.arrived;
+    const left = new AbortController();
+    const second = assertRejects(() => other.acquire("n", { signal: left.signal }));
+    await waitUntil("another one waits, so its answer has news", async () => {
+      return await stage.waiting() === 2;
+    });
     const gate = new Gate();
     gates.onReply = gate.first("ask");
+    asks.open();
     await gate.arrived;
+    left.abort();
+    await second;
     gates.gap(); // it must ask again after this answer
     isLast = true;
     await command("SCRIPT", "FLUSH"); // a further ask would fail unnoticed

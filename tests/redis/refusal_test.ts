@@ -1,5 +1,5 @@
 /**
- * What a call learns from its own ask when the lock is not free, and how much `query()` lists.
+ * A call learns from its own ask why it is refused or waits. `query()` lists a bounded number of waiters.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { WaitInfo } from "../../mod.ts";
@@ -79,11 +79,11 @@ Deno.test("RedisLock.acquire() calls onWait when the position or the number of w
     assert(infos[0]!.remainingMs! > 0);
     const abort = new AbortController();
     const third = assertRejects(() => other.acquire("n", { signal: abort.signal }));
-    await waitUntil("it is told of the third", () => infos.length === 2, 20_000);
+    await waitUntil("it learns of the third", () => infos.length === 2, 20_000);
     assertEquals([infos[1]!.position, infos[1]!.waiters], [2, 3]);
     abort.abort();
     await third;
-    await waitUntil("it is told of its end", () => infos.length === 3, 20_000);
+    await waitUntil("it learns of its end", () => infos.length === 3, 20_000);
     assertEquals([infos[2]!.position, infos[2]!.waiters], [2, 2]);
     await held.release();
     await (await first).release();

@@ -1,0 +1,68 @@
+import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
+import { LeaseSchedule, type ScheduledLease } from "../../core/lease_schedule.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
+
+/** A lease that is due at a given time, and then once more after a pause. */
+class FakeLease implements ScheduledLease {
+  dueMs: number;
+  ticks: number[] = [];
+  #nextMs: number;
+
+  constructor(dueMs: number, nextMs = Infinity) {
+    this.dueMs = dueMs;
+    this.#nextMs = nextMs;
+  }
+
+  tick(nowMs: number): number {
+    this.ticks.push(nowMs);
+    if (nowMs < this.dueMs) return this.dueMs;
+    this.dueMs = this.#nextMs;
+    this.#nextMs = Infinity;
+    return this.dueMs;
+  }
+}
+
+const FAR_MS = 1_000_000;
+
+Deno.test("LeaseSchedule looks only at leases that are due, however many there are", async () => {
+  for (const count of [100, 100_000]) {
+    const clock = new FakeClock();
+    const schedule = new LeaseSchedule<FakeLease>(clock);
+    const idle = Array.from({ length: count }, (_, i) => new FakeLease(FAR_MS + i));
+    for (const lease of idle) schedule.add(lease);
+    const busy = new FakeLease(clock.now() + 1_000, clock.now() + 2_000);
+    schedule.add(busy);
+    await clock.pass(2_500);
+    assertLessOrEqual(busy.ticks.length, 3);
+    assert(busy.ticks.length >= 2);
+    assertEquals(idle.reduce((sum, { ticks }) => sum + ticks.length, 0), 0);
+  }
+});
+
+Deno.test("LeaseSchedule lets leases that are due within 100 ms go together", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const nowMs = clock.now();
+  const [first, soon, later] = [500, 590, 700].map((ms) => new FakeLease(nowMs + ms));
+  for (const lease of [later!, soon!, first!]) schedule.add(lease);
+  await clock.pass(550);
+  assertEquals([first!.ticks.length, soon!.ticks.length, later!.ticks.length], [1, 1, 0]);
+  await clock.pass(500);
+  assertEquals([first, soon, later].map((lease) => lease!.dueMs), [Infinity, Infinity, Infinity]);
+});
+
+Deno.test("LeaseSchedule.update() makes a lease due earlier; one that is removed is never due", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const nowMs = clock.now();
+  const [earlier, removed] = [new FakeLease(nowMs + 9_000), new FakeLease(nowMs + 400)];
+  schedule.add(earlier);
+  schedule.add(removed);
+  earlier.dueMs = nowMs + 300;
+  schedule.update(earlier);
+  schedule.remove(removed);
+  schedule.update(removed);
+  await clock.pass(1_000);
+  assertEquals([earlier.ticks.length, removed.ticks.length], [1, 0]);
+  assertEquals([...schedule], [earlier]);
+});
