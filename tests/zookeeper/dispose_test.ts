@@ -141,3 +141,24 @@ for (const isAnswered of [true, false]) {
     await waitUntil("the session has ended", async () => await clientsOf(server) === NOTHING);
   });
 }
+
+Deno.test("ZooKeeperLock keeps its session, and a lock, at disposal for longer than the session timeout", async () => {
+  const rootPath = newRoot();
+  await using others = new ZooKeeperLock(server.connectString, { rootPath });
+  const locks = new ZooKeeperLock(server.connectString, {
+    rootPath,
+    sessionTimeoutMs: 800,
+    disposeTimeoutMs: 60_000,
+  });
+  const lease = await locks.acquire("n");
+  const disposed = locks[Symbol.asyncDispose]();
+  const endMs = performance.now() + 2_000;
+  while (performance.now() < endMs) {
+    assertEquals(await others.tryAcquire("n"), null);
+    await pause(50);
+  }
+  assertEquals(await lease.release(), true);
+  await disposed;
+  await using next = await others.acquire("n");
+  next.throwIfLost();
+});

@@ -1,5 +1,6 @@
 /**
- * `disposeTimeoutMs: 0`: the releases are sent, and no answer is awaited.
+ * Disposal: a kept lock is renewed; with `disposeTimeoutMs: 0` the releases are sent, and no answer is
+ * awaited.
  */
 import { assertEquals } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
@@ -7,7 +8,7 @@ import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { waitUntil } from "../../testing/servers/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 const NAMES = ["a", "b", "c"];
 
@@ -37,3 +38,24 @@ for (
     });
   }
 }
+
+Deno.test("RedisLock renews a lock that it keeps at disposal for longer than its TTL", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  {
+    await using others = new RedisLock(client);
+    const locks = new RedisLock(client, { ttlMs: 300, disposeTimeoutMs: 60_000 });
+    const lease = await locks.acquire("n");
+    const disposed = locks[Symbol.asyncDispose]();
+    const endMs = performance.now() + 1_000;
+    while (performance.now() < endMs) {
+      assertEquals(await others.tryAcquire("n"), null);
+      await pause(20);
+    }
+    assertEquals(await lease.release(), true);
+    await within("disposal ends", disposed);
+    await using next = await others.tryAcquire("n");
+    assertEquals(next?.name, "n");
+  }
+  await close();
+});
