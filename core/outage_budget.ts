@@ -182,7 +182,7 @@ export class OutageBudget {
    */
   judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
     const { classify } = this.#options;
-    if (error instanceof SilenceError) throw this.unavailable(error);
+    if (error instanceof NoAnswerError) throw this.unavailable(error);
     const { kind } = classify(error);
     if (kind === "foreign") throw error;
     if (kind === "refused") throw this.unavailable(error);

@@ -70,7 +70,13 @@ async function main(): Promise<void> {
       console.log(`${tick.toISOString()} report under token ${lease.fencingToken}`);
       await Promise.resolve(); // your job: pass it lease.signal, and pass the token to the resource that it writes to
     });
-    ticked.catch(console.error); // not awaited: the next tick comes even if this job takes long
+    // Not awaited: the next tick comes even if this job takes long.
+    ticked.then((outcome) => {
+      if (outcome === "somebody else") {
+        console.log("Another process runs the report, or has run it");
+      }
+      if (outcome === "too late") console.log("This tick came too late");
+    }, console.error);
   }
 }
 

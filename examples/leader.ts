@@ -37,7 +37,7 @@ export async function leadInTurn(
 ): Promise<void> {
   while (!stop.aborted) {
     try {
-      await using lease = await locks.acquire(name, { signal: stop });
+      await using lease = await locks.acquire(name, { signal: stop, onWait: sayOnce() });
       await work(lease, AbortSignal.any([lease.signal, stop]));
     } catch (error) {
       if (stop.aborted) return;
@@ -47,6 +47,15 @@ export async function leadInTurn(
       await pause(1_000, undefined, { signal: stop }).catch(() => {}); // then wait for the lock again
     }
   }
+}
+
+/** Says that this process waits; the lock may call it again when it knows more. */
+function sayOnce(): () => void {
+  let isSaid = false;
+  return () => {
+    if (!isSaid) console.log("Waiting to lead");
+    isSaid = true;
+  };
 }
 
 async function main(): Promise<void> {

@@ -113,7 +113,8 @@ export class Acquisitions {
     });
     for (;;) {
       try {
-        const session = await budget.ask(() => sessions.current());
+        const session = await budget.settle(sessions.current(), signal);
+        if (session.isConnected) budget.answered();
         return await attempt(session, budget);
       } catch (error) {
         await budget.recover(error);

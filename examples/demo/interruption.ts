@@ -7,6 +7,9 @@ const EXIT_CODES = Deno.build.os === "windows"
   ? { SIGINT: 130 } as const
   : { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 
+/** Ctrl-C sends SIGINT to this process and to `deno task`, which passes it on at once. */
+const SAME_KEYPRESS_MS = 500;
+
 /** Listens for signals until it is disposed of. */
 export interface Interruption extends Disposable {
   /** Aborts at the first signal. */
@@ -15,13 +18,19 @@ export interface Interruption extends Disposable {
   readonly exitCode: number;
 }
 
-/** Starts to listen. A second signal ends the process at once. */
+/** Starts to listen. A signal that follows later ends the process at once. */
 export function openInterruption(): Interruption {
   const controller = new AbortController();
   let exitCode = 0;
+  let firstMs = 0;
   const listeners = Object.entries(EXIT_CODES).map(([name, code]) => {
     const listener = () => {
-      if (controller.signal.aborted) Deno.exit(code);
+      const nowMs = performance.now();
+      if (controller.signal.aborted) {
+        if (nowMs - firstMs > SAME_KEYPRESS_MS) Deno.exit(code);
+        return;
+      }
+      firstMs = nowMs;
       exitCode = code;
       controller.abort(new Error(`Ended by ${name}`));
     };

@@ -10,6 +10,11 @@ import { type Place, type Program, startProgram } from "./programs.ts";
 
 const EVERY_MS = 500;
 const LEADING = "Leading under token ";
+const WAITING = "Waiting to lead";
+
+function isRun(line: string): boolean {
+  return line.includes(" report ") && /^\d/.test(line);
+}
 
 /** Runs three processes whose clocks differ; fails unless each tick is run by exactly one. */
 export async function cronOnce(place: Place): Promise<void> {
@@ -19,7 +24,7 @@ export async function cronOnce(place: Place): Promise<void> {
       startProgram("cron.ts", place, "--every-ms", `${EVERY_MS}`, "--slow-ms", `${slowMs}`),
     )
   );
-  const runs = () => programs.flatMap(({ lines }) => lines).sort();
+  const runs = () => programs.flatMap(({ lines }) => lines).filter(isRun).sort();
   await waitUntil("five ticks have been run", () => runs().length >= 5);
   const lines = runs();
   for (const line of lines) assertMatch(line, /^\S+ report under token \d+$/);
@@ -28,6 +33,11 @@ export async function cronOnce(place: Place): Promise<void> {
   for (const tick of ticks) assertEquals(tick % EVERY_MS, 0);
   const tokens = lines.map((line) => BigInt(line.split(" ").at(-1)!));
   assertEquals(tokens, tokens.toSorted((a, b) => a < b ? -1 : 1), "tokens grow");
+  const others = programs.flatMap(({ lines }) => lines).filter((line) => !isRun(line));
+  assert(
+    others.some((line) => line.startsWith("Another process runs")),
+    "a process should say that it does not run",
+  );
 }
 
 function leaders(programs: readonly Program[]): Program[] {
@@ -49,8 +59,12 @@ export async function leadersInTurn(place: Place): Promise<void> {
     assertEquals(more, []);
     await waitUntil("the leader writes", () => store.read("leader")?.value === `${leader!.pid}`);
     terms.push(store.read("leader")!.fence);
-    assertEquals(leader!.lines, [`${LEADING}${terms.at(-1)}`]);
+    assertEquals(leader!.lines.filter((line) => line !== WAITING), [`${LEADING}${terms.at(-1)}`]);
     running = running.filter((program) => program !== leader);
+    await waitUntil(
+      "the others say that they wait",
+      () => running.every(({ lines }) => lines.includes(WAITING)),
+    );
     leader!.kill(signal);
     assertEquals(await leader!.ended, signal === "SIGTERM" ? 0 : 137);
   }

@@ -63,7 +63,13 @@ async function findPrograms(): Promise<Programs> {
   const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
   const javaHome = process.env["JAVA_HOME"];
   const javas = [...javaHome ? [`${javaHome}/bin/java`] : [], ...programPaths("java")];
-  const java = ["-XX:+UseSerialGC", "-cp", CURATOR_CLASS_PATH, file("CuratorContender.java")];
+  const java = [
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-cp",
+    CURATOR_CLASS_PATH,
+    file("CuratorContender.java"),
+  ];
   // Only the system's own Python finds Debian's packages.
   const pythons = new Set(["/usr/bin/python3", ...programPaths("python3")]);
   const [curator, kazoo] = await Promise.all([

@@ -27,6 +27,8 @@ Runs the tests. Finds or starts the servers that they need and stops them at the
 export interface Selection {
   readonly files: readonly string[];
   readonly filter: string | undefined;
+  /** Whether these are all tests. */
+  readonly isWhole: boolean;
   /** The programs that start Redis; none if the tests look for one. */
   readonly servers: readonly ServerProgram[];
   /** Whether missing servers must not be installed. */
@@ -65,6 +67,7 @@ export async function readArguments(
   return {
     files: selectFiles(files.flat(), wanted.filter(isStrategy)),
     filter: values.filter,
+    isWhole: positionals.length === 0 && values.filter === undefined && wanted === STRATEGIES,
     servers: values.servers === undefined ? [] : await readServers(values.servers, root),
     isInstallRefused: values["no-install"],
   };

@@ -10,6 +10,7 @@ import type { Readable } from "node:stream";
 import { type Signal, spawnProcess } from "../runtime/processes.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
+import type { Progress } from "./progress.ts";
 
 const END_BOUND_MS = 3_000;
 const DRAIN_BOUND_MS = 5_000;
@@ -27,10 +28,14 @@ export interface DenoTestOptions {
   readonly cwd: string;
   /** Ends the tests when it aborts; its reason is the name of the signal to send. */
   readonly signal: AbortSignal;
+  /** Reads the output while the tests run. */
+  readonly progress: Progress;
 }
 
 /** Runs `deno test` with these arguments and passes on its output. */
-export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promise<DenoTestResult> {
+export async function runDenoTest(
+  { args, cwd, signal, progress }: DenoTestOptions,
+): Promise<DenoTestResult> {
   await using lifeline = openLifeline();
   // Tests mostly wait: running three files at a time keeps two cores busy.
   const child = spawnProcess([process.execPath, "test", "--parallel", ...args], {
@@ -50,7 +55,7 @@ export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promi
   const chunks: Buffer[] = [];
   // A grandchild that outlives its test would keep the output open.
   const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
-  await Promise.race([passOn(child.stdout!, chunks), drained]);
+  await Promise.race([passOn(child.stdout!, chunks, progress), drained]);
   const { code } = await child.ended;
   signal.removeEventListener("abort", end);
   clearTimeout(timer);
@@ -58,9 +63,10 @@ export async function runDenoTest({ args, cwd, signal }: DenoTestOptions): Promi
   return { code, output: Buffer.concat(chunks).toString() };
 }
 
-async function passOn(stream: Readable, chunks: Buffer[]): Promise<void> {
+async function passOn(stream: Readable, chunks: Buffer[], progress: Progress): Promise<void> {
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     chunks.push(chunk);
+    progress.add(chunk.toString());
     await new Promise<void>((resolve) => process.stdout.write(chunk, () => resolve()));
   }
 }

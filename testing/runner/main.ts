@@ -13,13 +13,17 @@ import { preparePrograms } from "../interop/programs.ts";
 import { readArguments, type Selection, USAGE } from "./arguments.ts";
 import { type DenoTestResult, runDenoTest } from "./child.ts";
 import { strategyOf } from "./select.ts";
+import { Progress } from "./progress.ts";
 import { roundsOf, type ServerProgram, useRedis } from "./servers.ts";
 import { closingLine, readSummary, type Summary, sumOf } from "./summary.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
 
+/** How long all tests take. */
+const WHOLE_RUN = "this takes about 8 minutes on 2 cores";
 const SERVER_KINDS: readonly ServerKind[] = ["redis", "zookeeper"];
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
+const PROGRESS_EVERY_MS = 60_000;
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 if (import.meta.main) process.exit(await main());
@@ -45,7 +49,7 @@ async function main(): Promise<number> {
   }
 }
 
-async function run({ files, filter, servers }: Selection): Promise<number> {
+async function run({ files, filter, servers, isWhole }: Selection): Promise<number> {
   if (files.length === 0) {
     throw new Error("No test file is selected: name other files or strategies");
   }
@@ -57,12 +61,16 @@ async function run({ files, filter, servers }: Selection): Promise<number> {
   if (imports === undefined) return exitCodeOf(signal);
   const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
   const results: RoundResult[] = [];
+  console.log(`Running ${files.length} test files${isWhole ? `: ${WHOLE_RUN}` : ""}`);
   for (const round of roundsOf(files, servers)) {
     if (round.redis !== undefined) useRedis(round.redis);
     if (servers.length > 1) console.log(`\nRunning ${round.title}`);
     const args = ["-A", ...imports, ...filterArgs, ...round.files];
-    const result = readResult(await runDenoTest({ args, cwd: ROOT, signal }));
-    results.push({ title: round.title, ...result });
+    const progress = new Progress(round.files.length);
+    const timer = setInterval(() => console.log(progress.line), PROGRESS_EVERY_MS);
+    const result = readResult(await runDenoTest({ args, cwd: ROOT, signal, progress }));
+    clearInterval(timer);
+    results.push({ title: round.title, time: progress.time, ...result });
     if (signal.aborted) break;
   }
   const counted = report(results, servers.length > 0);
@@ -106,11 +114,12 @@ async function prepare(
 
 interface RoundResult {
   readonly title: string;
+  readonly time: string;
   readonly code: number;
   readonly summary: Summary;
 }
 
-function readResult({ code, output }: DenoTestResult): Omit<RoundResult, "title"> {
+function readResult({ code, output }: DenoTestResult): Omit<RoundResult, "title" | "time"> {
   const none = { passed: 0, failed: 1, skipped: 0, skippedNames: [] };
   return { code, summary: readSummary(output) ?? none };
 }
@@ -125,6 +134,7 @@ function report(results: readonly RoundResult[], hasServers: boolean): number {
     const isUnexplained = hasRun && code !== 0 && summary.failed === 0;
     if (isUnexplained) console.error(`deno test exited with ${code}`);
   }
+  console.log(`Time: ${results.map(({ time }) => time).join(" + ")}`);
   if (hasServers) {
     for (const { title, summary } of results) console.log(`${title}: ${closingLine(summary)}`);
   }

@@ -19,9 +19,14 @@ const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$
 // When files run in parallel, each line begins with its file.
 const IGNORED_LINE = /^\s*(?:\S+\.ts => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
 
+/** Removes the colours of a terminal. */
+export function withoutColours(text: string): string {
+  return text.replaceAll(COLOURS, "");
+}
+
 /** Reads the last summary line; undefined if there is none, for example after a type error. */
 export function readSummary(output: string): Summary | undefined {
-  const text = output.replaceAll(COLOURS, "").replaceAll("\r\n", "\n");
+  const text = withoutColours(output).replaceAll("\r\n", "\n");
   const last = [...text.matchAll(SUMMARY_LINE)].at(-1);
   if (last === undefined) return undefined;
   const [, passed, failed, rest = ""] = last;

@@ -7,7 +7,7 @@
 import { Buffer } from "node:buffer";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeSync } from "node:fs";
+import { readdirSync, readFileSync, writeSync } from "node:fs";
 import { constants } from "node:os";
 import process from "node:process";
 import type { Readable } from "node:stream";
@@ -96,6 +96,25 @@ function send(pid: number, signal: Signal): void {
     // The process has just ended; its exit event follows.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
+}
+
+/**
+ * Whether all threads of a process are stopped: after SIGSTOP, they may run on for a moment. `null` where
+ * the system does not tell.
+ */
+export function isStopped(pid: number): boolean | null {
+  try {
+    const threads = readdirSync(`/proc/${pid}/task`);
+    return threads.every((id) => stateOf(`/proc/${pid}/task/${id}/stat`).toUpperCase() === "T");
+  } catch {
+    return null;
+  }
+}
+
+/** The state in a file of proc(5): the field behind the name, which is in parentheses. */
+function stateOf(file: string): string {
+  const text = readFileSync(file, "utf8");
+  return text.charAt(text.lastIndexOf(")") + 2);
 }
 
 async function endOf(child: ChildProcess): Promise<ProcessEnd> {

@@ -6,16 +6,18 @@
 
 import { readFile } from "node:fs/promises";
 import { makeTempDirectory } from "../runtime/files.ts";
-import type { Signal } from "../runtime/processes.ts";
+import { isStopped, type Signal } from "../runtime/processes.ts";
 import { runCommand } from "./command.ts";
 import type { OwnSource } from "./find.ts";
 import { type GuardedProcess, startGuarded } from "./guarded_process.ts";
 import { freePort } from "./ports.ts";
-import { waitUntil } from "./wait.ts";
+import { pause, waitUntil } from "./wait.ts";
 
 const DOCKER_BOUND_MS = 30_000;
 const READY_BOUND_MS = 60_000;
 const START_ATTEMPTS = 4;
+const STOP_BOUND_MS = 10_000;
+const UNTOLD_STOP_MS = 100;
 
 /** The parts that differ between kinds of servers. */
 export interface OwnServerSpec {
@@ -55,7 +57,7 @@ export interface OwnServer extends AsyncDisposable {
   readonly pid: number;
   /** Sends a signal, SIGKILL by default, and resolves when the server has ended. */
   kill(signal?: Signal): Promise<void>;
-  /** Stops the server's execution; connections stay open. */
+  /** Stops the server's execution, and resolves when it has stopped; connections stay open. */
   pause(): Promise<void>;
   /** Undoes `pause()`. */
   resume(): Promise<void>;
@@ -125,6 +127,12 @@ async function startError(title: string, logFile: string): Promise<Error> {
   return new Error(`${title} ended before it was ready. Its output: ${log.slice(-2_000)}`);
 }
 
+/** Where the system does not tell whether a process is stopped, it is given a moment. */
+async function stopped(pid: number): Promise<void> {
+  if (isStopped(pid) === null) await pause(UNTOLD_STOP_MS);
+  else await waitUntil("the server is stopped", () => isStopped(pid) !== false, STOP_BOUND_MS);
+}
+
 function control(
   port: number,
   process: GuardedProcess,
@@ -149,7 +157,10 @@ function control(
       return process.pid;
     },
     kill,
-    pause: () => send("SIGSTOP"),
+    async pause() {
+      await send("SIGSTOP");
+      if (container === undefined) await stopped(process.pid);
+    },
     resume: () => send("SIGCONT"),
     async restart() {
       await kill();

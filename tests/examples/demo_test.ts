@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { isAlive } from "../../testing/servers/process_checks.ts";
-import { waitUntil } from "../../testing/servers/wait.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { filesIn, runDemo, startDemo } from "../../testing/examples/run_demo.ts";
 
 for (const backend of ["file", "memory"]) {
@@ -57,6 +57,18 @@ for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
     assertEquals(filesIn(demo.dir), []);
   });
 }
+
+Deno.test("demo.ts leaves no process and no file behind when Ctrl-C sends SIGINT twice, as under deno task", async () => {
+  await using demo = await startDemo("--workers", "2", "--rounds", "10000");
+  const workers = await demo.workers(2);
+  demo.kill("SIGINT");
+  await pause(5);
+  demo.kill("SIGINT");
+  const { code, errors } = await demo.result;
+  assertEquals([code, errors], [130, ""]);
+  for (const pid of workers) assert(!await isAlive(pid));
+  assertEquals(filesIn(demo.dir), []);
+});
 
 Deno.test("demo.ts leaves no worker running when it is killed", async () => {
   await using demo = await startDemo("--workers", "2", "--rounds", "10000");

@@ -5,19 +5,31 @@
  * @module
  */
 import { abortable } from "../../core/abort.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { OutageBudget } from "../../core/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
 import { hasCode } from "../transport/errors.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
 
+/** The options of {@linkcode Entrance}. */
+export interface EntranceOptions {
+  readonly clock: Clock;
+  /** Our own znode. It must not have been created yet. */
+  readonly znode: OwnZnode;
+  /** Repeats requests during an outage; its signal ends the wait. */
+  readonly budget: OutageBudget;
+}
+
 /** The entrance of one znode of ours. */
 export class Entrance {
+  readonly #clock: Clock;
   readonly #znode: OwnZnode;
   readonly #budget: OutageBudget;
 
-  /** Takes a znode that was not created yet. The budget repeats requests during an outage. */
-  constructor(znode: OwnZnode, budget: OutageBudget) {
+  /** Sends nothing yet. */
+  constructor({ clock, znode, budget }: EntranceOptions) {
+    this.#clock = clock;
     this.#znode = znode;
     this.#budget = budget;
   }
@@ -30,6 +42,7 @@ export class Entrance {
   async createAndRead<T>(read: () => Promise<T>): Promise<T> {
     const znode = this.#znode;
     for (;;) {
+      const sentMs = this.#clock.now();
       const creating = znode.create();
       const reading = read();
       reading.catch(() => {}); // If the create fails, only its error counts.
@@ -38,7 +51,7 @@ export class Entrance {
         return await this.read(read, reading);
       } catch (error) {
         if (znode.name !== null) throw error;
-        await this.#recoverCreate(error);
+        await this.#recoverCreate(error, sentMs);
       }
       if (znode.name !== null) return await this.read(read);
     }
@@ -68,12 +81,15 @@ export class Entrance {
    * znode if the create may have been executed. Unless our znode is found, the caller sends the create
    * again. Throws the error of the create if neither applies.
    */
-  async #recoverCreate(error: unknown): Promise<void> {
+  async #recoverCreate(error: unknown, sentMs: number): Promise<void> {
     const znode = this.#znode;
     const { session } = znode;
     if (hasCode(error, "NO_NODE")) {
       await this.#ask(() => session.requests.makePath(znode.lockPath));
-    } else if (znode.isCreateAmbiguous && !session.isOver) {
+      return;
+    }
+    this.#budget.beganAt(Math.max(sentMs, session.requests.lastAnswerMs));
+    if (znode.isCreateAmbiguous && !session.isOver) {
       await this.#ask(() => znode.resolveAmbiguousCreate());
     } else throw error;
   }

@@ -66,7 +66,7 @@ export class LockRecipe implements OwnWaiter {
   /** Sends nothing yet. */
   constructor(options: LockRecipeOptions) {
     const { znode, budget } = this.#options = options;
-    this.#entrance = new Entrance(znode, budget);
+    this.#entrance = new Entrance(options);
     this.#predecessors = new Predecessors(znode, budget);
   }
 

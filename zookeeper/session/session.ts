@@ -77,6 +77,11 @@ export class Session implements TransportListener {
     return this.validity.isOver;
   }
 
+  /** Whether a server has accepted the session, on a connection that is not known to be lost. */
+  get isConnected(): boolean {
+    return !this.isOver && this.#transport.state === "connected";
+  }
+
   /** The interval in ms of heartbeats while leases are held. */
   get heartbeatEveryMs(): number {
     return this.timeoutMs / 6;
@@ -88,11 +93,6 @@ export class Session implements TransportListener {
    */
   get checkEveryMs(): number {
     return this.timeoutMs * 0.3;
-  }
-
-  /** Whether there is a connection at this moment. */
-  get isConnected(): boolean {
-    return this.#transport.state === "connected" && !this.isOver;
   }
 
   /**

@@ -1,8 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import process from "node:process";
 import { linesOf } from "../../../testing/runtime/lines.ts";
-import { spawnProcess } from "../../../testing/runtime/processes.ts";
-import { pause } from "../../../testing/servers/wait.ts";
+import { isStopped, spawnProcess } from "../../../testing/runtime/processes.ts";
+import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 import { startChild } from "../../../testing/processes/child.ts";
 
 Deno.test("linesOf() resolves a pending next() with null when it is cancelled", async () => {
@@ -64,4 +64,18 @@ Deno.test("startChild() ignores writes and disposal after the child has ended", 
   assertEquals(await child.end(), 137);
   await child[Symbol.asyncDispose]();
   await child[Symbol.asyncDispose]();
+});
+
+Deno.test("isStopped() tells whether a process is stopped, and null for one that does not exist", async () => {
+  const child = spawnProcess(["sleep", "60"]);
+  if (isStopped(child.pid) !== null) { // The system tells.
+    assertEquals(isStopped(child.pid), false);
+    child.kill("SIGSTOP");
+    await waitUntil("it is stopped", () => isStopped(child.pid) === true);
+    child.kill("SIGCONT");
+    await waitUntil("it runs", () => isStopped(child.pid) === false);
+  }
+  child.kill("SIGKILL");
+  await child.ended;
+  assertEquals(isStopped(child.pid), null);
 });
