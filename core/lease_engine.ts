@@ -24,9 +24,15 @@ export class LeaseEngine {
   readonly #stop = new AbortController();
   readonly #context: LeaseContext;
 
-  constructor(clock: Clock = SYSTEM_CLOCK) {
+  /**
+   * Opens nothing yet.
+   *
+   * @param clock The clock of all waits.
+   * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.
+   */
+  constructor(clock: Clock = SYSTEM_CLOCK, scheduleClock: Clock = clock) {
     this.clock = clock;
-    this.#leases = new LeaseSchedule(clock);
+    this.#leases = new LeaseSchedule(scheduleClock);
     const { background, stopped } = this;
     this.#context = { clock, schedule: this.#leases, background, stopped };
   }

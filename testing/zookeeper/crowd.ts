@@ -47,8 +47,10 @@ export interface Crowd extends AsyncDisposable {
   readonly rootPath: string;
   /** The lease that the crowd waits for. Its instance has its own connection. */
   readonly held: Lease;
-  /** Makes the calls. Resolves when all wait. */
+  /** Makes the calls. Resolves when all wait, and watch their znodes. */
   lineUp(): Promise<void>;
+  /** Waits until all waiters watch their znodes. */
+  watching(): Promise<void>;
   /** The traffic so far. */
   traffic(): Promise<Traffic>;
   /** Does some work, and returns its traffic until the clients only wait. It may restart the server. */
@@ -77,10 +79,19 @@ export class PacketCounter {
 
   /** The packets so far. */
   async read(): Promise<number> {
-    const answer = await this.#server.fourLetterWord("srvr");
-    // The server counts this question, too.
-    this.#offset--;
+    const answer = await this.#ask("srvr");
     return this.#last = Number(/^Received: (\d+)$/m.exec(answer)![1]) + this.#offset;
+  }
+
+  /** The number of watches that the server keeps for all clients. */
+  async watches(): Promise<number> {
+    return Number(/^Total watches:(\d+)/m.exec(await this.#ask("wchs"))![1]);
+  }
+
+  async #ask(word: string): Promise<string> {
+    const answer = await this.#server.fourLetterWord(word);
+    this.#offset--; // The server counts this question, too.
+    return answer;
   }
 
   /** The server is restarting: it forgets its count. */
@@ -114,10 +125,19 @@ export async function openCrowd(options: CrowdOptions): Promise<Crowd> {
   const counter = new PacketCounter(server);
   const traffic = async () => ({ packets: await counter.read(), bytes: bytes() });
   const settled = () => waitUntil("all only wait", () => isSettled(counter, processes), BOUND_MS);
+  const watching = () =>
+    waitUntil("all have set their watches", async () => {
+      await pause(SETTLED_MS);
+      return await counter.watches() >= waiters;
+    }, BOUND_MS);
   const owned = stack.move();
   return {
     ...{ server, lines, way, rootPath, held, traffic },
-    lineUp: async () => void await lineUp(lines),
+    async lineUp() {
+      await lineUp(lines);
+      await watching();
+    },
+    watching,
     async during(work) {
       const before = await traffic();
       await work();

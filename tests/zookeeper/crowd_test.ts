@@ -76,20 +76,14 @@ const CROWDS = IS_SOAK
 for (const [processes, waiters] of CROWDS) {
   Deno.test(`ZooKeeperLock keeps the places of ${waiters} waiters in ${processes} processes when the server restarts`, async () => {
     await using crowd = await openCrowd({ processes, waiters, sessionTimeoutMs: 30_000 });
-    const { lines, held, server } = crowd;
-    // The first waiters of two processes may watch the same znode.
-    const watch = async () => {
-      await pause(200); // The server counts these questions, too.
-      const answer = await server.fourLetterWord("wchs");
-      return Number(/^Total watches:(\d+)/m.exec(answer)![1]) >= waiters;
-    };
+    const { lines, held } = crowd;
     const queued = await crowd.during(() => crowd.lineUp());
     let downMs = 0;
     const after = await crowd.during(async () => {
       const startMs = performance.now();
       await crowd.restart(DOWN_MS);
       downMs = performance.now() - startMs;
-      await waitUntil("all have set their watches", watch, 60_000);
+      await crowd.watching();
     });
     say(`The server was down for ${Math.round(downMs)} ms`);
     held.throwIfLost();

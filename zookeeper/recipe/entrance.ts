@@ -12,12 +12,12 @@ import { hasCode } from "../transport/errors.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
 
-/** The options of an entrance. */
+/** The options of {@linkcode Entrance}. */
 export interface EntranceOptions {
   readonly clock: Clock;
-  /** Our own znode, which was not created yet. */
+  /** Our own znode. It must not have been created yet. */
   readonly znode: OwnZnode;
-  /** Repeats requests during an outage. */
+  /** Repeats requests during an outage; its signal ends the wait. */
   readonly budget: OutageBudget;
 }
 
@@ -88,7 +88,7 @@ export class Entrance {
       await this.#ask(() => session.requests.makePath(znode.lockPath));
       return;
     }
-    this.#budget.beganAt(Math.max(sentMs, session.heardMs));
+    this.#budget.beganAt(Math.max(sentMs, session.requests.lastAnswerMs));
     if (znode.isCreateAmbiguous && !session.isOver) {
       await this.#ask(() => znode.resolveAmbiguousCreate());
     } else throw error;

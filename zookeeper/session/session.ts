@@ -95,11 +95,6 @@ export class Session implements TransportListener {
     return this.timeoutMs * 0.3;
   }
 
-  /** When something last arrived from the server, in monotonic ms. */
-  get heardMs(): number {
-    return this.#options.clock.now() - this.#transport.silentMs;
-  }
-
   /**
    * Notifies a listener from now on. While there are listeners, the session checks at intervals that the
    * server answers: the client package does not notice a dead connection.

@@ -32,17 +32,24 @@ export class SessionRequests {
   readonly #validity: SessionValidity;
   /** The listings that are under way, by path. */
   readonly #listings = new Map<string, SharedRead<Children>>();
+  #lastAnswerMs: number;
 
   /** Takes a transport that is connected. */
   constructor(clock: Clock, transport: ZooKeeperTransport, validity: SessionValidity) {
     this.#clock = clock;
     this.#transport = transport;
     this.#validity = validity;
+    this.#lastAnswerMs = clock.now();
   }
 
   /** The number of connections so far. A different epoch means a different connection. */
   get epoch(): number {
     return this.#transport.epoch;
+  }
+
+  /** When the server last answered, in monotonic ms. */
+  get lastAnswerMs(): number {
+    return this.#lastAnswerMs;
   }
 
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
@@ -83,7 +90,7 @@ export class SessionRequests {
       new SharedRead(() => this.#transport.children(path));
     this.#listings.set(path, listing);
     try {
-      return await listing.send();
+      return await this.#recordAnswer(listing.send());
     } finally {
       if (listing.isIdle) this.#listings.delete(path);
     }
@@ -91,7 +98,7 @@ export class SessionRequests {
 
   /** Reads a znode. If it exists, the watcher is set on it. */
   get(path: string, watcher?: Watcher): Promise<Znode> {
-    return this.#transport.get(path, watcher);
+    return this.#recordAnswer(this.#transport.get(path, watcher));
   }
 
   /** Removes a watcher, so that it is not called any more. Sends nothing. */
@@ -117,11 +124,23 @@ export class SessionRequests {
   async #write<T>(send: () => Promise<T>): Promise<T> {
     const sent = instant(this.#clock);
     try {
-      const answer = await send();
+      const answer = await this.#recordAnswer(send());
       this.#validity.extend(sent);
       return answer;
     } catch (error) {
       if (isProof(error)) this.#validity.extend(sent);
+      throw error;
+    }
+  }
+
+  /** Records when the server answered. A refusal is an answer, too. */
+  async #recordAnswer<T>(request: Promise<T>): Promise<T> {
+    try {
+      const answer = await request;
+      this.#lastAnswerMs = this.#clock.now();
+      return answer;
+    } catch (error) {
+      if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
       throw error;
     }
   }
