@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readdirSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { deleteUnused } from "../../file/deletion.ts";
 import { someLockFiles } from "../../file/directory.ts";
@@ -18,6 +18,7 @@ const SCALE_MS = 500;
 /** Opens the place in its own directory. */
 export function filePlace(directory: string, names: readonly string[]): Place {
   const dir = `${directory}/locks`;
+  mkdirSync(dir, { mode: 0o700 }); // The first fault may come before the first lock.
   return {
     ...{ strategy: "file", fifo: false, ttlMs: SCALE_MS, skipped: {} },
     specFor: () => ({ strategy: "file", dir }),
