@@ -39,8 +39,9 @@ Deno.test("honoLock() keeps its 503 when the handler answers after the lease was
       await handled.promise;
       await pause(1);
     });
-    app.get("/", honoLock(locks, { key: "key", maxHoldMs: 50 }), async (c) => {
-      await pause(100);
+    app.get("/", honoLock(locks, "key"), async (c) => {
+      await locks.request("key", { steal: true }, () => {});
+      await pause(50);
       handled.resolve();
       return c.text("late");
     });
