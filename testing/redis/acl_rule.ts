@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Script } from "../../redis/protocol/scripts.ts";
+import type { Script } from "../../redis/protocol/scripts.ts";
 import { INBOX_CHANNEL_PREFIX } from "../../redis/protocol/keys.ts";
 
 /** Commands that the library sends besides those in the scripts. */
