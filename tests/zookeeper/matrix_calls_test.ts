@@ -93,10 +93,7 @@ Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", a
 
 Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket cannot take all requests", async () => {
   await using server = await startZooKeeper();
-  const locks = new ZooKeeperLock(server.connectString, {
-    sessionTimeoutMs: 4_000,
-    unavailableAfterMs: 3_000,
-  });
+  const locks = new ZooKeeperLock(server.connectString, { unavailableAfterMs: 5_000 });
   const names = Array.from({ length: 400 }, (_, i) => `${i}-${"x".repeat(900)}`);
   const all = () => names.map((name) => locks.acquire(name));
   const release = (leases: Lease[]) => Promise.all(leases.map((lease) => lease.release()));
@@ -105,7 +102,7 @@ Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket c
   const startMs = performance.now();
   for (const { status } of await Promise.allSettled(all())) assertEquals(status, "rejected");
   // Not all requests could be sent, and the session ends meanwhile: neither may prolong the wait.
-  assert(performance.now() - startMs < 6_000, "the calls should reject after 3 s");
+  assert(performance.now() - startMs < 12_000, "the calls should reject after 5 s");
   await server.resume();
   await (await locks.acquire("n")).release();
   await locks[Symbol.asyncDispose]();
