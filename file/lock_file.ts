@@ -137,9 +137,22 @@ function heldFile(file: Deno.FsFile, info: Deno.FileInfo, path: string, token: b
       } catch {
         // A stale mark does no harm: query() asks the kernel.
       }
-      file.close(); // the kernel unlocks the file
+      unlock(file);
+      file.close();
     },
   };
+}
+
+/**
+ * The kernel unlocks a file when it is closed. But a child process that is just being started has a copy of
+ * the open file until it runs its program, and would keep the lock until then.
+ */
+function unlock(file: Deno.FsFile): void {
+  try {
+    file.unlockSync();
+  } catch {
+    // The close follows.
+  }
 }
 
 /** Whether the record says that the lock is held. A holder that was killed leaves this mark behind. */

@@ -12,7 +12,11 @@ import {
 import { examplesIn, publishedExamples } from "../../tools/docs/examples.ts";
 
 const SERVERS: Record<string, DocumentedServer> = {
-  "fetch": { file: "README.md", having: 'http";\n\nconst locks', handler: "served[0]" },
+  "fetch": {
+    file: "README.md",
+    having: 'http";\n\nconst locks = new FileLock();',
+    handler: "served[0]",
+  },
   "Koa": {
     file: "README.md",
     having: "const orders = new Koa();",
