@@ -191,6 +191,7 @@ export class ManagedLease implements Lease {
     this.#checkDeadline();
     if (!this.#isLive) return;
     this.#validity.extend(sent, validMs, ttlMs);
+    if (ttlMs !== undefined) this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
     this.#unanswered = null;
     this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
   }

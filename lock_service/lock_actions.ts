@@ -5,7 +5,12 @@
  * @module
  */
 import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/clock.ts";
-import type { AttachableAcquireOptions, AttachableLock, Lease } from "../core/distributed_lock.ts";
+import type {
+  AttachableAcquireOptions,
+  AttachableLock,
+  Lease,
+  WaitInfo,
+} from "../core/distributed_lock.ts";
 import { LeaseLostError, LockError } from "../core/errors.ts";
 import { holderRemainingMs } from "../http/internal/acquire.ts";
 import { type NodeResponse, ResponseWatch } from "../http/internal/response_watch.ts";
@@ -62,9 +67,11 @@ async function acquire(parts: ActionParts): Promise<Answer> {
     if (gone.aborted) throw unknownOutcome(); // nobody would receive the lease
     // The client's signal is not passed: if a repeated PUT is cut off, that must not release the lease
     // that the first PUT has acquired.
-    const lease = await lock.tryAcquire(key, options) ??
+    let remainingMs: number | undefined;
+    const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
+    const lease = await lock.tryAcquire(key, { ...options, onWait }) ??
       (waitMs === 0 ? null : await waitFor(parts, key, options, limit));
-    if (lease === null) throw busy(await holderRemainingMs(lock, key), parts.limits);
+    if (lease === null) throw busy(remainingMs, parts.limits);
     // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });

@@ -5,7 +5,7 @@
  * @module
  */
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
-import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
+import type { DistributedLock, Lease, WaitInfo } from "../../core/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/errors.ts";
 import { checkName } from "../../core/validate.ts";
 import { isNoLock, isRefused, type RequestKey } from "./key.ts";
@@ -56,18 +56,18 @@ export async function acquireForRequest(
   if (flaw !== null) return badKeyResult(flaw);
   if (gone?.aborted) return GONE;
   holds.throwIfHeld(name);
-  let isQueued = false;
+  let known: WaitInfo | undefined;
   using limit = settings.waitMs === 0
     ? null
     : new WaitLimit(settings.waitMs, gone === undefined ? [] : [gone]);
   try {
     const { maxHoldMs, autoRenew = true } = settings;
-    const options = { maxHoldMs, autoRenew };
-    const onWait = () => void (isQueued = true);
+    const onWait = (info: WaitInfo) => void (known = info);
+    const options = { maxHoldMs, autoRenew, onWait };
     const lease = limit === null
       ? await lock.tryAcquire(name, gone === undefined ? options : { ...options, signal: gone })
-      : await lock.acquire(name, { ...options, signal: limit.signal, onWait });
-    if (lease === null) return await busyResult(lock, name, settings);
+      : await lock.acquire(name, { ...options, signal: limit.signal });
+    if (lease === null) return await busyResult(lock, name, settings, known);
     if (gone?.aborted) {
       await lease.release();
       return GONE;
@@ -78,7 +78,7 @@ export async function acquireForRequest(
     if (gone?.aborted) return GONE;
     const isOver = limit !== null && limit.hasCaused(error);
     // Not queued by the end of the wait: the service has not answered at all, so it is out of reach.
-    if (isOver && isQueued) return await busyResult(lock, name, settings);
+    if (isOver && known !== undefined) return await busyResult(lock, name, settings, known);
     // A disposed lock is no outage: its server is about to stop, and no request may run without the lock.
     if (isDisposed(error)) return refusedResult(settings, error);
     if (isOver || isUnavailable(error)) return unavailableResult(settings, error);
@@ -110,8 +110,10 @@ async function busyResult(
   lock: DistributedLock,
   name: string,
   { busyStatus, retryAfterMs }: HoldSettings,
+  known: WaitInfo | undefined,
 ): Promise<AcquireResult> {
-  const leastMs = retryAfterMs ?? await holderRemainingMs(lock, name) ?? undefined;
+  const leastMs = retryAfterMs ?? known?.remainingMs ??
+    await holderRemainingMs(lock, name) ?? undefined;
   return { state: "failed", problem: busy(busyStatus, leastMs) };
 }
 
@@ -134,7 +136,12 @@ export async function holderRemainingMs(
   lock: DistributedLock,
   name: string,
 ): Promise<number | undefined | null> {
-  const answer = lock.query(name).then(({ holders: [holder] }) => holder?.remainingMs, () => null);
+  // Only where the TTL ends a lease is there anything to learn.
+  if (lock.capabilities.endsBy !== "ttl") return undefined;
+  const answer = lock.query(name, { maxWaiters: 0 }).then(
+    ({ holders: [holder] }) => holder?.remainingMs,
+    () => null,
+  );
   const remainingMs = await within(SYSTEM_CLOCK, answer, QUERY_TIMEOUT_MS);
   if (remainingMs === TIMED_OUT) return null;
   return remainingMs === Infinity ? undefined : remainingMs;
