@@ -38,7 +38,7 @@ Deno.test("ZooKeeperLock grants all locks, and keeps a lease, when the server th
   {
     await using locks = new ZooKeeperLock(server.connectString, {
       rootPath: newRoot(),
-      sessionTimeoutMs: 2_000,
+      sessionTimeoutMs: 20_000, // heartbeats are throttled, too
       unavailableAfterMs: 60_000,
     });
     const held = await locks.acquire("held");
