@@ -136,8 +136,8 @@ export async function holderRemainingMs(
   lock: DistributedLock,
   name: string,
 ): Promise<number | undefined | null> {
-  // Only where the TTL ends a lease is there anything to learn.
-  if (lock.capabilities.endsBy !== "ttl") return undefined;
+  // Nobody knows when a session will end, so the answer would not be worth its cost.
+  if (lock.capabilities.endsBy === "session") return undefined;
   const answer = lock.query(name, { maxWaiters: 0 }).then(
     ({ holders: [holder] }) => holder?.remainingMs,
     () => null,
