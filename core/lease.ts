@@ -178,6 +178,19 @@ export class ManagedLease implements Lease {
     await this.#releasing?.catch(() => {});
   }
 
+  /** The members that logs may show: the owner id is a secret, and JSON has no big integers. */
+  toJSON(): Record<string, unknown> {
+    const { name, fencingToken, remainingMs } = this;
+    // JSON has no infinity either: a lease without a TTL has no such member.
+    const time = remainingMs === Infinity ? {} : { remainingMs };
+    return { name, fencingToken: String(fencingToken), ...time };
+  }
+
+  /** `console.log()` shows the same, in Deno, Node and Bun. */
+  [Symbol.for("nodejs.util.inspect.custom")](): Record<string, unknown> {
+    return this.toJSON();
+  }
+
   /** Releases the lock. Never rejects: that would hide the error of the block that it ends. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => {});

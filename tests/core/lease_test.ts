@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { inspect } from "node:util";
 import { LeaseLostError, LockError, LockSetupError } from "../../mod.ts";
 import { instant } from "../../core/clock.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
@@ -361,4 +362,16 @@ Deno.test("Lease is not released again in the background when the service refuse
   await clock.pass(20_000);
   assertEquals([releases.length, clock.timers], [1, 0]);
   assertEquals(await lease.release(), false);
+});
+
+Deno.test("Lease shows its name, token and time in logs and as JSON, and never its owner id", () => {
+  const { lease } = openLease();
+  const shown = { name: "n", fencingToken: String(lease.fencingToken) };
+  assertEquals(JSON.parse(JSON.stringify({ lease })), {
+    lease: { ...shown, remainingMs: lease.remainingMs },
+  });
+  for (const text of [JSON.stringify(lease), Deno.inspect(lease), inspect(lease)]) {
+    assert(text.includes(shown.fencingToken), text);
+    assert(!/owner/i.test(text), text);
+  }
 });
