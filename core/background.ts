@@ -10,12 +10,16 @@ export class Background {
   #calls = 0;
   #whenQuiet: (() => void) | null = null;
 
-  /** Starts a task. Its errors are ignored: a task must itself report what the user needs to know. */
-  run(task: () => Promise<unknown>): void {
+  /**
+   * Starts a task. Resolves at its end. Its errors are ignored: a task must itself report what the user
+   * needs to know.
+   */
+  run(task: () => Promise<unknown>): Promise<void> {
     const running: Promise<void> = task().then(() => {}, () => {}).finally(() => {
       this.#tasks.delete(running);
     });
     this.#tasks.add(running);
+    return running;
   }
 
   /**

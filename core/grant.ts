@@ -42,8 +42,12 @@ export interface LeaseActions {
    * that is gone. Left out where nothing has to be renewed.
    */
   renew?(ttlMs: number): Promise<RenewAnswer>;
-  /** Releases the lock if this lease still holds it. */
-  release(): Promise<ReleaseAnswer>;
+  /**
+   * Releases the lock if this lease still holds it.
+   *
+   * @param isLost Whether nobody has asked for the release: it cleans up after a loss.
+   */
+  release(isLost: boolean): Promise<ReleaseAnswer>;
   /**
    * Called when the deadline is over, by strategies where this ends more than the one lease
    * (ZooKeeper: the session and all its leases). Returns the reason of the loss. Without this

@@ -373,7 +373,7 @@ export class ManagedLease implements Lease {
    * expired on the server, even if a renewal was executed just now.
    */
   #cleanUp(): void {
-    this.#releases.inBackground(this.#longestTtlMs, this.#renewing);
+    this.#releases.inBackground(this.#longestTtlMs, this.#renewing, this.#state === "lost");
   }
 
   /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */

@@ -51,7 +51,7 @@ export class LeaseRelease {
     if (renewing !== null) await settledWithin(clock, renewing, leftMs());
     let isRepeated = false;
     for (; !stopped.aborted && leftMs() > 0; isRepeated = true) {
-      const answer = await this.#try(leftMs());
+      const answer = await this.#try(leftMs(), false);
       if (answer.state !== "unknown") return { answer, isRepeated };
       await this.#pause(Math.min(retryDelayMs(this.#ttlMs), leftMs()));
     }
@@ -61,14 +61,16 @@ export class LeaseRelease {
   /**
    * Releases in the background until the service answers, at most for `durationMs`. A refusal is an
    * answer: no retry can change it.
+   *
+   * @param isLost Whether the lease is lost, and nobody has asked for its release.
    */
-  inBackground(durationMs: number, renewing: Promise<unknown> | null): void {
+  inBackground(durationMs: number, renewing: Promise<unknown> | null, isLost: boolean): void {
     const { clock, background, stopped } = this.#context;
     const untilMs = clock.now() + durationMs;
     background.run(async () => {
       if (renewing !== null) await renewing;
       while (!stopped.aborted && clock.now() < untilMs) {
-        const answer = await this.#try(attemptMs(this.#ttlMs));
+        const answer = await this.#try(attemptMs(this.#ttlMs), isLost);
         if (answer.state !== "unknown") return;
         await this.#pause(retryDelayMs(this.#ttlMs));
       }
@@ -76,9 +78,9 @@ export class LeaseRelease {
   }
 
   /** Sends one release. Without an answer in time the result is "unknown". */
-  async #try(leftMs: number): Promise<ReleaseAnswer> {
+  async #try(leftMs: number, isLost: boolean): Promise<ReleaseAnswer> {
     let answer = NO_ANSWER;
-    const answered = promiseTry(() => this.#actions.release()).then(
+    const answered = promiseTry(() => this.#actions.release(isLost)).then(
       (given) => void (answer = given),
     );
     const limitMs = Math.min(Math.max(leftMs, 1), attemptMs(this.#ttlMs));

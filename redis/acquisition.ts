@@ -208,9 +208,19 @@ export class Acquisition implements Waiter, AbortListener {
     this.#state.withdraw();
   }
 
-  /** From now on the clean-up leaves a lock that the call may have on the server. */
+  /** From now on a clean-up leaves a lock that the call may have on the server. */
   keepLock(): void {
     this.#hold.keepLock();
+  }
+
+  /** Whether Redis may still execute an ask or a clean-up of this call. */
+  get isUnsettled(): boolean {
+    return this.#hold.isUnsettled;
+  }
+
+  /** Resolves when Redis executes neither any more. The call must have ended. */
+  settled(): Promise<void> {
+    return this.#hold.settled();
   }
 
   /** Sends one renewal of the lease. */

@@ -24,8 +24,8 @@ export class CleanUpState implements AskListener {
   #isUndated = false;
   /** How many asks are unanswered. */
   #unanswered = 0;
-  /** Called when none is. */
-  #whenSettled: (() => void) | null = null;
+  /** Resolves when none is; `null` unless somebody waits for it. */
+  #whenSettled: PromiseWithResolvers<void> | null = null;
 
   constructor(commands: RedisCommands) {
     this.#commands = commands;
@@ -65,7 +65,8 @@ export class CleanUpState implements AskListener {
   /** Resolves when no ask is unanswered. The call sends none any more. */
   settled(): Promise<void> {
     if (!this.isUnsettled) return Promise.resolve();
-    return new Promise((resolve) => this.#whenSettled = resolve);
+    this.#whenSettled ??= Promise.withResolvers();
+    return this.#whenSettled.promise;
   }
 
   /** Whether the server knows of the call, or may learn of it by a late copy of an ask. */
@@ -81,6 +82,8 @@ export class CleanUpState implements AskListener {
   }
 
   #settle(): void {
-    if (--this.#unanswered === 0) this.#whenSettled?.();
+    if (--this.#unanswered > 0) return;
+    this.#whenSettled?.resolve();
+    this.#whenSettled = null;
   }
 }

@@ -60,6 +60,8 @@ export class Hold implements LeaseActions, AskListener {
   #keepsLock = false;
   /** Whether a release was sent before: then "gone" may be its own work, and the engine knows that. */
   #isReleaseRepeated = false;
+  /** The clean-up that is under way. */
+  #cleaning: Promise<void> | null = null;
 
   constructor(context: CallContext, terms: HoldTerms, listener: HoldListener | null) {
     this.#context = context;
@@ -87,9 +89,23 @@ export class Hold implements LeaseActions, AskListener {
     this.cleanUpState.onFailure(error, epoch);
   }
 
-  /** From now on the clean-up releases no lock, which another call of the owner id may hold. */
+  /**
+   * From now on a clean-up, after a loss or without a lease, releases no lock: another call of the owner id
+   * may hold it.
+   */
   keepLock(): void {
     this.#keepsLock = true;
+  }
+
+  /** Whether Redis may still execute an ask or a clean-up of this call, as far as replies tell. */
+  get isUnsettled(): boolean {
+    return this.cleanUpState.isUnsettled || this.#cleaning !== null;
+  }
+
+  /** Resolves when Redis executes neither an ask nor a clean-up of this call any more. It sends no more asks. */
+  async settled(): Promise<void> {
+    await this.cleanUpState.settled();
+    await this.#cleaning;
   }
 
   /** Sends one renewal of the lease. */
@@ -102,7 +118,7 @@ export class Hold implements LeaseActions, AskListener {
    * Sends one release. If the first one is answered "gone", but an earlier copy of it may have released
    * the lock, that is reported as unknown: the client may have sent it twice.
    */
-  async release(): Promise<ReleaseAnswer> {
+  async release(isLost: boolean): Promise<ReleaseAnswer> {
     const { commands, waiters, engine: { clock } } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
@@ -111,7 +127,7 @@ export class Hold implements LeaseActions, AskListener {
     this.#isReleaseRepeated = true;
     const { tombstoneMs } = this.cleanUpState;
     try {
-      const { answer, hasLeftBefore } = await this.#leave(false);
+      const { answer, hasLeftBefore } = await this.#leave(isLost && this.#keepsLock);
       if (answer.state !== "gone" || isRepeated) return answer;
       // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
       const isUncertain = tombstoneMs === 0
@@ -137,7 +153,10 @@ export class Hold implements LeaseActions, AskListener {
     const { engine, waiters } = this.#context;
     const { isNeeded, isUnsettled } = this.cleanUpState;
     waiters.unregister(this.value);
-    if (isNeeded || isUnsettled) engine.background.run(() => this.#cleanUp());
+    if (!isNeeded && !isUnsettled) return;
+    this.#cleaning = engine.background.run(() => this.#cleanUp()).then(() => {
+      this.#cleaning = null;
+    });
   }
 
   async #cleanUp(): Promise<void> {

@@ -4,26 +4,18 @@
  *
  * @module
  */
-import { abortable } from "../core/abort.ts";
-import { instant } from "../core/clock.ts";
-import type { WaitInfo } from "../core/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease.ts";
-import { Acquisition, type AcquisitionListener, type AcquisitionRequest } from "./acquisition.ts";
+import type { AcquisitionRequest } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
+import { OwnerIds } from "./owner_ids.ts";
 import { makeOwner } from "./protocol/owner_value.ts";
 import { repeated } from "./repeated.ts";
-
-/** The answer to a call that has joined an acquisition. */
-type JoinAnswer =
-  | { readonly kind: "queued"; readonly info: WaitInfo }
-  | { readonly kind: "settled"; readonly lease: ManagedLease | null };
+import { SharedAcquisition } from "./shared_acquisition.ts";
 
 /** The shared acquisitions of one `RedisLock`, by lock and owner id. */
 export class SharedAcquisitions {
   readonly #context: CallContext;
-  readonly #shared = new Map<string, SharedAcquisition>();
-  /** Resolve when no call is taking the lock over within its owner id. */
-  readonly #taking = new Map<string, Promise<unknown>>();
+  readonly #ids = new OwnerIds<SharedAcquisition>();
 
   constructor(context: CallContext) {
     this.#context = context;
@@ -39,11 +31,12 @@ export class SharedAcquisitions {
   async join(request: AcquisitionRequest, signal: AbortSignal): Promise<ManagedLease | null> {
     const key = JSON.stringify([request.name, request.owner.ownerId]);
     for (;;) {
-      const shared = this.#shared.get(key);
-      if (isTaking(request, shared)) return await this.#take(key, shared, request, signal);
-      const taking = this.#taking.get(key);
-      if (taking !== undefined) {
-        await repeated(request.budget, signal, () => taking);
+      const busy = this.#ids.busy(key);
+      const shared = this.#ids.current(key);
+      if (busy !== undefined) {
+        await repeated(request.budget, signal, () => busy);
+      } else if (isTaking(request, shared)) {
+        return await this.#ids.occupy(key, this.#take(key, shared, request, signal));
       } else if (shared !== undefined) {
         const answer = await shared.join(request, signal);
         if (answer !== "over") return answer;
@@ -57,12 +50,12 @@ export class SharedAcquisitions {
   }
 
   #open(key: string, request: AcquisitionRequest): SharedAcquisition {
-    return new SharedAcquisition(this.#shared, key, this.#context, request);
+    return new SharedAcquisition(this.#ids, key, this.#context, request);
   }
 
   /**
-   * Gets the lock apart from the earlier acquisition, which ends if this succeeds. Meanwhile no other
-   * call of the owner id starts: if it were cut off, its clean-up would release what this call gets.
+   * Gets the lock apart from the earlier acquisition, which ends if this succeeds. An ask of the earlier
+   * one that is under way may then take the lock back: if so, gets the lock once more.
    */
   async #take(
     key: string,
@@ -71,14 +64,15 @@ export class SharedAcquisitions {
     signal: AbortSignal,
   ): Promise<ManagedLease | null> {
     earlier?.keepLock();
-    const taken = this.#open(key, request).replace(earlier);
-    const taking = Promise.allSettled([this.#taking.get(key), taken]);
-    this.#taking.set(key, taking);
-    taking.then(() => this.#taking.get(key) === taking && this.#taking.delete(key));
-    const lease = await taken;
+    const rival = earlier?.mayAsk ? earlier : undefined;
+    const taker = this.#open(key, request);
+    const lease = await taker.replace(earlier);
     // The owner id does not hold the lock, so neither does its earlier lease.
     if (lease === null) await earlier?.verify(request, signal);
-    return lease;
+    if (lease === null || rival === undefined) return lease;
+    if (await taker.isLeftTheLockBy(rival, request, signal)) return lease;
+    const again = { ...request, owner: makeOwner(request.owner.ownerId) };
+    return await this.#take(key, undefined, again, signal);
   }
 }
 
@@ -86,136 +80,4 @@ export class SharedAcquisitions {
 function isTaking({ mode }: AcquisitionRequest, shared: SharedAcquisition | undefined): boolean {
   return mode.kind === "attach" ||
     (mode.kind === "steal" && shared !== undefined && shared.lease === null);
-}
-
-/** One acquisition that several calls share. */
-class SharedAcquisition implements AcquisitionListener {
-  /** The lease, once there is one. */
-  lease: ManagedLease | null = null;
-  readonly #shared: Map<string, SharedAcquisition>;
-  readonly #key: string;
-  readonly #context: CallContext;
-  readonly #acquisition: Acquisition;
-  /** Resolves when the acquisition has ended, with its lease or `null`. */
-  readonly #settled = Promise.withResolvers<ManagedLease | null>();
-  #isSettled = false;
-  /** Resolves with the answer to the next ask; `null` if no call waits for it. */
-  #nextAnswer: PromiseWithResolvers<JoinAnswer> | null = null;
-
-  constructor(
-    shared: Map<string, SharedAcquisition>,
-    key: string,
-    context: CallContext,
-    request: AcquisitionRequest,
-  ) {
-    this.#shared = shared;
-    this.#key = key;
-    this.#context = context;
-    this.#acquisition = new Acquisition(context, request, this);
-  }
-
-  /** Runs the acquisition. Other calls can join until it ends without a lease, or its lease ends. */
-  async start(): Promise<ManagedLease | null> {
-    this.#shared.set(this.#key, this);
-    try {
-      return this.lease = await this.#acquisition.run();
-    } finally {
-      this.#settle();
-      if (this.lease === null) this.remove();
-    }
-  }
-
-  /** Runs the acquisition. If it gets a lease, other calls join this one instead of `earlier`. */
-  async replace(earlier: SharedAcquisition | undefined): Promise<ManagedLease | null> {
-    try {
-      this.lease = await this.#acquisition.run();
-    } finally {
-      this.#settle();
-    }
-    if (this.lease === null || this.lease.remainingMs === 0) return this.lease;
-    this.#shared.set(this.#key, this);
-    earlier?.withdraw();
-    return this.lease;
-  }
-
-  /**
-   * Asks Redis. Resolves with the lease if it is still held; with `null` if the call must not wait, and
-   * the lock is not to be had; with `"over"` if the call must start anew.
-   */
-  async join(
-    request: AcquisitionRequest,
-    signal: AbortSignal,
-  ): Promise<ManagedLease | null | "over"> {
-    const answer = await abortable(this.#next(), signal);
-    if (answer.kind === "queued") {
-      const { position: _, ...withoutPlace } = answer.info;
-      const waits = request.mode.kind === "wait";
-      request.onWait?.(waits ? answer.info : withoutPlace);
-      if (!waits) return null;
-      await abortable(this.#settled.promise, signal);
-    }
-    if (await this.verify(request, signal)) return this.lease;
-    this.remove();
-    return "over";
-  }
-
-  /** Whether Redis says that the lease is still held. If not, it is lost. If so, it is prolonged. */
-  async verify({ ttlMs, budget }: AcquisitionRequest, signal: AbortSignal): Promise<boolean> {
-    const { lease } = this;
-    if (lease === null) return false;
-    const { sent, answer } = await repeated(budget, signal, async () => {
-      const sent = instant(this.#context.engine.clock);
-      return { sent, answer: await this.#acquisition.renew(ttlMs) };
-    });
-    if (answer.state === "held") lease.extend(sent, answer.validMs, ttlMs);
-    else if (answer.state === "lost") lease.lose(answer.reason);
-    return lease.remainingMs > 0;
-  }
-
-  /**
-   * From now on the clean-up releases no lock: an ask under way may take over what a rival of the same
-   * owner id is being granted.
-   */
-  keepLock(): void {
-    this.#acquisition.keepLock();
-  }
-
-  /** Ends the acquisition without a lease, unless it has one. */
-  withdraw(): void {
-    this.#acquisition.withdraw();
-  }
-
-  /** Makes later calls start over. Does nothing if a later acquisition has replaced this one. */
-  remove(): void {
-    if (this.#shared.get(this.#key) === this) this.#shared.delete(this.#key);
-  }
-
-  /** Implements {@linkcode AcquisitionListener}. */
-  onQueued(info: WaitInfo): void {
-    this.#answer({ kind: "queued", info });
-  }
-
-  /** Implements {@linkcode AcquisitionListener}. */
-  onLeaseEnd(): void {
-    this.remove();
-  }
-
-  /** Makes the acquisition ask, and waits for the answer. */
-  #next(): Promise<JoinAnswer> {
-    if (this.#isSettled) return Promise.resolve({ kind: "settled", lease: this.lease });
-    this.#nextAnswer ??= Promise.withResolvers();
-    this.#acquisition.onAskDue();
-    return this.#nextAnswer.promise;
-  }
-
-  #settle(): void {
-    this.#isSettled = true;
-    this.#settled.resolve(this.lease);
-    this.#answer({ kind: "settled", lease: this.lease });
-  }
-
-  #answer(answer: JoinAnswer): void {
-    this.#nextAnswer?.resolve(answer);
-    this.#nextAnswer = null;
-  }
 }

@@ -77,12 +77,13 @@ export async function nothingLasts(server: RedisServer, ttlMs = TTL_MS): Promise
   await nothingLeft(server, ttlMs);
 }
 
-/** The same. The soak waits until the server is empty, a minute after the last TTL. */
+/** The same. The soak waits until the server is empty. */
 export async function nothingAtLast(server: RedisServer, ttlMs: number): Promise<void> {
   await nothingLeft(server, ttlMs);
   if (!SOAK) return;
   const isEmpty = async () => await server.command("DBSIZE") === 0;
-  await waitUntil("the server is empty", isEmpty, TOKEN_OUTLIVES_LOCK_MS + ttlMs + 5_000);
+  const longestMs = Math.max(TOKEN_OUTLIVES_LOCK_MS + ttlMs, QUEUE_LIFE_MS); // tombstones last as long as a queue
+  await waitUntil("the server is empty", isEmpty, longestMs + 5_000);
 }
 
 /** Waits until the observer is the only client, and no channel has a subscriber. */
