@@ -50,4 +50,5 @@ export {
   LockUnavailableError,
 } from "./core/errors.ts";
 export type { StrategyOptions } from "./core/lifetime.ts";
+export type { RenewalLate } from "./core/renewal_late.ts";
 export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";

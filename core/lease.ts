@@ -1,29 +1,33 @@
 /**
- * One lease: its deadline, renewal, loss and release. How the deadline is computed is in
- * `lease_validity.ts`, how releases are sent in `lease_release.ts`, the shared timer in
- * `lease_schedule.ts`.
+ * One lease: its states, its deadline, loss and release. How the deadline is computed is in
+ * `lease_validity.ts`, how renewals and releases are sent in `lease_renewal.ts` and `lease_release.ts`,
+ * the shared timer in `lease_schedule.ts`.
  *
  * @module
  */
 
-import { attemptMs, retryDelayMs } from "./attempts.ts";
-import { type Instant, instant, pause, settledWithin } from "./clock.ts";
+import { retryDelayMs } from "./attempts.ts";
+import { type Instant, pause } from "./clock.ts";
 import type { Lease } from "./distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
 import type { Grant, LeaseActions, RenewAnswer } from "./grant.ts";
 import { LeaseRelease, refusedRelease, type ReleaseContext } from "./lease_release.ts";
+import { LeaseRenewal, type RenewalListener } from "./lease_renewal.ts";
 import type { LeaseSchedule } from "./lease_schedule.ts";
 import { LeaseValidity } from "./lease_validity.ts";
-import { promiseTry } from "./promise_try.ts";
 import { checkTtl } from "./validate.ts";
 
 /** The parts that all leases of one strategy instance share. */
 export interface LeaseContext extends ReleaseContext {
   readonly schedule: LeaseSchedule<ManagedLease>;
+  readonly listener: LeaseListener;
 }
 
-/** How early, in ms, a renewal may be sent in order to leave together with others. */
-const BURST_MS = 100;
+/** Gets the events of leases that their holders may want to know. */
+export interface LeaseListener {
+  /** Less than a third of the lease's time is left, although it is renewed automatically. */
+  onRenewalLate(lease: Lease): void;
+}
 
 /**
  * A {@linkcode Lease} as its strategy uses it.
@@ -42,7 +46,7 @@ const BURST_MS = 100;
  * The members of {@linkcode Lease} read the clock first, so they are right before any timer has run
  * (invariant 2).
  */
-export class ManagedLease implements Lease {
+export class ManagedLease implements Lease, RenewalListener {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
@@ -50,6 +54,7 @@ export class ManagedLease implements Lease {
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
   readonly #validity: LeaseValidity;
+  readonly #renewal: LeaseRenewal;
   readonly #releases: LeaseRelease;
   readonly #maxHoldAtMs: number;
   #state: "held" | "kept" | "releasing" | "released" | "lost" = "held";
@@ -59,21 +64,10 @@ export class ManagedLease implements Lease {
   #loss: LeaseLostError | null = null;
   /** Aborts `signal`; created when `signal` is first read. */
   #controller: AbortController | null = null;
-  /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
-  #renewAtMs: number;
-  /** The longest TTL in ms that was requested, answered or not: how long the server may keep the lock. */
-  #longestTtlMs: number;
-  /** The renewal under way, until its answer or the end of its attempt. */
-  #renewing: Promise<boolean> | null = null;
   /** Called when the lease is no longer kept. */
   #whenKept: (() => void) | null = null;
   /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
-  /**
-   * Set while the last renewal has not been answered "held": its error, or `undefined` while the answer
-   * is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
-   */
-  #unanswered: { cause: unknown } | null = null;
 
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
     this.#context = context;
@@ -85,9 +79,9 @@ export class ManagedLease implements Lease {
     const { maxHoldMs } = grant;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;
     this.#validity = new LeaseValidity(grant);
+    this.#renewal = new LeaseRenewal(context.clock, actions, grant, this);
+    this.#renewal.answered(grant.sent, grant.validMs, this.#validity.deadlineMs);
     this.#releases = new LeaseRelease(context, actions, grant.ttlMs);
-    this.#longestTtlMs = grant.ttlMs;
-    this.#renewAtMs = this.#nextRenewalMs(grant.sent, grant.validMs);
   }
 
   /** Whether the lock is ours and renewed, for the holder or at disposal. */
@@ -134,10 +128,11 @@ export class ManagedLease implements Lease {
       this.#checkDeadline();
       if (this.#error !== null) throw this.#error;
       if (this.#state !== "held") throw this.#releasedError("renew");
-      if (this.#actions.renew === undefined) return;
+      if (!this.#renewal.isPossible) return;
       // One renewal at a time. The one under way may ask for another TTL, so ours follows it.
-      if (this.#renewing !== null) await this.#renewing;
-      else if (await this.#startRenewal(ttlMs ?? this.#grant.ttlMs)) return;
+      const { running } = this.#renewal;
+      if (running !== null) await running;
+      else if (await this.#renewal.start(ttlMs ?? this.#grant.ttlMs)) return;
       else if (this.#state === "held") { // not lost or released in the meantime
         await this.#pause(retryDelayMs(this.#grant.ttlMs));
       }
@@ -147,7 +142,7 @@ export class ManagedLease implements Lease {
   release(): Promise<boolean> {
     this.#checkDeadline();
     if (!this.#isLive) return (this.#releasing ?? Promise.resolve()).then(() => false);
-    return this.#startRelease(this.#renewing);
+    return this.#startRelease(this.#renewal.running);
   }
 
   /**
@@ -174,7 +169,7 @@ export class ManagedLease implements Lease {
    */
   async close(isHurried: boolean): Promise<void> {
     this.#checkDeadline();
-    if (this.#isLive) this.#startRelease(isHurried ? null : this.#renewing);
+    if (this.#isLive) this.#startRelease(isHurried ? null : this.#renewal.running);
     await this.#releasing?.catch(() => {});
   }
 
@@ -204,9 +199,7 @@ export class ManagedLease implements Lease {
     this.#checkDeadline();
     if (!this.#isLive) return;
     this.#validity.extend(sent, validMs, ttlMs);
-    if (ttlMs !== undefined) this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
-    this.#unanswered = null;
-    this.#renewAtMs = this.#nextRenewalMs(sent, validMs);
+    this.#renewal.answered(sent, validMs, this.#validity.deadlineMs, ttlMs);
   }
 
   /** Ends the lease as lost and aborts its signal. Does nothing unless the lease is held or kept. */
@@ -227,17 +220,14 @@ export class ManagedLease implements Lease {
   tick(nowMs: number): number {
     this.#checkDeadline();
     if (!this.#isLive) return Infinity;
-    const { ttlMs, watchEveryMs = Infinity } = this.#grant;
-    const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
-    if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) {
-      this.#startRenewal(ttlMs);
-    }
+    const isLate = this.#renewal.tick(nowMs);
+    if (isLate && this.#state === "held") this.#context.listener.onRenewalLate(this);
     return this.dueMs;
   }
 
   /** When the next renewal or the end of the lease is due, in monotonic ms. */
   get dueMs(): number {
-    return Math.min(this.#endMs, this.#renewing === null ? this.#renewAtMs : Infinity);
+    return Math.min(this.#endMs, this.#renewal.dueMs);
   }
 
   /** Ends the lease if its deadline or `maxHoldMs` is over. Timers may be late, the clock is not. */
@@ -246,13 +236,15 @@ export class ManagedLease implements Lease {
     const nowMs = this.#context.clock.now();
     if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
     else if (nowMs < this.#validity.deadlineMs) return;
-    else this.#lapse(this.#unanswered?.cause);
+    else this.#lapse();
   }
 
   /** Ends the lease at its deadline. */
-  #lapse(cause: unknown): void {
+  #lapse(): void {
+    const { unanswered } = this.#renewal;
+    const cause = unanswered?.cause;
     if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed(cause), cause);
-    else if (this.#unanswered === null) this.lose("expired");
+    else if (unanswered === null) this.lose("expired");
     else this.lose("unreachable", cause);
   }
 
@@ -262,59 +254,26 @@ export class ManagedLease implements Lease {
    */
   #isProven(): boolean {
     if (!this.#validity.isStale(this.#context.clock)) return true;
-    if (this.#renewing === null && this.#actions.renew !== undefined) {
+    if (this.#renewal.running === null && this.#renewal.isPossible) {
       // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
       // lease, so a renewal of 1 ms leaves its TTL as it is.
-      this.#startRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
+      this.#renewal.start(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
     }
     return false;
   }
 
-  /** When the first renewal after an answer is due, in monotonic ms; `Infinity` for never. */
-  #nextRenewalMs(sent: Instant, validMs: number): number {
-    if (this.#grant.watchEveryMs !== undefined) return sent.nowMs + this.#grant.watchEveryMs;
-    if (!this.#grant.autoRenew || this.#actions.renew === undefined) return Infinity;
-    // Two thirds of the granted time before the deadline. That time is the TTL, or less if the server
-    // granted less. After a `renew()` with a longer TTL the deadline is later, and so is this.
-    return this.#validity.deadlineMs - (Math.min(this.#grant.ttlMs, validMs) * 2) / 3;
-  }
-
-  /**
-   * Sends one renewal. Resolves after its answer, or after `#attemptMs` without one; with true if the
-   * answer was "held". An answer that comes later is still handled. Only one attempt runs at a time.
-   */
-  #startRenewal(ttlMs: number): Promise<boolean> {
-    const { clock } = this.#context;
-    const sent = instant(clock);
-    let held = false;
-    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
-    this.#unanswered ??= { cause: undefined };
-    const answered = promiseTry(() => this.#actions.renew!(ttlMs)).then(
-      (answer) => held = this.#onAnswer(sent, ttlMs, answer),
-      (cause) => this.#onAnswer(sent, ttlMs, { state: "unknown", cause }),
-    );
-    const renewing = settledWithin(clock, answered, attemptMs(this.#grant.ttlMs)).then(() => {
-      this.#renewing = null;
-      if (!this.#isLive) return held;
-      // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
-      if (!held && this.#renewAtMs !== Infinity) {
-        this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
-      }
-      this.#context.schedule.update(this);
-      return held;
-    });
-    this.#renewing = renewing;
-    return renewing;
-  }
-
-  /** Handles the answer to a renewal that was sent at `sent`. Returns whether it is "held". */
-  #onAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
+  /** Implements {@linkcode RenewalListener}. */
+  onRenewalAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
     this.#checkDeadline();
     if (!this.#isLive) return false;
     if (answer.state === "lost") this.lose(answer.reason, answer.cause);
-    else if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
-    else this.extend(sent, answer.validMs, ttlMs);
+    else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
     return answer.state === "held";
+  }
+
+  /** Implements {@linkcode RenewalListener}. */
+  onRenewalEnd(): void {
+    if (this.#isLive) this.#context.schedule.update(this);
   }
 
   /** Ends the lease for its holder, unless that has been done. */
@@ -373,7 +332,8 @@ export class ManagedLease implements Lease {
    * expired on the server, even if a renewal was executed just now.
    */
   #cleanUp(): void {
-    this.#releases.inBackground(this.#longestTtlMs, this.#renewing, this.#state === "lost");
+    const { longestTtlMs, running } = this.#renewal;
+    this.#releases.inBackground(longestTtlMs, running, this.#state === "lost");
   }
 
   /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */

@@ -8,8 +8,10 @@ import { Background } from "./background.ts";
 import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
 import type { LeaseLostReason } from "./errors.ts";
 import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
-import { type LeaseContext, ManagedLease } from "./lease.ts";
+import { type LeaseContext, type LeaseListener, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
+
+const UNHEARD: LeaseListener = { onRenewalLate: () => {} };
 
 /**
  * Owns the leases of a strategy instance with their deadlines, timers and background work. It knows no
@@ -28,13 +30,18 @@ export class LeaseEngine {
    * Opens nothing yet.
    *
    * @param clock The clock of all waits.
+   * @param listener Gets the events of the leases.
    * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.
    */
-  constructor(clock: Clock = SYSTEM_CLOCK, scheduleClock: Clock = clock) {
+  constructor(
+    clock: Clock = SYSTEM_CLOCK,
+    listener: LeaseListener = UNHEARD,
+    scheduleClock: Clock = clock,
+  ) {
     this.clock = clock;
     this.#leases = new LeaseSchedule(scheduleClock);
     const { background, stopped } = this;
-    this.#context = { clock, schedule: this.#leases, background, stopped };
+    this.#context = { clock, schedule: this.#leases, background, stopped, listener };
   }
 
   /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */

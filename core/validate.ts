@@ -155,6 +155,15 @@ export function checkTtl(ttlMs: unknown): asserts ttlMs is number {
   checkDuration("ttlMs", ttlMs, MIN_TTL_MS);
 }
 
+/**
+ * Checks an option that is a function or left out.
+ *
+ * @throws {TypeError} If it is something else.
+ */
+export function checkFunction(option: string, value: unknown): void {
+  checkOptional(option, value, "function");
+}
+
 function checkOptional(option: string, value: unknown, type: "boolean" | "function"): void {
   if (value !== undefined && typeof value !== type) {
     throw new TypeError(

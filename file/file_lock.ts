@@ -71,7 +71,7 @@ export class FileLock implements DistributedLock {
   });
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this);
-  readonly #engine = new LeaseEngine(SYSTEM_CLOCK, WATCH_CLOCK);
+  readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, WATCH_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #files: LockFiles;

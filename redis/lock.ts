@@ -18,6 +18,7 @@ import type {
 import { LockSetupError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
+import { LateRenewals } from "../core/renewal_late.ts";
 import { requestOn } from "../core/request.ts";
 import { SharedTimer } from "../core/shared_timer.ts";
 import { checkOwnerId } from "../core/validate.ts";
@@ -111,10 +112,10 @@ export class RedisLock implements AttachableLock {
     }
     const read = readOptions(options);
     this.#lifetime = new Lifetime(options);
-    const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs, onWarning } = read;
+    const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs } = read;
     const clock = this.#timer;
-    const engine = new LeaseEngine(clock);
-    const warnings = new Warnings(onWarning);
+    const engine = new LeaseEngine(clock, new LateRenewals(read.onRenewalLate));
+    const warnings = new Warnings(read.onWarning);
     const limits = { commandTimeoutMs, unavailableAfterMs };
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const held = new HeldLeases(client);

@@ -4,7 +4,8 @@
  * @module
  */
 import type { StrategyOptions } from "../core/lifetime.ts";
-import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
+import type { RenewalLate } from "../core/renewal_late.ts";
+import { checkDuration, checkFunction, checkString, checkTtl } from "../core/validate.ts";
 
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
@@ -45,6 +46,12 @@ export interface RedisLockOptions extends StrategyOptions {
   handoff?: boolean | undefined;
   /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
   onWarning?: ((message: string) => void) | undefined;
+  /**
+   * An early warning: a lease that is renewed automatically has less than a third of its time left,
+   * because no renewal was answered. Called once, and again only after a renewal was answered. Errors that
+   * it throws are ignored.
+   */
+  onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
 /** Default of {@linkcode RedisLockOptions.ttlMs}. */
@@ -57,11 +64,12 @@ export const DEFAULT_UNAVAILABLE_AFTER_MS = 5_000;
 export const DEFAULT_COMMAND_TIMEOUT_MS = 1_000;
 
 /** The strategy's own options, with their defaults filled in. */
-type ReadOptions = {
-  readonly [Key in Exclude<keyof RedisLockOptions, keyof StrategyOptions>]-?: NonNullable<
-    RedisLockOptions[Key]
-  >;
-};
+type ReadOptions =
+  & {
+    readonly [Key in Exclude<keyof RedisLockOptions, keyof StrategyOptions | "onRenewalLate">]-?:
+      NonNullable<RedisLockOptions[Key]>;
+  }
+  & Pick<RedisLockOptions, "onRenewalLate">;
 
 /** Fills in the defaults of the strategy's own options and checks them. */
 export function readOptions(
@@ -75,6 +83,7 @@ export function readOptions(
     handoff = true,
     // deno-lint-ignore no-console -- the user should see a warning
     onWarning = (message: string) => console.warn(message),
+    onRenewalLate,
   } = options;
   checkTtl(ttlMs);
   checkString("keyPrefix", keyPrefix);
@@ -86,5 +95,14 @@ export function readOptions(
   if (typeof onWarning !== "function") {
     throw new TypeError("Cannot use 'onWarning' as it is not a function");
   }
-  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, handoff, onWarning };
+  checkFunction("onRenewalLate", onRenewalLate);
+  return {
+    ttlMs,
+    keyPrefix,
+    unavailableAfterMs,
+    commandTimeoutMs,
+    handoff,
+    onWarning,
+    onRenewalLate,
+  };
 }

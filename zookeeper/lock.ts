@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { SYSTEM_CLOCK } from "../core/clock.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import type {
   AcquireOptions,
@@ -15,6 +16,7 @@ import type {
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
+import { LateRenewals } from "../core/renewal_late.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { requestOn } from "../core/request.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
@@ -70,7 +72,7 @@ export class ZooKeeperLock implements DistributedLock {
   readonly request: RequestMethod = requestOn(this);
   readonly #settings: Settings;
   readonly #lifetime: Lifetime;
-  readonly #engine = new LeaseEngine();
+  readonly #engine: LeaseEngine;
   readonly #sessions: SessionSuccession;
   readonly #cleanup: ZnodeCleanup;
   readonly #acquisitions: Acquisitions;
@@ -88,9 +90,9 @@ export class ZooKeeperLock implements DistributedLock {
   constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
     this.#settings = readSettings(servers, options);
     this.#lifetime = new Lifetime(options);
-    const { rootPath, unavailableAfterMs } = this.#settings;
+    const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
     const { label } = this.#lifetime;
-    const engine = this.#engine;
+    const engine = this.#engine = new LeaseEngine(SYSTEM_CLOCK, new LateRenewals(onRenewalLate));
     const sessions = this.#sessions = new SessionSuccession({
       clock: engine.clock,
       leases: engine,

@@ -26,6 +26,7 @@ export type {
   WaitInfo,
 } from "../core/distributed_lock.ts";
 export type { StrategyOptions } from "../core/lifetime.ts";
+export type { RenewalLate } from "../core/renewal_late.ts";
 export { ZooKeeperLock } from "./lock.ts";
 export {
   DEFAULT_ROOT_PATH,

@@ -5,7 +5,8 @@
  * @module
  */
 import type { StrategyOptions } from "../core/lifetime.ts";
-import { checkDuration } from "../core/validate.ts";
+import type { RenewalLate } from "../core/renewal_late.ts";
+import { checkDuration, checkFunction } from "../core/validate.ts";
 import { Warnings } from "../core/warnings.ts";
 import { type ConnectSource, readServers } from "./transport/connect_string.ts";
 import { readTls, type ZooKeeperTls } from "./transport/tls.ts";
@@ -68,6 +69,12 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
   requestTimeoutMs?: number;
   /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
   onWarning?: (message: string) => void;
+  /**
+   * An early warning: a lease that is renewed automatically has less than a third of its time left,
+   * because no renewal was answered. Called once, and again only after a renewal was answered. Errors that
+   * it throws are ignored.
+   */
+  onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
 /** Default of {@linkcode ZooKeeperLockOptions.rootPath}. */
@@ -84,6 +91,7 @@ const MIN_SESSION_TIMEOUT_MS = 100;
 export interface Settings extends TransportOptions {
   /** The root path, with the chroot before it. All znodes are below it. */
   readonly rootPath: string;
+  readonly onRenewalLate: ZooKeeperLockOptions["onRenewalLate"];
 }
 
 /**
@@ -105,6 +113,7 @@ export function readSettings(source: ConnectSource, options: ZooKeeperLockOption
     tls,
     // deno-lint-ignore no-console -- the user should see a warning
     onWarning = (message: string) => console.warn(message),
+    onRenewalLate,
   } = options;
   const { listServers, chroot } = readServers(source);
   checkPath("'rootPath'", rootPath);
@@ -115,6 +124,7 @@ export function readSettings(source: ConnectSource, options: ZooKeeperLockOption
   if (typeof onWarning !== "function") {
     throw new TypeError("Cannot use 'onWarning' as it is not a function");
   }
+  checkFunction("onRenewalLate", onRenewalLate);
   return {
     listServers,
     rootPath: chroot + rootPath,
@@ -124,6 +134,7 @@ export function readSettings(source: ConnectSource, options: ZooKeeperLockOption
     warnings: new Warnings(onWarning),
     unavailableAfterMs,
     requestTimeoutMs,
+    onRenewalLate,
   };
 }
 

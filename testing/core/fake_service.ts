@@ -27,6 +27,8 @@ export interface FakeService {
   readonly lease: ManagedLease;
   readonly renewals: Pending<RenewAnswer>[];
   readonly releases: Pending<ReleaseAnswer>[];
+  /** What `remainingMs` was at each `onRenewalLate`. */
+  readonly late: number[];
 }
 
 function ask<T>(clock: FakeClock, list: Pending<T>[], ttlMs?: number): Promise<T> {
@@ -38,7 +40,10 @@ function ask<T>(clock: FakeClock, list: Pending<T>[], ttlMs?: number): Promise<T
 /** Opens a lease with a TTL of 3,000 ms, changed by `grant`. */
 export function openLease(grant: Partial<Grant> = {}): FakeService {
   const clock = new FakeClock();
-  const engine = new LeaseEngine(clock);
+  const late: number[] = [];
+  const engine = new LeaseEngine(clock, {
+    onRenewalLate: ({ remainingMs }) => late.push(remainingMs),
+  });
   const renewals: Pending<RenewAnswer>[] = [];
   const releases: Pending<ReleaseAnswer>[] = [];
   const actions: LeaseActions = {
@@ -55,7 +60,7 @@ export function openLease(grant: Partial<Grant> = {}): FakeService {
     autoRenew: true,
     ...grant,
   }, actions)!;
-  return { clock, engine, lease, renewals, releases };
+  return { clock, engine, lease, renewals, releases, late };
 }
 
 /** How long a lease with a TTL of 3,000 ms can be proven: the TTL less 1 % and 2 ms of drift. */

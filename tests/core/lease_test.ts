@@ -51,6 +51,37 @@ Deno.test("Lease.signal aborts at the deadline when renewals are not answered", 
   assertEquals((signal.reason as LeaseLostError).reason, "unreachable");
 });
 
+Deno.test("Lease reports a late renewal once, when a third of its time is left, and again after an answer", async () => {
+  const { clock, renewals, late } = openLease();
+  const thirdMs = 1_000;
+  await clock.pass(PROVABLE_MS - thirdMs - 1);
+  assertEquals(late, []);
+  await clock.pass(1);
+  assertEquals(late, [thirdMs]);
+  await clock.pass(thirdMs - 100);
+  assertEquals(late.length, 1);
+  renewals.at(-1)!.answer({ state: "held", validMs: 3_000 });
+  await clock.pass(PROVABLE_MS - 100);
+  assertEquals(late.length, 2);
+});
+
+Deno.test("Lease reports no late renewal when renewals are answered, without autoRenew, and at disposal", async () => {
+  const answered = openLease();
+  for (let i = 0; i < 5; i++) {
+    await answered.clock.pass(1_000);
+    answered.renewals.at(-1)!.answer({ state: "held", validMs: 3_000 });
+  }
+  const manual = openLease({ autoRenew: false });
+  const file = openLease({ ttlMs: Infinity, validMs: Infinity, watchEveryMs: 1_000 });
+  const kept = openLease();
+  const closed = kept.engine.close(20_000);
+  for (const { clock } of [manual, file, kept]) await clock.pass(PROVABLE_MS - 1);
+  for (const { late } of [answered, manual, file, kept]) assertEquals(late, []);
+  for (const { answer } of kept.releases) answer({ state: "released" });
+  await kept.clock.pass(20_000);
+  await closed;
+});
+
 Deno.test("Lease expires without sending a renewal when autoRenew is false", async () => {
   const service = openLease({ autoRenew: false });
   await service.clock.pass(PROVABLE_MS);

@@ -2,7 +2,7 @@
  * A network that swallows everything while a lease is held.
  */
 import { assert, assertEquals } from "@std/assert";
-import { LeaseLostError } from "../../mod.ts";
+import { LeaseLostError, type RenewalLate } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
@@ -20,7 +20,16 @@ async function run(server: RedisServer, clientName: RedisClientName): Promise<vo
   const { client, close } = await openRedisClient(clientName, url);
   const name = crypto.randomUUID();
   try {
-    await using lock = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: 50 });
+    const late: RenewalLate[] = [];
+    const onRenewalLate = (event: RenewalLate) => {
+      late.push(event);
+      throw new Error("A warning that fails");
+    };
+    await using lock = new RedisLock(client, {
+      ttlMs: TTL_MS,
+      disposeTimeoutMs: 50,
+      onRenewalLate,
+    });
     const lease = await lock.acquire(name);
     const { signal } = lease;
     await pause(Math.random() * 500);
@@ -34,6 +43,8 @@ async function run(server: RedisServer, clientName: RedisClientName): Promise<vo
     assert(signal.aborted);
     assert(signal.reason instanceof LeaseLostError);
     assertEquals(signal.reason.reason, "unreachable");
+    assertEquals(late.map((event) => event.name), [name], "it was announced once");
+    assert(late[0]!.remainingMs > 0 && late[0]!.remainingMs <= TTL_MS / 3);
     if (clientName !== "deno-redis-like") {
       assertEquals(client.epoch, epoch, "the client package still believes in its connection");
     }

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertInstanceOf, assertThrows } from "@std/asser
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
-import { LeaseLostError } from "../../core/errors.ts";
+import { LeaseLostError, type RenewalLate } from "../../mod.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
@@ -232,3 +232,18 @@ Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the proces
 function block(durationMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, durationMs);
 }
+
+Deno.test("ZooKeeperLock calls onRenewalLate once for each lease before the server falls silent for too long", async () => {
+  await using proxy = startProxy(server);
+  const late: RenewalLate[] = [];
+  await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: 4_000,
+    onRenewalLate: (event) => late.push(event),
+  });
+  const leases = [await locks.acquire("a"), await locks.acquire("b")];
+  proxy.blackHole("both");
+  for (const lease of leases) await lossOf(lease);
+  assertEquals(late.map(({ name }) => name).sort(), ["a", "b"]);
+  for (const { remainingMs } of late) assert(remainingMs > 0 && remainingMs <= 1_000);
+});
