@@ -5,7 +5,7 @@
  * @module
  */
 
-/** What one call has on the server, or may still have. */
+/** One call, as far as the server may still work for it. */
 interface OnServer {
   /** Whether the server may still execute a request of the call. */
   readonly isUnsettled: boolean;

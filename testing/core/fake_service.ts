@@ -27,7 +27,7 @@ export interface FakeService {
   readonly lease: ManagedLease;
   readonly renewals: Pending<RenewAnswer>[];
   readonly releases: Pending<ReleaseAnswer>[];
-  /** What `remainingMs` was at each `onRenewalLate`. */
+  /** The value of `remainingMs` at each `onRenewalLate`. */
   readonly late: number[];
 }
 
