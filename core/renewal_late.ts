@@ -7,7 +7,7 @@ import type { Lease } from "./distributed_lock.ts";
 import type { LeaseListener } from "./lease.ts";
 import { promiseTry } from "./promise_try.ts";
 
-/** What the option `onRenewalLate` gets. */
+/** A lease that is renewed late, as the option `onRenewalLate` gets it. */
 export interface RenewalLate {
   /** The name of the lock. */
   readonly name: string;

@@ -1,6 +1,6 @@
 /**
- * Which acquisition the calls with an owner id share, and when the next call of that id may start. What such
- * a call does is in `shared_acquisitions.ts`.
+ * Which acquisition the calls with an owner id share, and when the next call of that id may start. The call
+ * itself is in `shared_acquisitions.ts`.
  *
  * @module
  */
