@@ -55,6 +55,8 @@ export class Acquisition implements Waiter, AbortListener {
   readonly #hold: Hold;
   readonly #asks: Asks;
   readonly #state = new AcquisitionState();
+  /** Implements {@linkcode Waiter}. */
+  bagIndex = -1;
   /** The last report to `onWait`. */
   #reported: WaitInfo = {};
 
@@ -104,7 +106,7 @@ export class Acquisition implements Waiter, AbortListener {
     } finally {
       if (callerSignal !== undefined) aborts.delete(callerSignal, this);
       this.#asks.end();
-      waiters.dequeue(this);
+      waiters.unregister(this);
       if (lease === null) this.#hold.cleanUp();
       background.exit();
     }

@@ -119,7 +119,7 @@ export class Hold implements LeaseActions, AskListener {
    * the lock, that is reported as unknown: the client may have sent it twice.
    */
   async release(isLost: boolean): Promise<ReleaseAnswer> {
-    const { commands, waiters, engine: { clock } } = this.#context;
+    const { commands, engine: { clock } } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
     const sentMs = clock.now();
@@ -138,7 +138,6 @@ export class Hold implements LeaseActions, AskListener {
       return refusalOfRelease(cause) ?? { state: "unknown", cause };
     } finally {
       // Not before: an answer on its way may still name this holder, which is not a lost grant.
-      waiters.unregister(this.value);
       this.#context.held.remove(this.#terms.keys.lock, this.value);
     }
     return { state: "unknown", cause: new Error("The client may have sent the release twice") };
@@ -150,9 +149,8 @@ export class Hold implements LeaseActions, AskListener {
    * call makes the next waiter the holder.
    */
   cleanUp(): void {
-    const { engine, waiters } = this.#context;
+    const { engine } = this.#context;
     const { isNeeded, isUnsettled } = this.cleanUpState;
-    waiters.unregister(this.value);
     if (!isNeeded && !isUnsettled) return;
     this.#cleaning = engine.background.run(() => this.#cleanUp()).then(() => {
       this.#cleaning = null;
