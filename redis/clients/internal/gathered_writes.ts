@@ -1,5 +1,5 @@
 /**
- * Writes the commands of one turn of the event loop together, for a client that writes each by itself.
+ * Writes the commands of one turn of the event loop together, for a client that writes each one alone.
  *
  * @module
  */
