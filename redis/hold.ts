@@ -5,7 +5,7 @@
  */
 import { abortable } from "../core/abort.ts";
 import type { AbortWatch } from "../core/abort_watch.ts";
-import { pause } from "../core/clock.ts";
+import { type Instant, pause } from "../core/clock.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
 import { RETRY_MS } from "../core/outage_budget.ts";
@@ -54,6 +54,8 @@ export class Hold implements LeaseActions, AskListener {
   readonly value: string;
   /** Tracks whether a clean-up is needed. */
   readonly cleanUpState: CleanUpState;
+  /** When the first ask was sent; `null` before that. */
+  firstSent: Instant | null = null;
   readonly #context: CallContext;
   readonly #terms: HoldTerms;
   readonly #listener: HoldListener | null;
@@ -72,7 +74,8 @@ export class Hold implements LeaseActions, AskListener {
   }
 
   /** Implements {@linkcode AskListener}. */
-  onHandOver(isDated: boolean): void {
+  onHandOver(isDated: boolean, sent: Instant): void {
+    this.firstSent ??= sent;
     this.cleanUpState.onHandOver(isDated);
   }
 
@@ -122,10 +125,10 @@ export class Hold implements LeaseActions, AskListener {
     const { commands, engine: { clock } } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
-    const sentMs = clock.now();
     const isRepeated = this.#isReleaseRepeated;
     this.#isReleaseRepeated = true;
     const { tombstoneMs } = this.cleanUpState;
+    const sentMs = tombstoneMs === 0 ? 0 : clock.now();
     try {
       const { answer, hasLeftBefore } = await this.#leave(isLost && this.#keepsLock);
       if (answer.state !== "gone" || isRepeated) return answer;
