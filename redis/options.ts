@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { StrategyOptions } from "../core/lifetime.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/option_names.ts";
 import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
 
 /** Options of {@linkcode RedisLock}. */
@@ -43,9 +44,16 @@ export interface RedisLockOptions extends StrategyOptions {
    * @default {true}
    */
   handoff?: boolean | undefined;
-  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
-  onWarning?: ((message: string) => void) | undefined;
 }
+
+const NAMES: OptionNames & Record<keyof RedisLockOptions, true> = {
+  ...STRATEGY_NAMES,
+  ttlMs: true,
+  keyPrefix: true,
+  unavailableAfterMs: true,
+  commandTimeoutMs: true,
+  handoff: true,
+};
 
 /** Default of {@linkcode RedisLockOptions.ttlMs}. */
 export const DEFAULT_TTL_MS = 10_000;
@@ -67,14 +75,13 @@ type ReadOptions = {
 export function readOptions(
   options: RedisLockOptions,
 ): ReadOptions {
+  checkNames("new RedisLock()", options, NAMES);
   const {
     ttlMs = DEFAULT_TTL_MS,
     keyPrefix = DEFAULT_KEY_PREFIX,
     unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
     commandTimeoutMs = DEFAULT_COMMAND_TIMEOUT_MS,
     handoff = true,
-    // deno-lint-ignore no-console -- the user should see a warning
-    onWarning = (message: string) => console.warn(message),
   } = options;
   checkTtl(ttlMs);
   checkString("keyPrefix", keyPrefix);
@@ -83,8 +90,5 @@ export function readOptions(
   if (typeof handoff !== "boolean") {
     throw new TypeError("Cannot use 'handoff' as it is not a boolean");
   }
-  if (typeof onWarning !== "function") {
-    throw new TypeError("Cannot use 'onWarning' as it is not a function");
-  }
-  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, handoff, onWarning };
+  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, handoff };
 }

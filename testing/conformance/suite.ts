@@ -5,6 +5,7 @@
  */
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { argumentsSuite } from "./arguments.ts";
+import { boundedWaitsSuite } from "./bounded_waits.ts";
 import { crashSuite } from "./crash.ts";
 import { disposalSuite } from "./disposal.ts";
 import { exclusionSuite } from "./exclusion.ts";
@@ -20,6 +21,7 @@ const ALL = [
   exclusionSuite,
   releaseSuite,
   waitingSuite,
+  boundedWaitsSuite,
   lossSuite,
   fencingSuite,
   requestSuite,
