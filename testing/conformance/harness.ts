@@ -35,6 +35,8 @@ export interface Harness {
   readonly processes: boolean;
   /** The TTL or session timeout of its clients in ms; `Infinity` if leases do not expire. */
   readonly ttlMs: number;
+  /** Whether a `tryAcquire()` that is refused knows the number of waiters. */
+  readonly knowsWaitersOfTry: boolean;
   /** Why the suite cannot run here. The reason is shown, and the tests count as ignored. */
   readonly skip?: string | undefined;
   /** Starts the servers that all arenas share. */

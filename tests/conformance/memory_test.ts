@@ -7,6 +7,7 @@ const memory: Harness = {
   capabilities: { fifo: "global", endsBy: "release", steal: true, attach: false, shared: false },
   processes: false,
   ttlMs: Infinity,
+  knowsWaitersOfTry: true,
   start: () => Promise.resolve(),
   stop: () => Promise.resolve(),
   arena() {
