@@ -5,8 +5,11 @@
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Lease } from "./distributed_lock.ts";
+import type { AttachableAcquireOptions, Lease } from "./distributed_lock.ts";
 import type { Warnings } from "./warnings.ts";
+
+/** The options that say whether a call waits for its caller. */
+type NestedOptions = Pick<AttachableAcquireOptions, "ownerId" | "waitMs">;
 
 /** A lease whose callback runs, and the one whose callback has requested it. */
 interface Hold {
@@ -34,12 +37,14 @@ export class Nesting {
   /**
    * Warns, once per name, if the caller is about to wait for itself.
    *
-   * @param ownerId The owner id of the call, if the caller has chosen one: calls with the same one share a
-   * lease.
+   * @param options The options of the call, which may not have been checked yet.
    */
-  check(name: string, ownerId: string | undefined, warnings: Warnings): void {
+  check(name: string, options: NestedOptions | null, warnings: Warnings): void {
+    const { ownerId, waitMs } = options ?? {};
+    if (waitMs === 0) return;
     for (let hold = this.#holds?.getStore(); hold !== undefined; hold = hold.outer) {
       const { lease, isRunning } = hold;
+      // Calls with the same owner id share a lease.
       if (lease.name !== name || !isRunning || lease.ownerId === ownerId) continue;
       if (lease.remainingMs === 0) continue; // lost or released: another call may get the lock
       warnings.warn(

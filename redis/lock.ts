@@ -130,7 +130,7 @@ export class RedisLock implements AttachableLock {
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    this.#nesting.check(name, options?.ownerId, this.#lifetime.warnings);
+    this.#nesting.check(name, options, this.#lifetime.warnings);
     return options?.waitMs === undefined
       ? this.#calls.wait(name, options)
       : this.#bounded.acquire(name, options);

@@ -130,7 +130,7 @@ export class ZooKeeperLock implements DistributedLock {
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
-    this.#nesting.check(name, undefined, this.#lifetime.warnings);
+    this.#nesting.check(name, options, this.#lifetime.warnings);
     if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
     return await this.#wait(name, options);
   }

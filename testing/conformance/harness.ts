@@ -11,6 +11,8 @@ import type { LockSpec } from "./lock_spec.ts";
 export interface ClientOptions {
   readonly label?: string;
   readonly ttlMs?: number;
+  /** Gets the client's warnings. Not for other processes. */
+  readonly onWarning?: (message: string) => void;
 }
 
 /** A fresh namespace for locks: its clients exclude each other and no other client. */

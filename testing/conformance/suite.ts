@@ -12,6 +12,7 @@ import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
+import { nestingSuite } from "./nesting.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
 import { stealSuite } from "./steal.ts";
@@ -25,6 +26,7 @@ const ALL = [
   lossSuite,
   fencingSuite,
   requestSuite,
+  nestingSuite,
   stealSuite,
   disposalSuite,
   crashSuite,

@@ -15,8 +15,8 @@ const memory: Harness = {
     const opened: MemoryLock[] = [];
     return Promise.resolve({
       client(options = {}) {
-        const { label } = options;
-        opened[0] ??= new MemoryLock(label === undefined ? {} : { label });
+        const { label, onWarning } = options;
+        opened[0] ??= new MemoryLock({ label, onWarning });
         return Promise.resolve(opened[0]);
       },
       async lose(lease) {
