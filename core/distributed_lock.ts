@@ -65,8 +65,8 @@ export interface TryAcquireOptions extends LeaseOptions {
    */
   waitMs?: number | undefined;
   /**
-   * What `query()` shows of this call and its lease, instead of the label of the instance. 1 to 100
-   * characters, no control characters.
+   * A name for this call and its lease, which `query()` shows instead of the label of the instance. 1 to
+   * 100 characters, no control characters.
    */
   label?: string | undefined;
   /**
