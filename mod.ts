@@ -41,7 +41,7 @@ export type {
   RequestOptions,
   TryAcquireOptions,
   WaitInfo,
-  Waiting,
+  WaitsForLease,
 } from "./core/distributed_lock.ts";
 export {
   LeaseLostError,

@@ -217,8 +217,8 @@ export interface LockSnapshot {
   waiterCount: number;
 }
 
-/** Makes the callback's lease non-null in {@linkcode DistributedLock.request}. */
-export interface Waiting {
+/** Marks options of {@linkcode DistributedLock.request} whose callback always gets a lease. */
+export interface WaitsForLease {
   /** Left out, or `false`. */
   ifAvailable?: false | undefined;
 }
@@ -230,7 +230,7 @@ export interface RequestMethod {
   /** The same with options. */
   <T>(
     name: string,
-    options: RequestOptions & Waiting,
+    options: RequestOptions & WaitsForLease,
     callback: (lease: Lease) => T | Promise<T>,
   ): Promise<T>;
   /** With `ifAvailable: true` the callback gets `null` if somebody else holds the lock. */
@@ -325,7 +325,7 @@ export interface DistributedLock extends AsyncDisposable {
    */
   request<T>(
     name: string,
-    options: RequestOptions & Waiting,
+    options: RequestOptions & WaitsForLease,
     callback: (lease: Lease) => T | Promise<T>,
   ): Promise<T>;
   /**
@@ -400,7 +400,7 @@ export interface AttachableRequestMethod {
   /** The same with options. */
   <T>(
     name: string,
-    options: AttachableRequestOptions & Waiting,
+    options: AttachableRequestOptions & WaitsForLease,
     callback: (lease: Lease) => T | Promise<T>,
   ): Promise<T>;
   /** With `ifAvailable: true` the callback gets `null` if somebody else holds the lock. */
@@ -425,7 +425,7 @@ export interface AttachableLock extends DistributedLock {
   /** The same with options, also those of {@linkcode AttachableLock.acquire}. */
   request<T>(
     name: string,
-    options: AttachableRequestOptions & Waiting,
+    options: AttachableRequestOptions & WaitsForLease,
     callback: (lease: Lease) => T | Promise<T>,
   ): Promise<T>;
   /** The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock. */

@@ -18,8 +18,13 @@ interface Hold {
   isRunning: boolean;
 }
 
+/** After warnings about so many names no more follow: a program may have a name per order. */
+const MAX_NAMES = 100;
+
 /** The nested requests of one strategy instance. */
 export class Nesting {
+  /** The names that were warned about. */
+  readonly #names = new Set<string>();
   /** Made at the first request: without it, a check costs nothing. */
   #holds: AsyncLocalStorage<Hold> | null = null;
 
@@ -47,13 +52,17 @@ export class Nesting {
       // Calls with the same owner id share a lease.
       if (lease.name !== name || !isRunning || lease.ownerId === ownerId) continue;
       if (lease.remainingMs === 0) continue; // lost or released: another call may get the lock
-      warnings.warn(
-        `Lock ${
-          JSON.stringify(name)
-        } was asked for inside the callback of request() that holds it, so the ` +
-          "call waits until the callback ends: use the lease that the callback has, " +
-          "as locks are not re-entrant",
-      );
+      this.#warn(name, warnings);
     }
+  }
+
+  #warn(name: string, warnings: Warnings): void {
+    if (this.#names.has(name) || this.#names.size >= MAX_NAMES) return;
+    this.#names.add(name);
+    const lock = JSON.stringify(name);
+    warnings.warn(
+      `Lock ${lock} was asked for inside the callback of request() that holds it, so the call waits ` +
+        "until the callback ends: use the lease that the callback has, as locks are not re-entrant",
+    );
   }
 }
