@@ -10,7 +10,7 @@ import type { AcquireOptions, Lease, LockSnapshot, WaitInfo } from "./distribute
 import { LockTimeoutError, LockUnavailableError } from "./errors.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
-export const ANSWER_WITHIN_MS = 500;
+export const ANSWER_WITHIN_MS = 1_000;
 
 /** The calls of a strategy that a bounded wait is made of. */
 export interface WaitSource<Options extends AcquireOptions> {
@@ -76,41 +76,19 @@ export class BoundedWaits<Options extends AcquireOptions> {
   }
 
   async #wait(name: string, options: Options, waitMs: number): Promise<Lease | null> {
-    const end = new AbortController();
-    const queued = Promise.withResolvers<void>();
-    let isQueued = false;
-    const onWait = (info: WaitInfo) => {
-      isQueued = true;
-      queued.resolve();
-      options.onWait?.(info);
-    };
-    const signal = options.signal === undefined
-      ? end.signal
-      : AbortSignal.any([options.signal, end.signal]);
-    const acquiring = this.#source.wait(name, { ...options, signal, onWait });
-    const lease = await within(this.#clock, acquiring, waitMs);
+    const wait = new EndableWait(this.#source, name, options);
+    const lease = await within(this.#clock, wait.lease, waitMs);
     if (lease !== TIMED_OUT) return lease;
-    // Without a first answer nobody knows whether the lock is free.
-    if (!isQueued) {
-      const answered = Promise.race([acquiring, queued.promise]);
-      await settledWithin(this.#clock, answered, ANSWER_WITHIN_MS);
-    }
-    const reason = new DOMException("The wait is over", "TimeoutError");
-    end.abort(reason);
-    // A grant at the very end still counts. If the call ends without one, it leaves the queue.
-    const late = await acquiring.catch((error) => {
-      if (error !== reason) throw error;
-      return null;
-    });
-    if (late === null && !isQueued) return await this.#throwUnavailable(name, options.signal);
-    return late;
-  }
-
-  /** The look explains the outage; if it gets an answer, the call itself still had none. */
-  async #throwUnavailable(name: string, signal: AbortSignal | undefined): Promise<never> {
-    await this.#look(name, signal);
+    if (wait.isQueued) return await wait.leave();
+    // Without a first answer nobody knows whether the lock is free. The look explains an outage.
+    const look = this.#look(name, options.signal);
+    look.catch(() => {}); // of interest only if the call stays without an answer
+    await settledWithin(this.#clock, wait.answered(), ANSWER_WITHIN_MS);
+    const late = await wait.leave();
+    if (late !== null || wait.isQueued) return late;
+    await look;
     throw new LockUnavailableError(
-      `Cannot acquire lock ${JSON.stringify(name)}: the service has not answered in time`,
+      `Cannot acquire lock ${JSON.stringify(name)}: the service has not answered the call in time`,
       name,
     );
   }
@@ -123,5 +101,48 @@ export class BoundedWaits<Options extends AcquireOptions> {
       this.#looks.set(name, look);
     }
     return signal === undefined ? look : abortable(look, signal);
+  }
+}
+
+/** One unbounded wait of a strategy, which can be ended. */
+class EndableWait<Options extends AcquireOptions> {
+  /** Resolves with the lease. Rejects if the call fails, or has left the queue. */
+  readonly lease: Promise<Lease>;
+  readonly #end = new AbortController();
+  readonly #queued = Promise.withResolvers<void>();
+  #isQueued = false;
+
+  /** Starts to wait. */
+  constructor(source: WaitSource<Options>, name: string, options: Options) {
+    const { signal: ended } = this.#end;
+    const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);
+    const onWait = (info: WaitInfo) => {
+      this.#isQueued = true;
+      this.#queued.resolve();
+      options.onWait?.(info);
+    };
+    this.lease = source.wait(name, { ...options, signal, onWait });
+  }
+
+  /** Whether the service has answered that somebody else holds the lock. */
+  get isQueued(): boolean {
+    return this.#isQueued;
+  }
+
+  /** Settles when the service has answered. */
+  answered(): Promise<unknown> {
+    return Promise.race([this.lease, this.#queued.promise]);
+  }
+
+  /** Leaves the queue. Resolves with `null`, or with a lease that was granted at the very end. */
+  async leave(): Promise<Lease | null> {
+    const reason = new DOMException("The time of the wait is over", "TimeoutError");
+    this.#end.abort(reason);
+    try {
+      return await this.lease;
+    } catch (error) {
+      if (error === reason) return null;
+      throw error;
+    }
   }
 }

@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { type DistributedLock, type Lease, LockTimeoutError } from "../../mod.ts";
 import { waitUntil } from "../servers/wait.ts";
-import { behaviour, type Harness } from "./harness.ts";
+import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { within } from "./wait.ts";
 
 /** A wait that ends in the test. */
@@ -15,6 +15,13 @@ const SHORT_MS = 300;
 const LONG_MS = 600_000;
 /** Timers of the runtime may fire early by less than this. */
 const EARLY_MS = 2;
+
+/** Opens a client. Its connection must not be part of a bounded wait. */
+async function connected(arena: Arena, label?: string): Promise<DistributedLock> {
+  const client = await arena.client(label === undefined ? {} : { label });
+  await client.query("n");
+  return client;
+}
 
 /** Calls `acquire()`; resolves when the strategy has called `onWait`. */
 async function queued(lock: DistributedLock, waitMs?: number): Promise<{ lease: Promise<Lease> }> {
@@ -31,7 +38,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "tryAcquire() with waitMs resolves with null when the time is over, and leaves the queue",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await connected(arena), await connected(arena)];
       await using _held = await a.acquire("n");
       const startMs = performance.now();
       assertEquals(await b.tryAcquire("n", { waitMs: SHORT_MS }), null);
@@ -45,7 +52,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() with waitMs rejects with a LockTimeoutError that names the lock, the time and the holder",
     async (arena) => {
-      const [a, b] = [await arena.client({ label: "holder-7" }), await arena.client()];
+      const [a, b] = [await connected(arena, "holder-7"), await connected(arena)];
       await using held = await a.acquire("n");
       const error = await assertRejects(
         () => b.acquire("n", { waitMs: SHORT_MS }),
@@ -64,7 +71,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() and tryAcquire() with waitMs get a lock that is or becomes free in time",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await connected(arena), await connected(arena)];
       for (const method of ["acquire", "tryAcquire"] as const) {
         await (await b[method]("n", { waitMs: LONG_MS }))!.release();
         await (await b[method]("n", { waitMs: 1 }))!.release();
@@ -85,7 +92,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() with waitMs leaves the order of the other waiters as it was",
     async (arena) => {
-      const lock = await arena.client();
+      const lock = await connected(arena);
       const held = await lock.acquire("n");
       const before = await queued(lock);
       const bounded = await queued(lock, SHORT_MS);
@@ -108,7 +115,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() and tryAcquire() with waitMs 0 try once",
     async (arena) => {
-      const [a, b] = [await arena.client({ label: "holder-7" }), await arena.client()];
+      const [a, b] = [await connected(arena, "holder-7"), await connected(arena)];
       await (await b.acquire("n", { waitMs: 0 })).release();
       await (await b.tryAcquire("n", { waitMs: 0 }))!.release();
       await using _held = await a.acquire("n");
@@ -122,7 +129,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() and tryAcquire() with waitMs reject with the reason of a signal that aborts before",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await connected(arena), await connected(arena)];
       await using _held = await a.acquire("n");
       for (const method of ["acquire", "tryAcquire"] as const) {
         const abort = new AbortController();
@@ -141,7 +148,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "request() with waitMs never runs its callback when the time is over; with ifAvailable it passes null",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await connected(arena), await connected(arena)];
       const held = await a.acquire("n");
       let runs = 0;
       const callback = () => void runs++;
@@ -162,7 +169,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() with waitMs rejects with an AbortError when its client is disposed",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await connected(arena), await connected(arena)];
       const held = await a.acquire("n");
       const { lease } = await queued(b, LONG_MS);
       const disposed = b[Symbol.asyncDispose]();
@@ -176,7 +183,7 @@ export function boundedWaitsSuite(harness: Harness): void {
     harness,
     "acquire() and tryAcquire() with waitMs lose no grant that comes at the end of the time",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await connected(arena), await connected(arena)];
       const outcomes = { granted: 0, late: 0 };
       for (let round = 0; round < 10; round++) {
         const held = await a.acquire("n");

@@ -15,6 +15,7 @@ const SHORT_MS = 50;
 async function listening(arena: Arena): Promise<{ lock: DistributedLock; warnings: string[] }> {
   const warnings: string[] = [];
   const lock = await arena.client({ onWarning: (message) => void warnings.push(message) });
+  await lock.query("n"); // a connection must not be part of a bounded wait
   return { lock, warnings };
 }
 
