@@ -271,9 +271,12 @@ export class LockTimeoutError extends LockError {
    * @param options The options of `Error`.
    */
   constructor(lockName: string, waitedMs: number, holderLabel?: string, options?: ErrorOptions) {
-    const holder = holderLabel === undefined ? "somebody else" : JSON.stringify(holderLabel);
+    // Without a label there may be no holder either: the lock may have become free just now.
+    const reason = holderLabel === undefined
+      ? "somebody else had it"
+      : `${JSON.stringify(holderLabel)} holds it`;
     const message = `Cannot acquire lock ${JSON.stringify(lockName)} within ${waitedMs} ms: ` +
-      `${holder} holds it; try again later, or with a longer 'waitMs'`;
+      `${reason}; try again later, or with a longer 'waitMs'`;
     super(message, lockName, { ...options, code: "ERR_LOCK_TIMEOUT" });
     this.waitedMs = waitedMs;
     this.holderLabel = holderLabel;

@@ -84,8 +84,8 @@ Deno.test("MemoryLock.request() says which option it cannot use and what to do",
 Deno.test("LockTimeoutError says which lock, how long the call waited, who holds it, and what to do", () => {
   assertEquals(
     [new LockTimeoutError("n", 50, "billing-3").message, new LockTimeoutError("n", 50).message],
-    ['"billing-3"', "somebody else"].map((holder) =>
-      `Cannot acquire lock "n" within 50 ms: ${holder} holds it; ` +
+    ['"billing-3" holds it', "somebody else had it"].map((reason) =>
+      `Cannot acquire lock "n" within 50 ms: ${reason}; ` +
       "try again later, or with a longer 'waitMs'"
     ),
   );
