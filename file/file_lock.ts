@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { BoundedWaits } from "../core/bounded_wait.ts";
+import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import { instant, pause, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
@@ -12,15 +14,17 @@ import type {
   LockCapabilities,
   LockHolder,
   LockSnapshot,
+  QueryOptions,
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
+import { Nesting } from "../core/nesting.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
-import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import { checkName } from "../core/validate.ts";
 import { actionsOf } from "./lease_actions.ts";
 import type { HeldFile } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
@@ -69,8 +73,12 @@ export class FileLock implements DistributedLock {
     fifo: "process",
     endsBy: "process-death",
   });
+  readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  readonly request: RequestMethod = requestOn(this);
+  readonly request: RequestMethod = requestOn(this, {
+    names: ACQUIRE_NAMES,
+    nesting: this.#nesting,
+  });
   readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, WATCH_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
@@ -78,6 +86,12 @@ export class FileLock implements DistributedLock {
   /** The waiter that polls for each name. */
   readonly #polling = new Map<string, LocalWaiter>();
   readonly #pollIntervalMs: number;
+  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
+    check: (name, options) => this.#check(name, options),
+    wait: (name, options) => this.#acquire(name, options),
+    tryOnce: (name, options) => this.tryAcquire(name, options),
+    look: (name) => this.query(name, { maxWaiters: 0 }),
+  }, this.#engine.clock);
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
@@ -90,21 +104,28 @@ export class FileLock implements DistributedLock {
     const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
     this.#pollIntervalMs = pollIntervalMs;
-    this.#files = new LockFiles(this.#lifetime.label, files);
+    this.#files = new LockFiles(files);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
+    this.#nesting.check(name, options, this.#lifetime.warnings);
+    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    return await this.#acquire(name, options);
+  }
+
+  async #acquire(name: string, options: AcquireOptions): Promise<Lease> {
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
     const notice = new WaitNotice(options.onWait);
     const turn = await this.#queue.enter(name, {
       signal,
+      label: this.#labelOf(options),
       onWait: (info) => notice.give(info, this.#polling.has(name)),
     });
     try {
-      return this.#open(name, turn, await this.#wait(name, signal, notice), options);
+      return this.#open(name, turn, await this.#wait(name, signal, notice, options), options);
     } catch (error) {
       turn.end();
       throw error;
@@ -114,12 +135,13 @@ export class FileLock implements DistributedLock {
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
+    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
     const turn = this.#queue.tryEnter(name);
     if (turn === null) return null;
     try {
-      const file = await this.#tryAcquireFile(name, signal);
+      const file = await this.#tryAcquireFile(name, signal, this.#labelOf(options));
       if (file !== null) return this.#open(name, turn, file, options);
     } catch (error) {
       turn.end();
@@ -134,14 +156,17 @@ export class FileLock implements DistributedLock {
    * file, for instance `flock(1)`, the holder has neither label nor token. See
    * {@linkcode DistributedLock.query}.
    */
-  async query(name: string): Promise<LockSnapshot> {
+  async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    const maxWaiters = readQueryOptions(options);
     this.#check(name, {});
     const holder = await this.#holder(name);
     const polling = this.#polling.get(name);
     const nowMs = performance.now();
-    const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name)]
-      .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
-    return { name, holders: holder ? [holder] : [], waiters, waiterCount: waiters.length };
+    const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name, maxWaiters)]
+      .slice(0, maxWaiters)
+      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+    const waiterCount = (polling ? 1 : 0) + this.#queue.waiterCount(name);
+    return { name, holders: holder ? [holder] : [], waiters, waiterCount };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
@@ -161,14 +186,20 @@ export class FileLock implements DistributedLock {
   }
 
   /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
-  async #wait(name: string, signal: AbortSignal, notice: WaitNotice): Promise<HeldFile> {
+  async #wait(
+    name: string,
+    signal: AbortSignal,
+    notice: WaitNotice,
+    options: AcquireOptions,
+  ): Promise<HeldFile> {
+    const label = this.#labelOf(options);
     try {
       for (let yielded = false;;) {
         signal.throwIfAborted();
-        const result = this.#files.tryLock(name, !yielded);
+        const result = this.#files.tryLock(name, !yielded, label);
         if (typeof result === "object") return result;
         if (!this.#polling.has(name)) {
-          this.#polling.set(name, { sinceMs: performance.now() });
+          this.#polling.set(name, { sinceMs: performance.now(), label });
           notice.give({ position: 1, waiters: 1 + this.#queue.waiters(name).length });
         }
         yielded = result === "yield";
@@ -183,9 +214,13 @@ export class FileLock implements DistributedLock {
    * Locks the file if it is free. Looking at a file, and deleting it, locks it for a moment. So a
    * locked file that is not marked as held is tried again.
    */
-  async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
+  async #tryAcquireFile(
+    name: string,
+    signal: AbortSignal,
+    label: string,
+  ): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
-      const result = this.#files.tryLock(name, false);
+      const result = this.#files.tryLock(name, false, label);
       if (typeof result === "object") return result;
       if (tries === BRIEF_LOCK_TRIES || this.#files.isMarkedHeld(name)) return null;
       await pause(SYSTEM_CLOCK, 1, signal);
@@ -211,6 +246,10 @@ export class FileLock implements DistributedLock {
     return this.#pollIntervalMs * (0.75 + Math.random() / 2);
   }
 
+  #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
+    return label;
+  }
+
   #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
     if (this.#lifetime.ended.aborted) {
       file.release();
@@ -218,7 +257,7 @@ export class FileLock implements DistributedLock {
     }
     return this.#engine.open({
       name,
-      ownerId: makeOwnerId(this.#lifetime.label),
+      ownerId: makeOwnerId(this.#labelOf(options)),
       fencingToken: file.token,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
