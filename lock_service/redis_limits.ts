@@ -43,6 +43,35 @@ export const DEFAULT_RESERVATION_TIMEOUT_MS = 5_000;
  * @param client A client in an adapter, as `RedisLock` takes it; it may be the same one.
  * @param options The prefix of the keys, and how long to wait for an answer.
  * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { lockRoutes, redisReservations } from "@holdfast/lock/lock-service";
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { ioredis } from "@holdfast/lock/redis/ioredis";
+ * import Fastify from "fastify";
+ * import { Redis } from "ioredis";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const connection = new Redis("redis://127.0.0.1:6379").on("error", console.error);
+ * const client = ioredis(connection);
+ * const lock = new RedisLock(client);
+ * const app = Fastify();
+ * await app.register(lockRoutes, {
+ *   lock,
+ *   authorize: () => "billing",
+ *   principalLimits: { store: redisReservations(client), maxLeases: 1 },
+ * });
+ *
+ * const put = (url: string) => app.inject({ method: "PUT", url });
+ * assertEquals((await put("/lock/orders:42/9f3c")).statusCode, 200);
+ * assertEquals((await put("/lock/orders:43/77aa")).statusCode, 429);
+ * await app.inject({ method: "DELETE", url: "/lock/orders:42/9f3c" });
+ *
+ * await app.close();
+ * await lock[Symbol.asyncDispose]();
+ * await connection.quit();
+ * ```
  */
 export function redisReservations(
   client: RedisClient,

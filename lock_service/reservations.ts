@@ -45,11 +45,16 @@ export class Reservations {
   readonly #retryAfterMs: number | undefined;
   readonly #report: (error: unknown) => void;
 
+  readonly #requestMs: number;
+
+  /** @param requestMs Tests pass in another time than {@linkcode REQUEST_MS}. */
   constructor(
     limits: PrincipalLimits | undefined,
     retryAfterMs: number | undefined,
     report: (error: unknown) => void,
+    requestMs: number = REQUEST_MS,
   ) {
+    this.#requestMs = requestMs;
     this.#limits = limits;
     this.#retryAfterMs = retryAfterMs;
     this.#report = report;
@@ -93,8 +98,8 @@ export class Reservations {
   async #reserve(place: ReservedPlace, lifeMs: number): Promise<Reservation> {
     const limit = place.resource === "leases" ? this.#limits?.maxLeases : this.#limits?.maxWaiters;
     if (limit === undefined) return UNLIMITED;
-    const endMs = performance.now() + lifeMs + REQUEST_MS;
-    const refusal = await this.#ask(place, "open", lifeMs + REQUEST_MS, limit);
+    const endMs = performance.now() + lifeMs + this.#requestMs;
+    const refusal = await this.#ask(place, "open", lifeMs + this.#requestMs, limit);
     if (refusal !== null) throw refusal;
     return this.#reservation(place, limit, endMs);
   }
@@ -122,7 +127,7 @@ export class Reservations {
       },
       settle: (lifeMs) => this.#ask(place, "settled", lifeMs, limit),
       giveBack: () => quietly(this.#limits!.store.giveBack(place)),
-      leave: (lifeMs) => quietly(this.#ask(place, "open", lifeMs + REQUEST_MS, limit)),
+      leave: (lifeMs) => quietly(this.#ask(place, "open", lifeMs + this.#requestMs, limit)),
     };
   }
 }
