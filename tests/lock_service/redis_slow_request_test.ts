@@ -44,7 +44,12 @@ for (const isSlow of [true, false]) {
       const error = await assertRejects(() =>
         actions.PUT({
           lock,
-          reservations: new Reservations(limits, undefined, () => {}, LIFE_MS - TTL_MS),
+          reservations: new Reservations(
+            limits,
+            undefined,
+            () => {},
+            isSlow ? LIFE_MS - TTL_MS : TTL_MS,
+          ),
           response: new ServerResponse(new IncomingMessage(new Socket())),
           closing: new AbortController().signal,
           request: { raw: { url: "/lock/a/i" }, routeOptions: { url: "/lock/*" }, headers: {} },
