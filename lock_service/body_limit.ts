@@ -8,10 +8,16 @@ import { SYSTEM_CLOCK } from "../core/clock.ts";
 import type { LockRoutesApp } from "./fastify_types.ts";
 import { bodyTimeout } from "./request_error.ts";
 
+/** Without one of these headers Fastify reads no body. */
+const BODY_HEADERS = ["content-length", "transfer-encoding", "content-type"];
+
 /** Ends requests with 408 whose body has not arrived in time. Fastify parses nothing of it then. */
 export function limitBodyTime(app: LockRoutesApp, maxBodyMs: number): void {
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
-  app.addHook("preParsing", async (_request, _reply, payload) => limited(payload, maxBodyMs));
+  app.addHook("preParsing", async ({ headers }, _reply, payload) => {
+    const hasBody = BODY_HEADERS.some((name) => headers[name] !== undefined);
+    return hasBody ? limited(payload, maxBodyMs) : payload;
+  });
 }
 
 /**

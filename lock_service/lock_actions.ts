@@ -72,7 +72,7 @@ async function acquire(parts: ActionParts): Promise<Answer> {
       let remainingMs: number | undefined;
       const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
       const lease = await lock.tryAcquire(key, { ...options, onWait }) ??
-        (waitMs === 0 ? null : await waitInLine(parts, owner, options, limit));
+        (waitMs === 0 ? null : await waitInLine(parts, owner, { options, limit, waitMs }));
       if (lease === null) throw busyWith(remainingMs, parts.limits);
       // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
       return await isRenewed(lease, ttlMs) ? await settled(lease, place, ttlMs) : null;
@@ -148,14 +148,20 @@ async function settled(lease: Lease, place: Reservation, ttlMs: number): Promise
   throw refusal;
 }
 
+/** How a request waits. */
+interface Wait {
+  readonly options: AttachableAcquireOptions;
+  readonly limit: WaitLimit;
+  readonly waitMs: number;
+}
+
 /** Waits for a lock that another owner holds, if the principal may have another waiting request. */
 async function waitInLine(
   parts: ActionParts,
   owner: Owner,
-  options: AttachableAcquireOptions,
-  limit: WaitLimit,
+  { options, limit, waitMs }: Wait,
 ): Promise<Lease> {
-  const wait = await parts.reservations.forWait(owner, parts.limits.maxWaitMs);
+  const wait = await parts.reservations.forWait(owner, waitMs);
   try {
     return await waitFor(parts, owner.key, options, limit);
   } finally {

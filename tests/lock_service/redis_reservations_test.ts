@@ -9,10 +9,10 @@ import { pause } from "../../testing/servers/wait.ts";
 const LIFE_MS = 60_000;
 
 /** A store with a limit of one, and shorthands for its calls. */
-async function open(keyPrefix = "", limit = 1) {
+async function open(keyPrefix = "", limit = 1, name: "node-redis" | "ioredis" = "node-redis") {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
-  const { client, close } = await openRedisClient("node-redis", redis.url);
+  const { client, close } = await openRedisClient(name, redis.url);
   stack.defer(close);
   const store = redisReservations(client, { keyPrefix });
   const place = (subject: string, nonce: string, principal = "alice"): ReservedPlace => {
@@ -28,22 +28,24 @@ async function open(keyPrefix = "", limit = 1) {
   return { redis, store, place, reserve, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-Deno.test("redisReservations() keeps a reservation until each of its requests has given it back", async () => {
-  await using place = await open();
-  const { store, reserve } = place;
-  assertEquals(await reserve("a", "1"), "reserved");
-  assertEquals(await reserve("a", "2"), "reserved", "the same subject counts once");
-  assertEquals(await reserve("b", "3"), "full");
-  await store.giveBack(place.place("b", "3")); // of a request that got nothing
-  await store.giveBack(place.place("a", "2"));
-  await store.giveBack(place.place("a", "2")); // executed twice
-  assertEquals(await reserve("b", "3"), "full", "another request still needs it");
-  assertEquals(await reserve("a", "1", "settled"), "reserved");
-  assertEquals(await store.settledNonce(place.place("a", "")), "1");
-  await store.giveBack(place.place("a", "1"));
-  assertEquals(await store.settledNonce(place.place("a", "")), null);
-  assertEquals(await reserve("b", "3"), "reserved");
-});
+for (const name of ["node-redis", "ioredis"] as const) {
+  Deno.test(`redisReservations() with ${name} keeps a reservation until each of its requests has given it back`, async () => {
+    await using place = await open("", 1, name);
+    const { store, reserve } = place;
+    assertEquals(await reserve("a", "1"), "reserved");
+    assertEquals(await reserve("a", "2"), "reserved", "the same subject counts once");
+    assertEquals(await reserve("b", "3"), "full");
+    await store.giveBack(place.place("b", "3")); // of a request that got nothing
+    await store.giveBack(place.place("a", "2"));
+    await store.giveBack(place.place("a", "2")); // executed twice
+    assertEquals(await reserve("b", "3"), "full", "another request still needs it");
+    assertEquals(await reserve("a", "1", "settled"), "reserved");
+    assertEquals(await store.settledNonce(place.place("a", "")), "1");
+    await store.giveBack(place.place("a", "1"));
+    assertEquals(await store.settledNonce(place.place("a", "")), null);
+    assertEquals(await reserve("b", "3"), "reserved");
+  });
+}
 
 Deno.test("redisReservations() keeps a request in progress when a settled one of its lease is given back", async () => {
   await using place = await open();
