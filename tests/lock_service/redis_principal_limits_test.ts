@@ -2,9 +2,6 @@
 import { assert, assertEquals, assertGreater, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
 import { lockRoutes, type PrincipalLimits, redisReservations } from "../../lock_service/mod.ts";
-import * as scripts from "../../lock_service/scripts.ts";
-import * as redisScripts from "../../redis/protocol/scripts.ts";
-import { commandRights } from "../../testing/redis/acl_rule.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import {
   type Answer,
@@ -239,12 +236,4 @@ Deno.test("lockRoutes() throws on bad principal limits", async () => {
   assertThrows(() => redisReservations(client, { keyPrefix: 5 as never }), TypeError, "keyPrefix");
   assertThrows(() => redisReservations(client, { timeoutMs: 0 }), RangeError, "timeoutMs");
   await close();
-});
-
-Deno.test("docs/lock-service.md names the rights that the scripts need besides those of locks", async () => {
-  const ofLocks = commandRights(Object.values(redisScripts));
-  const more = commandRights(Object.values(scripts)).filter((right) => !ofLocks.includes(right));
-  const docs = await Deno.readTextFile(new URL("../../docs/lock-service.md", import.meta.url));
-  const [, named] = /more rights than for locks alone: `([^`]+)`/.exec(docs)!;
-  assertEquals(named!.split(" "), more.map((right) => `+${right}`));
 });

@@ -1,6 +1,9 @@
 /** The store of reservations on Redis: one step at a time, with repeated and late commands. */
 import { assert, assertEquals } from "@std/assert";
 import { redisReservations, type ReservedPlace } from "../../lock_service/mod.ts";
+import * as scripts from "../../lock_service/scripts.ts";
+import * as redisScripts from "../../redis/protocol/scripts.ts";
+import { commandRights } from "../../testing/redis/acl_rule.ts";
 import { slotOf } from "../../redis/protocol/keys.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
@@ -126,4 +129,12 @@ Deno.test("redisReservations() keeps principals, prefixes and resources apart, e
       assertEquals(slotOf(key), slotOf(key.replace(/marks$/, "reservations")));
     }
   }
+});
+
+Deno.test("docs/lock-service.md names the rights that the scripts need besides those of locks", async () => {
+  const ofLocks = commandRights(Object.values(redisScripts));
+  const more = commandRights(Object.values(scripts)).filter((right) => !ofLocks.includes(right));
+  const docs = await Deno.readTextFile(new URL("../../docs/lock-service.md", import.meta.url));
+  const [, named] = /more rights than for locks alone: `([^`]+)`/.exec(docs)!;
+  assertEquals(named!.split(" "), more.map((right) => `+${right}`));
 });
