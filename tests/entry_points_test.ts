@@ -21,7 +21,7 @@ const EXPORTS: Record<string, string[]> = {
   "./http/fastify": ["fastifyLock"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
-  "./lock-service": ["lockRoutes"],
+  "./lock-service": ["lockRoutes", "redisReservations"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };
 
