@@ -4,6 +4,7 @@
  * @module
  */
 import { existsSync } from "node:fs";
+import { DEFAULT_DISPOSE_TIMEOUT_MS } from "../../core/lifetime.ts";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
@@ -22,6 +23,9 @@ import { HABITS, type Habits } from "./workers.ts";
 const SHARED_MEMORY = "/dev/shm";
 /** The calm in ms before the first fault and after the last. */
 const CALM_MS = 500;
+
+/** How long in µs a lock is kept for its holder after a disposal, less 10 ms for timers. */
+const KEPT_US = (DEFAULT_DISPOSE_TIMEOUT_MS / 2 - 10) * 1_000;
 
 /** Options of a run. */
 export interface RunOptions {
@@ -57,10 +61,10 @@ const SIZES = {
   zookeeper: { workers: 4, lanes: 5, locks: 6 },
 } as const;
 
-/** Habits of workers on one strategy: they steal where that is possible, and hold long where that is rare. */
+/** Habits of workers on one strategy: they hold long where that is rare. */
 const OWN_HABITS: Readonly<Record<History["strategy"], Partial<Habits>>> = {
   file: {},
-  redis: { steals: 0.5 },
+  redis: {},
   zookeeper: { outlasts: 8 },
 };
 
@@ -101,7 +105,7 @@ export async function run(options: RunOptions): Promise<RunResult> {
   const endUs = nowUs();
   const history: History = {
     ...{ strategy: place.strategy, fifo: place.fifo, seed: options.seed, startUs, endUs },
-    ttlUs: place.ttlMs * 1_000,
+    ...{ ttlUs: place.ttlMs * 1_000, keptUs: KEPT_US },
     events: fleet.events.sort((a, b) => a.atUs - b.atUs),
     faults: done,
     crashed: fleet.crashed,
