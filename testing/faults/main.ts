@@ -16,7 +16,7 @@ import { check } from "./checker.ts";
 import type { History } from "./history.ts";
 import { htmlReport } from "./html_report.ts";
 import { textReport } from "./report.ts";
-import { run, type RunOptions } from "./runner.ts";
+import { run, type RunOptions, UnknownFault } from "./runner.ts";
 
 const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"];
 
@@ -35,6 +35,9 @@ Runs worker processes that take locks while faults happen, then checks the recor
   --help                           prints this text
 
 Exits with 0 if there is no violation, 2 if an argument is wrong, 1 otherwise.`;
+
+/** The last words about a wrong argument. */
+const HINT = "(--help lists the options)";
 
 const OPTIONS = {
   strategy: { type: "string" },
@@ -75,12 +78,12 @@ function readArguments(): Command | null {
     );
   }
   const sizes = (["workers", "lanes", "locks"] as const).flatMap((name) =>
-    values[name] === undefined ? [] : [[name, positive(name, values[name])]]
+    values[name] === undefined ? [] : [[name, whole(name, values[name])]]
   );
   const faults = values.faults === "none" ? [] : values.faults?.split(",");
   const options: RunOptions = {
     ...{ strategy, residueBoundMs: RESIDUE_BOUND_MS, onFault: progress() },
-    seed: values.seed === undefined ? seedOf() : positive("seed", values.seed),
+    seed: values.seed === undefined ? seedOf() : whole("seed", values.seed),
     durationMs: positive("minutes", values.minutes ?? "1") * 60_000,
     ...faults && { faults },
     ...Object.fromEntries(sizes),
@@ -90,8 +93,14 @@ function readArguments(): Command | null {
 
 function positive(name: string, text: string): number {
   const value = Number(text);
-  if (value > 0) return value;
+  if (value > 0 && value < Infinity) return value;
   throw new Error(`Cannot use --${name} "${text}": give a number above 0`);
+}
+
+function whole(name: string, text: string): number {
+  const value = Number(text);
+  if (value > 0 && Number.isSafeInteger(value)) return value;
+  throw new Error(`Cannot use --${name} "${text}": give a whole number above 0`);
 }
 
 function progress(): NonNullable<RunOptions["onFault"]> {
@@ -111,16 +120,30 @@ async function main(): Promise<number> {
   try {
     command = readArguments();
   } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`);
-    return 2;
+    return refuse(error as Error);
   }
   if (command === null) {
     console.log(USAGE);
     return 0;
   }
-  const { options, report, history: historyFile } = command;
+  const { strategy } = command.options;
+  if (strategy !== "file" && !await isThere(strategy)) return 1;
+  try {
+    return await runAndJudge(command);
+  } catch (error) {
+    if (error instanceof UnknownFault) return refuse(error);
+    throw error;
+  }
+}
+
+/** Says in one line what is wrong with the arguments; returns the exit code. */
+function refuse({ message }: Error): number {
+  console.error(`${message.split("\n")[0]} ${HINT}`);
+  return 2;
+}
+
+async function runAndJudge({ options, report, history: historyFile }: Command): Promise<number> {
   console.log(`--strategy ${options.strategy} --seed ${options.seed}`);
-  if (options.strategy !== "file" && !await isThere(options.strategy)) return 1;
   const { history, problems, skipped } = await run(options);
   const verdict = check(history);
   console.log(textReport(history, verdict));

@@ -45,6 +45,9 @@ export interface RunOptions {
   onFault?(event: FaultEvent, grants: number): void;
 }
 
+/** A run was asked for faults that its strategy does not have. */
+export class UnknownFault extends Error {}
+
 /** The result of a run. */
 export interface RunResult {
   readonly history: History;
@@ -166,7 +169,7 @@ function select(
   const known = [...Object.keys(all), ...Object.keys(skipped)];
   const unknown = wanted.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new Error(`Unknown fault "${unknown}": choose from ${known.join(",")}`);
+    throw new UnknownFault(`Unknown fault "${unknown}": choose from ${known.join(", ")}`);
   }
   return [
     Object.fromEntries(Object.entries(all).filter(([name]) => wanted.includes(name))),
