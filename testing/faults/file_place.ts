@@ -3,22 +3,23 @@
  *
  * @module
  */
-import { mkdirSync, readdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { deleteUnused } from "../../file/deletion.ts";
 import { someLockFiles } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
-import type { FaultTable, Place } from "./place.ts";
+import type { Fault, FaultTable, Place, Stage } from "./place.ts";
 
 /** A file lease has no TTL. The nemesis uses this time scale instead. */
 const SCALE_MS = 500;
+/** A holder notices within this time in ms that its file is gone. */
+const NOTICED_MS = 1_100;
 
 /** Opens the place in its own directory. */
 export function filePlace(directory: string, names: readonly string[]): Place {
   const dir = `${directory}/locks`;
-  mkdirSync(dir, { mode: 0o700 }); // The first fault may come before the first lock.
+  create(dir); // The first fault may come before the first lock.
   return {
     ...{ strategy: "file", fifo: false, ttlMs: SCALE_MS, skipped: {} },
     specFor: () => ({ strategy: "file", dir }),
@@ -41,9 +42,13 @@ export function filePlace(directory: string, names: readonly string[]): Place {
   };
 }
 
+function create(dir: string): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+}
+
 function fileFaults(dir: string): FaultTable {
   return {
-    // The workers use all names again and again, so they rarely delete a file.
+    // The workers use some names again and again, so they rarely delete these files.
     "files-deleted": {
       async run() {
         const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
@@ -55,17 +60,37 @@ function fileFaults(dir: string): FaultTable {
         return `${rounds} times all that were not held`;
       },
     },
-    "file-removed": {
-      destructive: true,
-      async run({ pick, fleet }) {
-        const files = readdirSync(dir);
-        const file = files.length > 0 ? pick(files) : "";
-        // Tokens restart from the wall clock of the process that creates the file again.
-        const tokensMayRepeat = fleet.clocks.length > 0;
-        if (file !== "") await rm(`${dir}/${file}`).catch(() => {});
-        await pause(1_100); // The holder may notice only after this time.
-        return { target: file, tokensMayRepeat };
-      },
+    "file-removed": removal(dir, ({ pick }) => {
+      const files = readdirSync(dir);
+      const file = files.length > 0 ? pick(files) : "";
+      if (file !== "") rmSync(`${dir}/${file}`, { force: true });
+      return file;
+    }),
+    "files-removed": removal(dir, () => {
+      const files = readdirSync(dir);
+      for (const file of files) rmSync(`${dir}/${file}`, { force: true });
+      return `all ${files.length} files`;
+    }),
+    "directory-removed": removal(dir, ({ random }) => {
+      rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+      if (random() < 0.5) return "the directory"; // the first call creates it
+      create(dir);
+      return "the directory, which was created again";
+    }),
+  };
+}
+
+/** An administrator removes files without locking them, so their locks exclude nobody. */
+function removal(dir: string, remove: (stage: Stage) => string): Fault {
+  return {
+    destructive: true,
+    async run(stage) {
+      create(dir); // a removal before this one may have left none
+      const target = remove(stage);
+      // Tokens restart from the wall clock of the process that creates the file again.
+      const tokensMayRepeat = stage.fleet.clocks.length > 0;
+      await pause(NOTICED_MS);
+      return { target, tokensMayRepeat };
     },
   };
 }

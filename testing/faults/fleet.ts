@@ -17,7 +17,7 @@ const END_BOUND_MS = 60_000;
 
 /** Options of the workers. */
 export interface FleetOptions
-  extends Pick<WorkerOptions, "names" | "lanes" | "seed" | "storePath"> {
+  extends Pick<WorkerOptions, "names" | "skew" | "lanes" | "seed" | "storePath"> {
   readonly workers: number;
   readonly habits: Habits;
   /** Their wall clocks; empty if those cannot be set. */
@@ -116,10 +116,10 @@ export class Fleet implements AsyncDisposable {
   }
 
   #start(worker: number, incarnation: number): void {
-    const { names, lanes, seed, storePath, habits, clocks } = this.#options;
+    const { names, skew, lanes, seed, storePath, habits, clocks } = this.#options;
     const name = incarnation === 0 ? `w${worker}` : `w${worker}.${incarnation}`;
     const process = startWorker({
-      ...{ worker: name, names, lanes, storePath, habits },
+      ...{ worker: name, names, skew, lanes, storePath, habits },
       ...{ spec: this.#place.specFor(worker), ttlMs: this.#place.ttlMs },
       seed: seed + worker * 1_000 + incarnation,
     }, clocks[worker]?.env);

@@ -16,8 +16,8 @@ import type { Habits, WorkerOptions } from "./workers.ts";
 
 /** One turn of a lane: a call from `acquire()` to the end of its lease, or another habit. */
 async function turn(work: Work): Promise<void> {
-  const { random, names, does, managers } = work;
-  const name = names[Math.floor(random() * names.length)]!;
+  const { random, names, skew, does, managers } = work;
+  const name = names[Math.floor(random() ** skew * names.length)]!;
   const manager = managers.current;
   if (does("disposes")) return await managers.replace();
   if (manager.lock.capabilities.steal && does("steals")) {

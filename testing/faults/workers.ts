@@ -14,6 +14,8 @@ export interface WorkerOptions {
   readonly spec: LockSpec;
   /** The locks that it takes. */
   readonly names: readonly string[];
+  /** How much more often it takes the first names than the last: 1 for not at all. */
+  readonly skew: number;
   /** The number of concurrent calls. */
   readonly lanes: number;
   readonly seed: number;
