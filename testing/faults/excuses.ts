@@ -78,7 +78,7 @@ function promisedToBothUs(loser: Call, winner: Call): number {
 }
 
 /**
- * The takeover that excuses an overlap, or late news: another instance asked for the lock under the
+ * The takeover that excuses an overlap, or a smaller token: another instance asked for the lock under the
  * loser's owner id, and the loser learns of it at its next renewal. The winner is that call, or came after
  * it. Within an instance the earlier lease is lost at once.
  */
