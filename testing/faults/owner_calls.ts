@@ -23,8 +23,8 @@ export function isAttachable(lock: DistributedLock): lock is AttachableLock {
 /** Makes some calls with the same id at about the same time; each may be aborted. */
 export async function share(work: Work): Promise<void> {
   const { random, names } = work;
-  // A quarter of the locks, so that the ids of several workers meet.
-  const name = names[Math.floor(random() * names.length / 4)]!;
+  // A few locks, so that the calls of several workers meet.
+  const name = names[Math.floor(random() * names.length / 8)]!;
   const ownerId = drawId(work, name);
   const count = 1 + Math.floor(random() * CALLS);
   await Promise.all(Array.from({ length: count }, async () => {
@@ -53,7 +53,12 @@ async function callWith(work: Work, name: string, ownerId: string): Promise<void
   };
   const ask = askOf(manager.lock as AttachableLock, { name, ownerId, options, tell, random });
   const call: Play = { ...{ manager, tell, signal, outlives, ask }, isShared: true };
-  await play(work, { ...call, ...random() < 0.3 && { holdMs: random() ** 2 * work.ttlMs } });
+  await play(work, { ...call, ...random() < 0.4 && { holdMs: holdMs(work) } });
+}
+
+/** Mostly some ms; sometimes long enough for others to take the lock over and give it back. */
+function holdMs({ random, ttlMs }: Work): number {
+  return random() < 0.8 ? random() * 5 : random() ** 2 * ttlMs;
 }
 
 interface OwnerCall {

@@ -65,7 +65,7 @@ export const HABITS: Habits = {
   blocks: 0.5,
   crashes: 0.1,
   steals: 2,
-  shares: 80,
+  shares: 120,
   disposes: 2,
   writesLate: 20,
 };
