@@ -7,7 +7,8 @@
 import type { AttachableAcquireOptions, AttachableLock, DistributedLock } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
 import { hashOf, type Tell } from "./recorder.ts";
-import { onWait, type Play, play, type Work } from "./work.ts";
+import { onWait, play } from "./play.ts";
+import type { Play, Work } from "./work.ts";
 
 /** The number of ids that a worker has for each lock, and of those that all workers are given. */
 const IDS = 2;

@@ -10,8 +10,9 @@ import { randomOf } from "../processes/random.ts";
 import { use, write } from "./lease_use.ts";
 import { type Manager, Managers } from "./managers.ts";
 import { isAttachable, share } from "./owner_calls.ts";
+import { fail, onWait, play, tellGranted } from "./play.ts";
 import { newRecorder, type Tell } from "./recorder.ts";
-import { fail, onWait, play, tellGranted, type Work } from "./work.ts";
+import type { Work } from "./work.ts";
 import type { Habits, WorkerOptions } from "./workers.ts";
 
 /** One turn of a lane: a call from `acquire()` to the end of its lease, or another habit. */
