@@ -17,6 +17,7 @@ import type { History } from "./history.ts";
 import { htmlReport } from "./html_report.ts";
 import { textReport } from "./report.ts";
 import { run, type RunOptions, UnknownFault } from "./runner.ts";
+import { HABITS, type Habits } from "./workers.ts";
 
 const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"];
 
@@ -29,6 +30,7 @@ Runs worker processes that take locks while faults happen, then checks the recor
   --minutes M                      the length of the run (1 by default)
   --faults a,b                     only these faults, or "none" (all by default)
   --workers N --lanes N --locks N  the numbers of processes, of concurrent calls in each, of locks
+  --habits a=N,b=N                 how many of a thousand calls do something, as in workers.ts
   --report FILE                    also writes the report as an HTML page with a time line
   --history FILE                   also writes the record of the run, as JSON
   --no-install                     never installs a missing server, as HOLDFAST_NO_INSTALL=1
@@ -47,6 +49,7 @@ const OPTIONS = {
   workers: { type: "string" },
   lanes: { type: "string" },
   locks: { type: "string" },
+  habits: { type: "string" },
   report: { type: "string" },
   history: { type: "string" },
   "no-install": { type: "boolean" },
@@ -86,9 +89,21 @@ function readArguments(): Command | null {
     seed: values.seed === undefined ? seedOf() : whole("seed", values.seed),
     durationMs: positive("minutes", values.minutes ?? "1") * 60_000,
     ...faults && { faults },
+    ...values.habits !== undefined && { habits: habitsOf(values.habits) },
     ...Object.fromEntries(sizes),
   };
   return { options, report: values.report, history: values.history };
+}
+
+function habitsOf(text: string): Partial<Habits> {
+  return Object.fromEntries(
+    text.split(",").map((part) => {
+      const [habit = "", number = ""] = part.split("=");
+      if (habit in HABITS && number !== "" && Number(number) >= 0) return [habit, Number(number)];
+      const known = Object.keys(HABITS).join(", ");
+      throw new Error(`Cannot use --habits "${part}": give numbers, as in shares=100, of ${known}`);
+    }),
+  );
 }
 
 function positive(name: string, text: string): number {

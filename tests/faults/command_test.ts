@@ -11,6 +11,8 @@ const WRONG: Record<string, string> = {
   "--minutes 0": 'Cannot use --minutes "0"',
   "--minutes long": 'Cannot use --minutes "long"',
   "--locks -1": "Option '--locks' argument is ambiguous.",
+  "--habits sleeps=5": 'Cannot use --habits "sleeps=5"',
+  "--habits steals=often": 'Cannot use --habits "steals=often"',
   "--speed 5": "Unknown option '--speed'",
 };
 
