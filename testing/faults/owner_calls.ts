@@ -50,7 +50,7 @@ async function callWith(work: Work, name: string, ownerId: string): Promise<void
   tell({ kind: "invoke", owner: hashOf(ownerId), ...ttl });
   const options: AttachableAcquireOptions = {
     ...{ signal, ttlMs, outlivesDisposal: outlives },
-    ...random() < 0.05 && { autoRenew: false },
+    ...random() < 0.2 && { autoRenew: false },
   };
   const ask = askOf(manager.lock as AttachableLock, { name, ownerId, options, tell, random });
   const call: Play = { ...{ manager, tell, signal, outlives, ask }, isShared: true };
