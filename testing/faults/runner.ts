@@ -71,7 +71,7 @@ const SIZES = {
 const OWN_HABITS: Readonly<Record<History["strategy"], Partial<Habits>>> = {
   file: {},
   redis: {},
-  zookeeper: { outlasts: 8 },
+  zookeeper: { outlasts: 8, holds: 250, disposes: 8 },
 };
 
 /** Everything that a run sets up before it begins. */
