@@ -118,7 +118,7 @@ function callOf(unsorted: readonly WorkerEvent[], context: Context): Call {
     token: granted?.token === undefined ? null : BigInt(granted.token),
     useEndUs: isCrashed ? Math.min(useEndUs, lastUs) : useEndUs,
     // Without a TTL, the lease ends with its process.
-    endUs: isCrashed && endUs === Infinity ? lastUs : endUs,
+    endUs: isCrashed && deadlineOf(events) === Infinity ? Math.min(endUs, lastUs) : endUs,
     promises: events.filter(isDeadline).map(({ atUs, deadlineUs }) => (
       { atUs, sinceUs: deadlineUs == null ? -Infinity : deadlineUs - ttlUs }
     )),

@@ -148,6 +148,12 @@ Deno.test("check() reports a grant while the lock is kept for the holder after a
   assertEquals(run(99, {}, 900), [[], []], "released");
   assertEquals(run(94, {}, 900), [["1 early-grant"], []]);
   assertEquals(run(100, { releasing: 300, released: 301 }, 900), [[], []], "its deadline is over");
+  const killed = (until: number) =>
+    kindsOf(judge([{ ...disposed, until }, { ...second, granted: 79, ...left }], {
+      ...{ keptUs: 30, crashed: ["w1.0"] },
+    }));
+  assertEquals(killed(100), [["1 early-grant"], []], "its process has died, but not its TTL");
+  assertEquals(killed(Infinity), [[], []], "a file lock ends with its process");
   assertEquals(run(79, { reason: "expired" }), [[], []], "lost for another reason");
   const took = kindsOf(judge([
     { ...disposed, owner, releasing: 95, released: 96 },
