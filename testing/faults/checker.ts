@@ -52,10 +52,11 @@ const LIMITS: WaitLimits = { waitUs: 30_000_000, overtakers: 200 };
 export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
   const report = { violations: newFindings(), excused: newFindings() };
   const calls = callsOf(history);
-  const faults = faultsOf(history);
+  const allFaults = faultsOf(history);
   checkEnds(calls, report);
   checkDisposals(history, calls, report);
-  for (const ofName of Map.groupBy(calls, ({ name }) => name).values()) {
+  for (const [name, ofName] of Map.groupBy(calls, ({ name }) => name)) {
+    const faults = allFaults.filter(({ names }) => names?.includes(name) ?? true);
     const leases = leasesOf(ofName, history);
     const losses = {
       faults: [...stealsOf(ofName), ...faults],

@@ -3,13 +3,14 @@
  *
  * @module
  */
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { basename } from "node:path";
 import { deleteUnused } from "../../file/deletion.ts";
-import { someLockFiles } from "../../file/directory.ts";
+import { lockPath, someLockFiles } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
-import type { Fault, FaultTable, Place, Stage } from "./place.ts";
+import type { Fault, FaultOutcome, FaultTable, Place, Stage } from "./place.ts";
 
 /** A file lease has no TTL. The nemesis uses this time scale instead. */
 const SCALE_MS = 500;
@@ -24,7 +25,7 @@ export function filePlace(directory: string, names: readonly string[]): Place {
     ...{ strategy: "file", fifo: false, ttlMs: SCALE_MS, skipped: {} },
     specFor: () => ({ strategy: "file", dir }),
     linksOf: () => [],
-    faults: fileFaults(dir),
+    faults: fileFaults(dir, names),
     heal: () => Promise.resolve(),
     async residue(boundMs) {
       await using lock = new FileLock({ dir });
@@ -46,11 +47,13 @@ function create(dir: string): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
 }
 
-function fileFaults(dir: string): FaultTable {
+function fileFaults(dir: string, names: readonly string[]): FaultTable {
+  const nameOf = new Map(names.map((name) => [basename(lockPath(dir, name)), name]));
   return {
     // The workers use some names again and again, so they rarely delete these files.
     "files-deleted": {
       async run() {
+        create(dir); // a removal before this one may have left none
         const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
         let rounds = 0;
         for (const endMs = performance.now() + SCALE_MS; performance.now() < endMs; rounds++) {
@@ -64,33 +67,36 @@ function fileFaults(dir: string): FaultTable {
       const files = readdirSync(dir);
       const file = files.length > 0 ? pick(files) : "";
       if (file !== "") rmSync(`${dir}/${file}`, { force: true });
-      return file;
+      const name = nameOf.get(file);
+      return name === undefined ? { target: file } : { target: file, names: [name] };
     }),
     "files-removed": removal(dir, () => {
       const files = readdirSync(dir);
       for (const file of files) rmSync(`${dir}/${file}`, { force: true });
-      return `all ${files.length} files`;
+      return { target: `all ${files.length} files` };
     }),
     "directory-removed": removal(dir, ({ random }) => {
-      rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
-      if (random() < 0.5) return "the directory"; // the first call creates it
+      // In one step: the workers create files in it all the time.
+      renameSync(dir, `${dir}.old`);
+      rmSync(`${dir}.old`, { recursive: true });
+      if (random() < 0.5) return { target: "the directory" }; // the first call creates it
       create(dir);
-      return "the directory, which was created again";
+      return { target: "the directory, which was created again" };
     }),
   };
 }
 
 /** An administrator removes files without locking them, so their locks exclude nobody. */
-function removal(dir: string, remove: (stage: Stage) => string): Fault {
+function removal(dir: string, remove: (stage: Stage) => FaultOutcome): Fault {
   return {
     destructive: true,
     async run(stage) {
       create(dir); // a removal before this one may have left none
-      const target = remove(stage);
+      const outcome = remove(stage);
       // Tokens restart from the wall clock of the process that creates the file again.
       const tokensMayRepeat = stage.fleet.clocks.length > 0;
       await pause(NOTICED_MS);
-      return { target, tokensMayRepeat };
+      return { ...outcome, tokensMayRepeat };
     },
   };
 }

@@ -71,6 +71,8 @@ export interface FaultEvent {
   readonly fault: string;
   /** The worker, server or link that it hit. */
   readonly target: string;
+  /** The locks that it hit; all by default. */
+  readonly names?: readonly string[];
   /** Whether the server may have lost or changed leases: data loss, failover, clock step. */
   readonly destructive: boolean;
   /**
