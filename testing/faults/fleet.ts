@@ -80,6 +80,11 @@ export class Fleet implements AsyncDisposable {
     return count;
   }
 
+  /** Whether each worker has made its first call. */
+  get hasBegun(): boolean {
+    return this.#live.every(({ process }) => process.reports.length > 0);
+  }
+
   /** The incarnations that died before they finished. */
   get crashed(): string[] {
     return [...this.#crashed];

@@ -9,7 +9,7 @@ import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
-import { pause } from "../servers/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { filePlace } from "./file_place.ts";
 import { Fleet } from "./fleet.ts";
 import type { FaultEvent, History } from "./history.ts";
@@ -23,6 +23,8 @@ import { HABITS, type Habits } from "./workers.ts";
 const SHARED_MEMORY = "/dev/shm";
 /** The calm in ms before the first fault and after the last. */
 const CALM_MS = 500;
+/** How long in ms the workers may take to start. */
+const START_BOUND_MS = 120_000;
 
 /** How long in µs a lock is kept for its holder after a disposal, less 10 ms for timers. */
 const KEPT_US = (DEFAULT_DISPOSE_TIMEOUT_MS / 2 - 10) * 1_000;
@@ -98,7 +100,9 @@ export async function run(options: RunOptions): Promise<RunResult> {
     ...{ place, fleet, random },
     pick: (items) => items[Math.floor(random() * items.length)]!,
   };
-  const untilUs = startUs + options.durationMs * 1_000;
+  // On a busy machine, processes take seconds to start.
+  await waitUntil("all workers have begun", () => fleet.hasBegun, START_BOUND_MS);
+  const untilUs = nowUs() + options.durationMs * 1_000;
   await pause(CALM_MS);
   const done = await harass(stage, faults, untilUs, (event) => {
     options.onFault?.(event, fleet.grants);

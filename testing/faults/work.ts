@@ -1,5 +1,5 @@
 /**
- * What the calls of a worker process share, and the terms of one call.
+ * The state that the calls of a worker process share, and the terms of one call.
  *
  * @module
  */
