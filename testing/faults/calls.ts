@@ -142,11 +142,15 @@ function endsOf(
   return { useEndUs, endUs: Math.min(deadlineUs, givenBackUs) };
 }
 
-/** The latest deadline: a lease that cannot be proven for a moment has none then. */
+/** The latest deadline. A call that gets a shared lease after its end records no later one. */
 function deadlineOf(events: readonly WorkerEvent[]): number {
   // JSON turns an infinite deadline into `null`.
-  const deadlines = events.filter(isDeadline).map(({ deadlineUs }) => deadlineUs ?? Infinity);
-  return deadlines.length === 0 ? Infinity : deadlines.reduce((a, b) => Math.max(a, b));
+  const all = events.filter(isDeadline)
+    .map(({ atUs, deadlineUs }) => ({ atUs, deadlineUs: deadlineUs ?? Infinity }));
+  const [first, ...others] = all;
+  if (first === undefined) return Infinity;
+  return others.filter(({ atUs, deadlineUs }) => deadlineUs > atUs)
+    .reduce((latest, { deadlineUs }) => Math.max(latest, deadlineUs), first.deadlineUs);
 }
 
 function isDeadline({ kind }: WorkerEvent): boolean {

@@ -42,6 +42,9 @@ Deno.test("check() ends a shared lease with the first release, and not before it
     ]));
   assertEquals(run(84), [["1 overlap"], []], "the first call's deadline counts");
   assertEquals(run(85), [[], []]);
+  const late = { ...owned, invoke: 30, granted: 120, until: 120, lost: 130, ...left };
+  const expired = [{ ...owned, lost: 119, ...left }, late, { ...second, granted: 110, ...left }];
+  assertEquals(kindsOf(judge(expired)), [[], []], "it was over when the second call got it");
   const events = [
     ...eventsOf({ ...owned, lost: 160, releasing: 170, released: 171 }),
     ...eventsOf({
