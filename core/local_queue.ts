@@ -109,6 +109,11 @@ export class LocalQueue {
     return [...this.#lines.get(name)?.waiters ?? []];
   }
 
+  /** The number of waiters of a name. */
+  waiterCount(name: string): number {
+    return this.#lines.get(name)?.waiters.size ?? 0;
+  }
+
   /** Rejects the waiters of all names. Current turns stay. */
   rejectAll(reason: unknown): void {
     for (const { waiters } of this.#lines.values()) {

@@ -1,5 +1,5 @@
 /**
- * `FileLock`: its calls, polling and leases. How a single file is locked is in `lock_file.ts`.
+ * `FileLock`: its calls, waits and leases. How a single file is locked is in `lock_file.ts`.
  *
  * @module
  */
@@ -21,11 +21,14 @@ import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts"
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import { DirectoryChanges } from "./directory_changes.ts";
+import { watchDirectory } from "./directory_watch.ts";
 import { actionsOf } from "./lease_actions.ts";
-import type { HeldFile } from "./lock_file.ts";
+import type { HeldFile, NotLocked } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
 import { checkOptions, type FileLockOptions } from "./options.ts";
 import { WaitNotice } from "./wait_notice.ts";
+import type { Waiter } from "./waiter.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
 
 /** The interval, in ms, at which a holder checks that its file is still in place. */
@@ -75,9 +78,9 @@ export class FileLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #files: LockFiles;
-  /** The waiter that polls for each name. */
-  readonly #polling = new Map<string, LocalWaiter>();
-  readonly #pollIntervalMs: number;
+  readonly #changes: DirectoryChanges;
+  /** For each name, the waiter of this instance that is not in the queue, as it waits for the file. */
+  readonly #waiting = new Map<string, LocalWaiter>();
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
@@ -89,7 +92,7 @@ export class FileLock implements DistributedLock {
   constructor(options: FileLockOptions = {}) {
     const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#pollIntervalMs = pollIntervalMs;
+    this.#changes = new DirectoryChanges(watchDirectory, pollIntervalMs);
     this.#files = new LockFiles(this.#lifetime.label, files);
   }
 
@@ -101,7 +104,7 @@ export class FileLock implements DistributedLock {
     const notice = new WaitNotice(options.onWait);
     const turn = await this.#queue.enter(name, {
       signal,
-      onWait: (info) => notice.give(info, this.#polling.has(name)),
+      onWait: (info) => notice.give(info, this.#waiting.has(name)),
     });
     try {
       return this.#open(name, turn, await this.#wait(name, signal, notice), options);
@@ -137,9 +140,9 @@ export class FileLock implements DistributedLock {
   async query(name: string): Promise<LockSnapshot> {
     this.#check(name, {});
     const holder = await this.#holder(name);
-    const polling = this.#polling.get(name);
+    const waiting = this.#waiting.get(name);
     const nowMs = performance.now();
-    const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name)]
+    const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name)]
       .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
     return { name, holders: holder ? [holder] : [], waiters, waiterCount: waiters.length };
   }
@@ -150,6 +153,7 @@ export class FileLock implements DistributedLock {
     const untilMs = performance.now() + disposeTimeoutMs;
     return this.#lifetime.end(async () => {
       await this.#engine.close(disposeTimeoutMs);
+      this.#changes.close();
       await this.#files.close(untilMs - performance.now());
     });
   }
@@ -160,34 +164,45 @@ export class FileLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
+  /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
   async #wait(name: string, signal: AbortSignal, notice: WaitNotice): Promise<HeldFile> {
+    signal.throwIfAborted();
+    const result = this.#files.tryLock(name, true);
+    if (typeof result === "object") return result;
+    const waiter = this.#changes.enter(this.#files.path(name));
+    this.#waiting.set(name, { sinceMs: performance.now() });
     try {
-      for (let yielded = false;;) {
-        signal.throwIfAborted();
-        const result = this.#files.tryLock(name, !yielded);
-        if (typeof result === "object") return result;
-        if (!this.#polling.has(name)) {
-          this.#polling.set(name, { sinceMs: performance.now() });
-          notice.give({ position: 1, waiters: 1 + this.#queue.waiters(name).length });
-        }
-        yielded = result === "yield";
-        await pause(SYSTEM_CLOCK, this.#pollMs(), signal);
-      }
+      notice.give({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
+      return await this.#waitForFile(name, waiter, result, signal);
     } finally {
-      this.#polling.delete(name);
+      this.#waiting.delete(name);
+      this.#changes.leave(waiter);
     }
   }
 
-  /**
-   * Locks the file if it is free. Looking at a file, and deleting it, locks it for a moment. So a
-   * locked file that is not marked as held is tried again.
-   */
+  async #waitForFile(
+    name: string,
+    waiter: Waiter,
+    last: NotLocked,
+    signal: AbortSignal,
+  ): Promise<HeldFile> {
+    for (let seen = last;;) {
+      await this.#changes.next(waiter, seen, signal);
+      signal.throwIfAborted();
+      const result = seen === "yield"
+        ? this.#files.tryLock(name, false)
+        : this.#files.tryLockAfterLook(name);
+      if (typeof result === "object") return result;
+      seen = result;
+    }
+  }
+
+  /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
   async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
     for (let tries = 0;; tries++) {
       const result = this.#files.tryLock(name, false);
       if (typeof result === "object") return result;
-      if (tries === BRIEF_LOCK_TRIES || this.#files.isMarkedHeld(name)) return null;
+      if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
       await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
     }
@@ -204,11 +219,6 @@ export class FileLock implements DistributedLock {
       if (tries === BRIEF_LOCK_TRIES) return {};
       await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
     }
-  }
-
-  /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
-  #pollMs(): number {
-    return this.#pollIntervalMs * (0.75 + Math.random() / 2);
   }
 
   #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {

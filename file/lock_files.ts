@@ -8,9 +8,9 @@ import { Cleaner } from "./cleaner.ts";
 import { LockDirectory, lockPath } from "./directory.ts";
 import { codeOf, toLockError } from "./faults.ts";
 import {
-  isMarkedHeld,
   type LockerId,
   type LockPlace,
+  look,
   observe,
   tryLock,
   type TryLockResult,
@@ -52,9 +52,15 @@ export class LockFiles {
     });
   }
 
-  /** See {@linkcode isMarkedHeld}. */
-  isMarkedHeld(name: string): boolean {
-    return this.#run(name, ({ path }) => isMarkedHeld(path));
+  /** Tries to lock the file if a {@linkcode look} says so. */
+  tryLockAfterLook(name: string): TryLockResult {
+    const seen = this.#run(name, ({ path }) => look(path));
+    return seen === "free" ? this.tryLock(name, true) : seen;
+  }
+
+  /** The path of a lock's file. Creates the directory if it does not exist. */
+  path(name: string): string {
+    return this.#run(name, ({ path }) => path);
   }
 
   /** See {@linkcode observe}. Does not create the directory either. */
