@@ -69,6 +69,7 @@ export class DirectoryChanges implements DirectoryListener {
   async next(waiter: Waiter, seen: NotLocked, signal: AbortSignal): Promise<void> {
     const dir = dirname(waiter.path);
     if (this.#endReplaced(dir)) await pause(SYSTEM_CLOCK, RESTART_MS, signal);
+    if (signal.aborted) return;
     this.#startWatch(dir);
     const delayMs = this.#delayMs(seen);
     // Changes do not end this pause: the last release of this instance itself is one.

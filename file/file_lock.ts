@@ -41,9 +41,10 @@ const BRIEF_LOCK_TRIES = 20;
  *
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
- * served first in, first out. Between instances there is no order: each polls, but one that was
- * granted the lock eight times in a row while another one waits skips one poll. So `onWait` and
- * `query()` know the waiters of this instance only.
+ * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
+ * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
+ * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
+ * know the waiters of this instance only.
  *
  * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.

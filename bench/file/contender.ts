@@ -19,7 +19,7 @@ export type Task =
   /** Takes the same locks, and keeps them. */
   | { readonly do: "hold"; readonly names: number };
 
-/** What a contender is started with. */
+/** The argument of the process. */
 export interface ContenderOptions {
   /** The checkout whose `FileLock` is measured, as a file URL that ends in a slash. */
   readonly tree: string;
@@ -37,7 +37,7 @@ export interface Hold {
   readonly releasedMs: number;
 }
 
-/** What a process has used while it only waited. */
+/** The cost of a process that only waits. */
 export interface IdleCost {
   readonly seconds: number;
   readonly looks: number;

@@ -1,6 +1,6 @@
 /**
- * What the waiters of this process can do and have done: takes the watch of a directory or the slow looks
- * away from them, and counts their looks.
+ * Takes the watch of a directory, or the slow looks, away from the waiters of this process, and counts
+ * their looks.
  *
  * @module
  */

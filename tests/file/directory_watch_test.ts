@@ -1,5 +1,5 @@
 /**
- * What the runtime reports of the files in a directory.
+ * The changes that the runtime reports of the files in a directory.
  */
 import { assertEquals } from "@std/assert";
 import { type DirectoryListener, watchDirectory } from "../../file/directory_watch.ts";
