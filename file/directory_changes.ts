@@ -47,6 +47,11 @@ export class DirectoryChanges implements DirectoryListener {
     this.#pollIntervalMs = pollIntervalMs;
   }
 
+  /** Whether the directory is watched: there are waiters, or there were some lately. */
+  get isWatched(): boolean {
+    return this.#watch !== null;
+  }
+
   /** Adds the waiter of a file. A file has one at most. */
   enter(path: string): Waiter {
     const waiter = new Waiter(path);

@@ -168,7 +168,10 @@ export class FileLock implements DistributedLock {
   /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
   async #wait(name: string, signal: AbortSignal, notice: WaitNotice): Promise<HeldFile> {
     signal.throwIfAborted();
-    const result = this.#files.tryLock(name, true);
+    // Under contention the lock is rarely free, and to try would wake the waiters of other processes.
+    const result = this.#changes.isWatched
+      ? this.#files.tryLockAfterLook(name)
+      : this.#files.tryLock(name, true);
     if (typeof result === "object") return result;
     const waiter = this.#changes.enter(this.#files.path(name));
     this.#waiting.set(name, { sinceMs: performance.now() });
