@@ -26,7 +26,7 @@ const CHECK_MS = 1_000;
 const RESTART_MS = 20;
 /** How long, in ms, an unused watch stays: to start it takes as long as a handoff. */
 const LINGER_MS = 1_000;
-/** How long, in ms, after a watch was refused another one is tried. */
+/** How long, in ms, after a watch was refused or given up another one is tried. */
 const RETRY_MS = 10_000;
 
 /** The changes of the files in a directory. */
@@ -100,6 +100,7 @@ export class DirectoryChanges implements DirectoryListener {
 
   onEnd(): void {
     this.#watch = null;
+    this.#retryAtMs = WATCH_CLOCK.now() + RETRY_MS;
     this.onAnyChange();
   }
 

@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
 import { lockPath } from "../../file/directory.ts";
+import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { FileLock } from "../../file/mod.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
@@ -191,6 +192,19 @@ Deno.test("FileLock.acquire() polls when the directory cannot be watched", async
   assertLess(attempts.count, 2);
   await held.release();
   await within("the waiter is granted the lock", lease);
+});
+
+Deno.test("DirectoryChanges polls when the runtime gives up each watch", async () => {
+  let starts = 0;
+  const changes = new DirectoryChanges((_dir, listener) => {
+    starts++;
+    queueMicrotask(() => listener.onEnd());
+    return { close: () => {} };
+  }, 1);
+  const waiter = changes.enter("/locks/n.lock");
+  for (let i = 0; i < 20; i++) await changes.next(waiter, "held", new AbortController().signal);
+  assertEquals(starts, 1);
+  changes.leave(waiter);
 });
 
 Deno.test("FileLock does not keep a process alive that has waited for a lock", async () => {
