@@ -7,19 +7,20 @@
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-const USAGE = `Usage: deno task bench [redis] [zookeeper] [http] [--clients N]
+const USAGE = `Usage: deno task bench [redis] [zookeeper] [http] [file] [--clients N]
 
 Measures the cost of locks as ratios to the least work that could do the same job. Starts its own
 servers. Use an idle machine. Exits with 1 if a ratio exceeds its limit, with 2 if an argument is wrong.
 
-  redis zookeeper http  the benchmarks to run (all by default)
-  --clients N           the number of concurrent requests in http (1 by default)
-  --help                prints this text`;
+  redis zookeeper http file  the benchmarks to run (all by default)
+  --clients N                the number of concurrent requests in http (1 by default)
+  --help                     prints this text`;
 
 const BENCHES = {
   redis: "redis_lock.ts",
   zookeeper: "zookeeper_lock.ts",
   http: "http.ts",
+  file: "file_lock.ts",
 } as const;
 
 type BenchName = keyof typeof BENCHES;

@@ -1,5 +1,5 @@
 /**
- * `FileLock`: its calls, polling and leases. How a single file is locked is in `lock_file.ts`.
+ * `FileLock`: its calls, waits and leases. How a single file is locked is in `lock_file.ts`.
  *
  * @module
  */
@@ -25,11 +25,14 @@ import { Nesting } from "../core/nesting.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { checkName } from "../core/validate.ts";
+import { DirectoryChanges } from "./directory_changes.ts";
+import { watchDirectory } from "./directory_watch.ts";
 import { actionsOf } from "./lease_actions.ts";
-import type { HeldFile } from "./lock_file.ts";
+import type { HeldFile, NotLocked } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
 import { checkOptions, type FileLockOptions } from "./options.ts";
 import { WaitNotice } from "./wait_notice.ts";
+import type { Waiter } from "./waiter.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
 
 /** The interval, in ms, at which a holder checks that its file is still in place. */
@@ -42,9 +45,10 @@ const BRIEF_LOCK_TRIES = 20;
  *
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
- * served first in, first out. Between instances there is no order: each polls, but one that was
- * granted the lock eight times in a row while another one waits skips one poll. So `onWait` and
- * `query()` know the waiters of this instance only.
+ * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
+ * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
+ * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
+ * know the waiters of this instance only.
  *
  * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
@@ -83,9 +87,9 @@ export class FileLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #files: LockFiles;
-  /** The waiter that polls for each name. */
-  readonly #polling = new Map<string, LocalWaiter>();
-  readonly #pollIntervalMs: number;
+  readonly #changes: DirectoryChanges;
+  /** For each name, the waiter of this instance that is not in the queue, as it waits for the file. */
+  readonly #waiting = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     check: (name, options) => this.#check(name, options),
     wait: (name, options) => this.#acquire(name, options),
@@ -103,7 +107,7 @@ export class FileLock implements DistributedLock {
   constructor(options: FileLockOptions = {}) {
     const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#pollIntervalMs = pollIntervalMs;
+    this.#changes = new DirectoryChanges(watchDirectory, pollIntervalMs);
     this.#files = new LockFiles(files);
   }
 
@@ -122,7 +126,7 @@ export class FileLock implements DistributedLock {
     const turn = await this.#queue.enter(name, {
       signal,
       label: this.#labelOf(options),
-      onWait: (info) => notice.give(info, this.#polling.has(name)),
+      onWait: (info) => notice.give(info, this.#waiting.has(name)),
     });
     try {
       return this.#open(name, turn, await this.#wait(name, signal, notice, options), options);
@@ -160,12 +164,12 @@ export class FileLock implements DistributedLock {
     const maxWaiters = readQueryOptions(options);
     this.#check(name, {});
     const holder = await this.#holder(name);
-    const polling = this.#polling.get(name);
+    const waiting = this.#waiting.get(name);
     const nowMs = performance.now();
-    const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name, maxWaiters)]
+    const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)
       .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
-    const waiterCount = (polling ? 1 : 0) + this.#queue.waiterCount(name);
+    const waiterCount = (waiting ? 1 : 0) + this.#queue.waiterCount(name);
     return { name, holders: holder ? [holder] : [], waiters, waiterCount };
   }
 
@@ -175,6 +179,7 @@ export class FileLock implements DistributedLock {
     const untilMs = performance.now() + disposeTimeoutMs;
     return this.#lifetime.end(async () => {
       await this.#engine.close(disposeTimeoutMs);
+      this.#changes.close();
       await this.#files.close(untilMs - performance.now());
     });
   }
@@ -185,35 +190,48 @@ export class FileLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
+  /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
   async #wait(
     name: string,
     signal: AbortSignal,
     notice: WaitNotice,
     options: AcquireOptions,
   ): Promise<HeldFile> {
+    signal.throwIfAborted();
     const label = this.#labelOf(options);
+    // Under contention the lock is rarely free, and to try would wake the waiters of other processes.
+    const result = this.#changes.isWatched
+      ? this.#files.tryLockAfterLook(name, label)
+      : this.#files.tryLock(name, true, label);
+    if (typeof result === "object") return result;
+    const waiter = this.#changes.enter(this.#files.path(name));
+    this.#waiting.set(name, { sinceMs: performance.now(), label });
     try {
-      for (let yielded = false;;) {
-        signal.throwIfAborted();
-        const result = this.#files.tryLock(name, !yielded, label);
-        if (typeof result === "object") return result;
-        if (!this.#polling.has(name)) {
-          this.#polling.set(name, { sinceMs: performance.now(), label });
-          notice.give({ position: 1, waiters: 1 + this.#queue.waiters(name).length });
-        }
-        yielded = result === "yield";
-        await pause(SYSTEM_CLOCK, this.#pollMs(), signal);
-      }
+      notice.give({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
+      return await this.#waitForFile(name, waiter, { last: result, signal, label });
     } finally {
-      this.#polling.delete(name);
+      this.#waiting.delete(name);
+      this.#changes.leave(waiter);
     }
   }
 
-  /**
-   * Locks the file if it is free. Looking at a file, and deleting it, locks it for a moment. So a
-   * locked file that is not marked as held is tried again.
-   */
+  async #waitForFile(
+    name: string,
+    waiter: Waiter,
+    { last, signal, label }: { last: NotLocked; signal: AbortSignal; label: string },
+  ): Promise<HeldFile> {
+    for (let seen = last;;) {
+      await this.#changes.next(waiter, seen, signal);
+      signal.throwIfAborted();
+      const result = seen === "yield"
+        ? this.#files.tryLock(name, false, label)
+        : this.#files.tryLockAfterLook(name, label);
+      if (typeof result === "object") return result;
+      seen = result;
+    }
+  }
+
+  /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
   async #tryAcquireFile(
     name: string,
     signal: AbortSignal,
@@ -222,7 +240,7 @@ export class FileLock implements DistributedLock {
     for (let tries = 0;; tries++) {
       const result = this.#files.tryLock(name, false, label);
       if (typeof result === "object") return result;
-      if (tries === BRIEF_LOCK_TRIES || this.#files.isMarkedHeld(name)) return null;
+      if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
       await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
     }
@@ -239,11 +257,6 @@ export class FileLock implements DistributedLock {
       if (tries === BRIEF_LOCK_TRIES) return {};
       await pause(SYSTEM_CLOCK, 1, this.#lifetime.ended);
     }
-  }
-
-  /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
-  #pollMs(): number {
-    return this.#pollIntervalMs * (0.75 + Math.random() / 2);
   }
 
   #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {

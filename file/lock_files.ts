@@ -7,7 +7,7 @@
 import { Cleaner } from "./cleaner.ts";
 import { LockDirectory, lockPath } from "./directory.ts";
 import { codeOf, toLockError } from "./faults.ts";
-import { isMarkedHeld, type LockPlace, observe, tryLock, type TryLockResult } from "./lock_file.ts";
+import { type LockPlace, look, observe, tryLock, type TryLockResult } from "./lock_file.ts";
 import type { Record } from "./record.ts";
 
 /** Options of {@linkcode LockFiles}; see `FileLockOptions`. */
@@ -45,9 +45,15 @@ export class LockFiles {
     });
   }
 
-  /** See {@linkcode isMarkedHeld}. */
-  isMarkedHeld(name: string): boolean {
-    return this.#run(name, ({ path }) => isMarkedHeld(path));
+  /** Tries to lock the file if a {@linkcode look} says so. */
+  tryLockAfterLook(name: string, label: string): TryLockResult {
+    const seen = this.#run(name, ({ path }) => look(path));
+    return seen === "free" ? this.tryLock(name, true, label) : seen;
+  }
+
+  /** The path of a lock's file. Creates the directory if it does not exist. */
+  path(name: string): string {
+    return this.#run(name, ({ path }) => path);
   }
 
   /** See {@linkcode observe}. Does not create the directory either. */

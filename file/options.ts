@@ -45,7 +45,11 @@ export interface FileLockOptions extends StrategyOptions {
    */
   keepFiles?: boolean | undefined;
   /**
-   * The interval, in ms, at which a waiting process tries to lock the file.
+   * The interval, in ms, at which a waiting process looks whether the lock is free, where no watch of the
+   * directory reports that: on other systems than Linux, and if the system refuses the watch, for instance
+   * because its limit of watches is reached. Also while another program has locked the file, for instance
+   * `flock(1)`. Otherwise a release and a killed holder are reported at once, and a waiting process looks
+   * once a second in any case.
    *
    * @default {10}
    */
