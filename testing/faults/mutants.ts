@@ -37,9 +37,9 @@ export const MUTANTS: readonly Mutant[] = [
         "const result = { answer, sent: instant(clock),",
       ],
       [
-        "core/lease.ts",
+        "core/lease_renewal.ts",
         "this.#onAnswer(sent, ttlMs, answer)",
-        "this.#onAnswer(instant(clock), ttlMs, answer)",
+        "this.#onAnswer(instant(this.#clock), ttlMs, answer)",
       ],
     ],
     faults: ["late-reply"],
