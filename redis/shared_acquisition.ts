@@ -140,7 +140,7 @@ export class SharedAcquisition implements AcquisitionListener {
    * Waits until Redis executes nothing of the earlier acquisition any more, and then resolves with
    * whether this one still holds the lock. If the call ends before, nobody gets its lease.
    */
-  async isLeftTheLockBy(
+  async outlasts(
     earlier: SharedAcquisition,
     request: AcquisitionRequest,
     signal: AbortSignal,

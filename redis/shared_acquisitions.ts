@@ -70,7 +70,7 @@ export class SharedAcquisitions {
     // The owner id does not hold the lock, so neither does its earlier lease.
     if (lease === null) await earlier?.verify(request, signal);
     if (lease === null || rival === undefined) return lease;
-    if (await taker.isLeftTheLockBy(rival, request, signal)) return lease;
+    if (await taker.outlasts(rival, request, signal)) return lease;
     const again = { ...request, owner: makeOwner(request.owner.ownerId) };
     return await this.#take(key, undefined, again, signal);
   }
