@@ -2,9 +2,10 @@
  * Waits that `waitMs` bounds, when Redis does not answer at their end.
  */
 import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
-import { LockTimeoutError, LockUnavailableError } from "../../mod.ts";
+import { LockTimeoutError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
@@ -13,9 +14,6 @@ import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
-const WAIT_MS = 400;
-/** Far below `unavailableAfterMs`, and generous for busy machines. */
-const PROMPT_MS = 10_000;
 const OUTAGE_MS = 60_000;
 
 type Scene = (lock: RedisLock, other: RedisLock, proxy: FaultProxy) => Promise<void>;
@@ -39,25 +37,6 @@ async function behindProxy(name: RedisClientName, scene: Scene): Promise<void> {
     await far.close();
     await near.close();
   }
-}
-
-/** Calls both methods, and checks that the outage is reported as one, and promptly. */
-async function assertUnavailable(lock: RedisLock, whenWaiting: () => void): Promise<void> {
-  const startMs = performance.now();
-  let waits = 0;
-  const onWait = () => {
-    if (++waits === 2) whenWaiting();
-  };
-  const calls = [
-    lock.acquire("n", { waitMs: WAIT_MS, onWait }),
-    lock.tryAcquire("n", { waitMs: WAIT_MS, onWait }),
-  ];
-  for (const outcome of await within("both end", Promise.allSettled(calls))) {
-    assert(outcome.status === "rejected", "the outcome of an outage is no answer");
-    assertInstanceOf(outcome.reason, LockUnavailableError);
-    assertEquals(outcome.reason.lockName, "n");
-  }
-  assertLess(performance.now() - startMs, PROMPT_MS);
 }
 
 for (const name of ["node-redis", "ioredis"] as const) {

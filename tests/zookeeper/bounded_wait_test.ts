@@ -2,8 +2,8 @@
  * Waits that `waitMs` bounds, when ZooKeeper does not answer at their end; and queries that list few
  * waiters.
  */
-import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
-import { LockUnavailableError } from "../../mod.ts";
+import { assertEquals } from "@std/assert";
+import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -11,29 +11,7 @@ import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
-const WAIT_MS = 400;
-/** Far below `unavailableAfterMs` and the session timeout, and generous for busy machines. */
-const PROMPT_MS = 10_000;
 const LONG_MS = 60_000;
-
-/** Calls both methods, and checks that the outage is reported as one, and promptly. */
-async function assertUnavailable(lock: ZooKeeperLock, whenWaiting: () => void): Promise<void> {
-  const startMs = performance.now();
-  let waits = 0;
-  const onWait = () => {
-    if (++waits === 2) whenWaiting();
-  };
-  const calls = [
-    lock.acquire("n", { waitMs: WAIT_MS, onWait }),
-    lock.tryAcquire("n", { waitMs: WAIT_MS, onWait }),
-  ];
-  for (const outcome of await within("both end", Promise.allSettled(calls))) {
-    assert(outcome.status === "rejected", "the outcome of an outage is no answer");
-    assertInstanceOf(outcome.reason, LockUnavailableError);
-    assertEquals(outcome.reason.lockName, "n");
-  }
-  assertLess(performance.now() - startMs, PROMPT_MS);
-}
 
 Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage during the wait, and one that lasts for all of it", async () => {
   await using server = await startZooKeeper();
