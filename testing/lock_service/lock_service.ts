@@ -10,6 +10,7 @@ import Fastify, {
 } from "fastify";
 import { lockRoutes, type LockRoutesOptions, redisReservations } from "../../lock_service/mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { fetchOnHttp2, type Http2Request } from "../http/http2_client.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { openRedisClient } from "../redis/clients.ts";
 import { waitUntil } from "../servers/wait.ts";
@@ -31,6 +32,16 @@ export interface CallOptions {
   readonly isHttp2?: boolean;
 }
 
+async function fetchOnHttp1(
+  url: string,
+  { path, body = null, signal = null, ...request }: Http2Request,
+): Promise<Response> {
+  using client = Deno.createHttpClient({ http2: false, poolMaxIdlePerHost: 0 });
+  const response = await fetch(`${url}${path}`, { ...request, body, signal, client });
+  await response.clone().arrayBuffer(); // before the client is closed
+  return response;
+}
+
 /** Sends a request on a connection of its own. */
 export async function call(
   url: string,
@@ -38,14 +49,13 @@ export async function call(
   path: string,
   { as = "alice", body, signal, isHttp2 = false }: CallOptions = {},
 ): Promise<Answer> {
-  const versions = { http1: !isHttp2, http2: isHttp2 };
-  using client = Deno.createHttpClient({ ...versions, poolMaxIdlePerHost: 0 });
-  const response = await fetch(`${url}${path}`, {
+  const sends = isHttp2 ? fetchOnHttp2 : fetchOnHttp1;
+  const response = await sends(url, {
     method,
-    client,
+    path,
     headers: { authorization: `Bearer ${encodeURIComponent(as)}` },
-    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-    ...(signal === undefined ? {} : { signal }),
+    body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
+    signal,
   });
   const text = await response.text();
   const { status, headers } = response;

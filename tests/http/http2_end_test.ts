@@ -1,7 +1,8 @@
 /** Over HTTP/2 a client must not take a part of a response for the whole: it is reset with an error. */
 import { assert, assertEquals } from "@std/assert";
-import { connect, constants, createServer } from "node:http2";
+import { constants, createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { connectHttp2 } from "../../testing/http/http2_client.ts";
 import { Readable } from "node:stream";
 import Fastify, { type FastifyServerOptions } from "fastify";
 // @ts-types="@types/koa"
@@ -51,8 +52,8 @@ interface Ending {
 
 /** Reads a response until its stream is closed. Calls `onPart` when the first part of it is there. */
 function read(url: string, onPart: () => void): Promise<Ending> {
-  const session = connect(url);
-  const stream = session.request({ ":path": "/" });
+  const connection = connectHttp2(url);
+  const stream = connection.session.request({ ":path": "/" });
   let [status, text] = [0, ""];
   stream.setEncoding("utf8");
   stream.on("response", (headers) => status = Number(headers[":status"]));
@@ -61,7 +62,8 @@ function read(url: string, onPart: () => void): Promise<Ending> {
   stream.on("error", () => {}); // its code is read below
   return new Promise((resolve) => {
     stream.on("close", () => {
-      session.close(() => resolve({ status, text, code: stream.rstCode ?? 0 }));
+      connection[Symbol.dispose]();
+      resolve({ status, text, code: stream.rstCode ?? 0 });
     });
   });
 }
@@ -101,8 +103,8 @@ Deno.test("fastifyLock() ends a response without a body over HTTP/2 only after t
       config: { lock: { key: "key", unlockedMethods: [] } },
       handler: (_request, reply) => reply.code(method === "HEAD" ? 200 : 204).send(),
     });
-    const session = connect(await app.listen({ port: 0, host: "127.0.0.1" }));
-    const stream = session.request({ ":path": "/", ":method": method });
+    const connection = connectHttp2(await app.listen({ port: 0, host: "127.0.0.1" }));
+    const stream = connection.session.request({ ":path": "/", ":method": method });
     let isOver = false;
     const ended = new Promise<void>((resolve) =>
       stream.on("end", () => resolve(void (isOver = true)))
@@ -114,7 +116,7 @@ Deno.test("fastifyLock() ends a response without a body over HTTP/2 only after t
     gate.resolve();
     await ended;
     assertEquals((await inner.query("key")).holders, []);
-    await new Promise<void>((resolve) => session.close(resolve));
+    connection[Symbol.dispose]();
     await app.close();
   }
 });

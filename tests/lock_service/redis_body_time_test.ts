@@ -1,7 +1,7 @@
 /** A body that arrives slowly, or never to its end, must not keep a request. */
 import { assert, assertEquals } from "@std/assert";
-import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
+import { connectHttp2 } from "../../testing/http/http2_client.ts";
 import { openService } from "../../testing/lock_service/lock_service.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause } from "../../testing/servers/wait.ts";
@@ -58,8 +58,8 @@ Deno.test("lockRoutes() answers 408 over HTTP/2 when a body does not arrive with
   await using redis = await startRedis();
   const routes = { maxBodyMs: 200 };
   await using service = await openService({ redisUrl: redis.url, isHttp2: true, routes });
-  const session = connectHttp2(service.url);
-  const stream = session.request({
+  using connection = connectHttp2(service.url);
+  const stream = connection.session.request({
     ":path": "/lock/a/i",
     ":method": "PUT",
     authorization: "Bearer alice",
@@ -73,5 +73,4 @@ Deno.test("lockRoutes() answers 408 over HTTP/2 when a body does not arrive with
   });
   assertEquals(status, 408);
   stream.resume().end();
-  session.destroy();
 });
