@@ -4,8 +4,8 @@
  * @module
  */
 
-/** The Redis clients that packages are measured with. */
-export type ClientName = "ioredis" | "node-redis";
+/** The Redis clients that packages are measured with; locks on files need none. */
+export type ClientName = "ioredis" | "node-redis" | "files";
 
 /** What a package offers beyond mutual exclusion: it explains differences in cost. */
 export interface Capabilities {
@@ -44,7 +44,8 @@ export interface Contender {
   readonly has: Capabilities;
   /** The names of the commands that it sends, as the server counts them. */
   readonly sends: readonly string[];
-  open(url: string, options: OpenOptions): Promise<OpenContender>;
+  /** Connects to a server by its URL, or uses a directory by its path. */
+  open(place: string, options: OpenOptions): Promise<OpenContender>;
 }
 
 /** The key of a contender among others. */

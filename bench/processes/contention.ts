@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { type Contender, idOf } from "../library/contender.ts";
 import { type ChildProcess, startChild } from "../../testing/processes/child.ts";
 
 /** One run of contention. */
@@ -33,11 +34,11 @@ export interface Fleet extends AsyncDisposable {
   contend(processes: number, order: ContentionOrder): Promise<Grants[]>;
 }
 
-/** Starts processes that use the server at a URL. */
-export function startFleet(processes: number, url: string): Fleet {
+/** Starts processes that use a server by its URL, or a directory by its path. */
+export function startFleet(processes: number, place: string): Fleet {
   const children = Array.from(
     { length: processes },
-    () => startChild(new URL("./contention_process.ts", import.meta.url), { url }),
+    () => startChild(new URL("./contention_process.ts", import.meta.url), { place }),
   );
   return {
     contend(count, order) {
@@ -68,4 +69,15 @@ export function sharesOf(waiters: number, processes: number): number[] {
     { length: processes },
     (_, index) => Math.floor((waiters + index) / processes),
   );
+}
+
+/** Connects all processes, and has the code compiled. */
+export async function warmUp(
+  fleet: Fleet,
+  processes: number,
+  contender: Contender,
+): Promise<void> {
+  const id = idOf(contender);
+  const order = { id, name: `${id}:warm-up`, waiters: 2 * processes, holdMs: 0, runMs: 500 };
+  await fleet.contend(processes, order);
 }

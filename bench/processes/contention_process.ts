@@ -59,10 +59,10 @@ async function contend(open: OpenContender, order: ContentionOrder): Promise<str
   return JSON.stringify({ ...ledger, cpuUs: user + system });
 }
 
-async function main({ url }: { readonly url: string }): Promise<void> {
+async function main({ place }: { readonly place: string }): Promise<void> {
   const contenders = new Map<string, Promise<OpenContender>>();
   const opened = (id: string) => {
-    const open = contenders.get(id) ?? contenderOf(id).open(url, SETTINGS);
+    const open = contenders.get(id) ?? contenderOf(id).open(place, SETTINGS);
     contenders.set(id, open);
     return open;
   };

@@ -5,7 +5,22 @@
  */
 import type { Suite } from "../library/suite.ts";
 import { contended } from "./contended.ts";
+import { file } from "./file.ts";
+import { growth } from "./growth.ts";
+import { http } from "./http.ts";
+import { idle } from "./idle.ts";
+import { loss } from "./loss.ts";
 import { uncontended } from "./uncontended.ts";
+import { zookeeper } from "./zookeeper.ts";
 
-/** The suites. A new one is added here. */
-export const SUITES: readonly Suite[] = [uncontended, contended];
+/** The suites. A new one is added here: a module that exports a `Suite`, whose `measure()` is called. */
+export const SUITES: readonly Suite[] = [
+  uncontended,
+  contended,
+  idle,
+  file,
+  loss,
+  growth,
+  zookeeper,
+  http,
+];

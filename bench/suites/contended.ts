@@ -13,7 +13,7 @@ import { FigureBook } from "../library/figures.ts";
 import { readServer, serverCost } from "../library/meters.ts";
 import { type Job, runRounds, stepsOf } from "../library/rounds.ts";
 import type { Suite, SuiteOptions } from "../library/suite.ts";
-import { type Fleet, startFleet } from "../processes/contention.ts";
+import { type Fleet, startFleet, warmUp } from "../processes/contention.ts";
 import { MEASURES, reportOf } from "./contended_report.ts";
 import { HANDOFF_JOBS, measureHandoffs } from "./handoff.ts";
 
@@ -45,7 +45,7 @@ export const contended: Suite = {
     {
       await using server = await startRedis();
       await using fleet = startFleet(PROCESSES, server.url);
-      for (const contender of LOCKS) await warmUp(fleet, contender);
+      for (const contender of LOCKS) await warmUp(fleet, PROCESSES, contender);
       const jobsOf = (workload: Workload) =>
         contendersOf(workload).map((contender) => jobOf(contender, workload, server, fleet));
       for (const workload of usual) await runRounds(jobsOf(workload), rounds, book, progress);
@@ -67,13 +67,6 @@ function workloadsOf({ isQuick }: SuiteOptions): Workload[] {
 
 function contendersOf({ waiters }: Workload): Contender[] {
   return LOCKS.filter(({ has }) => has.queue || waiters <= MOST_POLLING);
-}
-
-/** Connects all processes, and has the code compiled. */
-async function warmUp(fleet: Fleet, contender: Contender): Promise<void> {
-  const id = idOf(contender);
-  const order = { id, name: `${id}:warm-up`, waiters: 2 * PROCESSES, holdMs: 0, runMs: 500 };
-  await fleet.contend(PROCESSES, order);
 }
 
 /** All waiters have joined, and have been served at least once, before figures count. */
