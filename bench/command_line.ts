@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import type { SuiteOptions } from "./library/suite.ts";
 
-/** What to run. */
+/** The order to run suites. */
 export interface BenchCommand {
   readonly suites: readonly string[];
   /** The directory of the report. */

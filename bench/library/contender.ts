@@ -7,7 +7,7 @@
 /** The Redis clients that packages are measured with; locks on files need none. */
 export type ClientName = "ioredis" | "node-redis" | "files";
 
-/** What a package offers beyond mutual exclusion: it explains differences in cost. */
+/** The properties of a package beyond mutual exclusion: it explains differences in cost. */
 export interface Capabilities {
   /** Whether each grant has a fencing token. */
   readonly fencingToken: boolean;

@@ -40,7 +40,7 @@ export function gather(processes: readonly GrantColumns[]): Grant[] {
     .sort((a, b) => a.grantedUs - b.grantedUs);
 }
 
-/** What waiters observe between two moments. */
+/** The figures that waiters observe between two moments. */
 export interface Contention {
   readonly grantsPerSecond: number;
   /** The mean time from a release to the next grant, in µs. */

@@ -7,7 +7,7 @@
 /** Where a figure was measured, such as `{ client: "ioredis", calls: 64 }`. */
 export type Place = Readonly<Record<string, string | number>>;
 
-/** What one contender needed in one place. */
+/** The need of one contender in one place. */
 export interface Figure {
   readonly contender: string;
   readonly at: Place;

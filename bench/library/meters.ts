@@ -63,7 +63,7 @@ export function serverCost(
   };
 }
 
-/** What work cost this process. */
+/** The cost of work to this process. */
 export interface ProcessCost {
   readonly wallUs: number;
   readonly cpuUs: number;

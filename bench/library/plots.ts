@@ -43,7 +43,7 @@ export async function svgOf(plot: Plot): Promise<string> {
   }
 }
 
-/** Vega-Lite warns of empty domains; an empty plot says it by itself. */
+/** Vega-Lite warns of empty domains, which an empty plot shows anyway. */
 const SILENT = {
   level: () => SILENT,
   error: () => SILENT,

@@ -1,5 +1,5 @@
 /**
- * What a suite of the benchmark is, and what it hands to the report.
+ * A suite of the benchmark, and the result that it hands to the report.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export interface SuiteOptions {
   readonly clients: number;
 }
 
-/** What a suite may use while it measures. */
+/** The things that a suite may use while it measures. */
 export interface SuiteContext {
   readonly options: SuiteOptions;
   readonly progress: Progress;
@@ -37,7 +37,7 @@ export interface SuiteResult {
   readonly tables: readonly Table[];
   readonly plots: readonly Plot[];
   readonly verdicts: readonly Verdict[];
-  /** What a reader must know to read the tables, a paragraph each. */
+  /** Facts that a reader needs for the tables, a paragraph each. */
   readonly notes: readonly string[];
   readonly figures: readonly Figure[];
   /** The versions of programs that only this suite uses. */

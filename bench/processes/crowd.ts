@@ -27,7 +27,7 @@ export interface CrowdReading {
 
 /** A process with waiters or holders. */
 export interface Crowd extends AsyncDisposable {
-  /** What the process needed before the first of them. */
+  /** The needs of the process before the first of them. */
   readonly empty: CrowdReading;
   read(): Promise<CrowdReading>;
 }

@@ -12,7 +12,7 @@ import type { SuiteResult, Verdict } from "../library/suite.ts";
 import { medianCell, quartilesCell, type Table } from "../library/tables.ts";
 import { HANDOFF_US, PING_PONG } from "./handoff.ts";
 
-/** What is measured. */
+/** The measured quantities. */
 export const MEASURES = {
   rate: "grants per second",
   handoff: "µs from release to next grant",

@@ -1,5 +1,5 @@
 /**
- * What a killed holder and a killed waiter cost the next waiter.
+ * The cost of a killed holder and of a killed waiter to the next waiter.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { pause } from "../../testing/servers/wait.ts";
 import { type Contender, idOf, type OpenOptions } from "../library/contender.ts";
 import { type Holder, type HolderOptions, startHolder } from "../processes/holder.ts";
 
-/** What is measured. */
+/** The measured quantities. */
 export const CRASH_MEASURES = {
   holder: "ms from the kill of the holder to the next grant",
   waiter: "ms from the release to the next grant when the first waiter was killed",

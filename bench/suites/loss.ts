@@ -17,7 +17,7 @@ import { CRASH_MEASURES, killHolder, killWaiter } from "./crashes.ts";
 const SETTINGS = { ttlMs: 2_000, pollMs: 5 } as const;
 const HOLE = {
   late: "ms from the loss to the signal",
-  overlap: "ms in which two processes were told that they hold the lock",
+  overlap: "ms in which two processes believed that they hold the lock",
 } as const;
 /** The packages of the black hole with ioredis. */
 const CLIENT = "ioredis";
@@ -62,8 +62,9 @@ function reportOf(book: FigureBook): SuiteResult {
   const figures = book.list();
   const hole: Table = {
     title: "A holder in a black hole, TTL 2 s",
-    note: "Negative: the holder was told before the lock was free for others. A dash: it was not " +
-      "told within 10 s.",
+    note:
+      "Negative: the holder was notified before the lock was free for others. A dash: it was not " +
+      "notified within 10 s.",
     rows: [
       ["package", HOLE.late, HOLE.overlap],
       ...PEERS.map((contender) => [

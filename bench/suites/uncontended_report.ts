@@ -11,7 +11,7 @@ import { median, ratios } from "../library/statistics.ts";
 import type { SuiteResult, Verdict } from "../library/suite.ts";
 import { medianCell, quartilesCell, type Table } from "../library/tables.ts";
 
-/** What is measured. */
+/** The measured quantities. */
 export const MEASURES = {
   time: "µs per cycle",
   clientCpu: "client CPU µs per cycle",

@@ -10,7 +10,7 @@ import { median, ratios } from "../library/statistics.ts";
 import type { SuiteResult } from "../library/suite.ts";
 import { medianCell, quartilesCell, type Table } from "../library/tables.ts";
 
-/** What is measured. */
+/** The measured quantities. */
 export const US = "µs per acquire and release";
 /** The name of the bare requests among contenders. */
 export const REQUESTS = "fewest requests";
