@@ -17,37 +17,37 @@ export interface CrowdOptions {
   readonly count: number;
 }
 
-/** The counters of the process at a moment. */
-export interface CrowdReading {
-  /** CPU time in µs. */
-  readonly cpuUs: number;
-  /** Bytes of the heap after a collection of garbage. */
-  readonly heapBytes: number;
-}
+/** The figures that a process prints on order. */
+export type CrowdOrder = "cpu" | "heap";
 
 /** A process with waiters or holders. */
 export interface Crowd extends AsyncDisposable {
-  /** The needs of the process before the first of them. */
-  readonly empty: CrowdReading;
-  read(): Promise<CrowdReading>;
+  /** Bytes of the heap before the first of them. */
+  readonly emptyHeapBytes: number;
+  /** Bytes of the heap after a collection of garbage. */
+  heapBytes(): Promise<number>;
+  /** CPU time of the process so far in µs. */
+  cpuUs(): Promise<number>;
 }
 
 /** Starts a process; resolves when all hold their locks, or when all calls are under way. */
 export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
   const child = startChild(new URL("./crowd_process.ts", import.meta.url), options);
-  const reading = async (): Promise<CrowdReading> => {
+  const reading = async (): Promise<number> => {
     const line = await child.line();
     if (line === null) throw new Error(`The process of ${options.id} has ended`);
-    return JSON.parse(line);
+    return Number(line);
   };
-  const empty = await reading();
+  const ask = async (order: CrowdOrder) => {
+    await child.send(order);
+    return await reading();
+  };
+  const emptyHeapBytes = await reading();
   await reading();
   return {
-    empty,
-    async read() {
-      await child.send("read");
-      return await reading();
-    },
+    emptyHeapBytes,
+    heapBytes: () => ask("heap"),
+    cpuUs: () => ask("cpu"),
     [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
   };
 }

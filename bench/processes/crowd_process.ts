@@ -1,6 +1,6 @@
 /**
- * The process behind `startCrowd()`. It prints its counters when it is connected, when all have begun, and
- * for each line that it reads.
+ * The process behind `startCrowd()`. It prints the size of its heap when it is connected and when all have
+ * begun, and then the figure that each line of its input asks for.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { linesOf } from "../../testing/runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../../testing/runtime/processes.ts";
 import { contenderOf, SETTINGS } from "../contenders/all.ts";
 import type { Hold, OpenContender } from "../library/contender.ts";
-import type { CrowdOptions, CrowdReading } from "./crowd.ts";
+import type { CrowdOptions, CrowdOrder } from "./crowd.ts";
 
 /** Calls under way while the locks are acquired. */
 const AT_ONCE = 100;
@@ -19,15 +19,19 @@ const AT_ONCE = 100;
 v8.setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = vm.runInNewContext("gc");
 
-function tell(): void {
-  collectGarbage();
-  collectGarbage();
+function tell(order: CrowdOrder): void {
+  print(`${order === "cpu" ? cpuUs() : heapBytes()}\n`);
+}
+
+function cpuUs(): number {
   const { user, system } = process.cpuUsage();
-  const reading: CrowdReading = {
-    cpuUs: user + system,
-    heapBytes: process.memoryUsage().heapUsed,
-  };
-  print(`${JSON.stringify(reading)}\n`);
+  return user + system;
+}
+
+function heapBytes(): number {
+  collectGarbage();
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
 }
 
 async function hold(open: OpenContender, { name, count }: CrowdOptions): Promise<Hold[]> {
@@ -46,12 +50,12 @@ async function main(options: CrowdOptions): Promise<void> {
   const { id, url, ttlMs, kind, name, count } = options;
   const open = await contenderOf(id).open(url, { ...SETTINGS, ttlMs });
   await (await open.acquire("warm-up")).release();
-  tell();
+  tell("heap");
   const holds = kind === "hold" ? await hold(open, options) : [];
   const waits = kind === "hold" ? [] : Array.from({ length: count }, () => open.acquire(name));
-  tell();
+  tell("heap");
   const orders = linesOf(scriptInput());
-  while (await orders.next() !== null) tell();
+  for (let order; (order = await orders.next()) !== null;) tell(order as CrowdOrder);
   holds.length = waits.length = 0; // they were in use until here
 }
 

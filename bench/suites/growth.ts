@@ -167,8 +167,8 @@ function table(figures: readonly Figure[], { name, title, values }: Axis): Table
       medianCell(valuesOf(figures, { measure: US, at: { client, [name]: value } }))
     ),
   ]);
-  const head = values.map((value) => `${value.toLocaleString("en")} ${name}, µs`);
-  return { title, rows: [["client", ...head], ...rows] };
+  const head = values.map((value) => `${name}: ${value.toLocaleString("en")}`);
+  return { title, rows: [["µs with", ...head], ...rows] };
 }
 
 function plot(figures: readonly Figure[], { name, title }: Axis): Plot {

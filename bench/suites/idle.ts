@@ -92,19 +92,20 @@ async function watch(
   { settleMs, watchMs }: Times,
 ) {
   await pause(settleMs);
-  const clientBefore = await crowd.read();
+  const heapBytes = await crowd.heapBytes() - crowd.emptyHeapBytes;
+  const clientUs = await crowd.cpuUs();
   const startMs = performance.now();
   const before = await readServer(server.command);
   await pause(watchMs);
   const after = await readServer(server.command);
   const elapsedMs = performance.now() - startMs;
-  const clientAfter = await crowd.read();
+  const spentUs = await crowd.cpuUs() - clientUs;
   const { commands, cpuUs } = serverCost(before, after, contender.sends);
   return {
     [MEASURES.commands]: commands / (elapsedMs / 1_000),
     [MEASURES.server]: cpuUs / 10 / elapsedMs,
-    [MEASURES.client]: (clientAfter.cpuUs - clientBefore.cpuUs) / 10 / elapsedMs,
-    [MEASURES.heap]: (clientBefore.heapBytes - crowd.empty.heapBytes) / count,
+    [MEASURES.client]: spentUs / 10 / elapsedMs,
+    [MEASURES.heap]: heapBytes / count,
   };
 }
 
@@ -123,7 +124,6 @@ function reportOf(figures: readonly Figure[], leases: number, { watchMs }: Times
       "All waiters are in one process and wait for a lock that another process holds. Packages that " +
       "poll do so each 5 ms here, as in the suite `contended`. Held locks have a TTL of " +
       `${SETTINGS.ttlMs / 1_000} s and are renewed.`,
-      "The client's CPU includes two collections of garbage, which the meter needs for the heap.",
     ],
     figures,
   };

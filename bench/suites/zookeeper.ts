@@ -53,7 +53,7 @@ export const zookeeper: Suite = {
 
 function roundsOf({ isQuick, rounds }: SuiteOptions) {
   if (rounds !== undefined) return { warmUp: Math.min(5, rounds), rounds };
-  return isQuick ? { warmUp: 3, rounds: 5 } : { warmUp: 5, rounds: 11 };
+  return isQuick ? { warmUp: 3, rounds: 5 } : { warmUp: 3, rounds: 9 };
 }
 
 function roundsAt(contenders: number, options: SuiteOptions) {

@@ -92,7 +92,7 @@ function table(figures: readonly Figure[], servers: number): Table {
     ]),
   ]);
   const head = counts.flatMap((count) => [
-    `µs, ${count.toLocaleString("en")} contenders`,
+    `µs, contenders: ${count.toLocaleString("en")}`,
     "holdfast / this",
   ]);
   return {
