@@ -31,6 +31,8 @@ export interface Plot {
 
 const WIDTH = 360;
 const HEIGHT = 220;
+/** No name of a series is longer, in pixels. */
+const LABEL_LIMIT = 400;
 
 /** Draws a plot. */
 export async function svgOf(plot: Plot): Promise<string> {
@@ -87,7 +89,8 @@ function barsOf({ x, y, log = {} }: Plot): object {
 }
 
 function colour(): object {
-  return { field: "series", type: "nominal", title: null, sort: null };
+  const legend = { labelLimit: LABEL_LIMIT };
+  return { field: "series", type: "nominal", title: null, sort: null, legend };
 }
 
 function scaleOf(isLog = false): object {
