@@ -24,9 +24,11 @@
 export type {
   AcquireOptions,
   AttachableAcquireOptions,
+  AttachableLeaseOptions,
   AttachableLock,
   AttachableRequestMethod,
   AttachableRequestOptions,
+  AttachOptions,
   DistributedLock,
   Lease,
   LeaseOptions,
@@ -39,6 +41,7 @@ export type {
   RequestOptions,
   TryAcquireOptions,
   WaitInfo,
+  WaitsForLease,
 } from "./core/distributed_lock.ts";
 export {
   LeaseLostError,
@@ -47,6 +50,7 @@ export {
   type LockErrorCode,
   type LockErrorOptions,
   LockSetupError,
+  LockTimeoutError,
   LockUnavailableError,
 } from "./core/errors.ts";
 export type { StrategyOptions } from "./core/lifetime.ts";

@@ -56,14 +56,23 @@ export interface TryAcquireOptions extends LeaseOptions {
   /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
   signal?: AbortSignal | undefined;
   /**
-   * The longest time, in ms, to wait for the lock. The name is reserved: every strategy rejects it
-   * with a `NotSupportedError`. To bound a wait, pass `signal: AbortSignal.timeout(ms)`.
+   * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()`
+   * resolves with `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does
+   * not answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
+   * later. (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
+   *
+   * @default `acquire()` waits without a limit, `tryAcquire()` does not wait.
    */
   waitMs?: number | undefined;
   /**
-   * Called when the caller starts to wait, and again when its position or the number of waiters has
-   * changed. `tryAcquire()` calls it once before it resolves with `null`, if the strategy knows something
-   * of the holder or the waiters; a try has no position.
+   * A name for this call and its lease, which `query()` shows instead of the label of the instance. 1 to
+   * 100 characters, no control characters.
+   */
+  label?: string | undefined;
+  /**
+   * Called when the caller starts to wait, and again when the strategy learns that its position or the
+   * number of waiters has changed. `tryAcquire()` without a wait calls it once before it resolves with
+   * `null`, if the strategy knows something of the holder or the waiters; a try has no position.
    */
   onWait?: ((info: WaitInfo) => void) | undefined;
 }
@@ -92,7 +101,8 @@ export interface RequestOptions extends AcquireOptions {
    */
   mode?: "exclusive" | "shared" | undefined;
   /**
-   * Whether to call the callback with `null`, instead of waiting, if somebody else holds the lock.
+   * Whether to call the callback with `null`, instead of waiting, if somebody else holds the lock. With
+   * `waitMs` it waits for so long first.
    *
    * @default {false}
    */
@@ -100,7 +110,7 @@ export interface RequestOptions extends AcquireOptions {
   /**
    * Whether to take the lock away from its holder, whose lease is lost with the reason `"stolen"`. The
    * callbacks of both may then run at the same time. The victim may learn of it only at its next renewal:
-   * until then it believes in a lease that is gone. Excludes `ifAvailable` and `signal`.
+   * until then it believes in a lease that is gone. Excludes `ifAvailable`, `signal` and `waitMs`.
    *
    * @default {false}
    */
@@ -179,7 +189,7 @@ export interface Lease extends AsyncDisposable {
 
 /** The holder of a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockHolder {
-  /** The label of the strategy instance that holds the lock. */
+  /** The label of the call that holds the lock, or of its strategy instance. */
   label?: string;
   /** The fencing token of the lease. */
   fencingToken?: bigint;
@@ -189,7 +199,7 @@ export interface LockHolder {
 
 /** A waiter for a lock, as `query()` read it. A strategy leaves out what it does not know. */
 export interface LockWaiter {
-  /** The label of the strategy instance that waits. */
+  /** The label of the call that waits, or of its strategy instance. */
   label?: string;
   /** How long, in ms, it has waited. */
   waitedMs?: number;
@@ -207,11 +217,23 @@ export interface LockSnapshot {
   waiterCount: number;
 }
 
-/** The type of {@linkcode DistributedLock.request}, with its two forms. */
+/** Marks options of {@linkcode DistributedLock.request} whose callback always gets a lease. */
+export interface WaitsForLease {
+  /** Left out, or `false`. */
+  ifAvailable?: false | undefined;
+}
+
+/** The type of {@linkcode DistributedLock.request}, with its forms. */
 export interface RequestMethod {
   /** Waits for the lock and runs a callback under it. */
   <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /** The same with options. */
+  <T>(
+    name: string,
+    options: RequestOptions & WaitsForLease,
+    callback: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+  /** With `ifAvailable: true` the callback gets `null` if somebody else holds the lock. */
   <T>(
     name: string,
     options: RequestOptions,
@@ -227,7 +249,7 @@ export interface RequestMethod {
  * name waits for the first lease to end.
  *
  * Every method checks its arguments before any I/O, and rejects with
- * - a `TypeError` or `RangeError` if an argument is bad;
+ * - a `TypeError` or `RangeError` if an argument is bad, or an option is unknown (except in `request()`);
  * - a {@linkcode LockUnavailableError} in an outage: the service is out of reach, or of no use for now;
  * - a {@linkcode LockSetupError} if the lock cannot work as it is set up, or if the service refuses until
  *   somebody changes a setting or a permission;
@@ -256,18 +278,19 @@ export interface DistributedLock extends AsyncDisposable {
   /** The guarantees and features of this strategy. */
   readonly capabilities: LockCapabilities;
   /**
-   * Waits for the lock and acquires it. Only `options.signal` limits the wait.
+   * Waits for the lock and acquires it. Only `waitMs` and `signal` limit the wait.
    *
    * @param name The name of the lock.
    * @param options Renewal, limits and notifications.
    * @returns The lease.
+   * @throws {LockTimeoutError} If `waitMs` is over and the service answers.
    * @throws {unknown} `signal.reason` if the signal aborts first.
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
   acquire(name: string, options?: AcquireOptions): Promise<Lease>;
   /**
-   * Acquires the lock if it is free now.
+   * Acquires the lock if it is free now, or becomes free within `waitMs`.
    *
    * @param name The name of the lock.
    * @param options Renewal and limits.
@@ -290,15 +313,29 @@ export interface DistributedLock extends AsyncDisposable {
    */
   request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /**
-   * The same with options. With `ifAvailable: true` the callback gets `null` if somebody else holds
-   * the lock.
+   * The same with options. Unknown options are ignored, as in Web Locks.
    *
    * @param name The name of the lock.
    * @param options Mode, waiting, stealing, renewal and limits.
    * @param callback The critical section.
    * @returns The result of the callback.
+   * @throws {LockTimeoutError} If `waitMs` is over. The callback never runs then.
    * @throws {DOMException} `NotSupportedError` for a feature that the strategy does not offer, and for
    * combinations that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
+   */
+  request<T>(
+    name: string,
+    options: RequestOptions & WaitsForLease,
+    callback: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+  /**
+   * The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock.
+   *
+   * @param name The name of the lock.
+   * @param options Mode, waiting, stealing, renewal and limits.
+   * @param callback The critical section.
+   * @returns The result of the callback.
+   * @throws {DOMException} As the form above.
    */
   request<T>(
     name: string,
@@ -317,17 +354,8 @@ export interface DistributedLock extends AsyncDisposable {
   query(name: string, options?: QueryOptions): Promise<LockSnapshot>;
 }
 
-/** {@linkcode AcquireOptions} of a strategy that can attach. */
-export interface AttachableAcquireOptions extends AcquireOptions {
-  /**
-   * An owner id that the caller chooses, in order to find the lease again with
-   * {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
-   * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
-   * same id share one lease, on the terms of the call that acquired it. Each call asks the service
-   * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new
-   * one. In another instance such a call takes the lock over, as `attach()` does.
-   */
-  ownerId?: string | undefined;
+/** Options of a lease, however it is acquired, of a strategy that can attach. */
+export interface AttachableLeaseOptions {
   /**
    * Time to live, in ms, of this lease; the strategy's default unless given. If the owner id already
    * holds the lock, its lease is prolonged to this, but never shortened.
@@ -343,14 +371,39 @@ export interface AttachableAcquireOptions extends AcquireOptions {
   outlivesDisposal?: boolean | undefined;
 }
 
+/** Options of {@linkcode AttachableLock.attach}. */
+export interface AttachOptions extends LeaseOptions, AttachableLeaseOptions {
+  /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
+  signal?: AbortSignal | undefined;
+}
+
+/** {@linkcode AcquireOptions} of a strategy that can attach. */
+export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeaseOptions {
+  /**
+   * An owner id that the caller chooses, in order to find the lease again with
+   * {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
+   * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
+   * same id share one lease, on the terms of the call that acquired it. Each call asks the service
+   * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new
+   * one. In another instance such a call takes the lock over, as `attach()` does. Excludes `label`.
+   */
+  ownerId?: string | undefined;
+}
+
 /** {@linkcode RequestOptions} of a strategy that can attach. */
 export interface AttachableRequestOptions extends RequestOptions, AttachableAcquireOptions {}
 
-/** The type of {@linkcode AttachableLock.request}, with its two forms. */
+/** The type of {@linkcode AttachableLock.request}, with its forms. */
 export interface AttachableRequestMethod {
   /** Waits for the lock and runs a callback under it. */
   <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /** The same with options. */
+  <T>(
+    name: string,
+    options: AttachableRequestOptions & WaitsForLease,
+    callback: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+  /** With `ifAvailable: true` the callback gets `null` if somebody else holds the lock. */
   <T>(
     name: string,
     options: AttachableRequestOptions,
@@ -370,6 +423,12 @@ export interface AttachableLock extends DistributedLock {
   /** Like {@linkcode DistributedLock.request}. */
   request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
   /** The same with options, also those of {@linkcode AttachableLock.acquire}. */
+  request<T>(
+    name: string,
+    options: AttachableRequestOptions & WaitsForLease,
+    callback: (lease: Lease) => T | Promise<T>,
+  ): Promise<T>;
+  /** The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock. */
   request<T>(
     name: string,
     options: AttachableRequestOptions,
@@ -392,6 +451,6 @@ export interface AttachableLock extends DistributedLock {
   attach(
     name: string,
     ownerId: string,
-    options?: Omit<AttachableAcquireOptions, "onWait" | "ownerId">,
+    options?: AttachOptions,
   ): Promise<Lease | null>;
 }

@@ -10,6 +10,7 @@
  * - `"ERR_LEASE_LOST"`: {@linkcode LeaseLostError};
  * - `"ERR_LEASE_RELEASED"`: the lease was used after its release;
  * - `"ERR_LOCK_SETUP"`: {@linkcode LockSetupError};
+ * - `"ERR_LOCK_TIMEOUT"`: {@linkcode LockTimeoutError};
  * - `"ERR_LOCK_UNAVAILABLE"`: {@linkcode LockUnavailableError}.
  */
 export type LockErrorCode =
@@ -17,6 +18,7 @@ export type LockErrorCode =
   | "ERR_LEASE_LOST"
   | "ERR_LEASE_RELEASED"
   | "ERR_LOCK_SETUP"
+  | "ERR_LOCK_TIMEOUT"
   | "ERR_LOCK_UNAVAILABLE";
 
 /** Options of the errors' constructors. */
@@ -227,5 +229,56 @@ export class LockSetupError extends LockError {
    */
   constructor(message: string, lockName?: string, options?: ErrorOptions) {
     super(message, lockName, { ...options, code: "ERR_LOCK_SETUP" });
+  }
+}
+
+/**
+ * `waitMs` is over, and somebody else had the lock until then. The service has answered at the end of the
+ * wait: in an outage the error is a {@linkcode LockUnavailableError} instead.
+ *
+ * @example Usage
+ * ```ts
+ * import { LockTimeoutError, MemoryLock } from "@holdfast/lock";
+ * import { assertEquals, assertRejects } from "@std/assert";
+ *
+ * await using locks = new MemoryLock({ label: "billing-3" });
+ * await using _lease = await locks.acquire("orders:42");
+ * const error = await assertRejects(
+ *   () => locks.acquire("orders:42", { waitMs: 50 }),
+ *   LockTimeoutError,
+ * );
+ * assertEquals([error.lockName, error.holderLabel], ["orders:42", "billing-3"]);
+ * ```
+ */
+export class LockTimeoutError extends LockError {
+  /** How long, in ms, the call has waited. */
+  readonly waitedMs: number;
+  /** The label of the holder, if there was one at the end of the wait and its label is known. */
+  readonly holderLabel: string | undefined;
+  /** The name of the class. */
+  override readonly name = "LockTimeoutError";
+
+  static {
+    brand(this, "LockTimeoutError");
+  }
+
+  /**
+   * Creates an error.
+   *
+   * @param lockName The name of the lock.
+   * @param waitedMs How long, in ms, the call has waited.
+   * @param holderLabel The label of the holder, if it is known. Never an owner id.
+   * @param options The options of `Error`.
+   */
+  constructor(lockName: string, waitedMs: number, holderLabel?: string, options?: ErrorOptions) {
+    // Without a label there may be no holder either: the lock may have become free just now.
+    const reason = holderLabel === undefined
+      ? "somebody else had it"
+      : `${JSON.stringify(holderLabel)} holds it`;
+    const message = `Cannot acquire lock ${JSON.stringify(lockName)} within ${waitedMs} ms: ` +
+      `${reason}; try again later, or with a longer 'waitMs'`;
+    super(message, lockName, { ...options, code: "ERR_LOCK_TIMEOUT" });
+    this.waitedMs = waitedMs;
+    this.holderLabel = holderLabel;
   }
 }

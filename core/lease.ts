@@ -13,7 +13,7 @@ import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
 import type { Grant, LeaseActions, RenewAnswer } from "./grant.ts";
 import { LeaseRelease, refusedRelease, type ReleaseContext } from "./lease_release.ts";
 import { LeaseRenewal, type RenewalListener } from "./lease_renewal.ts";
-import type { LeaseSchedule } from "./lease_schedule.ts";
+import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 import { LeaseValidity } from "./lease_validity.ts";
 import { checkTtl } from "./validate.ts";
 
@@ -46,10 +46,16 @@ export interface LeaseListener {
  * The members of {@linkcode Lease} read the clock first, so they are right before any timer has run
  * (invariant 2).
  */
-export class ManagedLease implements Lease, RenewalListener {
+export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
+  /** Implements {@linkcode ScheduledLease}. */
+  atMs = Infinity;
+  /** Implements {@linkcode ScheduledLease}. */
+  order = 0;
+  /** Implements {@linkcode ScheduledLease}. */
+  index = -1;
   readonly #context: LeaseContext;
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
@@ -215,14 +221,14 @@ export class ManagedLease implements Lease, RenewalListener {
 
   /**
    * Called by the schedule: ends the lease if its deadline is over, or starts a renewal if one is due.
-   * Returns when to call again, in monotonic ms.
+   * Returns when to call again, in monotonic ms; `null` if the lease is over.
    */
-  tick(nowMs: number): number {
+  tick(nowMs: number): number | null {
     this.#checkDeadline();
-    if (!this.#isLive) return Infinity;
+    if (!this.#isLive) return null;
     const isLate = this.#renewal.tick(nowMs);
     if (isLate && this.#state === "held") this.#context.listener.onRenewalLate(this);
-    return this.dueMs;
+    return this.#isLive ? this.dueMs : null;
   }
 
   /** When the next renewal or the end of the lease is due, in monotonic ms. */

@@ -47,13 +47,18 @@ export class LeaseRelease {
    */
   async untilAnswered(deadlineMs: number, renewing: Promise<unknown> | null): Promise<LastAnswer> {
     const { clock, stopped } = this.#context;
-    const leftMs = () => Math.max(0, deadlineMs - clock.now());
-    if (renewing !== null) await settledWithin(clock, renewing, leftMs());
+    const timeLeftMs = () => Math.max(0, deadlineMs - clock.now());
+    let leftMs = timeLeftMs();
+    if (renewing !== null) {
+      await settledWithin(clock, renewing, leftMs);
+      leftMs = timeLeftMs();
+    }
     let isRepeated = false;
-    for (; !stopped.aborted && leftMs() > 0; isRepeated = true) {
-      const answer = await this.#try(leftMs(), false);
+    for (; !stopped.aborted && leftMs > 0; isRepeated = true) {
+      const answer = await this.#try(leftMs, false);
       if (answer.state !== "unknown") return { answer, isRepeated };
-      await this.#pause(Math.min(retryDelayMs(this.#ttlMs), leftMs()));
+      await this.#pause(Math.min(retryDelayMs(this.#ttlMs), timeLeftMs()));
+      leftMs = timeLeftMs();
     }
     return { answer: NO_ANSWER, isRepeated };
   }

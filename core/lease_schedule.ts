@@ -1,6 +1,6 @@
 /**
  * One timer for all held leases of a strategy instance. The renewals that it triggers are in
- * `lease.ts`.
+ * `lease_renewal.ts`.
  *
  * @module
  */
@@ -11,17 +11,15 @@ import { type Timed, TimeHeap } from "./time_heap.ts";
 const TOGETHER_MS = 100;
 
 /** The part of a lease that the schedule uses. */
-export interface ScheduledLease {
+export interface ScheduledLease extends Timed {
+  /** The time at which the schedule looks at it. May be earlier than `dueMs`, never later. Only the schedule writes it. */
+  atMs: number;
+  /** Only the schedule writes it. */
+  order: number;
   /** When the next renewal or the end of the lease is due, in monotonic ms. */
   readonly dueMs: number;
-  /** Renews or ends the lease if that is due. Returns the next `dueMs`. */
-  tick(nowMs: number): number;
-}
-
-/** A lease in the heap. Its time may be earlier than `dueMs` by now, never later. */
-interface Entry<L> extends Timed {
-  readonly lease: L;
-  atMs: number;
+  /** Renews or ends the lease if that is due. Returns the next `dueMs`, `null` if the lease is over. */
+  tick(nowMs: number): number | null;
 }
 
 /**
@@ -31,8 +29,9 @@ interface Entry<L> extends Timed {
  */
 export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   readonly #clock: Clock;
-  readonly #entries = new Map<L, Entry<L>>();
-  readonly #heap = new TimeHeap<Entry<L>>();
+  readonly #heap = new TimeHeap<L>();
+  /** The leases that are looked at now, and are not in the heap. */
+  #ticking: readonly L[] = [];
   /** How many leases were ever added. */
   #count = 0;
   #cancelTimer: (() => void) | null = null;
@@ -43,37 +42,32 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#clock = clock;
   }
 
+  /** All leases, whatever is added or removed meanwhile. */
   [Symbol.iterator](): Iterator<L> {
-    return this.#entries.keys();
+    return new Set([...this.#heap, ...this.#ticking]).values();
   }
 
   /** Adds a lease that was just granted. */
   add(lease: L): void {
-    const entry = { lease, atMs: lease.dueMs, order: this.#count++, index: -1 };
-    this.#entries.set(lease, entry);
-    this.#insert(entry);
+    lease.order = this.#count++;
+    this.#insert(lease, lease.dueMs);
   }
 
   /** Removes a lease that is no longer held. Without leases there is no timer. */
   remove(lease: L): void {
-    const entry = this.#entries.get(lease);
-    if (entry === undefined) return;
-    this.#entries.delete(lease);
-    this.#heap.delete(entry);
-    if (this.#entries.size === 0) this.#disarm();
+    if (this.#heap.delete(lease) && this.#heap.size === 0) this.#disarm();
   }
 
   /** The `dueMs` of a lease may be earlier than before. If it is later, the next tick finds out. */
   update(lease: L): void {
-    const entry = this.#entries.get(lease);
-    if (entry === undefined || lease.dueMs >= entry.atMs || !this.#heap.delete(entry)) return;
-    entry.atMs = lease.dueMs;
-    this.#insert(entry);
+    const { dueMs } = lease;
+    if (dueMs < lease.atMs && this.#heap.delete(lease)) this.#insert(lease, dueMs);
   }
 
-  #insert(entry: Entry<L>): void {
-    this.#heap.add(entry);
-    this.#wakeBy(entry.atMs);
+  #insert(lease: L, atMs: number): void {
+    lease.atMs = atMs;
+    this.#heap.add(lease);
+    this.#wakeBy(atMs);
   }
 
   #wakeBy(dueMs: number): void {
@@ -94,18 +88,18 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#timerMs = Infinity;
     const nowMs = this.#clock.now();
     // All are taken out first: a lease may be due again at once.
-    for (const entry of this.#takeDue(nowMs + TOGETHER_MS)) {
-      const { lease } = entry;
-      if (!this.#entries.has(lease)) continue; // an earlier one has ended it
-      entry.atMs = lease.tick(nowMs);
-      if (this.#entries.has(lease)) this.#heap.add(entry);
+    this.#ticking = this.#takeDue(nowMs + TOGETHER_MS);
+    for (const lease of this.#ticking) {
+      const atMs = lease.tick(nowMs);
+      if (atMs !== null) this.#insert(lease, atMs);
     }
+    this.#ticking = [];
     const { first } = this.#heap;
     if (first !== undefined) this.#wakeBy(first.atMs);
   }
 
-  #takeDue(untilMs: number): Entry<L>[] {
-    const due: Entry<L>[] = [];
+  #takeDue(untilMs: number): L[] {
+    const due: L[] = [];
     for (;;) {
       const { first } = this.#heap;
       if (first === undefined || first.atMs > untilMs) return due;

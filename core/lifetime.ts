@@ -4,13 +4,15 @@
  *
  * @module
  */
-import { checkDuration, checkLabel } from "./validate.ts";
+import type { OptionNames } from "./option_names.ts";
+import { checkDuration, checkLabel, checkOptional } from "./validate.ts";
+import { Warnings } from "./warnings.ts";
 
 /** Options that every strategy takes. */
 export interface StrategyOptions {
   /**
-   * A name for this instance, for instance that of a service or host. `query()` shows it, and it is
-   * the readable part of owner ids. 1 to 100 characters, no control characters. None unless given.
+   * A name for this instance, for instance that of a service or host. `query()` shows it for calls that
+   * have no `label` of their own, and it is the readable part of owner ids. 1 to 100 characters, no control characters. None unless given.
    */
   label?: string | undefined;
   /**
@@ -20,15 +22,25 @@ export interface StrategyOptions {
    * @default {2000}
    */
   disposeTimeoutMs?: number | undefined;
+  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
+  onWarning?: ((message: string) => void) | undefined;
 }
 
 /** Default of {@linkcode StrategyOptions.disposeTimeoutMs}. */
 export const DEFAULT_DISPOSE_TIMEOUT_MS = 2_000;
 
-/** The label and the disposal of one strategy instance. Disposal aborts the waits of all its calls. */
+/** The names of the options that every strategy takes. */
+export const STRATEGY_NAMES: OptionNames & Record<keyof StrategyOptions, true> = {
+  label: true,
+  disposeTimeoutMs: true,
+  onWarning: true,
+};
+
+/** The label, the warnings and the disposal of one strategy instance. Disposal aborts the waits of all its calls. */
 export class Lifetime {
   readonly label: string;
   readonly disposeTimeoutMs: number;
+  readonly warnings: Warnings;
   readonly #ended = new AbortController();
   #disposal: Promise<void> | null = null;
 
@@ -38,11 +50,18 @@ export class Lifetime {
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
-  constructor({ label, disposeTimeoutMs = DEFAULT_DISPOSE_TIMEOUT_MS }: StrategyOptions) {
+  constructor({
+    label,
+    disposeTimeoutMs = DEFAULT_DISPOSE_TIMEOUT_MS,
+    // deno-lint-ignore no-console -- the user should see a warning
+    onWarning = (message: string) => console.warn(message),
+  }: StrategyOptions) {
     if (label !== undefined) checkLabel(label);
     checkDuration("disposeTimeoutMs", disposeTimeoutMs, 0);
     this.label = label ?? "";
+    checkOptional("onWarning", onWarning, "function");
     this.disposeTimeoutMs = disposeTimeoutMs;
+    this.warnings = new Warnings(onWarning);
   }
 
   /** Aborts with an `AbortError` when disposal begins. */

@@ -10,6 +10,8 @@ import { LinkedSet } from "./linked_set.ts";
 export interface LocalWaiter {
   /** When it started to wait, in monotonic ms. */
   readonly sinceMs: number;
+  /** The label of its call, if it has one. */
+  readonly label?: string | undefined;
 }
 
 interface QueuedWaiter extends LocalWaiter {
@@ -49,6 +51,7 @@ export interface EnterOptions {
   readonly listener?: TurnListener | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onWait?: ((info: WaitInfo) => void) | undefined;
+  readonly label?: string | undefined;
 }
 
 /** A queue per name. A name that has no turn and no waiters uses no memory. */
@@ -69,7 +72,7 @@ export class LocalQueue {
    *
    * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
    */
-  async enter(name: string, { signal, onWait, listener }: EnterOptions): Promise<Turn> {
+  async enter(name: string, { signal, onWait, listener, label }: EnterOptions): Promise<Turn> {
     signal?.throwIfAborted();
     const turn = this.tryEnter(name);
     if (turn !== null) {
@@ -86,6 +89,7 @@ export class LocalQueue {
       const abort = () => waiter.reject(signal?.reason);
       const waiter: QueuedWaiter = {
         sinceMs: performance.now(),
+        label,
         grant: (turn) => {
           leave();
           listener?.onTurn(turn);
@@ -104,9 +108,19 @@ export class LocalQueue {
     return line === undefined ? this.tryEnter(name)! : this.#grant(name, line);
   }
 
-  /** The waiters of a name, first in line first. */
-  waiters(name: string): LocalWaiter[] {
-    return [...this.#lines.get(name)?.waiters ?? []];
+  /** The first waiters of a name, first in line first. */
+  waiters(name: string, max: number = Infinity): LocalWaiter[] {
+    const first: LocalWaiter[] = [];
+    for (const waiter of this.#lines.get(name)?.waiters ?? []) {
+      if (first.length >= max) break;
+      first.push(waiter);
+    }
+    return first;
+  }
+
+  /** The number of waiters of a name. */
+  waiterCount(name: string): number {
+    return this.#lines.get(name)?.waiters.size ?? 0;
   }
 
   /** Rejects the waiters of all names. Current turns stay. */

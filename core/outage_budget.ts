@@ -124,7 +124,6 @@ export class OutageBudget {
    */
   settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
     const { clock, unavailableAfterMs } = this.#options;
-    this.#outageSinceMs ??= clock.now();
     return new Promise((resolve, reject) => {
       const end = () => {
         cancel();
@@ -132,25 +131,26 @@ export class OutageBudget {
       };
       const fail = (error: unknown) => (end(), reject(error));
       const abort = signal === undefined ? null : () => fail(signal.reason);
-      const step = (): Cancel => {
-        const delayMs = Math.max(0, Math.min(this.#leftMs, unavailableAfterMs / STEPS));
-        const dueMs = clock.now() + delayMs;
+      const step = (nowMs: number): Cancel => {
+        const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
         return clock.schedule(() => {
-          this.#skip(clock.now() - dueMs); // the event loop was blocked for so long
-          if (this.#leftMs > 0) cancel = step();
+          const thenMs = clock.now();
+          this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
+          if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
           else fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
         }, delayMs);
       };
-      let cancel = step();
+      const startMs = clock.now();
+      this.#outageSinceMs ??= startMs;
+      let cancel = step(startMs);
       if (abort !== null) signal!.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
       if (signal?.aborted) abort!();
     });
   }
 
-  get #leftMs(): number {
-    const { clock, unavailableAfterMs } = this.#options;
-    return (this.#outageSinceMs ?? clock.now()) + unavailableAfterMs - clock.now();
+  #leftMs(nowMs: number): number {
+    return (this.#outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
   #skip(blockedMs: number): void {

@@ -1,6 +1,6 @@
 /**
  * `request()` of the Web Locks API, on top of acquire and release. The checks of its options are in
- * `validate.ts`.
+ * `call_options.ts`.
  *
  * @module
  * @see {@link https://w3c.github.io/web-locks/}
@@ -12,8 +12,11 @@ import type {
   RequestOptions,
   TryAcquireOptions,
 } from "./distributed_lock.ts";
+import { checkRequestOptions } from "./call_options.ts";
 import { LeaseLostError } from "./errors.ts";
-import { checkName, checkRequestOptions, describeType, notSupported } from "./validate.ts";
+import type { Nesting } from "./nesting.ts";
+import { knownOf, type OptionNames } from "./option_names.ts";
+import { checkName, describeType, notSupported } from "./validate.ts";
 
 /** The methods of a strategy that `request()` calls. */
 export interface RequestSource {
@@ -24,35 +27,44 @@ export interface RequestSource {
 /** Takes the lock away from its holder, whose lease is lost with the reason `"stolen"`. */
 export type Steal = (name: string, options: AcquireOptions) => Promise<Lease>;
 
+/** The parts of a strategy that `request()` is made of. */
+export interface RequestParts {
+  /** The names of the options of `acquire()`. The others are ignored. */
+  readonly names: OptionNames;
+  readonly nesting: Nesting;
+  /** How the strategy steals a lock; left out by strategies that cannot. */
+  readonly steal?: Steal;
+}
+
 type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
 
 /** The arguments of `request()` after the name. */
 type RequestArguments<T> =
   | [callback: (lease: Lease) => T | Promise<T>]
-  | [options: RequestOptions, callback: RequestCallback<T>];
+  | [options: RequestOptions, callback: RequestCallback<T>]
+  | [options: RequestOptions, callback: (lease: Lease) => T | Promise<T>];
 
 /**
  * Makes the `request()` of a strategy, which works like `navigator.locks.request()`.
  *
  * @param source The strategy.
- * @param steal How the strategy steals a lock; left out by strategies that cannot.
+ * @param parts The parts of the strategy.
  * @returns The method. It rejects as {@linkcode RequestMethod} says.
  */
-export function requestOn(source: RequestSource, steal?: Steal): RequestMethod {
-  return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, steal, name, args);
+export function requestOn(source: RequestSource, parts: RequestParts): RequestMethod {
+  return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, parts, name, args);
 }
 
 async function request<T>(
   source: RequestSource,
-  steal: Steal | undefined,
+  parts: RequestParts,
   name: string,
   args: RequestArguments<T>,
 ): Promise<T> {
   checkName(name);
-  // The short form promises a lease, and without `ifAvailable` there always is one.
-  const [options, callback] = args.length === 1
-    ? [{}, args[0] as RequestCallback<T>]
-    : [args[0] ?? {}, args[1]];
+  const options = args.length === 1 ? {} : args[0] ?? {};
+  // Some forms promise a lease, and without `ifAvailable` there always is one.
+  const callback = args.at(-1) as RequestCallback<T>;
   if (typeof callback !== "function") {
     throw new TypeError(
       `Cannot request lock ${JSON.stringify(name)}: the callback must be a function, ` +
@@ -60,17 +72,18 @@ async function request<T>(
     );
   }
   checkRequestOptions(options);
-  const lease = await acquireAs(options, name, source, steal);
-  return lease === null ? await callback(null) : await runUnder(lease, callback);
+  const lease = await acquireAs(options, name, source, parts);
+  return lease === null ? await callback(null) : await runUnder(lease, callback, parts.nesting);
 }
 
 function acquireAs(
   options: RequestOptions,
   name: string,
   source: RequestSource,
-  stealFrom: Steal | undefined,
+  parts: RequestParts,
 ): Promise<Lease | null> {
-  const { mode, ifAvailable, steal, ...rest } = options;
+  const { mode, ifAvailable, steal } = options;
+  const rest: AcquireOptions = knownOf(options, parts.names);
   if (mode === "shared") {
     throw notSupported(
       `Cannot request lock ${JSON.stringify(name)} in mode "shared": ` +
@@ -79,16 +92,20 @@ function acquireAs(
   }
   if (ifAvailable) return source.tryAcquire(name, rest);
   if (!steal) return source.acquire(name, rest);
-  if (stealFrom === undefined) {
+  if (parts.steal === undefined) {
     throw notSupported(
       `Cannot steal lock ${JSON.stringify(name)}: this strategy cannot steal, ` +
         "see its 'capabilities'; wait for the lock instead",
     );
   }
-  return stealFrom(name, rest);
+  return parts.steal(name, rest);
 }
 
-async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<T> {
+async function runUnder<T>(
+  lease: Lease,
+  callback: RequestCallback<T>,
+  nesting: Nesting,
+): Promise<T> {
   // Lost or disposed before the callback starts: then it never does.
   if (lease.remainingMs === 0 && lease.signal.aborted) {
     await lease.release().catch(() => {});
@@ -96,7 +113,7 @@ async function runUnder<T>(lease: Lease, callback: RequestCallback<T>): Promise<
   }
   let result: T;
   try {
-    result = await callback(lease);
+    result = await nesting.run(lease, callback);
   } catch (error) {
     await lease.release().catch(() => {}); // the callback's own error wins
     throw error;

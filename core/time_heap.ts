@@ -18,8 +18,8 @@ function isBefore(a: Timed, b: Timed): boolean {
   return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 }
 
-/** A binary heap: adding an item and removing any takes O(log n). */
-export class TimeHeap<T extends Timed> {
+/** A binary heap: adding an item and removing any takes O(log n). It iterates in no order. */
+export class TimeHeap<T extends Timed> implements Iterable<T> {
   readonly #items: T[] = [];
 
   /** The number of items. */
@@ -30,6 +30,10 @@ export class TimeHeap<T extends Timed> {
   /** The earliest item. */
   get first(): T | undefined {
     return this.#items[0];
+  }
+
+  [Symbol.iterator](): Iterator<T> {
+    return this.#items.values();
   }
 
   /** Adds an item. */

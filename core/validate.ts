@@ -1,15 +1,9 @@
 /**
- * Checks of the arguments that all strategies share, and their error messages. Checks of a
- * strategy's own options are in its folder. Every check runs before any I/O.
+ * Checks of single arguments, and their error messages. The options of calls are checked in
+ * `call_options.ts`, a strategy's own options in its folder. Every check runs before any I/O.
  *
  * @module
  */
-import type {
-  AcquireOptions,
-  AttachableAcquireOptions,
-  RequestOptions,
-} from "./distributed_lock.ts";
-
 /** Longest name of a lock, in UTF-16 code units. */
 export const MAX_NAME_LENGTH = 1_000;
 /** Longest owner id that a caller may pass in, in UTF-16 code units. */
@@ -155,105 +149,13 @@ export function checkTtl(ttlMs: unknown): asserts ttlMs is number {
   checkDuration("ttlMs", ttlMs, MIN_TTL_MS);
 }
 
-/**
- * Checks an option that is a function or left out.
- *
- * @throws {TypeError} If it is something else.
- */
-export function checkFunction(option: string, value: unknown): void {
-  checkOptional(option, value, "function");
-}
-
-function checkOptional(option: string, value: unknown, type: "boolean" | "function"): void {
+/** Checks an option that may be left out. */
+export function checkOptional(option: string, value: unknown, type: "boolean" | "function"): void {
   if (value !== undefined && typeof value !== type) {
     throw new TypeError(
       `Cannot use '${option}': it must be a ${type}, but it is ${describeType(value)}`,
     );
   }
-}
-
-/**
- * Checks the options of `acquire()`, `tryAcquire()` and `attach()`, but not whether the signal has
- * aborted.
- *
- * @throws {TypeError} If the options or one of them have a wrong type.
- * @throws {RangeError} If an option is out of range.
- * @throws {DOMException} `NotSupportedError` for `waitMs`, and for the mode `"shared"`.
- */
-export function checkAcquireOptions(options: AcquireOptions): void {
-  checkCommonOptions(options);
-  // Only `request()` has this option. Here it must not be ignored: the lease would be exclusive.
-  const { mode } = options as Pick<RequestOptions, "mode">;
-  if (checkMode(mode) === "shared") {
-    throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
-  }
-}
-
-/** Checks the options that all calls have. */
-function checkCommonOptions(options: AcquireOptions): void {
-  if (typeof options !== "object" || options === null) {
-    throw new TypeError(
-      `Cannot use the options: they must be an object, but they are ${describeType(options)}`,
-    );
-  }
-  if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
-    throw new TypeError(
-      `Cannot use 'signal': it must be an AbortSignal, but it is ${describeType(options.signal)}`,
-    );
-  }
-  checkOptional("autoRenew", options.autoRenew, "boolean");
-  checkOptional("onWait", options.onWait, "function");
-  if (options.maxHoldMs !== undefined) checkDuration("maxHoldMs", options.maxHoldMs);
-  if (options.waitMs !== undefined) {
-    checkDuration("waitMs", options.waitMs, 0);
-    throw notSupported(
-      "Cannot use 'waitMs': no strategy offers it yet; pass signal: AbortSignal.timeout(ms) instead",
-    );
-  }
-}
-
-/**
- * Checks the options of `acquire()`, `tryAcquire()` and `attach()` of an `AttachableLock`.
- *
- * @throws {TypeError} If the options or one of them have a wrong type.
- * @throws {RangeError} If an option is out of range.
- * @throws {DOMException} `NotSupportedError` for `waitMs`.
- */
-export function checkAttachableOptions(options: AttachableAcquireOptions): void {
-  checkAcquireOptions(options);
-  checkOptional("outlivesDisposal", options.outlivesDisposal, "boolean");
-  if (options.ownerId !== undefined) checkOwnerId(options.ownerId);
-  if (options.ttlMs !== undefined) checkTtl(options.ttlMs);
-}
-
-/**
- * Checks the options of `request()`.
- *
- * @throws {TypeError} If the options or one of them have a wrong type.
- * @throws {RangeError} If an option is out of range.
- * @throws {DOMException} `NotSupportedError` for `waitMs`, and for combinations that the Web Locks API
- * refuses.
- */
-export function checkRequestOptions(options: RequestOptions): void {
-  checkCommonOptions(options);
-  checkOptional("ifAvailable", options.ifAvailable, "boolean");
-  checkOptional("steal", options.steal, "boolean");
-  checkMode(options.mode);
-  if (options.steal && (options.ifAvailable || options.signal)) {
-    throw notSupported(
-      "Cannot use 'steal' with 'ifAvailable' or 'signal': a steal never waits, so leave them out",
-    );
-  }
-}
-
-function checkMode(given: unknown): "exclusive" | "shared" {
-  const mode = given ?? "exclusive";
-  if (mode === "exclusive" || mode === "shared") return mode;
-  throw new TypeError(
-    `Cannot use 'mode': it must be "exclusive" or "shared", but it is ${
-      typeof mode === "string" ? JSON.stringify(mode) : describeType(mode)
-    }`,
-  );
 }
 
 /** Makes the error for a feature that a strategy or the Web Locks API does not offer. */

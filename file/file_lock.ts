@@ -1,8 +1,10 @@
 /**
- * `FileLock`: its calls, polling and leases. How a single file is locked is in `lock_file.ts`.
+ * `FileLock`: its calls, waits and leases. How a single file is locked is in `lock_file.ts`.
  *
  * @module
  */
+import { BoundedWaits } from "../core/bounded_wait.ts";
+import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import { instant, pause, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
@@ -12,20 +14,25 @@ import type {
   LockCapabilities,
   LockHolder,
   LockSnapshot,
+  QueryOptions,
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
+import { Nesting } from "../core/nesting.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
-import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import { checkName } from "../core/validate.ts";
+import { DirectoryChanges } from "./directory_changes.ts";
+import { watchDirectory } from "./directory_watch.ts";
 import { actionsOf } from "./lease_actions.ts";
-import type { HeldFile } from "./lock_file.ts";
+import type { HeldFile, NotLocked } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
 import { checkOptions, type FileLockOptions } from "./options.ts";
 import { WaitNotice } from "./wait_notice.ts";
+import type { Waiter } from "./waiter.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
 
 /** The interval, in ms, at which a holder checks that its file is still in place. */
@@ -38,9 +45,10 @@ const BRIEF_LOCK_TRIES = 20;
  *
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
- * served first in, first out. Between instances there is no order: each polls, but one that was
- * granted the lock eight times in a row while another one waits skips one poll. So `onWait` and
- * `query()` know the waiters of this instance only.
+ * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
+ * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
+ * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
+ * know the waiters of this instance only.
  *
  * If the lock file is removed or replaced, its holder loses the lease as `"stolen"` within a second.
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
@@ -69,15 +77,25 @@ export class FileLock implements DistributedLock {
     fifo: "process",
     endsBy: "process-death",
   });
+  readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  readonly request: RequestMethod = requestOn(this);
+  readonly request: RequestMethod = requestOn(this, {
+    names: ACQUIRE_NAMES,
+    nesting: this.#nesting,
+  });
   readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, WATCH_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #files: LockFiles;
-  /** The waiter that polls for each name. */
-  readonly #polling = new Map<string, LocalWaiter>();
-  readonly #pollIntervalMs: number;
+  readonly #changes: DirectoryChanges;
+  /** For each name, the waiter of this instance that is not in the queue, as it waits for the file. */
+  readonly #waiting = new Map<string, LocalWaiter>();
+  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
+    check: (name, options) => this.#check(name, options),
+    wait: (name, options) => this.#acquire(name, options),
+    tryOnce: (name, options) => this.tryAcquire(name, options),
+    look: (name) => this.query(name, { maxWaiters: 0 }),
+  }, this.#engine.clock);
 
   /**
    * Creates a manager of locks. Nothing is written before the first call.
@@ -89,22 +107,29 @@ export class FileLock implements DistributedLock {
   constructor(options: FileLockOptions = {}) {
     const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#pollIntervalMs = pollIntervalMs;
-    this.#files = new LockFiles(this.#lifetime.label, files);
+    this.#changes = new DirectoryChanges(watchDirectory, pollIntervalMs);
+    this.#files = new LockFiles(files);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
+    this.#nesting.check(name, options, this.#lifetime.warnings);
+    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    return await this.#acquire(name, options);
+  }
+
+  async #acquire(name: string, options: AcquireOptions): Promise<Lease> {
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
     const notice = new WaitNotice(options.onWait);
     const turn = await this.#queue.enter(name, {
       signal,
-      onWait: (info) => notice.give(info, this.#polling.has(name)),
+      label: this.#labelOf(options),
+      onWait: (info) => notice.give(info, this.#waiting.has(name)),
     });
     try {
-      return this.#open(name, turn, await this.#wait(name, signal, notice), options);
+      return this.#open(name, turn, await this.#wait(name, signal, notice, options), options);
     } catch (error) {
       turn.end();
       throw error;
@@ -114,12 +139,13 @@ export class FileLock implements DistributedLock {
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
+    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
     const turn = this.#queue.tryEnter(name);
     if (turn === null) return null;
     try {
-      const file = await this.#tryAcquireFile(name, signal);
+      const file = await this.#tryAcquireFile(name, signal, this.#labelOf(options));
       if (file !== null) return this.#open(name, turn, file, options);
     } catch (error) {
       turn.end();
@@ -134,14 +160,17 @@ export class FileLock implements DistributedLock {
    * file, for instance `flock(1)`, the holder has neither label nor token. See
    * {@linkcode DistributedLock.query}.
    */
-  async query(name: string): Promise<LockSnapshot> {
+  async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    const maxWaiters = readQueryOptions(options);
     this.#check(name, {});
     const holder = await this.#holder(name);
-    const polling = this.#polling.get(name);
+    const waiting = this.#waiting.get(name);
     const nowMs = performance.now();
-    const waiters = [...polling ? [polling] : [], ...this.#queue.waiters(name)]
-      .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
-    return { name, holders: holder ? [holder] : [], waiters, waiterCount: waiters.length };
+    const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
+      .slice(0, maxWaiters)
+      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
+    const waiterCount = (waiting ? 1 : 0) + this.#queue.waiterCount(name);
+    return { name, holders: holder ? [holder] : [], waiters, waiterCount };
   }
 
   /** Rejects waiters with an `AbortError` and releases all leases. Never rejects. */
@@ -150,6 +179,7 @@ export class FileLock implements DistributedLock {
     const untilMs = performance.now() + disposeTimeoutMs;
     return this.#lifetime.end(async () => {
       await this.#engine.close(disposeTimeoutMs);
+      this.#changes.close();
       await this.#files.close(untilMs - performance.now());
     });
   }
@@ -160,34 +190,57 @@ export class FileLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
-  /** Polls until the file is locked. Of all waiters of this instance only the first one polls. */
-  async #wait(name: string, signal: AbortSignal, notice: WaitNotice): Promise<HeldFile> {
+  /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
+  async #wait(
+    name: string,
+    signal: AbortSignal,
+    notice: WaitNotice,
+    options: AcquireOptions,
+  ): Promise<HeldFile> {
+    signal.throwIfAborted();
+    const label = this.#labelOf(options);
+    // Under contention the lock is rarely free, and to try would wake the waiters of other processes.
+    const result = this.#changes.isWatched
+      ? this.#files.tryLockAfterLook(name, label)
+      : this.#files.tryLock(name, true, label);
+    if (typeof result === "object") return result;
+    const waiter = this.#changes.enter(this.#files.path(name));
+    this.#waiting.set(name, { sinceMs: performance.now(), label });
     try {
-      for (let yielded = false;;) {
-        signal.throwIfAborted();
-        const result = this.#files.tryLock(name, !yielded);
-        if (typeof result === "object") return result;
-        if (!this.#polling.has(name)) {
-          this.#polling.set(name, { sinceMs: performance.now() });
-          notice.give({ position: 1, waiters: 1 + this.#queue.waiters(name).length });
-        }
-        yielded = result === "yield";
-        await pause(SYSTEM_CLOCK, this.#pollMs(), signal);
-      }
+      notice.give({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
+      return await this.#waitForFile(name, waiter, { last: result, signal, label });
     } finally {
-      this.#polling.delete(name);
+      this.#waiting.delete(name);
+      this.#changes.leave(waiter);
     }
   }
 
-  /**
-   * Locks the file if it is free. Looking at a file, and deleting it, locks it for a moment. So a
-   * locked file that is not marked as held is tried again.
-   */
-  async #tryAcquireFile(name: string, signal: AbortSignal): Promise<HeldFile | null> {
-    for (let tries = 0;; tries++) {
-      const result = this.#files.tryLock(name, false);
+  async #waitForFile(
+    name: string,
+    waiter: Waiter,
+    { last, signal, label }: { last: NotLocked; signal: AbortSignal; label: string },
+  ): Promise<HeldFile> {
+    for (let seen = last;;) {
+      await this.#changes.next(waiter, seen, signal);
+      signal.throwIfAborted();
+      const result = seen === "yield"
+        ? this.#files.tryLock(name, false, label)
+        : this.#files.tryLockAfterLook(name, label);
       if (typeof result === "object") return result;
-      if (tries === BRIEF_LOCK_TRIES || this.#files.isMarkedHeld(name)) return null;
+      seen = result;
+    }
+  }
+
+  /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
+  async #tryAcquireFile(
+    name: string,
+    signal: AbortSignal,
+    label: string,
+  ): Promise<HeldFile | null> {
+    for (let tries = 0;; tries++) {
+      const result = this.#files.tryLock(name, false, label);
+      if (typeof result === "object") return result;
+      if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
       await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
     }
@@ -206,9 +259,8 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** The time in ms until the next poll. Jitter keeps two processes from polling in step. */
-  #pollMs(): number {
-    return this.#pollIntervalMs * (0.75 + Math.random() / 2);
+  #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
+    return label;
   }
 
   #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
@@ -218,7 +270,7 @@ export class FileLock implements DistributedLock {
     }
     return this.#engine.open({
       name,
-      ownerId: makeOwnerId(this.#lifetime.label),
+      ownerId: makeOwnerId(this.#labelOf(options)),
       fencingToken: file.token,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,

@@ -54,10 +54,17 @@ export interface HeldFile {
 }
 
 /**
- * The locked file; `"held"` if another instance or process has locked it; `"yield"` if other processes
- * must get the chance to try first.
+ * Why a file was not locked:
+ *
+ * - `"held"`: another instance or process has locked it.
+ * - `"unmarked"`: it is locked, but not marked as held. It may be free in a moment: an instance releases
+ *   it, looks at it or deletes it. Or another program has locked it.
+ * - `"yield"`: other processes must get the chance to try first.
  */
-export type TryLockResult = HeldFile | "held" | "yield";
+export type NotLocked = "held" | "unmarked" | "yield";
+
+/** The locked file, or why it was not locked. */
+export type TryLockResult = HeldFile | NotLocked;
 
 /**
  * Tries to lock the file of a lock; creates it if it does not exist. All file operations are
@@ -73,7 +80,7 @@ export type TryLockResult = HeldFile | "held" | "yield";
 export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): TryLockResult {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const file = openOrCreate(place.path, place.fileMode);
-    if (file === null) return "held";
+    if (file === null) return "unmarked";
     try {
       const result = tryLockOpen(file, place, locker, mayYield);
       if (typeof result === "object") return result;
@@ -102,7 +109,7 @@ function tryLockOpen(
   const last = readRecord(file);
   if (!isLocked) {
     if (last !== EMPTY_RECORD && !last.wanted) writeAt(file, WANTED_OFFSET, markBytes("wanted"));
-    return "held";
+    return last.held ? "held" : "unmarked";
   }
   const isSameLocker = last.lockerId === locker.id;
   if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
@@ -155,10 +162,33 @@ function unlock(file: Deno.FsFile): void {
   }
 }
 
-/** Whether the record says that the lock is held. A holder that was killed leaves this mark behind. */
-export function isMarkedHeld(path: string): boolean {
-  using file = openRegular(path);
-  return file !== null && readRecord(file).held;
+/**
+ * Looks whether a waiter should try to lock the file. A waiter that tries without success would wake all
+ * the others, as it closes a file that it could write. A look does not.
+ *
+ * @returns `"free"` if it should try, because the file seems free, or must be marked as wanted.
+ */
+export function look(path: string): "free" | "held" | "unmarked" {
+  const file = openRegular(path, "read");
+  if (file === null) return "free";
+  try {
+    return lookAt(file, path);
+  } finally {
+    file.close();
+  }
+}
+
+function lookAt(file: Deno.FsFile, path: string): "free" | "held" | "unmarked" {
+  // A shared lock does not exclude other looks.
+  if (file.tryLockSync(false)) {
+    unlock(file);
+    return "free";
+  }
+  if (infoIfAt(file, path) === null) return "free";
+  const { held, wanted, streak } = readRecord(file);
+  if (!held) return "unmarked";
+  // The mark is needed before the last grant of a streak. At the first one most waiters need not set it.
+  return wanted || streak === 1 ? "held" : "free";
 }
 
 /**

@@ -7,14 +7,7 @@
 import { Cleaner } from "./cleaner.ts";
 import { LockDirectory, lockPath } from "./directory.ts";
 import { codeOf, toLockError } from "./faults.ts";
-import {
-  isMarkedHeld,
-  type LockerId,
-  type LockPlace,
-  observe,
-  tryLock,
-  type TryLockResult,
-} from "./lock_file.ts";
+import { type LockPlace, look, observe, tryLock, type TryLockResult } from "./lock_file.ts";
 import type { Record } from "./record.ts";
 
 /** Options of {@linkcode LockFiles}; see `FileLockOptions`. */
@@ -26,21 +19,21 @@ export interface LockFilesOptions {
 
 /** Each call throws a `LockSetupError` or a `LockUnavailableError` if the file system refuses. */
 export class LockFiles {
-  readonly #locker: LockerId;
+  /** Identifies the instance in the files. */
+  readonly #id: string = crypto.randomUUID().slice(0, 8);
   readonly #directory: LockDirectory;
   /** `null` if files are never deleted. */
   readonly #cleaner: Cleaner | null;
 
-  constructor(label: string, { dir, sharedDir, keepFiles }: LockFilesOptions) {
-    this.#locker = { id: crypto.randomUUID().slice(0, 8), label };
+  constructor({ dir, sharedDir, keepFiles }: LockFilesOptions) {
     this.#directory = new LockDirectory(dir, sharedDir);
     this.#cleaner = keepFiles ? null : new Cleaner();
   }
 
-  /** See {@linkcode tryLock}. */
-  tryLock(name: string, mayYield: boolean): TryLockResult {
+  /** See {@linkcode tryLock}. The label is that of the call. */
+  tryLock(name: string, mayYield: boolean, label: string): TryLockResult {
     return this.#run(name, (place) => {
-      const result = tryLock(place, this.#locker, mayYield);
+      const result = tryLock(place, { id: this.#id, label }, mayYield);
       if (typeof result === "string") return result;
       return {
         ...result,
@@ -52,9 +45,15 @@ export class LockFiles {
     });
   }
 
-  /** See {@linkcode isMarkedHeld}. */
-  isMarkedHeld(name: string): boolean {
-    return this.#run(name, ({ path }) => isMarkedHeld(path));
+  /** Tries to lock the file if a {@linkcode look} says so. */
+  tryLockAfterLook(name: string, label: string): TryLockResult {
+    const seen = this.#run(name, ({ path }) => look(path));
+    return seen === "free" ? this.tryLock(name, true, label) : seen;
+  }
+
+  /** The path of a lock's file. Creates the directory if it does not exist. */
+  path(name: string): string {
+    return this.#run(name, ({ path }) => path);
   }
 
   /** See {@linkcode observe}. Does not create the directory either. */

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { StrategyOptions } from "../core/lifetime.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/option_names.ts";
 import { checkDuration, checkString, describeType } from "../core/validate.ts";
 
 /** Options of {@linkcode FileLock}. */
@@ -22,7 +23,7 @@ export interface FileLockOptions extends StrategyOptions {
    * it, or if others may replace it because they may write to a directory above it (one with the
    * sticky bit, as `/tmp`, is allowed).
    */
-  dir?: string;
+  dir?: string | undefined;
   /**
    * Whether other users may write to `dir`. It must exist and is then not checked, for instance
    * `/run/lock/my-app` with mode 2770 and a group of those users. All of them can lock, and each can
@@ -32,7 +33,7 @@ export interface FileLockOptions extends StrategyOptions {
    *
    * @default {false}
    */
-  sharedDir?: boolean;
+  sharedDir?: boolean | undefined;
   /**
    * Whether lock files stay when nobody uses them. Otherwise an instance deletes those that it has
    * released, a second later or at its disposal, and those that killed processes left.
@@ -42,35 +43,53 @@ export interface FileLockOptions extends StrategyOptions {
    *
    * @default {false}
    */
-  keepFiles?: boolean;
+  keepFiles?: boolean | undefined;
   /**
-   * The interval, in ms, at which a waiting process tries to lock the file.
+   * The interval, in ms, at which a waiting process looks whether the lock is free, where no watch of the
+   * directory reports that: on other systems than Linux, and if the system refuses the watch, for instance
+   * because its limit of watches is reached. Also while another program has locked the file, for instance
+   * `flock(1)`. Otherwise a release and a killed holder are reported at once, and a waiting process looks
+   * once a second in any case.
    *
    * @default {10}
    */
-  pollIntervalMs?: number;
+  pollIntervalMs?: number | undefined;
 }
+
+const NAMES: OptionNames & Record<keyof FileLockOptions, true> = {
+  ...STRATEGY_NAMES,
+  dir: true,
+  sharedDir: true,
+  keepFiles: true,
+  pollIntervalMs: true,
+};
 
 /** Default of {@linkcode FileLockOptions.pollIntervalMs}, in ms. */
 export const DEFAULT_POLL_INTERVAL_MS = 10;
 
 /** The options, complete and checked, except those that every strategy takes. */
 export type CheckedOptions =
-  & Required<Omit<FileLockOptions, "dir" | keyof StrategyOptions>>
+  & {
+    [Key in Exclude<keyof FileLockOptions, "dir" | keyof StrategyOptions>]-?: NonNullable<
+      FileLockOptions[Key]
+    >;
+  }
   & { dir: string | undefined };
 
 /**
  * Checks the options and adds the defaults.
  *
- * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
+ * @throws {TypeError} If an option has a wrong type or is unknown, or if `sharedDir` comes without `dir`.
  * @throws {RangeError} If an option is out of range.
  */
-export function checkOptions({
-  dir,
-  sharedDir = false,
-  keepFiles = false,
-  pollIntervalMs = DEFAULT_POLL_INTERVAL_MS,
-}: FileLockOptions): CheckedOptions {
+export function checkOptions(options: FileLockOptions): CheckedOptions {
+  checkNames("new FileLock()", options, NAMES);
+  const {
+    dir,
+    sharedDir = false,
+    keepFiles = false,
+    pollIntervalMs = DEFAULT_POLL_INTERVAL_MS,
+  } = options;
   if (dir !== undefined) checkString("dir", dir);
   checkBoolean("sharedDir", sharedDir);
   checkBoolean("keepFiles", keepFiles);

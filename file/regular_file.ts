@@ -12,12 +12,18 @@ export const PRIVATE_MODE = 0o600;
 /** How long, in ms, another user's new file may be without its mode. */
 const CREATED_WITHIN_MS = 2_000;
 
+/** How a file is opened. To open it for reading only gives no event of a watch. */
+export const ACCESS = { read: { read: true }, write: { read: true, write: true } } as const;
+
 /**
- * Opens an existing file for reading and writing; `null` if there is none.
+ * Opens an existing file, for reading and writing by default; `null` if there is none.
  *
  * @throws {SetupFault} If the path is a link or no regular file: another file must not be written.
  */
-export function openRegular(path: string): Deno.FsFile | null {
+export function openRegular(
+  path: string,
+  access: keyof typeof ACCESS = "write",
+): Deno.FsFile | null {
   try {
     // Not opened at all if it is special: to open a pipe waits, to open a device may have effects.
     const { isSymlink, isFile, isDirectory } = Deno.lstatSync(path);
@@ -25,7 +31,7 @@ export function openRegular(path: string): Deno.FsFile | null {
     if (isDirectory) throw refused(path, "a directory");
     if (!isFile) throw refused(path, "no regular file");
     // Without `create`: the path may be a dangling link by now, and its target would be created.
-    return Deno.openSync(path, { read: true, write: true });
+    return Deno.openSync(path, ACCESS[access]);
   } catch (error) {
     if (codeOf(error) === "ENOENT") return null;
     throw error;

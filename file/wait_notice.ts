@@ -18,10 +18,10 @@ export class WaitNotice {
    * Gives the position among the waiters of this instance.
    *
    * @param info The position and the number of waiters in the local queue.
-   * @param isPolled Whether another waiter of this instance, which is not in the queue, polls.
+   * @param isAwaited Whether another waiter of this instance waits for the file, not in the queue.
    */
-  give({ position = 1, waiters = 1 }: WaitInfo, isPolled = false): void {
-    const ahead = isPolled ? 1 : 0;
+  give({ position = 1, waiters = 1 }: WaitInfo, isAwaited = false): void {
+    const ahead = isAwaited ? 1 : 0;
     if (position + ahead === this.#position) return;
     this.#position = position + ahead;
     this.#onWait?.({ position: this.#position, waiters: waiters + ahead });

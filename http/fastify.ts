@@ -94,8 +94,10 @@ export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
  * leaves the queue. If the lease is lost, `request.lease.signal` aborts and the response is a 503, or
  * is broken off if it has begun.
  *
- * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A WebSocket is not
- * under the lock.
+ * HEAD and OPTIONS run *without the lock*, and without a lease. Fastify answers a HEAD request with the
+ * handler of GET, at the same time as locked requests: if that handler changes anything, pass
+ * `unlockedMethods: []`. A WebSocket is not under the lock: give its route no `lock`, and use
+ * `request.server.locks.request()` in the socket's handler.
  *
  * Write `await app.register(fastifyLock, …)` *before* the routes: the plugin cannot add a lock to a route
  * that exists already. If it has loaded after all routes, the server does not start. A request to an

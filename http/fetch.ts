@@ -50,7 +50,8 @@ export type FetchHandler<Rest extends unknown[]> = (
  * or is broken off if it has begun.
  *
  * A request that locks the same key twice rejects at once, as it would wait for itself. A WebSocket is
- * not under the lock: it is released when the connection is upgraded.
+ * not under the lock, which is released when the connection is upgraded: use `locks.request()` in the
+ * socket's handler.
  *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.

@@ -81,8 +81,8 @@ export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
 ) => Promise<Response | void>;
 
 /**
- * Makes middleware that lets at most one request per key pass, across all processes. Later middleware
- * and the handler find the lease at `c.get("lease")`.
+ * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
+ * excepted. Later middleware and the handler find the lease at `c.get("lease")`.
  *
  * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
  * service is out of reach. The lock is held until the response is complete; with a stream, until it has
@@ -90,9 +90,13 @@ export type HonoMiddleware<Context extends HonoContext = HonoContext> = (
  * queue. If the lease is lost, `c.get("lease").signal` aborts and the response is a 503, or is broken
  * off if it has begun.
  *
- * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A request that
- * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
- * lock.
+ * HEAD and OPTIONS run *without the lock*, and without a lease. Hono answers a HEAD request with the
+ * handler of GET, at the same time as locked requests: if that handler changes anything, pass
+ * `unlockedMethods: []`.
+ *
+ * A request that locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is
+ * not under the lock, which is released when the connection is upgraded: use `locks.request()` in the
+ * socket's handler.
  *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.

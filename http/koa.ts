@@ -72,8 +72,8 @@ export type KoaMiddleware<Context extends KoaContext> = (
 ) => Promise<void>;
 
 /**
- * Makes middleware that lets at most one request per key pass, across all processes. Later middleware
- * finds the lease at `ctx.state.lease`.
+ * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
+ * excepted. Later middleware finds the lease at `ctx.state.lease`.
  *
  * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
  * service is out of reach. The lock is held until the response is complete (streams too) or the client
@@ -81,9 +81,11 @@ export type KoaMiddleware<Context extends KoaContext> = (
  * while it waits leaves the queue. If the lease is lost, `ctx.state.lease.signal` aborts and the
  * response is a 503, or is broken off if it has begun.
  *
- * HEAD and OPTIONS run without the lock, and without a lease: see `unlockedMethods`. A request that
- * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
- * lock.
+ * HEAD and OPTIONS run *without the lock*, and without a lease. A HEAD request usually runs the code of
+ * GET, at the same time as locked requests: if that code changes anything, pass `unlockedMethods: []`.
+ *
+ * A request that locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is
+ * not under the lock, as Koa never sees the upgrade: use `locks.request()` in the socket's handler.
  *
  * @param lock Any strategy.
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.

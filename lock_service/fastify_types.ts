@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Readable } from "node:stream";
 import type { NodeResponse } from "../http/internal/response_watch.ts";
 
 /** The parts of a Fastify request that are used. */
@@ -45,6 +46,15 @@ export interface LockRoutesApp {
   ): unknown;
   /** Adds a hook that runs before the server closes. */
   addHook(name: "preClose", hook: () => Promise<void>): unknown;
+  /** Adds a hook that gets the body of a request before it is parsed, and returns what to parse. */
+  addHook(
+    name: "preParsing",
+    hook: (
+      request: LockRoutesRequest,
+      reply: LockRoutesReply,
+      payload: Readable,
+    ) => Promise<Readable>,
+  ): unknown;
   /** Sets the handler that turns errors into responses. */
   setErrorHandler(
     handler: (error: unknown, request: LockRoutesRequest, reply: LockRoutesReply) => unknown,

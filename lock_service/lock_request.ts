@@ -22,6 +22,17 @@ export interface LockRequest {
 /** The form of an id. Not "." or "..", which clients remove from a URL when they normalise it. */
 const ID = /^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/;
 
+/** The lock of a request, and the owner of the lease that it asks for. */
+export interface Owner {
+  /** The name of the lock. */
+  readonly key: string;
+  /** The id of the URL. */
+  readonly id: string;
+  readonly principal: string;
+  /** The encoded principal, a ":" and the id. An encoded principal has no ":", so none can collide. */
+  readonly ownerId: string;
+}
+
 /** Returns the name of the lock, after the request was authorized. */
 export async function keyOf(lockRequest: LockRequest): Promise<string> {
   const [key, ...rest] = segmentsOf(lockRequest.request);
@@ -31,14 +42,11 @@ export async function keyOf(lockRequest: LockRequest): Promise<string> {
   return name;
 }
 
-/**
- * Returns the name of the lock and the owner id, after the request was authorized. The owner id is the
- * encoded principal, a ":" and the id. An encoded principal has no ":", so principals cannot collide.
- */
+/** Returns the name of the lock and its owner, after the request was authorized. */
 export async function ownerOf(
   lockRequest: LockRequest,
   action: Authorization["action"],
-): Promise<{ key: string; ownerId: string }> {
+): Promise<Owner> {
   const [key, id, ...rest] = segmentsOf(lockRequest.request);
   const name = checkedKey(key);
   if (id === undefined || rest.length > 0) throw notAllowed(lockRequest.request);
@@ -53,7 +61,7 @@ export async function ownerOf(
         `${ownerId.length} characters, where ${MAX_OWNER_ID_LENGTH} are allowed`,
     );
   }
-  return { key: name, ownerId };
+  return { key: name, id, principal, ownerId };
 }
 
 async function principalOf(

@@ -8,7 +8,9 @@ import type { Problem } from "../http/internal/problem.ts";
 import type { LockRoutesApp, LockRoutesReply } from "./fastify_types.ts";
 import { actions } from "./lock_actions.ts";
 import { type Authorization, type LockRoutesOptions, readOptions } from "./options.ts";
-import { isBodyError, problemOf } from "./request_error.ts";
+import { limitBodyTime } from "./body_limit.ts";
+import { Reservations } from "./reservations.ts";
+import { isBodyError, problemOf, RequestError } from "./request_error.ts";
 
 /** The largest body, in bytes. */
 const BODY_LIMIT = 4_096;
@@ -66,14 +68,19 @@ export async function lockRoutes(
   app: LockRoutesApp,
   options: LockRoutesOptions,
 ): Promise<void> {
-  const { lock, authorize, challenge, limits, report } = readOptions(options);
+  const settings = readOptions(options);
+  const { lock, authorize, challenge, limits, principalLimits, maxBodyMs, report } = settings;
+  const reservations = new Reservations(principalLimits, limits.retryAfterMs, report);
   const closing = new AbortController();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => closing.abort());
+  limitBodyTime(app, maxBodyMs);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, _request, reply) => {
-    if (isBodyError(error)) return sendProblem(reply, problemOf(error, report));
+    if (isBodyError(error) || error instanceof RequestError) {
+      return sendProblem(reply, problemOf(error, report));
+    }
     throw error; // of another plugin, such as a rate limit: the handler above ours answers it
   });
   for (const [method, action] of Object.entries(actions)) {
@@ -84,7 +91,7 @@ export async function lockRoutes(
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
         const parts = {
-          ...{ lock, request, limits, challenge },
+          ...{ lock, request, limits, reservations, challenge },
           response: reply.raw,
           closing: closing.signal,
           authorize: (authorization: Authorization) => authorize(request, authorization),

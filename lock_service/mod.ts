@@ -41,11 +41,25 @@ export {
   type Authorization,
   DEFAULT_CHALLENGE,
   DEFAULT_LEASE_TTL_MS,
+  DEFAULT_MAX_BODY_MS,
   DEFAULT_MAX_TTL_MS,
   DEFAULT_MAX_WAIT_MS,
   type LockRoutesOptions,
   type Principal,
 } from "./options.ts";
+export type {
+  LimitedResource,
+  PrincipalLimits,
+  ReservationStore,
+  ReservedPlace,
+  ReserveResult,
+} from "./principal_limits.ts";
+export {
+  DEFAULT_RESERVATION_TIMEOUT_MS,
+  redisReservations,
+  type RedisReservationsOptions,
+} from "./redis_limits.ts";
+export type { RedisClient } from "../redis/client.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
 export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";
 export type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";

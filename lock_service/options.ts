@@ -7,6 +7,7 @@
 import type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";
 import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
+import { checkPrincipalLimits, type PrincipalLimits } from "./principal_limits.ts";
 
 /** The action and the lock of a request: `authorize` decides about them. */
 export interface Authorization {
@@ -67,8 +68,21 @@ export interface LockRoutesOptions {
    */
   maxWaitMs?: number;
   /**
-   * Called with the error behind each 500 and 503, for your logs: responses never show it. Not called
-   * for the 503 that waiting requests get when the server closes.
+   * How many leases and waiting requests a principal may have, counted across all servers. Above that the
+   * answer is 429. Without it there is no limit, and nothing is counted.
+   */
+  principalLimits?: PrincipalLimits;
+  /**
+   * How long in ms the body of a request may take to arrive after its headers; then the answer is 408. For
+   * the headers, set `requestTimeout` of Fastify.
+   *
+   * @default {10000}
+   */
+  maxBodyMs?: number;
+  /**
+   * Called with the error behind each 500 and 503, for your logs: responses never show it. Also when a
+   * reservation cannot be given back, which ends then by its expiry. Not called for the 503 that waiting
+   * requests get when the server closes.
    */
   onError?: (error: unknown) => void;
 }
@@ -79,6 +93,8 @@ export const DEFAULT_LEASE_TTL_MS = 30_000;
 export const DEFAULT_MAX_TTL_MS = 300_000;
 /** Default of {@linkcode LockRoutesOptions.maxWaitMs}. */
 export const DEFAULT_MAX_WAIT_MS = 30_000;
+/** Default of {@linkcode LockRoutesOptions.maxBodyMs}. */
+export const DEFAULT_MAX_BODY_MS = 10_000;
 
 /** Default of {@linkcode LockRoutesOptions.challenge}. */
 export const DEFAULT_CHALLENGE = "Bearer";
@@ -98,6 +114,8 @@ export interface LockRoutesSettings {
   readonly authorize: LockRoutesOptions["authorize"];
   readonly challenge: string;
   readonly limits: Limits;
+  readonly principalLimits: PrincipalLimits | undefined;
+  readonly maxBodyMs: number;
   readonly report: (error: unknown) => void;
 }
 
@@ -113,7 +131,9 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
     maxWaitMs = DEFAULT_MAX_WAIT_MS,
     defaultTtlMs = Math.min(DEFAULT_LEASE_TTL_MS, maxTtlMs),
     challenge = DEFAULT_CHALLENGE,
+    maxBodyMs = DEFAULT_MAX_BODY_MS,
     retryAfterMs,
+    principalLimits,
     onError = () => {},
   } = options;
   checkLock(lock);
@@ -128,11 +148,14 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   checkTtl(defaultTtlMs);
   checkDuration("maxTtlMs", maxTtlMs, defaultTtlMs);
   checkDuration("maxWaitMs", maxWaitMs, 0);
+  checkDuration("maxBodyMs", maxBodyMs);
   checkString("challenge", challenge);
+  if (principalLimits !== undefined) checkPrincipalLimits(principalLimits);
   if (retryAfterMs !== undefined) checkDuration("retryAfterMs", retryAfterMs);
   const limits = { defaultTtlMs, maxTtlMs, maxWaitMs, retryAfterMs };
   const authorize: LockRoutesSettings["authorize"] = (...args) => options.authorize(...args);
-  return { lock, authorize, challenge, limits, report: quiet(onError) };
+  const report = quiet(onError);
+  return { lock, authorize, challenge, limits, principalLimits, maxBodyMs, report };
 }
 
 /** Wraps a listener so that its own errors are ignored. */

@@ -12,6 +12,7 @@ import {
   type ProblemDetails,
   type ProblemKind,
 } from "../http/internal/problem.ts";
+import type { LimitedResource } from "./principal_limits.ts";
 
 /** More headers and members of a problem. */
 export interface Additions {
@@ -54,14 +55,73 @@ export function badRequest(detail: string): RequestError {
  *
  * @param cause The reason, for the logs.
  */
-export function unknownOutcome(cause?: string): RequestError {
+export function unknownOutcome(cause?: unknown): RequestError {
   const details = {
     status: 503,
     title: "Lock service unavailable",
     detail: "It is not known whether the request was executed: repeat it",
     retryAfterMs: 1_000,
   };
-  return new RequestError("unavailable", details, {}, cause && new Error(cause));
+  const error = typeof cause === "string" ? new Error(cause) : cause;
+  return new RequestError("unavailable", details, {}, error);
+}
+
+/** The texts for the limits of a principal. */
+const LIMIT_TEXTS = {
+  leases: [
+    "Too many leases",
+    "You hold as many locks as you may, or wait for them: release one first",
+  ],
+  waiters: ["Too many waiters", "As many of your requests wait as may: try again later"],
+} as const;
+
+/**
+ * The principal has reached a limit, and the request has done nothing.
+ *
+ * @param retryAfterMs How long in ms to wait before a retry.
+ */
+export function tooMany(resource: LimitedResource, retryAfterMs: number): RequestError {
+  const [title, detail] = LIMIT_TEXTS[resource];
+  return new RequestError(`too-many-${resource}`, { status: 429, title, detail, retryAfterMs });
+}
+
+/** The body of a request has not arrived in time. */
+export function bodyTimeout(maxBodyMs: number): RequestError {
+  const detail = `The body must arrive within ${maxBodyMs} ms; nothing was done`;
+  return new RequestError("body-timeout", { status: 408, title: "Request timeout", detail });
+}
+
+/**
+ * Another owner holds the lock.
+ *
+ * @param remainingMs How long in ms its lease still lasts, if that is known.
+ * @param retryAfterMs How long in ms to wait before a retry.
+ */
+export function busy(remainingMs: number | undefined, retryAfterMs: number): RequestError {
+  return new RequestError("busy", {
+    status: 409,
+    title: "Busy",
+    detail: "Somebody else holds the lock: try again later, or ask with a longer 'waitMs'",
+    retryAfterMs,
+  }, { members: { remainingMs } });
+}
+
+/** The lock is not held by this owner: it is free, or another owner holds it. */
+export function notHeld(): RequestError {
+  return new RequestError("not-held", {
+    status: 404,
+    title: "Not held",
+    detail: "The lock is not held under this id: the lease has ended, or there never was one",
+  });
+}
+
+/**
+ * Whether a request that failed with this error has got nothing and will get nothing. `false` if that is
+ * not known.
+ */
+export function hasDoneNothing(error: unknown): boolean {
+  if (error instanceof RequestError) return error.problem.kind !== "unavailable";
+  return error instanceof RangeError; // a name that the strategy does not allow
 }
 
 /** It is not known who sends the request: its credentials are missing or wrong. */

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { BoundedWaits } from "../core/bounded_wait.ts";
+import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import type {
   AcquireOptions,
@@ -10,17 +12,20 @@ import type {
   Lease,
   LockCapabilities,
   LockSnapshot,
+  QueryOptions,
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { instant } from "../core/clock.ts";
 import type { ManagedLease } from "../core/lease.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
-import { Lifetime, type StrategyOptions } from "../core/lifetime.ts";
+import { Lifetime, STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
+import { LocalQueue, type Turn } from "../core/local_queue.ts";
+import { Nesting } from "../core/nesting.ts";
+import { checkNames } from "../core/option_names.ts";
 import { labelOf, makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
-import { LocalQueue, type Turn } from "../core/local_queue.ts";
-import { checkAcquireOptions, checkName } from "../core/validate.ts";
+import { checkName } from "../core/validate.ts";
 
 /** Options of {@linkcode MemoryLock}. */
 export type MemoryLockOptions = StrategyOptions;
@@ -53,34 +58,53 @@ export class MemoryLock implements DistributedLock {
     endsBy: "release",
     steal: true,
   });
+  readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  readonly request: RequestMethod = requestOn(this, (name, options) => this.#steal(name, options));
+  readonly request: RequestMethod = requestOn(this, {
+    names: ACQUIRE_NAMES,
+    nesting: this.#nesting,
+    steal: (name, options) => this.#steal(name, options),
+  });
   readonly #engine = new LeaseEngine();
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #held = new Map<string, ManagedLease>();
+  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
+    check: (name, options) => this.#check(name, options),
+    wait: (name, options) => this.#wait(name, options),
+    tryOnce: (name, options) => this.tryAcquire(name, options),
+    look: (name) => this.query(name, { maxWaiters: 0 }),
+  }, this.#engine.clock);
   #lastToken = 0n;
 
   /**
    * Creates a manager of locks.
    *
-   * @param options Label, and the time limit of disposal.
+   * @param options Label, warnings, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type.
    * @throws {RangeError} If an option is out of range.
    */
   constructor(options: MemoryLockOptions = {}) {
+    checkNames("new MemoryLock()", options, STRATEGY_NAMES);
     this.#lifetime = new Lifetime(options);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     this.#check(name, options);
+    this.#nesting.check(name, options, this.#lifetime.warnings);
+    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    return await this.#wait(name, options);
+  }
+
+  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     const { signal, onWait } = options;
     signal?.throwIfAborted();
     let lease: ManagedLease | null = null;
     // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
     const listener = { onTurn: (turn: Turn) => void (lease = this.#open(name, turn, options)) };
-    await this.#queue.enter(name, { signal, onWait, listener });
+    const label = this.#labelOf(options);
+    await this.#queue.enter(name, { signal, onWait, listener, label });
     return await this.#handOut(lease!);
   }
 
@@ -93,23 +117,26 @@ export class MemoryLock implements DistributedLock {
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
-  // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
+    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
     const turn = this.#queue.tryEnter(name);
-    return turn === null ? null : this.#open(name, turn, options);
+    if (turn !== null) return this.#open(name, turn, options);
+    options.onWait?.({ waiters: this.#queue.waiterCount(name) });
+    return null;
   }
 
   /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
-  async query(name: string): Promise<LockSnapshot> {
+  async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    const maxWaiters = readQueryOptions(options);
     this.#check(name, {});
     const lease = this.#held.get(name);
     const label = lease && labelOf(lease.ownerId);
     const nowMs = performance.now();
-    const waiters = this.#queue.waiters(name)
-      .map(({ sinceMs }) => ({ waitedMs: nowMs - sinceMs }));
+    const waiters = this.#queue.waiters(name, maxWaiters)
+      .map(({ sinceMs, label }) => ({ ...(label ? { label } : {}), waitedMs: nowMs - sinceMs }));
     return {
       name,
       holders: lease === undefined ? [] : [{
@@ -118,7 +145,7 @@ export class MemoryLock implements DistributedLock {
         remainingMs: lease.remainingMs,
       }],
       waiters,
-      waiterCount: waiters.length,
+      waiterCount: this.#queue.waiterCount(name),
     };
   }
 
@@ -136,6 +163,10 @@ export class MemoryLock implements DistributedLock {
     this.#lifetime.throwIfEnded();
   }
 
+  #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
+    return label;
+  }
+
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async #steal(name: string, options: AcquireOptions): Promise<Lease> {
     this.#check(name, options);
@@ -149,7 +180,7 @@ export class MemoryLock implements DistributedLock {
   #open(name: string, turn: Turn, options: AcquireOptions): ManagedLease {
     const lease = this.#engine.open({
       name,
-      ownerId: makeOwnerId(this.#lifetime.label),
+      ownerId: makeOwnerId(this.#labelOf(options)),
       fencingToken: ++this.#lastToken,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,

@@ -55,6 +55,8 @@ export class Acquisition implements Waiter, AbortListener {
   readonly #hold: Hold;
   readonly #asks: Asks;
   readonly #state = new AcquisitionState();
+  /** Implements {@linkcode Waiter}. */
+  bagIndex = -1;
   /** The last report to `onWait`. */
   #reported: WaitInfo = {};
 
@@ -104,7 +106,7 @@ export class Acquisition implements Waiter, AbortListener {
     } finally {
       if (callerSignal !== undefined) aborts.delete(callerSignal, this);
       this.#asks.end();
-      waiters.dequeue(this);
+      waiters.unregister(this);
       if (lease === null) this.#hold.cleanUp();
       background.exit();
     }
@@ -181,10 +183,12 @@ export class Acquisition implements Waiter, AbortListener {
     const { waiters, engine, held } = this.#context;
     this.#state.takeGrant();
     this.#hold.cleanUpState.onGrant();
+    const { firstSent } = this.#hold;
+    if (firstSent === null) return; // nobody can grant what nobody has asked for
     if (held.hasLater(this.keys.lock, fencingToken)) return; // it was taken over since
     const mapping = waiters.clockMapping(this.keys);
-    const startMs = claimStartMs(mapping, this.#asks.firstSent.nowMs, serverMs, received.nowMs);
-    const grant = { sent: mapping?.sent ?? this.#asks.firstSent, startMs, validMs: claimMs };
+    const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, received.nowMs);
+    const grant = { sent: mapping?.sent ?? firstSent, startMs, validMs: claimMs };
     const leftMs = grantDeadlineMs({ ...grant, ttlMs: claimMs }) - engine.clock.now();
     if (this.#request.autoRenew && leftMs > claimMs / 2) this.#open({ ...grant, fencingToken });
   }

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { type Instant, instant, pause } from "../core/clock.ts";
+import { pause } from "../core/clock.ts";
 import { type OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
 import type { AcquisitionState } from "./acquisition_state.ts";
-import type { CallContext, HoldTerms } from "./hold.ts";
-import { type Ask, ASK_LIFE_MS, type AskListener, type AskResult } from "./protocol/ask.ts";
+import type { CallContext, Hold, HoldTerms } from "./hold.ts";
+import { type Ask, ASK_LIFE_MS, type AskResult } from "./protocol/ask.ts";
 
 /** Longest pause in ms after an ask that came too late. The first pause is {@linkcode RETRY_MS}. */
 const MAX_LATE_PAUSE_MS = 1_000;
@@ -30,32 +30,31 @@ export interface AskTerms extends HoldTerms {
  * one exception: a grant message that arrives too late makes the call ask while an ask is unanswered.
  */
 export class Asks {
-  /** When the call began. Its first ask is sent no earlier. */
-  readonly firstSent: Instant;
   /** Whether the next ask continues an outage that another call has found. */
   isInOutage = false;
   readonly #context: CallContext;
   readonly #terms: AskTerms;
   readonly #state: AcquisitionState;
+  readonly #hold: Hold;
   readonly #ask: Ask;
   /** How many asks in a row came too late. */
   #lateAsks = 0;
 
-  /** @param listener Is notified of the fate of each ask, however late. */
+  /** @param hold Is notified of the fate of each ask, however late. */
   constructor(
     context: CallContext,
     terms: AskTerms,
     state: AcquisitionState,
-    listener: AskListener,
+    hold: Hold,
   ) {
     this.#context = context;
     this.#terms = terms;
     this.#state = state;
-    this.firstSent = instant(context.engine.clock);
+    this.#hold = hold;
     const { keys, owner, ttlMs, mode, budget } = terms;
     const { inbox } = context.waiters;
     const [ticket, isWanted] = [0, true];
-    this.#ask = { keys, owner, ttlMs, mode, inbox, budget, listener, ticket, isWanted };
+    this.#ask = { keys, owner, ttlMs, mode, inbox, budget, listener: hold, ticket, isWanted };
   }
 
   /** The ticket of the first answer; 0 before that. */
@@ -142,6 +141,7 @@ export class Asks {
     const nowMs = clock.now();
     const silentSinceMs = commands.silentSinceMs ?? nowMs;
     const earliestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
-    budget.beganAt(Math.max(this.firstSent.nowMs, silentSinceMs, earliestMs));
+    const firstSentMs = this.#hold.firstSent?.nowMs ?? nowMs;
+    budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
   }
 }

@@ -4,10 +4,17 @@
  *
  * @module
  */
+import { ANSWER_WITHIN_MS, type WaitSource } from "../core/bounded_wait.ts";
+import {
+  checkAttachableOptions,
+  checkAttachOptions,
+  readQueryOptions,
+} from "../core/call_options.ts";
 import { pause } from "../core/clock.ts";
 import type {
   AcquireOptions,
   AttachableAcquireOptions,
+  AttachOptions,
   Lease,
   LockSnapshot,
   QueryOptions,
@@ -17,7 +24,7 @@ import type { ManagedLease } from "../core/lease.ts";
 import type { Lifetime } from "../core/lifetime.ts";
 import { OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
 import { makeOwnerId } from "../core/owner_id.ts";
-import { checkAttachableOptions, checkCount, checkName } from "../core/validate.ts";
+import { checkName, checkOwnerId } from "../core/validate.ts";
 import { Acquisition } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 import type { readOptions } from "./options.ts";
@@ -30,13 +37,11 @@ import { repeated } from "./repeated.ts";
 import { SharedAcquisitions } from "./shared_acquisitions.ts";
 import { snapshotOf } from "./snapshot.ts";
 
-/** How many waiters a query lists unless the caller says so. The server lists no more. */
-const DEFAULT_MAX_WAITERS = 64;
 /** How often a steal is tried while the holder changes. */
 const MAX_STEALS = 20;
 
 /** The calls of one `RedisLock`. Each checks its arguments before any I/O. */
-export class Calls {
+export class Calls implements WaitSource<AttachableAcquireOptions> {
   readonly #context: CallContext;
   readonly #lifetime: Lifetime;
   readonly #options: ReturnType<typeof readOptions>;
@@ -55,8 +60,31 @@ export class Calls {
     this.#shared = new SharedAcquisitions(context);
   }
 
+  /** Implements {@linkcode WaitSource}. */
+  check(name: string, options: AttachableAcquireOptions): void {
+    this.#check(name, options);
+  }
+
+  /** Acquires the lock; waits in the queue for it. */
+  wait(name: string, options: AttachableAcquireOptions): Promise<Lease> {
+    // A wait ends with a lease or rejects.
+    return this.#acquire(name, options, { kind: "wait" }) as Promise<Lease>;
+  }
+
+  /** Acquires the lock if it is free and has no queue. */
+  tryOnce(name: string, options: AttachableAcquireOptions): Promise<Lease | null> {
+    return this.#acquire(name, options, { kind: "try" });
+  }
+
+  /** Takes over a lease by its owner id. */
+  async attach(name: string, ownerId: string, options: AttachOptions): Promise<Lease | null> {
+    checkOwnerId(ownerId);
+    checkAttachOptions(options);
+    return await this.#acquire(name, { ...options, ownerId }, { kind: "attach" });
+  }
+
   /** Acquires the lock, in one of the modes of an ask. */
-  async acquire(
+  async #acquire(
     name: string,
     options: AttachableAcquireOptions,
     mode: AskMode,
@@ -66,7 +94,10 @@ export class Calls {
     const { ownerId, signal: callerSignal, maxHoldMs, onWait } = options;
     const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
     const owner = ownerId === undefined
-      ? makeOwner(makeOwnerId(this.#lifetime.label), this.#context.waiters.inbox.nonce)
+      ? makeOwner(
+        makeOwnerId(options.label ?? this.#lifetime.label),
+        this.#context.waiters.inbox.nonce,
+      )
       : makeOwner(ownerId);
     const { ended } = this.#lifetime;
     const budget = this.#budget(name, ended);
@@ -96,11 +127,11 @@ export class Calls {
     const keys = this.#check(name, options);
     const signal = this.#lifetime.waitSignal(options.signal);
     for (let i = 0; i < MAX_STEALS; i++) {
-      const { digest } = await this.#read(name, keys, 0, signal);
+      const { digest } = await this.#read(this.#budget(name, signal), keys, 0);
       const mode: AskMode = digest === null
         ? { kind: "try" }
         : { kind: "steal", victimDigest: digest };
-      const lease = await this.acquire(name, options, mode);
+      const lease = await this.#acquire(name, options, mode);
       if (lease !== null) return lease;
       await pause(this.#context.engine.clock, RETRY_MS, signal);
       signal.throwIfAborted();
@@ -113,13 +144,19 @@ export class Calls {
   }
 
   /** Reads the holder and the waiters. */
-  async query(
-    name: string,
-    { maxWaiters = DEFAULT_MAX_WAITERS }: QueryOptions,
-  ): Promise<LockSnapshot> {
-    checkCount("maxWaiters", maxWaiters);
+  async query(name: string, options: QueryOptions): Promise<LockSnapshot> {
+    const maxWaiters = readQueryOptions(options);
     const keys = this.#check(name, {});
-    return snapshotOf(name, await this.#read(name, keys, maxWaiters, this.#lifetime.ended));
+    const budget = this.#budget(name, this.#lifetime.ended);
+    return snapshotOf(name, await this.#read(budget, keys, maxWaiters));
+  }
+
+  /** Implements {@linkcode WaitSource}. */
+  async look(name: string): Promise<LockSnapshot> {
+    const keys = this.#check(name, {});
+    const limitMs = Math.min(ANSWER_WITHIN_MS, this.#options.unavailableAfterMs);
+    const budget = this.#budget(name, this.#lifetime.ended, limitMs);
+    return snapshotOf(name, await this.#read(budget, keys, 0));
   }
 
   #check(name: string, options: AttachableAcquireOptions): LockKeys {
@@ -132,25 +169,23 @@ export class Calls {
     return this.#lastKeys.keys;
   }
 
-  async #read(
-    name: string,
-    keys: LockKeys,
-    maxWaiters: number,
-    signal: AbortSignal,
-  ): Promise<QueryAnswer> {
+  /** Reads until there is an answer. Its signal ends the wait for it. */
+  #read(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { commands } = this.#context;
-    return await repeated(this.#budget(name, signal), signal, () => {
-      return commands.query(keys, maxWaiters);
-    });
+    return repeated(budget, budget.signal, () => commands.query(keys, maxWaiters));
   }
 
-  #budget(lockName: string, signal: AbortSignal): OutageBudget {
+  #budget(
+    lockName: string,
+    signal: AbortSignal,
+    unavailableAfterMs: number = this.#options.unavailableAfterMs,
+  ): OutageBudget {
     const { engine: { clock }, commands } = this.#context;
     return new OutageBudget({
       clock,
       service: "Redis",
       lockName,
-      unavailableAfterMs: this.#options.unavailableAfterMs,
+      unavailableAfterMs,
       signal,
       classify: classifyFailure,
       connectionError: () => commands.connectionError,

@@ -5,7 +5,7 @@
  */
 import { abortable } from "../core/abort.ts";
 import type { AbortWatch } from "../core/abort_watch.ts";
-import { pause } from "../core/clock.ts";
+import { type Instant, pause } from "../core/clock.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
 import type { LeaseEngine } from "../core/lease_engine.ts";
 import { RETRY_MS } from "../core/outage_budget.ts";
@@ -54,6 +54,8 @@ export class Hold implements LeaseActions, AskListener {
   readonly value: string;
   /** Tracks whether a clean-up is needed. */
   readonly cleanUpState: CleanUpState;
+  /** When the first ask was sent; `null` before that. */
+  firstSent: Instant | null = null;
   readonly #context: CallContext;
   readonly #terms: HoldTerms;
   readonly #listener: HoldListener | null;
@@ -72,7 +74,8 @@ export class Hold implements LeaseActions, AskListener {
   }
 
   /** Implements {@linkcode AskListener}. */
-  onHandOver(isDated: boolean): void {
+  onHandOver(isDated: boolean, sent: Instant): void {
+    this.firstSent ??= sent;
     this.cleanUpState.onHandOver(isDated);
   }
 
@@ -119,13 +122,13 @@ export class Hold implements LeaseActions, AskListener {
    * the lock, that is reported as unknown: the client may have sent it twice.
    */
   async release(isLost: boolean): Promise<ReleaseAnswer> {
-    const { commands, waiters, engine: { clock } } = this.#context;
+    const { commands, engine: { clock } } = this.#context;
     this.#listener?.onLeaseEnd();
     const { epoch } = commands;
-    const sentMs = clock.now();
     const isRepeated = this.#isReleaseRepeated;
     this.#isReleaseRepeated = true;
     const { tombstoneMs } = this.cleanUpState;
+    const sentMs = tombstoneMs === 0 ? 0 : clock.now();
     try {
       const { answer, hasLeftBefore } = await this.#leave(isLost && this.#keepsLock);
       if (answer.state !== "gone" || isRepeated) return answer;
@@ -138,7 +141,6 @@ export class Hold implements LeaseActions, AskListener {
       return refusalOfRelease(cause) ?? { state: "unknown", cause };
     } finally {
       // Not before: an answer on its way may still name this holder, which is not a lost grant.
-      waiters.unregister(this.value);
       this.#context.held.remove(this.#terms.keys.lock, this.value);
     }
     return { state: "unknown", cause: new Error("The client may have sent the release twice") };
@@ -150,9 +152,8 @@ export class Hold implements LeaseActions, AskListener {
    * call makes the next waiter the holder.
    */
   cleanUp(): void {
-    const { engine, waiters } = this.#context;
+    const { engine } = this.#context;
     const { isNeeded, isUnsettled } = this.cleanUpState;
-    waiters.unregister(this.value);
     if (!isNeeded && !isUnsettled) return;
     this.#cleaning = engine.background.run(() => this.#cleanUp()).then(() => {
       this.#cleaning = null;

@@ -4,12 +4,15 @@
  * @module
  */
 import { AbortWatch } from "../core/abort_watch.ts";
+import { BoundedWaits } from "../core/bounded_wait.ts";
+import { ATTACHABLE_NAMES } from "../core/call_options.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
   AttachableRequestMethod,
+  AttachOptions,
   Lease,
   LockCapabilities,
   LockSnapshot,
@@ -19,10 +22,9 @@ import { LockSetupError } from "../core/errors.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { Lifetime } from "../core/lifetime.ts";
 import { LateRenewals } from "../core/renewal_late.ts";
+import { Nesting } from "../core/nesting.ts";
 import { requestOn } from "../core/request.ts";
 import { SharedTimer } from "../core/shared_timer.ts";
-import { checkOwnerId } from "../core/validate.ts";
-import { Warnings } from "../core/warnings.ts";
 import { Calls } from "./calls.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./waiting/held_leases.ts";
@@ -68,7 +70,7 @@ const CLOSE_MS = 100;
  *   .on("error", console.error).connect();
  * {
  *   await using locks = new RedisLock(nodeRedis(client), { ttlMs: 10_000 });
- *   await using lease = await locks.acquire("orders:42", { signal: AbortSignal.timeout(5_000) });
+ *   await using lease = await locks.acquire("orders:42", { waitMs: 5_000 });
  *   lease.throwIfLost();
  * }
  * await client.close();
@@ -82,17 +84,19 @@ export class RedisLock implements AttachableLock {
     steal: true,
     attach: true,
   });
+  readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  readonly request: AttachableRequestMethod = requestOn(
-    this,
-    (name, options) => this.#calls.steal(name, options),
-  );
+  readonly request: AttachableRequestMethod = requestOn(this, {
+    names: ATTACHABLE_NAMES,
+    nesting: this.#nesting,
+    steal: (name, options) => this.#calls.steal(name, options),
+  });
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
-  readonly #warnings: Warnings;
   readonly #context: CallContext;
   readonly #calls: Calls;
+  readonly #bounded: BoundedWaits<AttachableAcquireOptions>;
 
   /**
    * Creates a manager of locks. It sends nothing before the first call.
@@ -113,22 +117,24 @@ export class RedisLock implements AttachableLock {
     const read = readOptions(options);
     this.#lifetime = new Lifetime(options);
     const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs } = read;
+    const { warnings } = this.#lifetime;
     const clock = this.#timer;
     const engine = new LeaseEngine(clock, new LateRenewals(read.onRenewalLate));
-    const warnings = new Warnings(read.onWarning);
     const limits = { commandTimeoutMs, unavailableAfterMs };
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const held = new HeldLeases(client);
     const waiters = new Waiters({ client, commands, engine, warnings, held, ttlMs });
-    this.#warnings = warnings;
     this.#context = { engine, commands, waiters, held, aborts: new AbortWatch() };
     this.#calls = new Calls(this.#context, this.#lifetime, read);
+    this.#bounded = new BoundedWaits(this.#calls, clock);
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    // A wait ends with a lease or rejects.
-    return this.#calls.acquire(name, options, { kind: "wait" }) as Promise<Lease>;
+    this.#nesting.check(name, options, this.#lifetime.warnings);
+    return options?.waitMs === undefined
+      ? this.#calls.wait(name, options)
+      : this.#bounded.acquire(name, options);
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
@@ -136,17 +142,14 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
-    return this.#calls.acquire(name, options, { kind: "try" });
+    return options?.waitMs === undefined
+      ? this.#calls.tryOnce(name, options)
+      : this.#bounded.tryAcquire(name, options);
   }
 
   /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
-  async attach(
-    name: string,
-    ownerId: string,
-    options: Omit<AttachableAcquireOptions, "onWait" | "ownerId"> = {},
-  ): Promise<Lease | null> {
-    checkOwnerId(ownerId);
-    return await this.#calls.acquire(name, { ...options, ownerId }, { kind: "attach" });
+  attach(name: string, ownerId: string, options: AttachOptions = {}): Promise<Lease | null> {
+    return this.#calls.attach(name, ownerId, options);
   }
 
   /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
@@ -179,7 +182,7 @@ export class RedisLock implements AttachableLock {
     const stay = count === 1
       ? "1 of them stays held until its TTL is over"
       : `${count} of them stay held until their TTL is over`;
-    this.#warnings.warn(
+    this.#lifetime.warnings.warn(
       `The Redis client was closed before its locks: ${stay}. ` +
         "Dispose the RedisLock first, then close the client",
     );

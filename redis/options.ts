@@ -3,9 +3,10 @@
  *
  * @module
  */
-import type { StrategyOptions } from "../core/lifetime.ts";
 import type { RenewalLate } from "../core/renewal_late.ts";
-import { checkDuration, checkFunction, checkString, checkTtl } from "../core/validate.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/option_names.ts";
+import { checkDuration, checkOptional, checkString, checkTtl } from "../core/validate.ts";
 
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
@@ -44,8 +45,6 @@ export interface RedisLockOptions extends StrategyOptions {
    * @default {true}
    */
   handoff?: boolean | undefined;
-  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
-  onWarning?: ((message: string) => void) | undefined;
   /**
    * An early warning: a lease that is renewed automatically has less than a third of its time left,
    * because no renewal was answered. Called once, and again only after a renewal was answered. Errors that
@@ -53,6 +52,16 @@ export interface RedisLockOptions extends StrategyOptions {
    */
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
+
+const NAMES: OptionNames & Record<keyof RedisLockOptions, true> = {
+  ...STRATEGY_NAMES,
+  onRenewalLate: true,
+  ttlMs: true,
+  keyPrefix: true,
+  unavailableAfterMs: true,
+  commandTimeoutMs: true,
+  handoff: true,
+};
 
 /** Default of {@linkcode RedisLockOptions.ttlMs}. */
 export const DEFAULT_TTL_MS = 10_000;
@@ -75,14 +84,13 @@ type ReadOptions =
 export function readOptions(
   options: RedisLockOptions,
 ): ReadOptions {
+  checkNames("new RedisLock()", options, NAMES);
   const {
     ttlMs = DEFAULT_TTL_MS,
     keyPrefix = DEFAULT_KEY_PREFIX,
     unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
     commandTimeoutMs = DEFAULT_COMMAND_TIMEOUT_MS,
     handoff = true,
-    // deno-lint-ignore no-console -- the user should see a warning
-    onWarning = (message: string) => console.warn(message),
     onRenewalLate,
   } = options;
   checkTtl(ttlMs);
@@ -92,17 +100,6 @@ export function readOptions(
   if (typeof handoff !== "boolean") {
     throw new TypeError("Cannot use 'handoff' as it is not a boolean");
   }
-  if (typeof onWarning !== "function") {
-    throw new TypeError("Cannot use 'onWarning' as it is not a function");
-  }
-  checkFunction("onRenewalLate", onRenewalLate);
-  return {
-    ttlMs,
-    keyPrefix,
-    unavailableAfterMs,
-    commandTimeoutMs,
-    handoff,
-    onWarning,
-    onRenewalLate,
-  };
+  checkOptional("onRenewalLate", onRenewalLate, "function");
+  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, handoff, onRenewalLate };
 }

@@ -21,7 +21,7 @@ const EXPORTS: Record<string, string[]> = {
   "./http/fastify": ["fastifyLock"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
-  "./lock-service": ["lockRoutes"],
+  "./lock-service": ["lockRoutes", "redisReservations"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };
 
@@ -101,7 +101,10 @@ Deno.test("core/ does no I/O, and only file/ uses Deno.*", () => {
     if (path.startsWith("file/")) continue;
     const code = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*(\*|\/\/|\/\*).*$/gm, "");
     assert(!/\bDeno\./.test(code), `${path} uses Deno.*`);
-    if (path.startsWith("core/")) assert(!/from "(node|npm):/.test(code), `${path} does I/O`);
+    // `node:async_hooks` tells which call a piece of code belongs to, and does no I/O.
+    if (path.startsWith("core/")) {
+      assert(!/from "(node:(?!async_hooks")|npm:)/.test(code), `${path} does I/O`);
+    }
   }
 });
 

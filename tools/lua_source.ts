@@ -9,7 +9,11 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The folders with scripts. */
-export const SCRIPT_FOLDERS: readonly string[] = ["redis/protocol/scripts", "fencing/scripts"];
+export const SCRIPT_FOLDERS: readonly string[] = [
+  "redis/protocol/scripts",
+  "fencing/scripts",
+  "lock_service/scripts",
+];
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const INCLUDE = /^--#include "(.+)"$/;

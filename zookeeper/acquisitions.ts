@@ -32,6 +32,14 @@ export interface AcquisitionsOptions {
   readonly unavailableAfterMs: number;
 }
 
+/** The bounds of a query. */
+export interface QueryBounds {
+  /** How many waiters to list. */
+  readonly maxWaiters: number;
+  /** How long in ms an outage may last, if that is less than `unavailableAfterMs`. */
+  readonly withinMs?: number;
+}
+
 /** A call that concerns one lock. */
 export interface LockCall {
   /** The name of the lock. */
@@ -43,7 +51,7 @@ export interface LockCall {
 }
 
 /** A call of `acquire()` or `tryAcquire()`. */
-export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs"> {
+export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs" | "label"> {
   /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
   /** Notifies the caller of its position, before the first wait and whenever it changes. */
@@ -54,7 +62,7 @@ export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs">
 export class Acquisitions {
   readonly #options: AcquisitionsOptions;
   readonly #clock: Clock;
-  /** The label in UTF-8: the data of our znodes. */
+  /** The label of the instance in UTF-8: the data of our znodes. */
   readonly #labelBytes: Uint8Array;
   readonly #queues = new SharedQueues();
 
@@ -88,15 +96,18 @@ export class Acquisitions {
    * Reads the queue of a lock.
    *
    * @param call The call.
+   * @param bounds How many waiters to list, and how long to wait for an answer.
    * @returns The holder and the waiters.
    * @throws {LockUnavailableError} If the outage lasts too long.
    * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
-  async query(call: LockCall): Promise<LockSnapshot> {
+  async query(call: LockCall, { maxWaiters, withinMs }: QueryBounds): Promise<LockSnapshot> {
     const { name, lockPath } = call;
     return await this.#inSession(
       call,
-      (session, budget) => budget.ask(() => readSnapshot(session.requests, name, lockPath)),
+      (session, budget) =>
+        budget.ask(() => readSnapshot(session.requests, { name, lockPath, maxWaiters })),
+      withinMs,
     );
   }
 
@@ -104,8 +115,9 @@ export class Acquisitions {
   async #inSession<T>(
     { name, signal }: LockCall,
     attempt: (session: Session, budget: OutageBudget) => Promise<T>,
+    withinMs: number = Infinity,
   ): Promise<T> {
-    const { unavailableAfterMs } = this.#options;
+    const unavailableAfterMs = Math.min(withinMs, this.#options.unavailableAfterMs);
     const budget = new OutageBudget({
       clock: this.#clock,
       service: "ZooKeeper",
@@ -139,13 +151,14 @@ export class Acquisitions {
     budget: OutageBudget,
     call: AcquireCall,
   ): Promise<ManagedLease | null> {
-    const { name, lockPath, isTry, onWait } = call;
-    const znode = new OwnZnode({ session, lockPath, data: this.#labelBytes, isTry });
+    const { name, lockPath, isTry, onWait, label } = call;
+    const data = label === undefined ? this.#labelBytes : new TextEncoder().encode(label);
+    const znode = new OwnZnode({ session, lockPath, data, isTry });
     const { cleanup } = this.#options;
     try {
       const token = await this.#queues.using(session, lockPath, async (queue) => {
         const recipe = new LockRecipe({ clock: this.#clock, name, znode, queue, budget });
-        const isOurs = isTry ? await recipe.tryWin() : await recipe.waitForTurn(onWait);
+        const isOurs = isTry ? await recipe.tryWin(onWait) : await recipe.waitForTurn(onWait);
         return isOurs ? await recipe.fencingToken() : null;
       });
       if (token !== null) return await this.#openLease(call, znode, budget, token);
@@ -160,12 +173,12 @@ export class Acquisitions {
   }
 
   async #openLease(
-    { name, maxHoldMs, signal }: AcquireCall,
+    { name, maxHoldMs, signal, label = this.#options.label }: AcquireCall,
     znode: OwnZnode,
     budget: OutageBudget,
     fencingToken: bigint,
   ): Promise<ManagedLease> {
-    const { engine, cleanup, label } = this.#options;
+    const { engine, cleanup } = this.#options;
     const { session } = znode;
     const { validity } = session;
     // It was created together with our znode, unless there was an outage.

@@ -5,6 +5,8 @@
  * @module
  */
 import { SYSTEM_CLOCK } from "../core/clock.ts";
+import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/bounded_wait.ts";
+import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
 import { capabilitiesOf } from "../core/capabilities.ts";
 import type {
   AcquireOptions,
@@ -12,15 +14,17 @@ import type {
   Lease,
   LockCapabilities,
   LockSnapshot,
+  QueryOptions,
   RequestMethod,
   TryAcquireOptions,
 } from "../core/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease_engine.ts";
 import { LateRenewals } from "../core/renewal_late.ts";
 import { Lifetime } from "../core/lifetime.ts";
+import { Nesting } from "../core/nesting.ts";
 import { requestOn } from "../core/request.ts";
-import { checkAcquireOptions, checkName } from "../core/validate.ts";
-import { type AcquireCall, Acquisitions } from "./acquisitions.ts";
+import { checkName } from "../core/validate.ts";
+import { type AcquireCall, Acquisitions, type LockCall } from "./acquisitions.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { SessionSuccession } from "./session/session_succession.ts";
 import type { ConnectSource } from "./transport/connect_string.ts";
@@ -61,21 +65,31 @@ const CLOSE_MS = 100;
  * await using locks = new ZooKeeperLock("zk1:2181,zk2:2181,zk3:2181/app", {
  *   sessionTimeoutMs: 10_000,
  * });
- * await using lease = await locks.acquire("orders:42", { signal: AbortSignal.timeout(5_000) });
+ * await using lease = await locks.acquire("orders:42", { waitMs: 5_000 });
  * lease.throwIfLost();
  * ```
  */
 export class ZooKeeperLock implements DistributedLock {
   /** The guarantees of this strategy. */
   readonly capabilities: LockCapabilities = capabilitiesOf({ fifo: "global", endsBy: "session" });
+  readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
-  readonly request: RequestMethod = requestOn(this);
+  readonly request: RequestMethod = requestOn(this, {
+    names: ACQUIRE_NAMES,
+    nesting: this.#nesting,
+  });
   readonly #settings: Settings;
   readonly #lifetime: Lifetime;
   readonly #engine: LeaseEngine;
   readonly #sessions: SessionSuccession;
   readonly #cleanup: ZnodeCleanup;
   readonly #acquisitions: Acquisitions;
+  readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
+    check: (name, options) => this.#check(name, options),
+    wait: (name, options) => this.#wait(name, options),
+    tryOnce: (name, options) => this.#tryOnce(name, options),
+    look: (name) => this.#look(name),
+  }, SYSTEM_CLOCK);
 
   /**
    * Creates a manager of locks. Nothing is sent: the first call connects.
@@ -88,8 +102,8 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {RangeError} If an argument is out of range.
    */
   constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
-    this.#settings = readSettings(servers, options);
     this.#lifetime = new Lifetime(options);
+    this.#settings = readSettings(servers, options, this.#lifetime.warnings);
     const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
     const { label } = this.#lifetime;
     const engine = this.#engine = new LeaseEngine(SYSTEM_CLOCK, new LateRenewals(onRenewalLate));
@@ -108,15 +122,19 @@ export class ZooKeeperLock implements DistributedLock {
   /**
    * Waits for the lock, first in, first out. See {@linkcode DistributedLock.acquire}.
    *
-   * @throws {LockUnavailableError} If ZooKeeper is out of reach, or of no use, for `unavailableAfterMs`.
+   * @throws {LockTimeoutError} If `waitMs` is over.
+   * @throws {LockUnavailableError} If ZooKeeper is out of reach, or of no use, for `unavailableAfterMs`, or
+   * at the end of `waitMs`.
    * @throws {LockSetupError} If ZooKeeper refuses the credentials or denies access.
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If an argument is out of range.
    * @throws {unknown} `signal.reason` if the signal aborts. After disposal, a `DOMException`.
    */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
-    const lease = await this.#acquisitions.acquire(this.#callOf(name, options, false));
-    return lease!; // Only `tryAcquire` gets `null`.
+    this.#check(name, options);
+    this.#nesting.check(name, options, this.#lifetime.warnings);
+    if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    return await this.#wait(name, options);
   }
 
   /**
@@ -124,15 +142,19 @@ export class ZooKeeperLock implements DistributedLock {
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
-    return await this.#acquisitions.acquire(this.#callOf(name, options, true));
+    this.#check(name, options);
+    if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
+    return await this.#tryOnce(name, options);
   }
 
   /**
    * Reads the holder and the waiters of the lock. See {@linkcode DistributedLock.query}. Creates no
    * znode. Rejects as `acquire()` does.
    */
-  async query(name: string): Promise<LockSnapshot> {
-    return await this.#acquisitions.query(this.#callOf(name, {}, false));
+  async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    const maxWaiters = readQueryOptions(options);
+    this.#check(name, {});
+    return await this.#acquisitions.query(this.#callOf(name), { maxWaiters });
   }
 
   /**
@@ -152,22 +174,48 @@ export class ZooKeeperLock implements DistributedLock {
     });
   }
 
+  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
+    const lease = await this.#acquisitions.acquire(this.#acquireCallOf(name, options, false));
+    return lease!; // Only `tryAcquire` gets `null`.
+  }
+
+  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
+    return await this.#acquisitions.acquire(this.#acquireCallOf(name, options, true));
+  }
+
+  /** Reads the holder for a wait that has ended. */
+  async #look(name: string): Promise<LockSnapshot> {
+    this.#lifetime.throwIfEnded();
+    const bounds = { maxWaiters: 0, withinMs: ANSWER_WITHIN_MS };
+    return await this.#acquisitions.query(this.#callOf(name), bounds);
+  }
+
   /** Checks the arguments of a call. */
-  #callOf(name: string, options: AcquireOptions, isTry: boolean): AcquireCall {
+  #check(name: string, options: AcquireOptions): void {
     checkName(name);
     checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
-    options.signal?.throwIfAborted();
-    const { maxHoldMs } = options;
+  }
+
+  #callOf(name: string, signal?: AbortSignal): LockCall {
     return {
       name,
       lockPath: `${this.#settings.rootPath}/${znodeName(name)}`,
       // Each call has its own: adding a listener to a signal takes longer, the more it has.
-      signal: AbortSignal.any([this.#lifetime.waitSignal(options.signal)]),
+      signal: AbortSignal.any([this.#lifetime.waitSignal(signal)]),
+    };
+  }
+
+  #acquireCallOf(name: string, options: AcquireOptions, isTry: boolean): AcquireCall {
+    options.signal?.throwIfAborted();
+    const { maxHoldMs, label } = options;
+    return {
+      ...this.#callOf(name, options.signal),
       isTry,
       // Called as a method of the options, because it may use `this`.
       onWait: (info) => options.onWait?.(info),
-      ...maxHoldMs === undefined ? {} : { maxHoldMs },
+      label,
+      maxHoldMs,
     };
   }
 }

@@ -4,10 +4,11 @@
  *
  * @module
  */
-import type { StrategyOptions } from "../core/lifetime.ts";
 import type { RenewalLate } from "../core/renewal_late.ts";
-import { checkDuration, checkFunction } from "../core/validate.ts";
-import { Warnings } from "../core/warnings.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/option_names.ts";
+import { checkDuration, checkOptional } from "../core/validate.ts";
+import type { Warnings } from "../core/warnings.ts";
 import { type ConnectSource, readServers } from "./transport/connect_string.ts";
 import { readTls, type ZooKeeperTls } from "./transport/tls.ts";
 import type { TransportOptions, ZooKeeperAuth } from "./transport/transport.ts";
@@ -21,7 +22,7 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    *
    * @default {"/holdfast/locks"}
    */
-  rootPath?: string;
+  rootPath?: string | undefined;
   /**
    * How long in ms the servers keep the session, and so the locks, of a process that has stopped
    * answering. So long does a dead holder block the waiters. The servers raise or lower the value to 2
@@ -29,12 +30,12 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    *
    * @default {10000}
    */
-  sessionTimeoutMs?: number;
+  sessionTimeoutMs?: number | undefined;
   /**
    * Credentials. If set, only clients with the same credentials have access to the znodes that are
    * created here. So all processes that share these locks need the same credentials.
    */
-  auth?: ZooKeeperAuth;
+  auth?: ZooKeeperAuth | undefined;
   /**
    * Connects with TLS, to the `secureClientPort` of the servers, which must have valid certificates.
    * With `cert` and `key`, the servers know this client by its certificate: it may use znodes whose access
@@ -53,22 +54,20 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    * }
    * ```
    */
-  tls?: ZooKeeperTls;
+  tls?: ZooKeeperTls | undefined;
   /**
    * How long in ms an outage of ZooKeeper may last before a call rejects with a
    * `LockUnavailableError`.
    *
    * @default {5000}
    */
-  unavailableAfterMs?: number;
+  unavailableAfterMs?: number | undefined;
   /**
    * How long in ms requests may stay without any answer before the client reconnects. The servers answer
    * in the order of the requests, so the time counts from the last answer. By default a quarter of the
    * session timeout, but at most half of `unavailableAfterMs`.
    */
-  requestTimeoutMs?: number;
-  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
-  onWarning?: (message: string) => void;
+  requestTimeoutMs?: number | undefined;
   /**
    * An early warning: a lease that is renewed automatically has less than a third of its time left,
    * because no renewal was answered. Called once, and again only after a renewal was answered. Errors that
@@ -76,6 +75,17 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    */
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
+
+const NAMES: OptionNames & Record<keyof ZooKeeperLockOptions, true> = {
+  ...STRATEGY_NAMES,
+  onRenewalLate: true,
+  rootPath: true,
+  sessionTimeoutMs: true,
+  auth: true,
+  tls: true,
+  unavailableAfterMs: true,
+  requestTimeoutMs: true,
+};
 
 /** Default of {@linkcode ZooKeeperLockOptions.rootPath}. */
 export const DEFAULT_ROOT_PATH = "/holdfast/locks";
@@ -99,11 +109,17 @@ export interface Settings extends TransportOptions {
  *
  * @param source The servers, and optionally a chroot.
  * @param options The options of the user.
+ * @param warnings The warnings of the instance.
  * @returns The settings.
  * @throws {TypeError} If an argument has a wrong type.
  * @throws {RangeError} If an argument is out of range.
  */
-export function readSettings(source: ConnectSource, options: ZooKeeperLockOptions): Settings {
+export function readSettings(
+  source: ConnectSource,
+  options: ZooKeeperLockOptions,
+  warnings: Warnings,
+): Settings {
+  checkNames("new ZooKeeperLock()", options, NAMES);
   const {
     rootPath = DEFAULT_ROOT_PATH,
     sessionTimeoutMs = DEFAULT_SESSION_TIMEOUT_MS,
@@ -111,8 +127,6 @@ export function readSettings(source: ConnectSource, options: ZooKeeperLockOption
     requestTimeoutMs,
     auth,
     tls,
-    // deno-lint-ignore no-console -- the user should see a warning
-    onWarning = (message: string) => console.warn(message),
     onRenewalLate,
   } = options;
   const { listServers, chroot } = readServers(source);
@@ -121,17 +135,14 @@ export function readSettings(source: ConnectSource, options: ZooKeeperLockOption
   checkDuration("unavailableAfterMs", unavailableAfterMs);
   if (requestTimeoutMs !== undefined) checkDuration("requestTimeoutMs", requestTimeoutMs);
   if (auth !== undefined) checkAuth(auth);
-  if (typeof onWarning !== "function") {
-    throw new TypeError("Cannot use 'onWarning' as it is not a function");
-  }
-  checkFunction("onRenewalLate", onRenewalLate);
+  checkOptional("onRenewalLate", onRenewalLate, "function");
   return {
     listServers,
     rootPath: chroot + rootPath,
     sessionTimeoutMs,
     auth: auth && { ...auth },
     tls: tls === undefined ? undefined : readTls(tls),
-    warnings: new Warnings(onWarning),
+    warnings,
     unavailableAfterMs,
     requestTimeoutMs,
     onRenewalLate,

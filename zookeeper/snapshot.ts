@@ -10,31 +10,44 @@ import type { SessionRequests } from "./session/session_requests.ts";
 import { hasCode } from "./transport/errors.ts";
 import type { Znode } from "./transport/transport.ts";
 
+/** The lock to read, and how much of its queue. */
+export interface SnapshotQuery {
+  /** The name of the lock. */
+  readonly name: string;
+  /** The path of its znode. */
+  readonly lockPath: string;
+  /** How many waiters to read. All are counted. */
+  readonly maxWaiters: number;
+}
+
 /**
- * Reads the queue of a lock, in two round trips. Creates no znode and sets no watch.
+ * Reads the queue of a lock, in two round trips. Creates no znode and sets no watch. If all entries that
+ * were to be read have been deleted meanwhile, it reads again.
  *
  * @param requests The requests of the session to use.
- * @param name The name of the lock.
- * @param lockPath The path of its znode.
+ * @param query What to read.
  * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool
  * has made the znode and its data is not a short text, the entry has no label.
  * @throws {ZooKeeperError} If a request fails. A missing znode is no failure.
  */
 export async function readSnapshot(
   requests: SessionRequests,
-  name: string,
-  lockPath: string,
+  { name, lockPath, maxWaiters }: SnapshotQuery,
 ): Promise<LockSnapshot> {
-  const children = await orNull(requests.children(lockPath));
-  const paths = sortedEntries(children?.names ?? []).map((entry) => `${lockPath}/${entry.name}`);
-  const read = await Promise.all(paths.map((path) => orNull(requests.get(path))));
-  const [holder, ...waiters] = read.filter((znode) => znode !== null);
-  return {
-    name,
-    holders: holder === undefined ? [] : [{ ...labelled(holder), fencingToken: holder.czxid }],
-    waiters: waiters.map(labelled),
-    waiterCount: waiters.length,
-  };
+  for (;;) {
+    const children = await orNull(requests.children(lockPath));
+    const entries = sortedEntries(children?.names ?? []);
+    const paths = entries.slice(0, 1 + maxWaiters).map((entry) => `${lockPath}/${entry.name}`);
+    const found = await Promise.all(paths.map((path) => orNull(requests.get(path))));
+    const [holder, ...waiters] = found.filter((znode) => znode !== null);
+    if (holder === undefined && entries.length > paths.length) continue;
+    return {
+      name,
+      holders: holder === undefined ? [] : [{ ...labelled(holder), fencingToken: holder.czxid }],
+      waiters: waiters.map(labelled),
+      waiterCount: waiters.length + entries.length - paths.length,
+    };
+  }
 }
 
 async function orNull<T>(answer: Promise<T>): Promise<T | null> {

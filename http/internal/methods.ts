@@ -9,7 +9,7 @@
 export interface MethodOptions {
   /**
    * The methods, in capitals, whose requests run *without* the lock and without a lease. A handler must
-   * change nothing under them. `[]` locks all methods.
+   * change nothing under them; that of GET neither, since HEAD runs it. `[]` locks all methods.
    *
    * @default {["HEAD", "OPTIONS"]}
    */

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import type { Writable } from "node:stream";
 import { LockSetupError } from "../../core/errors.ts";
 import type { RedisClient } from "../client.ts";
+import { GatheredWrites } from "./internal/gathered_writes.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
@@ -24,6 +26,8 @@ export interface IoredisClient {
   readonly options: { readonly keyPrefix?: string | undefined };
   /** The state of the connection. */
   readonly status?: string;
+  /** The socket, once there is one. */
+  readonly stream?: Pick<Writable, "cork" | "uncork"> | undefined;
 }
 
 /** The members of a subscribing ioredis client that the adapter uses. */
@@ -150,8 +154,12 @@ function isCluster(client: IoredisClient | IoredisCluster): client is IoredisClu
 function adaptClient(client: IoredisClient): RedisClient {
   const watch = new ConnectionWatch();
   watchClient(client, watch);
+  const writes = new GatheredWrites(client);
   return {
-    send: (command, args) => client.call(command, ...args),
+    send(command, args) {
+      writes.gather();
+      return client.call(command, ...args);
+    },
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {

@@ -123,6 +123,12 @@ export function nodeRedis(
   return adapter;
 }
 
+/**
+ * By default the client makes an abort signal and a timer for each command, to drop commands that are not
+ * sent in time. That costs more than the command, and the lock has time limits of its own.
+ */
+const NO_TIMEOUT = { timeout: undefined } as const;
+
 const ADVICE = "pass what createClient(), createSentinel() or createCluster() returns";
 
 function adapt(client: Adaptable): RedisClient {
@@ -141,7 +147,7 @@ function adaptClient(client: NodeRedisClient): RedisClient {
   const watch = new ConnectionWatch();
   watchClient(client, watch);
   return {
-    send: (command, args) => client.sendCommand([command, ...args]),
+    send: (command, args) => client.sendCommand([command, ...args], NO_TIMEOUT),
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
     get epoch() {

@@ -29,15 +29,14 @@ interface AskTerms {
 }
 
 /**
- * The arguments of `ask.lua`. Only mode "wait" needs those of the queue.
+ * The arguments of `ask.lua`.
  *
  * @param notAfterMs The server time in ms after which the ask does nothing; 0 for no limit.
  */
 export function askArguments(ask: AskTerms, notAfterMs: number): string[] {
   const { owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
-  const args = [ownerValue(owner), String(ttlMs), String(notAfterMs), mode.kind, inbox];
-  if (mode.kind === MODE_WAIT) args.push(isCountable ? COUNTABLE : "0", String(ticket));
-  return args;
+  const place = `${inbox} ${isCountable ? COUNTABLE : "0"} ${ticket}`;
+  return [ownerValue(owner), String(ttlMs), String(notAfterMs), mode.kind, place];
 }
 
 /**

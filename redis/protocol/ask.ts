@@ -35,8 +35,9 @@ export interface AskListener {
    * The ask is being handed to the client. From now on the server may execute it.
    *
    * @param isDated Whether it carries a time limit.
+   * @param sent The time now.
    */
-  onHandOver(isDated: boolean): void;
+  onHandOver(isDated: boolean, sent: Instant): void;
   /** The server has answered the ask. */
   onAnswer(result: AskResult): void;
   /**

@@ -126,7 +126,7 @@ export class RedisCommands {
     const offsetMs = this.#clocks.offsetMs(keys.lock);
     const isDated = offsetMs !== null;
     const notAfterMs = isDated ? Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS) : 0;
-    listener.onHandOver(isDated);
+    listener.onHandOver(isDated, sent);
     try {
       const answer = decodeAsk(await this.#runAsk(ask, notAfterMs));
       const { serverMs } = answer;

@@ -12,11 +12,11 @@ export interface Script {
 
 /** `redis/protocol/scripts/parts/grant.lua` */
 const GRANT_PART = `local function grant(keys, owner_value, life_ms, now_us)
-local token = string.format('%.0f', now_us)
+local token = now_us
 local token_life_ms = life_ms + 60000
 local last_token = tonumber(redis.call('SET', keys.token, token, 'PX', token_life_ms, 'GET'))
 if last_token and last_token >= now_us then
-token = string.format('%.0f', last_token + 1)
+token = last_token + 1
 redis.call('SET', keys.token, token, 'PX', token_life_ms)
 end
 redis.call('SET', keys.lock, owner_value, 'PX', life_ms)
@@ -280,7 +280,7 @@ end`;
 const EXTEND_PART = `local function extend(keys, owner_value, life_ms, now_us)
 redis.call('PEXPIRE', keys.lock, life_ms)
 local token = redis.call('GET', keys.token)
-if token then return token end
+if token then return tonumber(token) end
 return grant(keys, owner_value, life_ms, now_us)
 end`;
 
@@ -342,11 +342,13 @@ return { 0, now_ms, remaining_ms, waiter_count }
 end`;
 
 /** `redis/protocol/scripts/parts/handoff.lua` */
-const HANDOFF_PART = `local function hand_over(keys, waiter, now_ms, now_us)
+const HANDOFF_PART = `local function token_text(token) return string.format('%.0f', token) end
+local function hand_over(keys, waiter, now_ms, now_us)
 remove_waiter(keys, waiter.value, waiter.record)
 local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
 write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
-local first_line = 'grant' .. ' ' .. token .. ' ' .. now_ms .. ' ' .. waiter.claim_ms
+local times = now_ms .. ' ' .. waiter.claim_ms
+local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
 return notify(waiter.inbox, first_line, waiter.value, keys.lock)
 end`;
 
@@ -415,18 +417,16 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "7fc3cdde760e8cccaf20736f1a24c6aac122305e",
+  sha1: "a4f4f2deb56b0c0f18858587ec2fe60c9d7dd1cf",
   source: [
     GRANT_PART,
     TIME_PART,
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local mode, inbox = ARGV[4], ARGV[5]
-local countable, earlier_ticket = ARGV[6], tonumber(ARGV[7])
+local mode, place = ARGV[4], ARGV[5]
 local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { (-1), now_ms } end
-local lock_value = redis.call('GET', keys.lock)
-if not lock_value and mode ~= 'attach' and redis.call('EXISTS', keys.waiters) == 0 then
+if redis.call('EXISTS', keys.lock, keys.waiters) == 0 and mode ~= 'attach' then
 return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end`,
     TEXT_PART,
@@ -444,11 +444,14 @@ end`,
     GRANT_AGAIN_PART,
     OWNER_VALUE_PART,
     PLACE_PART,
-    `local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
+    `local inbox, countable, earlier_ticket = string.match(place, '^(%S+) (%d) (%d+)$')
+earlier_ticket = tonumber(earlier_ticket)
+local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
 redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owner_value,
 'last_ticket', 'listening:' .. inbox, 'parked:' .. inbox, 'holder')
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
+local lock_value = redis.call('GET', keys.lock)
 local remaining_ms = redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
 if record then remove_waiter(keys, owner_value, record) end
@@ -495,7 +498,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "b5223ee7b14b7945de5083bb7b10eeb9b4924ecd",
+  sha1: "c0172bba20b8a7050ae17e592cad921a9434803d",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -504,6 +507,10 @@ local lock_value = redis.call('GET', keys.lock)
 local is_mine = lock_value == owner_value and keeping ~= 'keep'
 local outcome = 0
 if is_mine then outcome = 1 elseif lock_value then outcome = (-1) end
+if tombstone_ms == 0 and redis.call('EXISTS', keys.waiters) == 0 then
+if is_mine then redis.call('DEL', keys.lock) end
+return { outcome, 1, 1 }
+end
 local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
 'HMGET', keys.waiters, 'holder', 'waiter:' .. owner_value, 'last_ticket',
 'tombstone:' .. owner_value
@@ -621,7 +628,7 @@ return { lock_value, digest, remaining_ms, last_token, count_waiters(listed_coun
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "f11ec9274c8fa52c7f74751d74abe88a62f9cc17",
+  sha1: "ea957f4e39c991e32244cf47990fee5cf919e10e",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -646,7 +653,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "f451a6ab88d1b5fa74a66c50578f4dad022344ab",
+  sha1: "b0f1f40390075abed6b7cd0a4eeda5a560a69dd1",
   source: [
     GRANT_PART,
     EXTEND_PART,

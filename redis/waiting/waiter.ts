@@ -3,11 +3,12 @@
  *
  * @module
  */
+import type { Bagged } from "../../core/bag.ts";
 import type { LockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 
-/** A call that waits for a lock or holds it. Its event methods send nothing themselves. */
-export interface Waiter {
+/** A call that asks for a lock or waits for it. Its event methods send nothing themselves. */
+export interface Waiter extends Bagged {
   readonly keys: LockKeys;
   /** The owner value of the call. Messages name their receiver by it. */
   readonly value: string;

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { Bag } from "../../core/bag.ts";
 import type { LeaseEngine } from "../../core/lease_engine.ts";
 import type { Warnings } from "../../core/warnings.ts";
 import type { RedisClient } from "../client.ts";
@@ -36,8 +37,10 @@ export class Waiters implements InboxListener {
   readonly #inbox: Inbox;
   readonly #held: HeldLeases;
   readonly #claimMs: number;
-  /** The calls that wait or hold a lock, by owner value. Holders get messages too: "stolen". */
-  readonly #waiters = new Map<string, Waiter>();
+  /** The calls that were never in the queue. They rarely get messages, so these look for them one by one. */
+  readonly #asking = new Bag<Waiter>();
+  /** The calls that were in the queue, by owner value. */
+  readonly #queued = new Map<string, Waiter>();
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
@@ -56,17 +59,30 @@ export class Waiters implements InboxListener {
 
   /** Passes messages for the waiter's owner value to it from now on. */
   register(waiter: Waiter): void {
-    this.#waiters.set(waiter.value, waiter);
+    this.#asking.add(waiter);
   }
 
-  /** Forgets a waiter: from now on a grant to it is released for the next waiter in the queue. */
-  unregister(value: string): void {
-    this.#waiters.delete(value);
+  /**
+   * Forgets a waiter that has a lease, or has given up. From now on a grant for which there is no lease is
+   * released for the next waiter in the queue.
+   */
+  unregister(waiter: Waiter): void {
+    this.#asking.delete(waiter);
+    if (this.#queued.delete(waiter.value)) this.#dequeue(waiter);
+  }
+
+  #find(value: string): Waiter | undefined {
+    const queued = this.#queued.get(value);
+    if (queued !== undefined) return queued;
+    for (const waiter of this.#asking) if (waiter.value === value) return waiter;
+    return undefined;
   }
 
   /** Puts a waiter into its waiting room, after each answer that it is in the queue. Opens the inbox. */
   enqueue(waiter: Waiter, answer: Queued, result: AskResult): void {
     const { lock } = waiter.keys;
+    this.#asking.delete(waiter);
+    this.#queued.set(waiter.value, waiter);
     let room = this.#rooms.get(lock);
     if (room === undefined) {
       room = new WaitingRoom(this.#engine.clock, this.#inbox, this.#claimMs);
@@ -83,15 +99,14 @@ export class Waiters implements InboxListener {
    */
   #compare(room: WaitingRoom, { lock }: LockKeys, { inboxWaiters, ownHolder }: Queued): void {
     if (ownHolder === null) return room.compare(inboxWaiters);
-    const holder = this.#waiters.get(ownHolder);
+    const holder = this.#find(ownHolder);
     if (holder === undefined) this.#handOn(lock, ownHolder);
     const isWaiting = holder !== undefined && room.has(holder);
     if (isWaiting) holder.onAskDue(); // it has no lease yet: its answer grants one
     room.compare(inboxWaiters + (isWaiting ? 1 : 0));
   }
 
-  /** Takes a waiter out of its waiting room, with a grant or without. Does nothing if it is in none. */
-  dequeue(waiter: Waiter): void {
+  #dequeue(waiter: Waiter): void {
     const { lock } = waiter.keys;
     const room = this.#rooms.get(lock);
     room?.dequeue(waiter);
@@ -118,7 +133,7 @@ export class Waiters implements InboxListener {
 
   /** Wakes all waiters at disposal. Thousands of listeners on one `AbortSignal` would be slow. */
   disposeAll(): void {
-    for (const waiter of this.#waiters.values()) waiter.onAborted();
+    for (const waiter of [...this.#asking, ...this.#queued.values()]) waiter.onAborted();
   }
 
   /** Closes the inbox. Called after all waiters have left. */
@@ -131,9 +146,10 @@ export class Waiters implements InboxListener {
     if (message.kind === "grant") {
       this.#held.onGrant(message.lockKey, message.value, message.fencingToken);
     }
-    const waiter = this.#waiters.get(message.value);
+    const waiter = this.#find(message.value);
     if (waiter !== undefined) waiter.onMessage(message);
     else if (message.kind === "grant") this.#handOn(message.lockKey, message.value);
+    else if (message.kind === "stolen") this.#held.onStolen(message.lockKey, message.value);
   }
 
   /** Implements {@linkcode InboxListener}. */
@@ -143,6 +159,7 @@ export class Waiters implements InboxListener {
 
   /** Releases a lock that was granted to a call that has left. The next waiter gets it. */
   #handOn(lockKey: string, value: string): void {
+    if (this.#held.has(lockKey, value)) return; // a copy of the grant for which there is a lease
     this.#engine.background.run(async () => {
       await this.#commands.leave(lockKeys("", lockKey), value, TOMBSTONE_MS, false);
     });

@@ -22,7 +22,7 @@ export function makeArena(parts: ArenaParts): Arena {
   const stack = new AsyncDisposableStack();
   return {
     async client(options = {}) {
-      const client = stack.use(await openLock(parts.spec(options)));
+      const client = stack.use(await openLock(parts.spec(options), options.onWarning));
       return client.lock;
     },
     lose: parts.lose,

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { assertEquals, assertRejects } from "@std/assert";
-import type { AcquireOptions } from "../../mod.ts";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import type { AcquireOptions, QueryOptions } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 
 const BAD_NAMES: [unknown, typeof TypeError | typeof RangeError][] = [
@@ -29,6 +29,33 @@ const BAD_OPTIONS: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ maxHoldMs: NaN }, RangeError],
   [{ maxHoldMs: Infinity }, RangeError],
   [{ onWait: "call me" }, TypeError],
+  [{ waitMs: "5" }, TypeError],
+  [{ waitMs: -1 }, RangeError],
+  [{ waitMs: 0.5 }, RangeError],
+  [{ label: 7 }, TypeError],
+  [{ label: "" }, RangeError],
+  [{ label: "a\nb" }, RangeError],
+];
+
+/** Options that no call has, or not this one, and what the error must name. */
+const UNKNOWN_OPTIONS: [options: object, names: string][] = [
+  [{ timeout: 5_000 }, "waitMs"],
+  [{ acquireTimeout: 5_000 }, "waitMs"],
+  [{ blocking_timeout: 5 }, "waitMs"],
+  [{ retryCount: 3 }, "waitMs"],
+  [{ retries: { retries: 3 } }, "waitMs"],
+  [{ retryDelay: 100 }, "waitMs"],
+  [{ blocking: false }, "tryAcquire()"],
+  [{ ttl: 5_000 }, "ttlMs"],
+  [{ lockTimeout: 5_000 }, "ttlMs"],
+  [{ expires: 5_000 }, "ttlMs"],
+  [{ stale: 5_000 }, "ttlMs"],
+  [{ refreshInterval: 5_000 }, "autoRenew"],
+  [{ driftFactor: 0.01 }, "drift"],
+  [{ ifAvailable: true }, "tryAcquire()"],
+  [{ steal: true }, "request()"],
+  [{ onwait: () => {} }, "onWait"],
+  [{ constructor: 1 }, "signal"],
 ];
 
 /** Registers the behaviours. */
@@ -63,4 +90,37 @@ export function argumentsSuite(harness: Harness): void {
       assertEquals(await arena.residue(), []);
     },
   );
+
+  behaviour(
+    harness,
+    "acquire(), tryAcquire() and query() reject unknown options; the error names ours",
+    async (arena) => {
+      const lock = await arena.client();
+      for (const [unknown, ours] of UNKNOWN_OPTIONS) {
+        const [name] = Object.keys(unknown);
+        for (const method of ["acquire", "tryAcquire"] as const) {
+          const error = await assertRejects(() => lock[method]("n", unknown), TypeError);
+          assertStringIncludes(error.message, `'${name}'`);
+          assertStringIncludes(error.message, ours);
+        }
+      }
+      const typo = { maxwaiters: 1 } as QueryOptions;
+      const error = await assertRejects(() => lock.query("n", typo), TypeError);
+      assertStringIncludes(error.message, "maxWaiters");
+      // An option that is `undefined` counts as left out.
+      const none = { timeout: undefined } as AcquireOptions;
+      assertEquals(await (await lock.acquire("n", none)).release(), true);
+      assertEquals(await arena.residue(), []);
+    },
+  );
+
+  behaviour(harness, "request() ignores unknown options, as Web Locks does", async (arena) => {
+    const lock = await arena.client();
+    const options = { timeout: 5_000, mode: "exclusive" } as const;
+    assertEquals(await lock.request("n", options, (lease) => lease.name), "n");
+    const ifAvailable = { ...options, ifAvailable: true };
+    assertEquals(await lock.request("n", ifAvailable, (lease) => lease?.name), "n");
+    if (!harness.capabilities.steal) return;
+    assertEquals(await lock.request("n", { ...options, steal: true }, ({ name }) => name), "n");
+  });
 }

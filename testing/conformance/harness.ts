@@ -11,6 +11,8 @@ import type { LockSpec } from "./lock_spec.ts";
 export interface ClientOptions {
   readonly label?: string;
   readonly ttlMs?: number;
+  /** Gets the client's warnings. Not for other processes. */
+  readonly onWarning?: (message: string) => void;
 }
 
 /** A fresh namespace for locks: its clients exclude each other and no other client. */
@@ -35,6 +37,8 @@ export interface Harness {
   readonly processes: boolean;
   /** The TTL or session timeout of its clients in ms; `Infinity` if leases do not expire. */
   readonly ttlMs: number;
+  /** Whether a `tryAcquire()` that is refused knows the number of waiters. */
+  readonly knowsWaitersOfTry: boolean;
   /** Why the suite cannot run here. The reason is shown, and the tests count as ignored. */
   readonly skip?: string | undefined;
   /** Starts the servers that all arenas share. */

@@ -15,19 +15,22 @@ export interface OpenLock extends AsyncDisposable {
 }
 
 /** Opens a client. */
-export async function openLock(spec: LockSpec): Promise<OpenLock> {
-  const label = spec.label === undefined ? {} : { label: spec.label };
-  if (spec.strategy === "file") return owned(new FileLock({ dir: spec.dir, ...label }));
+export async function openLock(
+  spec: LockSpec,
+  onWarning?: (message: string) => void,
+): Promise<OpenLock> {
+  const common = { label: spec.label, onWarning };
+  if (spec.strategy === "file") return owned(new FileLock({ dir: spec.dir, ...common }));
   if (spec.strategy === "zookeeper") {
     const { ZooKeeperLock } = await import("../../zookeeper/mod.ts");
     const { strategy: _, label: __, connectString, ...options } = spec;
-    return owned(new ZooKeeperLock(connectString, { ...options, ...label }));
+    return owned(new ZooKeeperLock(connectString, { ...options, ...common }));
   }
   const { RedisLock } = await import("../../redis/mod.ts");
   const { openRedisClient } = await import("../redis/clients.ts");
   const { client, close } = await openRedisClient(spec.client, spec.url);
   const { strategy: _, label: __, client: ___, url: ____, ...options } = spec;
-  const lock = new RedisLock(client, { ...options, ...label });
+  const lock = new RedisLock(client, { ...options, ...common });
   return owned(lock, close);
 }
 

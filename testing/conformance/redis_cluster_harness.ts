@@ -18,6 +18,7 @@ export function redisClusterHarness(client: RedisClientName, skip?: string): Har
     capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
     processes: true,
     ttlMs: 3_000,
+    knowsWaitersOfTry: true,
     skip,
     async start() {
       cluster = await startRedisCluster();

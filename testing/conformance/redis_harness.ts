@@ -18,6 +18,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
     capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
     processes: true,
     ttlMs: 3_000,
+    knowsWaitersOfTry: true,
     skip,
     async start() {
       server = await conformanceRedis();

@@ -136,4 +136,55 @@ export function requestSuite(harness: Harness): void {
     for (const wait of waits) await (await within("the waiter is granted", wait)).release();
     assertEquals((await lock.query("n")).waiters, []);
   }, harness.capabilities.fifo !== "none");
+
+  behaviour(
+    harness,
+    "query() shows the label of a call, for its holder and as far as it knows for its waiters",
+    async (arena) => {
+      const lock = await arena.client({ label: "instance" });
+      const labels = (entries: { label?: string }[]) => entries.map(({ label }) => label);
+      for (const method of ["acquire", "tryAcquire"] as const) {
+        const held = await lock[method]("n", { label: "call-1" });
+        assertEquals(labels((await lock.query("n")).holders), ["call-1"]);
+        assertEquals(await held!.release(), true);
+      }
+      const held = await lock.acquire("n");
+      assertEquals(labels((await lock.query("n")).holders), ["instance"]);
+      const second = lock.acquire("n", { label: "call-2" });
+      await waitUntil("it waits", async () => (await lock.query("n")).waiterCount === 1);
+      const third = lock.request("n", { label: "call-3" }, async () => {
+        assertEquals(labels((await lock.query("n")).holders), ["call-3"]);
+      });
+      await waitUntil("it waits", async () => (await lock.query("n")).waiterCount === 2);
+      assertEquals(labels((await lock.query("n")).waiters), ["call-2", "call-3"]);
+      await held.release();
+      const lease = await within("the waiter is granted", second);
+      assertEquals(labels((await lock.query("n")).holders), ["call-2"]);
+      await lease.release();
+      await within("the waiter is granted", third);
+    },
+    harness.capabilities.fifo !== "none",
+  );
+
+  behaviour(
+    harness,
+    "query() lists as many waiters as it is asked for, and counts all",
+    async (arena) => {
+      const lock = await arena.client();
+      const held = await lock.acquire("n");
+      const abort = new AbortController();
+      const waits = Array.from({ length: 3 }, () => {
+        return lock.acquire("n", { signal: abort.signal }).catch(() => {});
+      });
+      await waitUntil("all wait", async () => (await lock.query("n")).waiterCount === 3);
+      for (const maxWaiters of [0, 1, 5]) {
+        const { waiters, waiterCount } = await lock.query("n", { maxWaiters });
+        assertEquals([waiters.length, waiterCount], [Math.min(3, maxWaiters), 3]);
+      }
+      abort.abort();
+      await Promise.all(waits);
+      await held.release();
+    },
+    harness.capabilities.fifo !== "none",
+  );
 }

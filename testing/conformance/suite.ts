@@ -5,12 +5,14 @@
  */
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { argumentsSuite } from "./arguments.ts";
+import { boundedWaitsSuite } from "./bounded_waits.ts";
 import { crashSuite } from "./crash.ts";
 import { disposalSuite } from "./disposal.ts";
 import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
 import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
+import { nestingSuite } from "./nesting.ts";
 import { releaseSuite } from "./release.ts";
 import { requestSuite } from "./request.ts";
 import { stealSuite } from "./steal.ts";
@@ -20,9 +22,11 @@ const ALL = [
   exclusionSuite,
   releaseSuite,
   waitingSuite,
+  boundedWaitsSuite,
   lossSuite,
   fencingSuite,
   requestSuite,
+  nestingSuite,
   stealSuite,
   disposalSuite,
   crashSuite,

@@ -4,10 +4,13 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { DistributedLock, Lease } from "../../mod.ts";
+import type { DistributedLock, Lease, WaitInfo } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { isPending, within } from "./wait.ts";
-import { waitUntil } from "../servers/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
+
+/** Longer than the interval, in ms, at which any strategy asks again. */
+const QUIET_MS = 1_200;
 
 /** Calls `acquire()`; resolves when the strategy has called `onWait`. */
 async function queue(
@@ -134,6 +137,54 @@ export function waitingSuite(harness: Harness): void {
     await using next = await within("the lock is free", a.acquire("n"));
     next.throwIfLost();
   });
+
+  behaviour(
+    harness,
+    "acquire() calls onWait when something has changed, and never twice with the same",
+    async (arena) => {
+      const lock = await arena.client();
+      const held = await lock.acquire("n");
+      const before = await queue(lock, "n");
+      const infos: WaitInfo[] = [];
+      const waiting = lock.acquire("n", { onWait: (info) => void infos.push(info) });
+      await waitUntil("it waits", () => infos.length > 0);
+      const { position, waiters } = infos[0]!;
+      assertEquals([position, waiters], [2, 2]);
+      await pause(QUIET_MS);
+      assertEquals(infos.length, 1, "nothing has changed");
+      await held.release();
+      await (await within("the waiter is granted", before.lease)).release();
+      await (await within("the waiter is granted", waiting)).release();
+      for (const [i, info] of infos.entries()) {
+        const last = infos[i - 1];
+        if (last === undefined) continue;
+        assert(info.position !== last.position || info.waiters !== last.waiters, "the same twice");
+        assert(info.position! <= last.position!, "a waiter never falls back");
+      }
+    },
+    harness.capabilities.fifo !== "none",
+  );
+
+  behaviour(
+    harness,
+    "tryAcquire() calls onWait at most once, before it resolves with null, without a position",
+    async (arena) => {
+      const [a, b] = [await arena.client(), await arena.client()];
+      const infos: WaitInfo[] = [];
+      const onWait = (info: WaitInfo) => void infos.push(info);
+      await (await b.tryAcquire("n", { onWait }))!.release();
+      assertEquals(infos, []);
+      await using _held = await a.acquire("n");
+      const waiting = await queue(a, "n");
+      assertEquals(await b.tryAcquire("n", { onWait }), null);
+      assertEquals(infos.length, harness.knowsWaitersOfTry ? 1 : 0);
+      if (harness.knowsWaitersOfTry) {
+        assertEquals([infos[0]!.position, infos[0]!.waiters], [undefined, 1]);
+      }
+      await _held.release();
+      await (await within("the waiter is granted", waiting.lease)).release();
+    },
+  );
 
   behaviour(
     harness,

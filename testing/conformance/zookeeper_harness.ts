@@ -35,6 +35,7 @@ export function zooKeeperHarness(
     },
     processes: true,
     ttlMs: 3_000,
+    knowsWaitersOfTry: true,
     skip,
     async start() {
       server = await startServer();

@@ -8,6 +8,10 @@ import type { FaultEvent, History, WorkerEvent } from "./history.ts";
 /** One `acquire()` and its lease. Times in µs; `Infinity` stands for what did not happen. */
 export interface Call {
   readonly worker: string;
+  /** The lock manager that it used: the worker and a number. */
+  readonly instance: string;
+  /** A hash of the owner id that its caller chose; null if it chose none. */
+  readonly owner: string | null;
   readonly name: string;
   /** Sorted by time. */
   readonly events: readonly WorkerEvent[];
@@ -23,7 +27,10 @@ export interface Call {
    * deadline. If the process died: its last event at the latest.
    */
   readonly useEndUs: number;
-  /** The same, except that a crash does not end it: the service must respect the lease of a dead process. */
+  /**
+   * Until when the service must respect the lease. The same, except that a crash does not end it, and that
+   * the lock is kept for a while after a disposal.
+   */
   readonly endUs: number;
   /** Its grant and renewals: when each was known, and the earliest time of its request. */
   readonly promises: readonly { readonly atUs: number; readonly sinceUs: number }[];
@@ -39,49 +46,111 @@ export type Lease = Call & { readonly token: bigint };
 
 /** All calls of a run. */
 export function callsOf(history: History): Call[] {
-  const events = Map.groupBy(history.events, ({ call }) => call);
-  const heardOfUs = new Map<string, number>();
-  for (const { worker, atUs } of history.events) {
-    heardOfUs.set(worker, Math.max(atUs, heardOfUs.get(worker) ?? -Infinity));
-  }
-  const crashed = crashedIn(history, heardOfUs);
-  const { ttlUs = Infinity } = history;
-  return Array.from(events.values(), (ofCall) => callOf(ofCall, crashed, ttlUs));
+  const context = contextOf(history);
+  const ofCalls = history.events.filter(({ kind }) => kind !== "disposing" && kind !== "disposed");
+  const events = Map.groupBy(ofCalls, ({ call }) => call);
+  return Array.from(events.values(), (ofCall) => callOf(ofCall, context));
 }
 
-function callOf(
-  unsorted: readonly WorkerEvent[],
-  crashed: ReadonlyMap<string, number>,
-  ttlUs: number,
-): Call {
+/**
+ * The leases of calls of one lock: calls of one instance with one owner id share a lease, which has one
+ * token. It begins with the first grant and ends with the first release.
+ */
+export function leasesOf(calls: readonly Call[], history: History): Call[] {
+  const granted = calls.filter(({ grantedUs }) => grantedUs < Infinity);
+  const context = contextOf(history);
+  const groups = Map.groupBy(
+    granted,
+    (call) => call.owner === null ? call : `${call.instance} ${call.owner} ${call.token}`,
+  );
+  return Array.from(
+    groups.values(),
+    ([first, ...others]) =>
+      others.length === 0
+        ? first!
+        : callOf([first!, ...others].flatMap(({ events }) => events), context),
+  );
+}
+
+/** The parts of a history that all calls need. */
+interface Context {
+  readonly crashed: ReadonlyMap<string, number>;
+  readonly ttlUs: number;
+  /** The longest TTL of a lease whose owner id was chosen: any call of the id may have prolonged it. */
+  readonly longestUs: number;
+  readonly keptUs: number;
+}
+
+function contextOf(history: History): Context {
+  const heardOfUs = new Map<string, number>();
+  const { events, ttlUs = Infinity, keptUs = 0 } = history;
+  let longestUs = ttlUs;
+  for (const { worker, atUs, ttlUs = 0 } of events) {
+    heardOfUs.set(worker, Math.max(atUs, heardOfUs.get(worker) ?? -Infinity));
+    longestUs = Math.max(longestUs, ttlUs);
+  }
+  return { crashed: crashedIn(history, heardOfUs), ttlUs, longestUs, keptUs };
+}
+
+function callOf(unsorted: readonly WorkerEvent[], context: Context): Call {
   const events = unsorted.toSorted((a, b) => a.atUs - b.atUs);
-  const { worker, name } = events[0]!;
+  const { worker, name, instance = 0 } = events[0]!;
   const first = (kind: WorkerEvent["kind"]) => events.find((event) => event.kind === kind);
   const at = (kind: WorkerEvent["kind"]) => first(kind)?.atUs ?? Infinity;
   const granted = first("granted");
   const grantedUs = granted?.atUs ?? Infinity;
-  const leftUs = Math.min(at("releasing"), at("lost"));
-  // JSON turns an infinite deadline into `null`.
-  const deadlineUs = events.findLast(isDeadline)?.deadlineUs ?? Infinity;
-  const lastUs = events.at(-1)!.atUs;
+  const owner = first("invoke")?.owner ?? null;
   const isOpen = granted ? at("released") === Infinity : at("failed") === Infinity;
-  const isCrashed = isOpen && crashed.has(worker);
-  const endUs = Math.min(leftUs, deadlineUs);
+  const isCrashed = isOpen && context.crashed.has(worker);
+  const lastUs = events.at(-1)!.atUs;
+  const { useEndUs, endUs } = endsOf(events, context.keptUs);
+  const ttlUs = events.reduce(
+    (longest, { ttlUs = 0 }) => Math.max(longest, ttlUs),
+    owner === null ? context.ttlUs : context.longestUs,
+  );
   return {
-    ...{ worker, name, events, grantedUs, isCrashed },
-    diedUs: isCrashed ? crashed.get(worker)! : Infinity,
+    ...{ worker, name, events, grantedUs, isCrashed, owner },
+    instance: `${worker}/${instance}`,
+    diedUs: isCrashed ? context.crashed.get(worker)! : Infinity,
     invokeUs: first("invoke")?.atUs ?? events[0]!.atUs,
     queuedUs: at("queued"),
     failedUs: at("failed"),
     token: granted?.token === undefined ? null : BigInt(granted.token),
-    useEndUs: isCrashed ? Math.min(endUs, lastUs) : endUs,
+    useEndUs: isCrashed ? Math.min(useEndUs, lastUs) : useEndUs,
     // Without a TTL, the lease ends with its process.
-    endUs: isCrashed && endUs === Infinity ? lastUs : endUs,
+    endUs: isCrashed && deadlineOf(events) === Infinity ? Math.min(endUs, lastUs) : endUs,
     promises: events.filter(isDeadline).map(({ atUs, deadlineUs }) => (
       { atUs, sinceUs: deadlineUs == null ? -Infinity : deadlineUs - ttlUs }
     )),
     steals: first("invoke")?.steals === true,
   };
+}
+
+/** Until when a lease can be used, and until when the service must respect it, if no process dies. */
+function endsOf(
+  events: readonly WorkerEvent[],
+  keptUs: number,
+): Pick<Call, "useEndUs" | "endUs"> {
+  const first = (kind: WorkerEvent["kind"]) => events.find((event) => event.kind === kind);
+  const lost = first("lost");
+  const [lostUs, leavingUs] = [lost?.atUs ?? Infinity, first("releasing")?.atUs ?? Infinity];
+  const deadlineUs = deadlineOf(events);
+  const useEndUs = Math.min(lostUs, leavingUs, deadlineUs);
+  if (lost?.reason !== "disposed" || useEndUs < lostUs) return { useEndUs, endUs: useEndUs };
+  // The lock that outlives its lock manager is not released, whatever the holder does.
+  const givenBackUs = first("granted")?.outlives ? Infinity : Math.min(leavingUs, lostUs + keptUs);
+  return { useEndUs, endUs: Math.min(deadlineUs, givenBackUs) };
+}
+
+/** The latest deadline. A call that gets a shared lease after its end records no later one. */
+function deadlineOf(events: readonly WorkerEvent[]): number {
+  // JSON turns an infinite deadline into `null`.
+  const all = events.filter(isDeadline)
+    .map(({ atUs, deadlineUs }) => ({ atUs, deadlineUs: deadlineUs ?? Infinity }));
+  const [first, ...others] = all;
+  if (first === undefined) return Infinity;
+  return others.filter(({ atUs, deadlineUs }) => deadlineUs > atUs)
+    .reduce((latest, { deadlineUs }) => Math.max(latest, deadlineUs), first.deadlineUs);
 }
 
 function isDeadline({ kind }: WorkerEvent): boolean {

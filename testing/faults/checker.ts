@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { type Call, callsOf, type Lease } from "./calls.ts";
+import { type Call, callsOf, type Lease, leasesOf } from "./calls.ts";
+import { checkDisposals } from "./disposals.ts";
 import { faultsOf, stealsOf } from "./excuses.ts";
 import { checkSpans, checkTokens, checkWrites } from "./exclusion.ts";
 import { newFindings, type Report, type Violation, type ViolationKind } from "./findings.ts";
@@ -51,11 +52,16 @@ const LIMITS: WaitLimits = { waitUs: 30_000_000, overtakers: 200 };
 export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
   const report = { violations: newFindings(), excused: newFindings() };
   const calls = callsOf(history);
-  const faults = faultsOf(history);
+  const allFaults = faultsOf(history);
   checkEnds(calls, report);
-  for (const ofName of Map.groupBy(calls, ({ name }) => name).values()) {
-    const leases = ofName.filter(isLease);
-    const losses = [...stealsOf(ofName), ...faults];
+  checkDisposals(history, calls, report);
+  for (const [name, ofName] of Map.groupBy(calls, ({ name }) => name)) {
+    const faults = allFaults.filter(({ names }) => names?.includes(name) ?? true);
+    const leases = leasesOf(ofName, history);
+    const losses = {
+      faults: [...stealsOf(ofName), ...faults],
+      takeovers: ofName.filter(({ owner }) => owner !== null),
+    };
     checkSpans(leases, losses, report);
     checkTokens(leases.filter(hasToken), losses, report);
     checkWrites(leases.filter(hasToken), report);
@@ -75,12 +81,8 @@ export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
 /** The calls that share a queue: those of all processes, those of each process, or none. */
 function linesOf(calls: readonly Call[], { fifo, strategy }: History): Iterable<Call[]> {
   if (fifo) return [[...calls]];
-  // A file lock orders the calls within a process.
-  return strategy === "file" ? Map.groupBy(calls, ({ worker }) => worker).values() : [];
-}
-
-function isLease({ grantedUs }: Call): boolean {
-  return grantedUs < Infinity;
+  // A file lock orders the calls of one instance.
+  return strategy === "file" ? Map.groupBy(calls, ({ instance }) => instance).values() : [];
 }
 
 function hasToken(call: Call): call is Lease {

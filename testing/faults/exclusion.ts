@@ -4,9 +4,17 @@
  * @module
  */
 import type { Call, Lease } from "./calls.ts";
-import { betweenGrants, lateNewsExcuse, overlapExcuse } from "./excuses.ts";
+import { betweenGrants, lateNewsExcuse, overlapExcuse, takeoverExcuse } from "./excuses.ts";
 import { file, type Report } from "./findings.ts";
 import type { FaultEvent, WorkerEvent } from "./history.ts";
+
+/** The ways in which a lease can be lost, and its holder learn of it late. */
+export interface Losses {
+  /** Faults, and steals. */
+  readonly faults: readonly FaultEvent[];
+  /** The calls whose callers chose the owner id: each may take over what another instance holds. */
+  readonly takeovers: readonly Call[];
+}
 
 /** A grant is compared with at most this many open leases: those that end last. */
 const COMPARED = 8;
@@ -24,7 +32,7 @@ function eventsOf(...calls: readonly Call[]): WorkerEvent[] {
 /** Checks that no two leases overlap and that no grant precedes the deadline of the previous lease. */
 export function checkSpans(
   leases: readonly Call[],
-  faults: readonly FaultEvent[],
+  losses: Losses,
   report: Report,
 ): void {
   const inOrder = leases.toSorted((a, b) => a.grantedUs - b.grantedUs || compareTokens(a, b));
@@ -32,7 +40,7 @@ export function checkSpans(
   for (const later of inOrder) {
     open = open.filter(({ endUs }) => endUs > later.grantedUs);
     for (const earlier of open) {
-      if (!isOldNews(earlier, later)) fileOverlap(earlier, later, faults, report);
+      if (!isOldNews(earlier, later)) fileOverlap(earlier, later, losses, report);
     }
     if (later.endUs > later.grantedUs) open.push(later);
     if (open.length > COMPARED) open.sort((a, b) => b.endUs - a.endUs).pop();
@@ -48,7 +56,7 @@ function isOldNews(earlier: Call, later: Call): boolean {
 function fileOverlap(
   earlier: Call,
   later: Call,
-  faults: readonly FaultEvent[],
+  { faults, takeovers }: Losses,
   report: Report,
 ): void {
   const { name, grantedUs: atUs } = later;
@@ -61,7 +69,8 @@ function fileOverlap(
     }`;
   const kind = isOverlap ? "overlap" : "early-grant";
   const violation = { kind, atUs, name, message, events: eventsOf(earlier, later) } as const;
-  file(report, violation, overlapExcuse(faults, earlier, later));
+  const excuse = overlapExcuse(faults, earlier, later) ?? takeoverExcuse(takeovers, earlier, later);
+  file(report, violation, excuse);
 }
 
 function compareTokens(a: Call, b: Call): number {
@@ -74,7 +83,7 @@ function compareTokens(a: Call, b: Call): number {
  */
 export function checkTokens(
   leases: readonly Lease[],
-  faults: readonly FaultEvent[],
+  { faults, takeovers }: Losses,
   report: Report,
 ): void {
   const mayRepeat = faults.filter(({ tokensMayRepeat }) => tokensMayRepeat);
@@ -94,7 +103,7 @@ export function checkTokens(
     const message = `${nameOf(later)} was granted after ${nameOf(earlier)}`;
     const events = eventsOf(earlier, later);
     const excuse = betweenGrants(mayRepeat, earlier, later) ??
-      lateNewsExcuse(faults, later, earlier);
+      lateNewsExcuse(faults, later, earlier) ?? takeoverExcuse(takeovers, earlier, later);
     file(report, { kind: "token-order", atUs, name, message, events }, excuse);
   }
 }

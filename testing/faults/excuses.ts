@@ -13,6 +13,8 @@ const RECORDED_WITHIN_US = 250_000;
  * of them ask again within 2 s; if the queue itself was lost, the second ask restores their places.
  */
 const RECOVERY_US = 5_000_000;
+/** How long a command of a call that has ended may be under way, in µs. */
+const UNDER_WAY_US = 2_000_000;
 
 const endOf = ({ atUs, untilUs }: FaultEvent): number => untilUs ?? atUs;
 
@@ -73,6 +75,44 @@ function promisedToBothUs(loser: Call, winner: Call): number {
   // The loser was renewed although the winner (perhaps a thief) was already known.
   if (lastOf(loser) > winner.grantedUs) return winner.grantedUs + 1;
   return Math.min(lastOf(loser), lastOf(winner));
+}
+
+/**
+ * The takeover that excuses an overlap, or a smaller token: another instance asked for the lock under the
+ * loser's owner id, and the loser learns of it at its next renewal. The winner is that call, or came after
+ * it. Within an instance the earlier lease is lost at once.
+ */
+export function takeoverExcuse(
+  takeovers: readonly Call[],
+  earlier: Call,
+  later: Call,
+): FaultEvent | undefined {
+  const isInOrder = (earlier.token ?? 0n) <= (later.token ?? 0n);
+  const [loser, winner] = isInOrder ? [earlier, later] : [later, earlier];
+  if (loser.owner === null || hasWrittenLate(loser, winner)) return undefined;
+  const taker = takeovers.findLast((call) => hasTakenOver(call, loser, winner));
+  if (taker === undefined) return undefined;
+  const { invokeUs: atUs, name: target } = taker;
+  return { atUs, untilUs: takenUs(taker), fault: "takeover", target, destructive: true };
+}
+
+/** Whether a call may have taken the lock from the loser before it was granted to the winner. */
+function hasTakenOver(call: Call, loser: Call, winner: Call): boolean {
+  if (call.owner !== loser.owner || call.instance === loser.instance) return false;
+  // Another owner held the lock when the server answered. Any other failed call may have had it.
+  if (call.events.some(({ kind, reason }) => kind === "failed" && reason === "held")) return false;
+  if (call.invokeUs > winner.grantedUs || takenUs(call) < loser.invokeUs) return false;
+  const renewedUs = loser.promises.findLast(({ atUs }) => atUs <= loser.endUs)?.sinceUs ??
+    -Infinity;
+  if (renewedUs > takenUs(call)) return false;
+  const { token } = call;
+  if (token === null || loser.token === null || winner.token === null) return token === null;
+  return token > loser.token && token <= winner.token;
+}
+
+/** When the server has executed a call at the latest: one that got no lease may still be under way. */
+function takenUs({ grantedUs, events }: Call): number {
+  return grantedUs < Infinity ? grantedUs : events.at(-1)!.atUs + UNDER_WAY_US;
 }
 
 /** Whether the resource accepted a write of the loser after the winner's first write. */

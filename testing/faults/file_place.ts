@@ -3,27 +3,29 @@
  *
  * @module
  */
-import { mkdirSync, readdirSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { basename } from "node:path";
 import { deleteUnused } from "../../file/deletion.ts";
-import { someLockFiles } from "../../file/directory.ts";
+import { lockPath, someLockFiles } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
-import type { FaultTable, Place } from "./place.ts";
+import type { Fault, FaultOutcome, FaultTable, Place, Stage } from "./place.ts";
 
 /** A file lease has no TTL. The nemesis uses this time scale instead. */
 const SCALE_MS = 500;
+/** A holder notices within this time in ms that its file is gone. */
+const NOTICED_MS = 1_100;
 
 /** Opens the place in its own directory. */
 export function filePlace(directory: string, names: readonly string[]): Place {
   const dir = `${directory}/locks`;
-  mkdirSync(dir, { mode: 0o700 }); // The first fault may come before the first lock.
+  create(dir); // The first fault may come before the first lock.
   return {
     ...{ strategy: "file", fifo: false, ttlMs: SCALE_MS, skipped: {} },
     specFor: () => ({ strategy: "file", dir }),
     linksOf: () => [],
-    faults: fileFaults(dir),
+    faults: fileFaults(dir, names),
     heal: () => Promise.resolve(),
     async residue(boundMs) {
       await using lock = new FileLock({ dir });
@@ -41,11 +43,17 @@ export function filePlace(directory: string, names: readonly string[]): Place {
   };
 }
 
-function fileFaults(dir: string): FaultTable {
+function create(dir: string): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+}
+
+function fileFaults(dir: string, names: readonly string[]): FaultTable {
+  const nameOf = new Map(names.map((name) => [basename(lockPath(dir, name)), name]));
   return {
-    // The workers use all names again and again, so they rarely delete a file.
+    // The workers use some names again and again, so they rarely delete these files.
     "files-deleted": {
       async run() {
+        create(dir); // a removal before this one may have left none
         const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
         let rounds = 0;
         for (const endMs = performance.now() + SCALE_MS; performance.now() < endMs; rounds++) {
@@ -55,17 +63,40 @@ function fileFaults(dir: string): FaultTable {
         return `${rounds} times all that were not held`;
       },
     },
-    "file-removed": {
-      destructive: true,
-      async run({ pick, fleet }) {
-        const files = readdirSync(dir);
-        const file = files.length > 0 ? pick(files) : "";
-        // Tokens restart from the wall clock of the process that creates the file again.
-        const tokensMayRepeat = fleet.clocks.length > 0;
-        if (file !== "") await rm(`${dir}/${file}`).catch(() => {});
-        await pause(1_100); // The holder may notice only after this time.
-        return { target: file, tokensMayRepeat };
-      },
+    "file-removed": removal(dir, ({ pick }) => {
+      const files = readdirSync(dir);
+      const file = files.length > 0 ? pick(files) : "";
+      if (file !== "") rmSync(`${dir}/${file}`, { force: true });
+      const name = nameOf.get(file);
+      return name === undefined ? { target: file } : { target: file, names: [name] };
+    }),
+    "files-removed": removal(dir, () => {
+      const files = readdirSync(dir);
+      for (const file of files) rmSync(`${dir}/${file}`, { force: true });
+      return { target: `all ${files.length} files` };
+    }),
+    "directory-removed": removal(dir, ({ random }) => {
+      // In one step: the workers create files in it all the time.
+      renameSync(dir, `${dir}.old`);
+      rmSync(`${dir}.old`, { recursive: true });
+      if (random() < 0.5) return { target: "the directory" }; // the first call creates it
+      create(dir);
+      return { target: "the directory, which was created again" };
+    }),
+  };
+}
+
+/** An administrator removes files without locking them, so their locks exclude nobody. */
+function removal(dir: string, remove: (stage: Stage) => FaultOutcome): Fault {
+  return {
+    destructive: true,
+    async run(stage) {
+      create(dir); // a removal before this one may have left none
+      const outcome = remove(stage);
+      // Tokens restart from the wall clock of the process that creates the file again.
+      const tokensMayRepeat = stage.fleet.clocks.length > 0;
+      await pause(NOTICED_MS);
+      return { ...outcome, tokensMayRepeat };
     },
   };
 }

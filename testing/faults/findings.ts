@@ -21,6 +21,8 @@ export type ViolationKind =
   | "starved"
   /** A call was granted the lock before a waiter that was ahead of it in the queue. */
   | "inversion"
+  /** A call of a lock manager was granted a lease after its disposal had begun. */
+  | "late-grant"
   /** The run has left something behind. */
   | "residue"
   /** The history contradicts itself: a bug of the recorder. */

@@ -17,7 +17,7 @@ const END_BOUND_MS = 60_000;
 
 /** Options of the workers. */
 export interface FleetOptions
-  extends Pick<WorkerOptions, "names" | "lanes" | "seed" | "storePath"> {
+  extends Pick<WorkerOptions, "names" | "skew" | "lanes" | "seed" | "storePath"> {
   readonly workers: number;
   readonly habits: Habits;
   /** Their wall clocks; empty if those cannot be set. */
@@ -80,6 +80,11 @@ export class Fleet implements AsyncDisposable {
     return count;
   }
 
+  /** Whether each worker has made its first call. */
+  get hasBegun(): boolean {
+    return this.#live.every(({ process }) => process.reports.length > 0);
+  }
+
   /** The incarnations that died before they finished. */
   get crashed(): string[] {
     return [...this.#crashed];
@@ -116,10 +121,10 @@ export class Fleet implements AsyncDisposable {
   }
 
   #start(worker: number, incarnation: number): void {
-    const { names, lanes, seed, storePath, habits, clocks } = this.#options;
+    const { names, skew, lanes, seed, storePath, habits, clocks } = this.#options;
     const name = incarnation === 0 ? `w${worker}` : `w${worker}.${incarnation}`;
     const process = startWorker({
-      ...{ worker: name, names, lanes, storePath, habits },
+      ...{ worker: name, names, skew, lanes, storePath, habits },
       ...{ spec: this.#place.specFor(worker), ttlMs: this.#place.ttlMs },
       seed: seed + worker * 1_000 + incarnation,
     }, clocks[worker]?.env);

@@ -11,8 +11,10 @@ export interface WorkerEvent {
   readonly worker: string;
   /** The id of the call, unique in the run. */
   readonly call: string;
-  /** The lock. */
+  /** The lock; empty in `disposing` and `disposed`. */
   readonly name: string;
+  /** Which of the worker's lock managers the call uses, from 1; absent for the first. */
+  readonly instance?: number;
   readonly kind:
     /** `acquire()` was called. */
     | "invoke"
@@ -32,13 +34,22 @@ export interface WorkerEvent {
     | "failed"
     /** The fenced resource accepted a write, or refused it. */
     | "wrote"
-    | "refused";
+    | "refused"
+    /** The disposal of the lock manager was begun; it has resolved. */
+    | "disposing"
+    | "disposed";
   /** Of `granted`, `wrote` and `refused`: the fencing token in decimal. */
   readonly token?: string;
   /** Of `granted` and `renewed`: until when the lease is provable, as the lease itself computes it. */
   readonly deadlineUs?: number;
-  /** Of `granted`: a hash of the owner id, never the id itself. */
+  /**
+   * A hash of the owner id, never the id itself. Of `granted`, and of `invoke` if the caller chose the id.
+   */
   readonly owner?: string;
+  /** Of `invoke` and `renewed`: the TTL that was asked for, in µs, if it was not the usual one. */
+  readonly ttlUs?: number;
+  /** Of `granted`: whether the lock is not released at disposal. */
+  readonly outlives?: boolean;
   /** Of `queued`: the position that `onWait` reported. */
   readonly position?: number;
   /** Of `invoke`: whether the call steals the lock. */
@@ -60,6 +71,8 @@ export interface FaultEvent {
   readonly fault: string;
   /** The worker, server or link that it hit. */
   readonly target: string;
+  /** The locks that it hit; all by default. */
+  readonly names?: readonly string[];
   /** Whether the server may have lost or changed leases: data loss, failover, clock step. */
   readonly destructive: boolean;
   /**
@@ -85,6 +98,8 @@ export interface History {
   readonly fifo: boolean;
   /** The longest validity of a lease, in µs, from the request that granted or renewed it. */
   readonly ttlUs?: number;
+  /** How long, in µs, a lock is kept for the holder whose lock manager is disposed; 0 by default. */
+  readonly keptUs?: number;
   readonly startUs: number;
   readonly endUs: number;
   readonly events: readonly WorkerEvent[];

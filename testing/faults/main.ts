@@ -16,7 +16,8 @@ import { check } from "./checker.ts";
 import type { History } from "./history.ts";
 import { htmlReport } from "./html_report.ts";
 import { textReport } from "./report.ts";
-import { run, type RunOptions } from "./runner.ts";
+import { run, type RunOptions, UnknownFault } from "./runner.ts";
+import { HABITS, type Habits } from "./workers.ts";
 
 const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"];
 
@@ -29,12 +30,16 @@ Runs worker processes that take locks while faults happen, then checks the recor
   --minutes M                      the length of the run (1 by default)
   --faults a,b                     only these faults, or "none" (all by default)
   --workers N --lanes N --locks N  the numbers of processes, of concurrent calls in each, of locks
+  --habits a=N,b=N                 how many of a thousand calls do something, as in workers.ts
   --report FILE                    also writes the report as an HTML page with a time line
   --history FILE                   also writes the record of the run, as JSON
   --no-install                     never installs a missing server, as HOLDFAST_NO_INSTALL=1
   --help                           prints this text
 
 Exits with 0 if there is no violation, 2 if an argument is wrong, 1 otherwise.`;
+
+/** The last words about a wrong argument. */
+const HINT = "(--help lists the options)";
 
 const OPTIONS = {
   strategy: { type: "string" },
@@ -44,6 +49,7 @@ const OPTIONS = {
   workers: { type: "string" },
   lanes: { type: "string" },
   locks: { type: "string" },
+  habits: { type: "string" },
   report: { type: "string" },
   history: { type: "string" },
   "no-install": { type: "boolean" },
@@ -75,23 +81,41 @@ function readArguments(): Command | null {
     );
   }
   const sizes = (["workers", "lanes", "locks"] as const).flatMap((name) =>
-    values[name] === undefined ? [] : [[name, positive(name, values[name])]]
+    values[name] === undefined ? [] : [[name, whole(name, values[name])]]
   );
   const faults = values.faults === "none" ? [] : values.faults?.split(",");
   const options: RunOptions = {
     ...{ strategy, residueBoundMs: RESIDUE_BOUND_MS, onFault: progress() },
-    seed: values.seed === undefined ? seedOf() : positive("seed", values.seed),
+    seed: values.seed === undefined ? seedOf() : whole("seed", values.seed),
     durationMs: positive("minutes", values.minutes ?? "1") * 60_000,
     ...faults && { faults },
+    ...values.habits !== undefined && { habits: habitsOf(values.habits) },
     ...Object.fromEntries(sizes),
   };
   return { options, report: values.report, history: values.history };
 }
 
+function habitsOf(text: string): Partial<Habits> {
+  return Object.fromEntries(
+    text.split(",").map((part) => {
+      const [habit = "", number = ""] = part.split("=");
+      if (habit in HABITS && number !== "" && Number(number) >= 0) return [habit, Number(number)];
+      const known = Object.keys(HABITS).join(", ");
+      throw new Error(`Cannot use --habits "${part}": give numbers, as in shares=100, of ${known}`);
+    }),
+  );
+}
+
 function positive(name: string, text: string): number {
   const value = Number(text);
-  if (value > 0) return value;
+  if (value > 0 && value < Infinity) return value;
   throw new Error(`Cannot use --${name} "${text}": give a number above 0`);
+}
+
+function whole(name: string, text: string): number {
+  const value = Number(text);
+  if (value > 0 && Number.isSafeInteger(value)) return value;
+  throw new Error(`Cannot use --${name} "${text}": give a whole number above 0`);
 }
 
 function progress(): NonNullable<RunOptions["onFault"]> {
@@ -111,16 +135,30 @@ async function main(): Promise<number> {
   try {
     command = readArguments();
   } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`);
-    return 2;
+    return refuse(error as Error);
   }
   if (command === null) {
     console.log(USAGE);
     return 0;
   }
-  const { options, report, history: historyFile } = command;
+  const { strategy } = command.options;
+  if (strategy !== "file" && !await isThere(strategy)) return 1;
+  try {
+    return await runAndJudge(command);
+  } catch (error) {
+    if (error instanceof UnknownFault) return refuse(error);
+    throw error;
+  }
+}
+
+/** Says in one line what is wrong with the arguments; returns the exit code. */
+function refuse({ message }: Error): number {
+  console.error(`${message.split("\n")[0]} ${HINT}`);
+  return 2;
+}
+
+async function runAndJudge({ options, report, history: historyFile }: Command): Promise<number> {
   console.log(`--strategy ${options.strategy} --seed ${options.seed}`);
-  if (options.strategy !== "file" && !await isThere(options.strategy)) return 1;
   const { history, problems, skipped } = await run(options);
   const verdict = check(history);
   console.log(textReport(history, verdict));

@@ -14,6 +14,9 @@ export interface Mutant {
   readonly habits?: Partial<Habits>;
 }
 
+/** Many disposals, and many calls with owner ids. */
+const OFTEN: Partial<Habits> = { disposes: 20, shares: 200, holds: 300 };
+
 /** The bugs. Each must be found within a minute. */
 export const MUTANTS: readonly Mutant[] = [
   {
@@ -52,5 +55,32 @@ export const MUTANTS: readonly Mutant[] = [
        if members[1] then _, inbox = read_member(NEXT, members[#members]) end`,
     ]],
     faults: ["worker-freeze"],
+  },
+  {
+    title: "a disposal that releases at once, without a word to the holder",
+    changes: [[
+      "core/lease.ts",
+      "const { outlivesDisposal } = this.#grant;",
+      `const { outlivesDisposal } = this.#grant;
+       if (this.#grant !== null) return Promise.resolve();`,
+    ]],
+    faults: ["worker-freeze"],
+    habits: OFTEN,
+  },
+  {
+    title: "a disposal that does not keep the lock while the holder stops",
+    changes: [["core/lease_engine.ts", "kept.length > 0 && keepMs > 0", "kept.length < 0"]],
+    faults: ["worker-freeze"],
+    habits: OFTEN,
+  },
+  {
+    title: "an attach that leaves the earlier lease as it is",
+    changes: [[
+      "redis/waiting/held_leases.ts",
+      "if (held.lease.fencingToken < fencingToken)",
+      "if (held.lease.fencingToken < 0n)",
+    ]],
+    faults: ["worker-freeze"],
+    habits: OFTEN,
   },
 ];

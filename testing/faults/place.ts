@@ -51,7 +51,7 @@ export interface Fault {
 }
 
 /** The properties of a fault that are known only after it happened. */
-export type FaultOutcome = Pick<FaultEvent, "target" | "tokensMayRepeat">;
+export type FaultOutcome = Pick<FaultEvent, "target" | "names" | "tokensMayRepeat">;
 
 /** Faults by name. */
 export type FaultTable = Readonly<Record<string, Fault>>;

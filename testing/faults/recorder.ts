@@ -9,7 +9,9 @@ import { nowUs } from "../processes/clock.ts";
 import type { WorkerEvent } from "./history.ts";
 
 /** Records an event of one call, at the current time. */
-export type Tell = (event: Omit<WorkerEvent, "atUs" | "worker" | "call" | "name">) => void;
+export type Tell = (
+  event: Omit<WorkerEvent, "atUs" | "worker" | "call" | "name" | "instance">,
+) => void;
 
 /** How often in ms the recorder checks that the event loop runs. */
 const BEAT_MS = 20;
@@ -18,7 +20,7 @@ const BLOCKED_US = 200_000;
 
 /** Makes a {@linkcode Tell} for each call. Watches the event loop until its disposal. */
 export interface Recorder extends Disposable {
-  of(name: string): Tell;
+  of(name: string, instance: number): Tell;
 }
 
 /** Starts to record. */
@@ -35,11 +37,12 @@ export function newRecorder(worker: string): Recorder {
     return silentUs > BLOCKED_US ? { blockedUs: silentUs } : {};
   };
   return {
-    of(name) {
+    of(name, instance) {
       const call = `${worker}-${++calls}`;
+      const place = { worker, call, name, ...instance > 0 && { instance } };
       return (event) => {
         const atUs = nowUs();
-        const record: WorkerEvent = { atUs, worker, call, name, ...blocked(atUs), ...event };
+        const record: WorkerEvent = { atUs, ...place, ...blocked(atUs), ...event };
         // Synchronously, in one write that a kill cannot split: no event is lost with the process.
         print(`${JSON.stringify(record)}\n`);
       };

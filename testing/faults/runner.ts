@@ -4,11 +4,12 @@
  * @module
  */
 import { existsSync } from "node:fs";
+import { DEFAULT_DISPOSE_TIMEOUT_MS } from "../../core/lifetime.ts";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
-import { pause } from "../servers/wait.ts";
+import { pause, waitUntil } from "../servers/wait.ts";
 import { filePlace } from "./file_place.ts";
 import { Fleet } from "./fleet.ts";
 import type { FaultEvent, History } from "./history.ts";
@@ -22,6 +23,11 @@ import { HABITS, type Habits } from "./workers.ts";
 const SHARED_MEMORY = "/dev/shm";
 /** The calm in ms before the first fault and after the last. */
 const CALM_MS = 500;
+/** How long in ms the workers may take to start. */
+const START_BOUND_MS = 120_000;
+
+/** How long in µs a lock is kept for its holder after a disposal, less 10 ms for timers. */
+const KEPT_US = (DEFAULT_DISPOSE_TIMEOUT_MS / 2 - 10) * 1_000;
 
 /** Options of a run. */
 export interface RunOptions {
@@ -41,6 +47,9 @@ export interface RunOptions {
   onFault?(event: FaultEvent, grants: number): void;
 }
 
+/** A run was asked for faults that its strategy does not have. */
+export class UnknownFault extends Error {}
+
 /** The result of a run. */
 export interface RunResult {
   readonly history: History;
@@ -50,18 +59,21 @@ export interface RunResult {
   readonly skipped: Readonly<Record<string, string>>;
 }
 
-/** The numbers of workers, of concurrent calls in each, and of locks; chosen so that calls always wait. */
+/**
+ * The numbers of workers, of concurrent calls in each, and of locks; chosen so that calls always wait. Most
+ * files are used so rarely that they are deleted, and a few all the time.
+ */
 const SIZES = {
-  file: { workers: 4, lanes: 3, locks: 4 },
-  redis: { workers: 5, lanes: 10, locks: 16 },
-  zookeeper: { workers: 4, lanes: 5, locks: 6 },
+  file: { workers: 4, lanes: 4, locks: 200, skew: 4 },
+  redis: { workers: 5, lanes: 10, locks: 16, skew: 1 },
+  zookeeper: { workers: 4, lanes: 5, locks: 6, skew: 1 },
 } as const;
 
-/** Habits of workers on one strategy: they steal where that is possible, and hold long where that is rare. */
+/** Habits of workers on one strategy: they hold long where that is rare. */
 const OWN_HABITS: Readonly<Record<History["strategy"], Partial<Habits>>> = {
   file: {},
-  redis: { steals: 0.5 },
-  zookeeper: { outlasts: 8 },
+  redis: {},
+  zookeeper: { outlasts: 8, holds: 250, disposes: 8 },
 };
 
 /** Everything that a run sets up before it begins. */
@@ -72,6 +84,7 @@ interface Setting {
   readonly names: readonly string[];
   readonly workers: number;
   readonly lanes: number;
+  readonly skew: number;
 }
 
 /** Runs workers under faults and resolves with the record. */
@@ -87,7 +100,9 @@ export async function run(options: RunOptions): Promise<RunResult> {
     ...{ place, fleet, random },
     pick: (items) => items[Math.floor(random() * items.length)]!,
   };
-  const untilUs = startUs + options.durationMs * 1_000;
+  // On a busy machine, processes take seconds to start.
+  await waitUntil("all workers have begun", () => fleet.hasBegun, START_BOUND_MS);
+  const untilUs = nowUs() + options.durationMs * 1_000;
   await pause(CALM_MS);
   const done = await harass(stage, faults, untilUs, (event) => {
     options.onFault?.(event, fleet.grants);
@@ -101,7 +116,7 @@ export async function run(options: RunOptions): Promise<RunResult> {
   const endUs = nowUs();
   const history: History = {
     ...{ strategy: place.strategy, fifo: place.fifo, seed: options.seed, startUs, endUs },
-    ttlUs: place.ttlMs * 1_000,
+    ...{ ttlUs: place.ttlMs * 1_000, keptUs: KEPT_US },
     events: fleet.events.sort((a, b) => a.atUs - b.atUs),
     faults: done,
     crashed: fleet.crashed,
@@ -116,10 +131,10 @@ export async function run(options: RunOptions): Promise<RunResult> {
 async function setUp(options: RunOptions, stack: AsyncDisposableStack): Promise<Setting> {
   const directory = await makeTempDirectory(existsSync(SHARED_MEMORY) ? SHARED_MEMORY : undefined);
   stack.use(openLifeline({ remove: directory }));
-  const { workers, lanes, locks } = { ...SIZES[options.strategy], ...options };
+  const { workers, lanes, locks, skew } = { ...SIZES[options.strategy], ...options };
   const names = Array.from({ length: locks }, (_, i) => `lock ${i}`);
   const makeClock = await clockMaker(directory);
-  const common = { makeClock, directory, names, workers, lanes };
+  const common = { makeClock, directory, names, workers, lanes, skew };
   return { ...common, place: stack.use(await open(options.strategy, common)) };
 }
 
@@ -136,10 +151,10 @@ async function open(
 }
 
 function newFleet({ place, makeClock, ...setting }: Setting, options: RunOptions): Fleet {
-  const { directory, names, workers, lanes } = setting;
+  const { directory, names, workers, lanes, skew } = setting;
   const clocks = makeClock ? Array.from({ length: workers }, (_, i) => makeClock(`w${i}`)) : [];
   return new Fleet(place, {
-    ...{ names, workers, lanes, clocks, seed: options.seed },
+    ...{ names, skew, workers, lanes, clocks, seed: options.seed },
     storePath: `${directory}/store.db`,
     habits: { ...HABITS, ...OWN_HABITS[place.strategy], ...options.habits },
   });
@@ -162,7 +177,7 @@ function select(
   const known = [...Object.keys(all), ...Object.keys(skipped)];
   const unknown = wanted.find((name) => !known.includes(name));
   if (unknown !== undefined) {
-    throw new Error(`Unknown fault "${unknown}": choose from ${known.join(",")}`);
+    throw new UnknownFault(`Unknown fault "${unknown}": choose from ${known.join(", ")}`);
   }
   return [
     Object.fromEntries(Object.entries(all).filter(([name]) => wanted.includes(name))),

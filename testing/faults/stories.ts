@@ -26,23 +26,32 @@ let calls = 0;
 /** The events of a call. */
 export function eventsOf(story: Story): WorkerEvent[] {
   const call = `c${++calls}`;
-  const { worker = "w1.0", name = "n", token, steals } = story;
+  const { worker = "w1.0", name = "n", token, steals, owner, outlives, instance = 0 } = story;
+  const place = { worker, call, name, instance };
   const of = (kind: WorkerEvent["kind"], atUs?: number, more: Partial<WorkerEvent> = {}) =>
-    atUs === undefined ? [] : [{ atUs, worker, call, name, kind, ...more }];
+    atUs === undefined ? [] : [{ atUs, ...place, kind, ...more }];
+  const reason = story.reason === undefined ? {} : { reason: story.reason };
   const fence = token === undefined ? {} : { token };
   const until = story.until === undefined ? {} : { deadlineUs: story.until };
   return [
-    ...of("invoke", story.invoke, steals ? { steals } : {}),
+    ...of("invoke", story.invoke, { ...steals && { steals }, ...owner && { owner } }),
     ...of("queued", story.queued),
-    ...of("granted", story.granted, { ...fence, ...until }),
+    ...of("granted", story.granted, { ...fence, ...until, ...outlives && { outlives } }),
     ...(story.renewed ?? []).flatMap(([atUs, deadlineUs]) => of("renewed", atUs, { deadlineUs })),
     ...(story.wrote ?? []).flatMap((atUs) => of("wrote", atUs, fence)),
     ...(story.refused ?? []).flatMap((atUs) => of("refused", atUs, fence)),
-    ...of("lost", story.lost),
+    ...of("lost", story.lost, reason),
     ...of("releasing", story.releasing),
     ...of("released", story.released),
-    ...of("failed", story.failed),
+    ...of("failed", story.failed, reason),
   ];
+}
+
+/** The events of a disposal of the first lock manager of w1. */
+export function disposal(atUs: number, untilUs?: number): WorkerEvent[] {
+  const place = { worker: "w1.0", call: `c${++calls}`, name: "" };
+  const end = untilUs === undefined ? [] : [{ ...place, kind: "disposed", atUs: untilUs } as const];
+  return [{ ...place, kind: "disposing", atUs }, ...end];
 }
 
 /** Judges a run of some calls. */

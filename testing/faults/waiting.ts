@@ -114,13 +114,17 @@ function newCounter(size: number): { add(index: number): void; from(index: numbe
   };
 }
 
-/** Checks that no call is granted before a waiter that was in the queue when it was made. */
+/**
+ * Checks that no call is granted before a waiter that was in the queue when it was made. Calls with a
+ * chosen owner id share a place, or take it over.
+ */
 export function checkOrder(
   calls: readonly Call[],
   faults: readonly FaultEvent[],
   report: Report,
 ): void {
-  const inOrder = calls.filter(({ grantedUs, steals }) => grantedUs < Infinity && !steals)
+  const inOrder = calls
+    .filter(({ grantedUs, steals, owner }) => grantedUs < Infinity && !steals && owner === null)
     .sort((a, b) => a.grantedUs - b.grantedUs);
   let latestInvokeUs = -Infinity;
   for (const [index, waiter] of inOrder.entries()) {

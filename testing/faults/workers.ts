@@ -14,6 +14,8 @@ export interface WorkerOptions {
   readonly spec: LockSpec;
   /** The locks that it takes. */
   readonly names: readonly string[];
+  /** How much more often it takes the first names than the last: 1 for not at all. */
+  readonly skew: number;
   /** The number of concurrent calls. */
   readonly lanes: number;
   readonly seed: number;
@@ -44,6 +46,10 @@ export interface Habits {
   readonly crashes: number;
   /** A lock that is stolen. */
   readonly steals: number;
+  /** Concurrent calls with an owner id that the caller chose, where the strategy can attach. */
+  readonly shares: number;
+  /** A lock manager that is disposed of, while others of its calls wait and hold locks. */
+  readonly disposes: number;
   /** A write after the release, with the old token. */
   readonly writesLate: number;
 }
@@ -58,7 +64,9 @@ export const HABITS: Habits = {
   renews: 20,
   blocks: 0.5,
   crashes: 0.1,
-  steals: 0,
+  steals: 2,
+  shares: 120,
+  disposes: 2,
   writesLate: 20,
 };
 

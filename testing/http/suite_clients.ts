@@ -5,6 +5,7 @@
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { connect } from "node:http2";
+import { connect as connectTcp } from "node:net";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { Stage, Step } from "./stage.ts";
 
@@ -134,11 +135,13 @@ async function sendOnHttp1({ hostname, port }: URL, target: string): Promise<Dis
 }
 
 // deno-lint-ignore require-await -- async like the other one
-async function sendOnHttp2({ origin }: URL, target: string): Promise<Disposable> {
-  const session = connect(origin);
+async function sendOnHttp2({ origin, hostname, port }: URL, target: string): Promise<Disposable> {
+  const socket = connectTcp(Number(port), hostname).on("error", () => {});
+  const session = connect(origin, { createConnection: () => socket });
   const stream = session.request({ ":path": target });
   for (const each of [session, stream]) each.on("error", () => {}); // the server resets the stream
-  return { [Symbol.dispose]: () => session.destroy() };
+  // Not `session.destroy()`, which says goodbye: after that Deno 2.9's `node:http2` can crash the server.
+  return { [Symbol.dispose]: () => void socket.destroy() };
 }
 
 async function head(stage: Stage): Promise<void> {

@@ -8,7 +8,7 @@ import Fastify, {
   type FastifyRequest,
   type FastifyServerOptions,
 } from "fastify";
-import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
+import { lockRoutes, type LockRoutesOptions, redisReservations } from "../../lock_service/mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { openRedisClient } from "../redis/clients.ts";
@@ -65,11 +65,20 @@ export function authorize({ headers }: Pick<FastifyRequest, "headers">): string 
   return principal === "nobody" ? null : decodeURIComponent(principal);
 }
 
+/** The limits of each principal, with reservations on the Redis of the service. */
+export interface LimitOptions {
+  readonly maxLeases?: number;
+  readonly maxWaiters?: number;
+  readonly keyPrefix?: string;
+  readonly timeoutMs?: number;
+}
+
 /** The options of a service in this process. */
 export interface ServiceOptions {
   readonly redisUrl: string;
   readonly routes?: Partial<LockRoutesOptions> & { prefix?: string };
   readonly lock?: RedisLockOptions;
+  readonly limits?: LimitOptions;
   readonly fastify?: FastifyServerOptions;
   readonly isHttp2?: boolean;
   readonly port?: number;
@@ -94,7 +103,14 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   const http2 = { http2: options.isHttp2 ?? false } as FastifyServerOptions;
   const app = Fastify({ forceCloseConnections: true, ...http2, ...options.fastify });
   await options.prepare?.(app);
-  app.register(lockRoutes, { lock, authorize, onError, ...options.routes });
+  const { limits: { keyPrefix, timeoutMs, ...limits } = {} } = options;
+  const store = redisReservations(client, { keyPrefix, timeoutMs });
+  const principalLimits = options.limits && { store, ...limits };
+  app.register(lockRoutes, {
+    ...{ lock, authorize, onError },
+    ...principalLimits && { principalLimits },
+    ...options.routes,
+  });
   const url = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
   return {
     app,
@@ -113,6 +129,7 @@ export interface ProcessOptions {
   readonly redisUrl: string;
   readonly port?: number;
   readonly lock?: RedisLockOptions;
+  readonly limits?: LimitOptions;
 }
 
 /** A service in a process of its own. */

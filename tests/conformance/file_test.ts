@@ -26,6 +26,7 @@ const file: Harness = {
   },
   processes: true,
   ttlMs: Infinity,
+  knowsWaitersOfTry: false,
   start: () => Promise.resolve(),
   stop: () => Promise.resolve(),
   async arena() {

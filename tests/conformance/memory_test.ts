@@ -7,6 +7,7 @@ const memory: Harness = {
   capabilities: { fifo: "global", endsBy: "release", steal: true, attach: false, shared: false },
   processes: false,
   ttlMs: Infinity,
+  knowsWaitersOfTry: true,
   start: () => Promise.resolve(),
   stop: () => Promise.resolve(),
   arena() {
@@ -14,8 +15,8 @@ const memory: Harness = {
     const opened: MemoryLock[] = [];
     return Promise.resolve({
       client(options = {}) {
-        const { label } = options;
-        opened[0] ??= new MemoryLock(label === undefined ? {} : { label });
+        const { label, onWarning } = options;
+        opened[0] ??= new MemoryLock({ label, onWarning });
         return Promise.resolve(opened[0]);
       },
       async lose(lease) {

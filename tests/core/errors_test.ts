@@ -6,13 +6,14 @@ const theirs: typeof ours = await import(
   new URL("../../core/errors.ts?copy=2", import.meta.url).href
 );
 
-const { LeaseLostError, LockError, LockSetupError, LockUnavailableError } = ours;
+const { LeaseLostError, LockError, LockSetupError, LockTimeoutError, LockUnavailableError } = ours;
 
 Deno.test("LockError and each subclass has its own code", () => {
   assertEquals(new LockError("m").code, "ERR_LOCK");
   assertEquals(new LockError("m", "n", { code: "ERR_LEASE_RELEASED" }).code, "ERR_LEASE_RELEASED");
   assertEquals(new LeaseLostError("n", "stolen").code, "ERR_LEASE_LOST");
   assertEquals(new LockSetupError("m").code, "ERR_LOCK_SETUP");
+  assertEquals(new LockTimeoutError("n", 5).code, "ERR_LOCK_TIMEOUT");
   assertEquals(new LockUnavailableError("m").code, "ERR_LOCK_UNAVAILABLE");
 });
 
@@ -24,6 +25,7 @@ Deno.test("LockError and its subclasses keep the cause and the name of the lock"
       new LockSetupError("m", "n", { cause }),
       new LockUnavailableError("m", "n", { cause }),
       new LeaseLostError("n", "expired", { cause }),
+      new LockTimeoutError("n", 5, "label", { cause }),
     ]
   ) {
     assertEquals([error.lockName, error.cause], ["n", cause]);
@@ -37,6 +39,9 @@ Deno.test("instanceof LockError recognises errors of another copy of the package
   assert(foreign instanceof LeaseLostError);
   assert(foreign instanceof LockError);
   assert(!(foreign instanceof LockUnavailableError));
+  const timeout = new theirs.LockTimeoutError("n", 5);
+  assert(timeout instanceof LockTimeoutError && timeout instanceof LockError);
+  assert(!(timeout instanceof LockUnavailableError));
   assert(new LockSetupError("m") instanceof theirs.LockSetupError);
 });
 

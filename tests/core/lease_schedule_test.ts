@@ -4,6 +4,9 @@ import { FakeClock } from "../../testing/core/fake_clock.ts";
 
 /** A lease that is due at a given time, and then once more after a pause. */
 class FakeLease implements ScheduledLease {
+  atMs = Infinity;
+  order = 0;
+  index = -1;
   dueMs: number;
   ticks: number[] = [];
   #nextMs: number;

@@ -1,6 +1,9 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { LeaseLostError, LockError, MemoryLock } from "../../mod.ts";
+import { LeaseLostError, LockError, LockTimeoutError, MemoryLock } from "../../mod.ts";
 import { checkDuration, checkLabel, checkName, checkTtl } from "../../core/validate.ts";
+
+const NO_WAIT =
+  "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out";
 
 /** The error that a check throws, as `Name: message`. */
 function messageOf(check: () => void): string {
@@ -67,13 +70,23 @@ Deno.test("MemoryLock.request() says which option it cannot use and what to do",
   const errors = [
     locks.request("n", { mode: "shared" }, callback),
     locks.request("n", { steal: true, ifAvailable: true }, callback),
-    locks.request("n", { waitMs: 5 }, callback),
+    locks.request("n", { steal: true, waitMs: 5 }, callback),
     locks.request("n", null as unknown as () => void),
   ].map((call) => call.then(() => "no error", (error) => error.message));
   assertEquals(await Promise.all(errors), [
     'Cannot request lock "n" in mode "shared": this strategy offers mode "exclusive" only',
-    "Cannot use 'steal' with 'ifAvailable' or 'signal': a steal never waits, so leave them out",
-    "Cannot use 'waitMs': no strategy offers it yet; pass signal: AbortSignal.timeout(ms) instead",
+    NO_WAIT,
+    NO_WAIT,
     'Cannot request lock "n": the callback must be a function, but it is null',
   ]);
+});
+
+Deno.test("LockTimeoutError says which lock, how long the call waited, who holds it, and what to do", () => {
+  assertEquals(
+    [new LockTimeoutError("n", 50, "billing-3").message, new LockTimeoutError("n", 50).message],
+    ['"billing-3" holds it', "somebody else had it"].map((reason) =>
+      `Cannot acquire lock "n" within 50 ms: ${reason}; ` +
+      "try again later, or with a longer 'waitMs'"
+    ),
+  );
 });

@@ -17,13 +17,13 @@ const curl = (await runCommand(["curl", "--version"], 10_000)).success;
 const note = curl ? "" : " [skipped: there is no curl]";
 
 /** Starts the example as a process, on a new Redis server. */
-async function open() {
+async function open(...args: string[]) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
   const child = new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "-A", "--no-check", "--config", CONFIG],
-      ...[fileURLToPath(new URL("lock_service.ts", EXAMPLES)), "--port", "0"],
+      ...[fileURLToPath(new URL("lock_service.ts", EXAMPLES)), "--port", "0", ...args],
     ],
     env: { REDIS_URL: redis.url, LOCK_TOKENS: JSON.stringify(TOKENS) },
     stdin: "null",
@@ -115,6 +115,31 @@ Deno.test({
     const asked = await fetch(`${url}/lock/k`, { headers: { authorization: "Bearer guessed" } });
     await asked.body?.cancel();
     assertEquals([asked.status, asked.headers.get("www-authenticate")], [401, "Bearer"]);
+    place.child.kill("SIGTERM");
+    assertEquals(await place.ended, 0);
+  },
+});
+
+Deno.test({
+  name: "examples/lock_service.ts limits the leases and the waiters of each token" + note,
+  ignore: !curl,
+  async fn() {
+    await using place = await open("--max-leases", "2", "--max-waiters", "0");
+    const { url } = place;
+    const put = async (token: string, path: string, body = "{}") => {
+      const headers = { authorization: `Bearer ${token}` };
+      const response = await fetch(`${url}/lock/${path}`, { method: "PUT", headers, body });
+      const { type } = await response.json();
+      return [response.status, type?.replace("urn:holdfast:problem:", "")];
+    };
+    assertEquals(await put(TOKENS.other, "nightly%2Fbackup/x"), [200, undefined]);
+    const waiting = await put(TOKEN, "nightly%2Fbackup/i", `{"waitMs":9000}`);
+    assertEquals(waiting, [429, "too-many-waiters"]);
+    for (const key of ["a", "b"]) assertEquals(await put(TOKEN, `${key}/i`), [200, undefined]);
+    assertEquals(await put(TOKEN, "c/i"), [429, "too-many-leases"]);
+    const { code, text } = await resultOf(script(url, ["true"]));
+    assertEquals(code, 75, text);
+    assert(text.includes("may hold no more locks"), text);
     place.child.kill("SIGTERM");
     assertEquals(await place.ended, 0);
   },

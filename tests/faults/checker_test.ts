@@ -69,6 +69,8 @@ Deno.test("check() excuses an overlap when the server lost data between the gran
   assertEquals(run({}, { ...flush, atUs: 41 }), [["1 overlap"], []], "came after both");
   assertEquals(run({}, { ...flush, atUs: 5 }), [["1 overlap"], []], "came before both");
   assertEquals(run({}, { ...flush, atUs: 5, untilUs: 30 }), [[], ["1 overlap"]]);
+  assertEquals(run({}, { ...flush, names: ["m", "n"] }), [[], ["1 overlap"]]);
+  assertEquals(run({}, { ...flush, names: ["m"] }), [["1 overlap"], []], "it hit other locks");
   assertEquals(run({ wrote: [55] }, flush)[0], ["1 overlap", "1 stale-write"]);
 });
 

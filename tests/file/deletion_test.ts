@@ -10,6 +10,7 @@ import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { setClockBack } from "../../testing/file/clock_set_back.ts";
 import { temporary } from "../../testing/file/places.ts";
+import { withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** The lock files in a directory. */
@@ -68,6 +69,7 @@ Deno.test("FileLock keeps lock files, with the lock's name in them, with keepFil
 Deno.test("FileLock keeps the lock file when a waiter has marked it", async () => {
   await using temp = await temporary();
   const path = lockPath(temp.dir, "n");
+  using _no = withoutWatches();
   await using waiting = new FileLock({ dir: temp.dir, pollIntervalMs: 60_000 });
   const abort = new AbortController();
   {

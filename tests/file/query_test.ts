@@ -7,6 +7,7 @@ import { FileLock } from "../../file/mod.ts";
 import type { WaitInfo } from "../../mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { temporary } from "../../testing/file/places.ts";
+import { withoutSlowLooks } from "../../testing/file/watching.ts";
 import { startChild } from "../../testing/processes/child.ts";
 import { linesOf } from "../../testing/runtime/lines.ts";
 import { spawnProcess } from "../../testing/runtime/processes.ts";
@@ -58,6 +59,24 @@ Deno.test({
       assertEquals((await locks.query("n")).holders, []);
       await (await locks.acquire("n")).release();
     }
+  },
+});
+
+Deno.test({
+  name: `FileLock.acquire() gets the lock when another program that held the file ends${
+    hasFlock ? "" : " (skipped: this needs flock(1))"
+  }`,
+  ignore: !hasFlock,
+  async fn() {
+    await using temp = await temporary();
+    await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
+    using _no = withoutSlowLooks();
+    const holder = await foreignHolder(lockPath(temp.dir, "n"));
+    let isWaiting = false;
+    const lease = locks.acquire("n", { onWait: () => isWaiting = true });
+    await waitUntil("the caller waits", () => isWaiting);
+    await holder[Symbol.asyncDispose]();
+    await (await within("the waiter is granted the lock", lease)).release();
   },
 });
 

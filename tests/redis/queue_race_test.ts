@@ -145,7 +145,7 @@ Deno.test("RedisLock releases a grant to an unknown call for the next waiter", (
     const [inbox] = await provenInboxes(command, keys.waiters);
     // A late copy of an old ask queues a call that is unknown by now.
     const place = [keys.lock, keys.queue, keys.waiters, keys.token];
-    const ask = ["ghost#0123456789abcdef", 5_000, 0, "wait", inbox!, "1", 0];
+    const ask = ["ghost#0123456789abcdef", 5_000, 0, "wait", `${inbox} 1 0`];
     await command("EVAL", ASK.source, 4, ...place, ...ask);
     const waiting = stage.lock.acquire("n");
     await waitUntil("it waits behind the ghost", async () => await stage.waiting() === 3);

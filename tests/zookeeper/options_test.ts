@@ -7,7 +7,10 @@ import {
   type ZooKeeperLockOptions,
 } from "../../zookeeper/mod.ts";
 import { readSettings } from "../../zookeeper/options.ts";
+import { Warnings } from "../../core/warnings.ts";
 import { requestLimitMs } from "../../zookeeper/transport/transport.ts";
+
+const WARNINGS = new Warnings(() => {});
 
 const BAD: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ rootPath: 1 }, TypeError],
@@ -48,13 +51,13 @@ Deno.test("ZooKeeperLock does not show the credentials in an error about them", 
 });
 
 Deno.test("readSettings() uses the documented defaults", async () => {
-  const settings = readSettings("a:1/app", {});
+  const settings = readSettings("a:1/app", {}, WARNINGS);
   assertEquals(settings.rootPath, `/app${DEFAULT_ROOT_PATH}`);
   assertEquals(settings.sessionTimeoutMs, DEFAULT_SESSION_TIMEOUT_MS);
   assertEquals(settings.unavailableAfterMs, DEFAULT_UNAVAILABLE_AFTER_MS);
   assertEquals(requestLimitMs(settings, 4_000), 1_000);
   assertEquals(requestLimitMs(settings, 60_000), 2_500);
-  assertEquals(requestLimitMs(readSettings("a", { requestTimeoutMs: 77 }), 4_000), 77);
+  assertEquals(requestLimitMs(readSettings("a", { requestTimeoutMs: 77 }, WARNINGS), 4_000), 77);
   const source = await Deno.readTextFile(new URL("../../zookeeper/options.ts", import.meta.url));
   for (
     const value of [

@@ -55,7 +55,13 @@ const AROUND_HANDLERS: Table = {
   "http/internal/": ["http/internal/", "core/"],
   "http/mod.ts": ["http/*.ts", "http/internal/", "core/"],
   "http/*.ts": ["http/internal/", "core/"],
-  "lock_service/": ["lock_service/", "http/internal/", "core/"],
+  "lock_service/": [
+    "lock_service/",
+    "http/internal/",
+    "redis/client.ts",
+    "redis/protocol/failures.ts",
+    "core/",
+  ],
   "fencing/": [
     "fencing/",
     "http/internal/problem.ts",

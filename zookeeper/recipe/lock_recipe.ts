@@ -110,15 +110,20 @@ export class LockRecipe implements OwnWaiter {
    * one that is older than 100 ms is taken for the holder's. We watch the first one until it is deleted
    * (then we list the queue again) or reaches that age (then the result is `false`).
    *
+   * @param onWait Called once if the result is `false`, with the number of other waiters.
    * @returns Whether the lock is ours. If not, the caller must delete our znode soon.
    */
-  async tryWin(): Promise<boolean> {
+  async tryWin(onWait?: (info: WaitInfo) => void): Promise<boolean> {
     const { clock, queue } = this.#options;
     let place = await this.#enter();
     const enteredMs = clock.now();
     while (place.ahead > 0) {
-      if (!place.isBehindTriesOnly) return false;
-      if (!await outlivesTry(place.first.name, { ...this.#options, enteredMs })) return false;
+      const mayWin = place.isBehindTriesOnly &&
+        await outlivesTry(place.first.name, { ...this.#options, enteredMs });
+      if (!mayWin) {
+        onWait?.({ waiters: place.waiterCount - 1 });
+        return false;
+      }
       place = this.#placeIn(await this.#entrance.read(() => queue.list()));
     }
     return this.#isFirst();

@@ -9,8 +9,8 @@ import type { Subscribed } from "./keep_subscribed.ts";
 
 /** The members of a node-redis client that the adapter uses. */
 export interface NodeRedisClient {
-  /** Sends a raw command. */
-  sendCommand(args: string[]): Promise<unknown>;
+  /** Sends a raw command. Without `timeout` it stays in the client's queue until it is sent. */
+  sendCommand(args: string[], options?: object): Promise<unknown>;
   /** Listens for events of the connection. */
   on(event: string | symbol, listener: (error?: unknown) => void): unknown;
   /** Makes another client with the same settings, except these. */

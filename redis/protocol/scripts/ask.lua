@@ -4,9 +4,8 @@
 -- KEYS[1] lock   KEYS[2] queue   KEYS[3] waiters   KEYS[4] token
 -- ARGV[1] owner value   ARGV[2] TTL (ms)   ARGV[3] do nothing after (ms, server time; 0 for never)
 -- ARGV[4] mode: 'wait' in the queue; 'try' without entering it; 'attach' only if the owner id holds
--- the lock already   ARGV[5] id of the inbox, the channel of the caller's process   In mode 'wait':
--- ARGV[6] '1' if PUBSUB NUMSUB counts its subscribers (once subscribed, never in a cluster)
--- ARGV[7] ticket of an earlier ask, 0 in the first ask
+-- the lock already   ARGV[5] three words: the inbox (channel of the process); '1' if PUBSUB NUMSUB
+-- counts its subscribers (once subscribed, never in a cluster); ticket of an earlier ask, or 0
 --
 -- Returns (times in ms)
 --   { GRANTED, server time, remaining, token }
@@ -22,8 +21,7 @@
 
 local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local mode, inbox = ARGV[4], ARGV[5]
-local countable, earlier_ticket = ARGV[6], tonumber(ARGV[7])
+local mode, place = ARGV[4], ARGV[5]
 
 local MODE_WAIT = 'wait'
 local MODE_ATTACH = 'attach'
@@ -35,8 +33,7 @@ local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { TOO_LATE, now_ms } end
 
 -- The usual case: the lock is free, and there is neither a queue nor a tombstone.
-local lock_value = redis.call('GET', keys.lock)
-if not lock_value and mode ~= MODE_ATTACH and redis.call('EXISTS', keys.waiters) == 0 then
+if redis.call('EXISTS', keys.lock, keys.waiters) == 0 and mode ~= MODE_ATTACH then
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
 
@@ -48,11 +45,14 @@ end
 --#include "parts/place.lua"
 --#include "parts/waiter.lua"
 
+local inbox, countable, earlier_ticket = string.match(place, '^(%S+) (%d) (%d+)$')
+earlier_ticket = tonumber(earlier_ticket)
 local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
   redis.call('HMGET', keys.waiters, TOMBSTONE_PREFIX .. owner_value, WAITER_PREFIX .. owner_value,
     LAST_TICKET_FIELD, LISTENING_PREFIX .. inbox, PARKED_PREFIX .. inbox, HOLDER_FIELD)
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { OWNER_HAS_LEFT, now_ms } end
+local lock_value = redis.call('GET', keys.lock)
 local remaining_ms = redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
   if record then remove_waiter(keys, owner_value, record) end

@@ -27,13 +27,19 @@ local is_mine = lock_value == owner_value and keeping ~= KEEP
 local outcome = GONE
 if is_mine then outcome = DONE elseif lock_value then outcome = OTHER_OWNER end
 
+-- The usual case: there is neither a queue nor a tombstone, and none is wanted.
+if tombstone_ms == 0 and redis.call('EXISTS', keys.waiters) == 0 then
+  if is_mine then redis.call('DEL', keys.lock) end
+  return { outcome, NOTIFIED, FINISHED }
+end
+
 local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
   'HMGET', keys.waiters, HOLDER_FIELD, WAITER_PREFIX .. owner_value, LAST_TICKET_FIELD,
   TOMBSTONE_PREFIX .. owner_value
 ))
 local past
 if tombstone_end_ms then past = HAS_LEFT_BEFORE end
--- The usual case: nobody waits.
+-- The hash holds only tombstones: nobody waits.
 if not last_ticket and tombstone_ms == 0 then
   if is_mine then redis.call('DEL', keys.lock) end
   return { outcome, NOTIFIED, FINISHED, past }

@@ -58,8 +58,8 @@ async function open() {
     >;
   const ask = ({ owner, mode = "wait", inbox = "-i", ...more }: AskArgs) => {
     const { nonce, ttlMs = 5_000, notAfterMs = 0, listens = false, ticket = 0 } = more;
-    const place = mode === "wait" ? [listens ? 1 : 0, ticket] : [];
-    return run(ASK, valueOf(owner, nonce), ttlMs, notAfterMs, mode, inbox, ...place);
+    const place = `${inbox} ${listens ? 1 : 0} ${ticket}`;
+    return run(ASK, valueOf(owner, nonce), ttlMs, notAfterMs, mode, place);
   };
   const leave = async (owner: string, tombstoneMs = 0, succession = "handoff") =>
     (await run(LEAVE, valueOf(owner), tombstoneMs, succession))[0];

@@ -32,6 +32,7 @@ function open() {
   };
   const add = (ticket: number): Waiter => {
     const waiter: Waiter = {
+      bagIndex: -1,
       keys: lockKeys("", "n"),
       value: String(ticket),
       ticket,

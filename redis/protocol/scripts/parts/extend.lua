@@ -7,6 +7,6 @@
 local function extend(keys, owner_value, life_ms, now_us)
   redis.call('PEXPIRE', keys.lock, life_ms)
   local token = redis.call('GET', keys.token)
-  if token then return token end
+  if token then return tonumber(token) end
   return grant(keys, owner_value, life_ms, now_us)
 end

@@ -8,6 +8,9 @@
 
 local GRANT_MESSAGE = 'grant'
 
+-- Returns a token as text. Lua's own conversion would keep only 14 digits.
+local function token_text(token) return string.format('%.0f', token) end
+
 -- Grants the lock to a waiter, for its claim, and notifies that waiter alone. Returns NOTIFIED or
 -- NOT_NOTIFIED. Redis refuses a script for lack of memory only at its first write, and never a
 -- deletion. So a handoff, which begins with one, is not refused.
@@ -15,6 +18,7 @@ local function hand_over(keys, waiter, now_ms, now_us)
   remove_waiter(keys, waiter.value, waiter.record)
   local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
   write_holder(keys, UNCONFIRMED, waiter.inbox, waiter.value)
-  local first_line = GRANT_MESSAGE .. ' ' .. token .. ' ' .. now_ms .. ' ' .. waiter.claim_ms
+  local times = now_ms .. ' ' .. waiter.claim_ms
+  local first_line = GRANT_MESSAGE .. ' ' .. token_text(token) .. ' ' .. times
   return notify(waiter.inbox, first_line, waiter.value, keys.lock)
 end

@@ -1,0 +1,148 @@
+/**
+ * Waits that `waitMs` bounds, on top of a strategy's unbounded wait: what ends them, and what the caller
+ * gets then. An `AbortSignal` of the caller ends a wait without this.
+ *
+ * @module
+ */
+import { abortable } from "./abort.ts";
+import { type Clock, settledWithin, TIMED_OUT, within } from "./clock.ts";
+import type { AcquireOptions, Lease, LockSnapshot, WaitInfo } from "./distributed_lock.ts";
+import { LockTimeoutError, LockUnavailableError } from "./errors.ts";
+
+/** How long, in ms, the service may take to answer at the end of a wait. */
+export const ANSWER_WITHIN_MS = 1_000;
+
+/** The calls of a strategy that a bounded wait is made of. */
+export interface WaitSource<Options extends AcquireOptions> {
+  /** Checks the arguments. Throws as `acquire()` rejects. */
+  check(name: string, options: Options): void;
+  /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
+  wait(name: string, options: Options): Promise<Lease>;
+  /** Tries once. */
+  tryOnce(name: string, options: Options): Promise<Lease | null>;
+  /**
+   * Reads the holder, and no waiters.
+   *
+   * @throws {LockUnavailableError} If there is no answer within {@linkcode ANSWER_WITHIN_MS}.
+   */
+  look(name: string): Promise<LockSnapshot>;
+}
+
+/** The bounded waits of one strategy instance. */
+export class BoundedWaits<Options extends AcquireOptions> {
+  readonly #source: WaitSource<Options>;
+  readonly #clock: Clock;
+  /** The looks under way. Waits for one lock that end together share one. */
+  readonly #looks = new Map<string, Promise<LockSnapshot>>();
+
+  constructor(source: WaitSource<Options>, clock: Clock) {
+    this.#source = source;
+    this.#clock = clock;
+  }
+
+  /**
+   * Waits for `waitMs`, which must be set.
+   *
+   * @throws {LockTimeoutError} If the time is over.
+   * @throws {LockUnavailableError} If the service does not answer at the end.
+   */
+  async acquire(name: string, options: Options): Promise<Lease> {
+    const startMs = this.#clock.now();
+    const lease = await this.#waitOrTry(name, options);
+    if (lease !== null) return lease;
+    const waitedMs = Math.round(this.#clock.now() - startMs);
+    const { holders: [holder] } = await this.#look(name, options.signal);
+    throw new LockTimeoutError(name, waitedMs, holder?.label);
+  }
+
+  /**
+   * Waits for `waitMs`, which must be set. Resolves with `null` if the time is over.
+   *
+   * @throws {LockUnavailableError} If the service does not answer at the end.
+   */
+  async tryAcquire(name: string, options: Options): Promise<Lease | null> {
+    const lease = await this.#waitOrTry(name, options);
+    // The answer to a single try has just shown that the service is alive.
+    if (lease === null && options.waitMs !== 0) await this.#look(name, options.signal);
+    return lease;
+  }
+
+  async #waitOrTry(name: string, options: Options): Promise<Lease | null> {
+    this.#source.check(name, options);
+    const { waitMs = 0 } = options;
+    const unbounded = { ...options, waitMs: undefined };
+    if (waitMs === 0) return await this.#source.tryOnce(name, unbounded);
+    return await this.#wait(name, unbounded, waitMs);
+  }
+
+  async #wait(name: string, options: Options, waitMs: number): Promise<Lease | null> {
+    const wait = new EndableWait(this.#source, name, options);
+    const lease = await within(this.#clock, wait.lease, waitMs);
+    if (lease !== TIMED_OUT) return lease;
+    if (wait.isQueued) return await wait.leave();
+    // Without a first answer nobody knows whether the lock is free. The look explains an outage.
+    const look = this.#look(name, options.signal);
+    look.catch(() => {}); // of interest only if the call stays without an answer
+    await settledWithin(this.#clock, wait.answered(), ANSWER_WITHIN_MS);
+    const late = await wait.leave();
+    if (late !== null || wait.isQueued) return late;
+    await look;
+    throw new LockUnavailableError(
+      `Cannot acquire lock ${JSON.stringify(name)}: the service has not answered the call in time`,
+      name,
+    );
+  }
+
+  /** Reads the holder, unless the caller's signal aborts first. */
+  #look(name: string, signal: AbortSignal | undefined): Promise<LockSnapshot> {
+    let look = this.#looks.get(name);
+    if (look === undefined) {
+      look = this.#source.look(name).finally(() => this.#looks.delete(name));
+      this.#looks.set(name, look);
+    }
+    return signal === undefined ? look : abortable(look, signal);
+  }
+}
+
+/** One unbounded wait of a strategy, which can be ended. */
+class EndableWait<Options extends AcquireOptions> {
+  /** Resolves with the lease. Rejects if the call fails, or has left the queue. */
+  readonly lease: Promise<Lease>;
+  readonly #end = new AbortController();
+  readonly #queued = Promise.withResolvers<void>();
+  #isQueued = false;
+
+  /** Starts to wait. */
+  constructor(source: WaitSource<Options>, name: string, options: Options) {
+    const { signal: ended } = this.#end;
+    const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);
+    const onWait = (info: WaitInfo) => {
+      this.#isQueued = true;
+      this.#queued.resolve();
+      options.onWait?.(info);
+    };
+    this.lease = source.wait(name, { ...options, signal, onWait });
+  }
+
+  /** Whether the service has answered that somebody else holds the lock. */
+  get isQueued(): boolean {
+    return this.#isQueued;
+  }
+
+  /** Settles when the service has answered. */
+  answered(): Promise<unknown> {
+    return Promise.race([this.lease, this.#queued.promise]);
+  }
+
+  /** Leaves the queue. Resolves with `null`, or with a lease that was granted at the very end. */
+  async leave(): Promise<Lease | null> {
+    const reason = new DOMException("The time of the wait is over", "TimeoutError");
+    this.#end.abort(reason);
+    try {
+      return await this.lease;
+    } catch (error) {
+      if (error === reason) return null;
+      throw error;
+    }
+  }
+}

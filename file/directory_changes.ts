@@ -1,0 +1,144 @@
+/**
+ * Wakes the waiters of one `FileLock` when their lock files may be free. All of them share one watch of
+ * the directory, which is in `directory_watch.ts`.
+ *
+ * @module
+ */
+import { basename, dirname } from "node:path";
+import { type Cancel, pause, SYSTEM_CLOCK } from "../core/clock.ts";
+import {
+  directoryId,
+  type DirectoryListener,
+  type DirectoryWatch,
+  type WatchDirectory,
+} from "./directory_watch.ts";
+import type { NotLocked } from "./lock_file.ts";
+import { Waiter } from "./waiter.ts";
+import { WATCH_CLOCK } from "./watch_clock.ts";
+
+/** How often, in ms, a waiter looks while nothing changes, in case that a change was not reported. */
+const BACKSTOP_MS = 1_000;
+/** How long, in ms, others go first at most. They are notified within about 2 ms. */
+const YIELD_MS = 10;
+/** How often, in ms, the watch is checked. */
+const CHECK_MS = 1_000;
+/** The pause in ms before a replaced directory is watched. In the same turn, Deno's watch reports nothing. */
+const RESTART_MS = 20;
+/** How long, in ms, an unused watch stays: to start it takes as long as a handoff. */
+const LINGER_MS = 1_000;
+/** How long, in ms, after a watch was refused or given up another one is tried. */
+const RETRY_MS = 10_000;
+
+/** The changes of the files in a directory. */
+export class DirectoryChanges implements DirectoryListener {
+  readonly #watchDirectory: WatchDirectory;
+  readonly #pollIntervalMs: number;
+  /** By file name. */
+  readonly #waiters = new Map<string, Waiter>();
+  #watch: DirectoryWatch | null = null;
+  #watchedId = "";
+  #checkAtMs = -Infinity;
+  #retryAtMs = -Infinity;
+  #cancelLinger: Cancel | null = null;
+
+  /** @param pollIntervalMs How often, in ms, a waiter looks if the directory cannot be watched. */
+  constructor(watchDirectory: WatchDirectory, pollIntervalMs: number) {
+    this.#watchDirectory = watchDirectory;
+    this.#pollIntervalMs = pollIntervalMs;
+  }
+
+  /** Whether the directory is watched: there are waiters, or there were some lately. */
+  get isWatched(): boolean {
+    return this.#watch !== null;
+  }
+
+  /** Adds the waiter of a file. A file has one at most. */
+  enter(path: string): Waiter {
+    const waiter = new Waiter(path);
+    this.#waiters.set(basename(path), waiter);
+    return waiter;
+  }
+
+  /** Removes a waiter. */
+  leave({ path }: Waiter): void {
+    this.#waiters.delete(basename(path));
+    if (this.#waiters.size > 0 || this.#watch === null) return;
+    this.#cancelLinger ??= WATCH_CLOCK.schedule(() => this.#endUnused(), LINGER_MS);
+  }
+
+  /**
+   * Waits until it is time to try again. The first call of a waiter returns at once.
+   *
+   * @param seen What the last look or try has found.
+   */
+  async next(waiter: Waiter, seen: NotLocked, signal: AbortSignal): Promise<void> {
+    const dir = dirname(waiter.path);
+    if (this.#endReplaced(dir)) await pause(SYSTEM_CLOCK, RESTART_MS, signal);
+    if (signal.aborted) return;
+    this.#startWatch(dir);
+    const delayMs = this.#delayMs(seen);
+    // Changes do not end this pause: the last release of this instance itself is one.
+    if (seen === "yield") await pause(SYSTEM_CLOCK, delayMs, signal);
+    else await waiter.sleep(delayMs, signal);
+  }
+
+  /** Ends the watch. */
+  close(): void {
+    this.#cancelLinger?.();
+    this.#cancelLinger = null;
+    this.#watch?.close();
+    this.#watch = null;
+  }
+
+  onChange(fileName: string): void {
+    this.#waiters.get(fileName)?.wake();
+  }
+
+  onAnyChange(): void {
+    for (const waiter of this.#waiters.values()) waiter.wake();
+  }
+
+  onEnd(): void {
+    this.#watch = null;
+    this.#retryAtMs = WATCH_CLOCK.now() + RETRY_MS;
+    this.onAnyChange();
+  }
+
+  #startWatch(dir: string): void {
+    const nowMs = WATCH_CLOCK.now();
+    if (this.#watch !== null || nowMs < this.#retryAtMs) return;
+    this.#watchedId = directoryId(dir);
+    this.#checkAtMs = nowMs + CHECK_MS;
+    this.#watch = this.#watchDirectory(dir, this);
+    if (this.#watch === null) this.#retryAtMs = nowMs + RETRY_MS;
+    // Files may have changed since the last look.
+    else this.onAnyChange();
+  }
+
+  /** Ends the watch if another directory is at the path, or none. Returns whether it did. */
+  #endReplaced(dir: string): boolean {
+    const nowMs = WATCH_CLOCK.now();
+    if (this.#watch === null || nowMs < this.#checkAtMs) return false;
+    this.#checkAtMs = nowMs + CHECK_MS;
+    if (directoryId(dir) === this.#watchedId) return false;
+    this.close();
+    this.#retryAtMs = nowMs + RESTART_MS / 2;
+    return true;
+  }
+
+  /** Jitter keeps two processes from looking in step. */
+  #delayMs(seen: NotLocked): number {
+    const pollMs = this.#pollIntervalMs * (0.75 + Math.random() / 2);
+    if (this.#watch === null) return pollMs;
+    if (seen === "yield") return Math.min(pollMs, YIELD_MS);
+    // Another program may have the file open for reading only. Its end is not reported.
+    if (seen === "unmarked") return Math.min(pollMs, BACKSTOP_MS);
+    return BACKSTOP_MS * (1 + Math.random() / 4);
+  }
+
+  #endUnused(): void {
+    this.#cancelLinger = null;
+    if (this.#waiters.size > 0) return;
+    this.close();
+  }
+}

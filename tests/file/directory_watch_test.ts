@@ -1,0 +1,82 @@
+/**
+ * The changes that the runtime reports of the files in a directory.
+ */
+import { assertEquals } from "@std/assert";
+import { type DirectoryListener, watchDirectory } from "../../file/directory_watch.ts";
+import { temporary } from "../../testing/file/places.ts";
+import { withoutWatches } from "../../testing/file/watching.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+
+const isLinux = Deno.build.os === "linux";
+const note = isLinux ? "" : " (skipped: this needs Linux)";
+
+/** Lists what it is notified of. */
+class Notes implements DirectoryListener {
+  readonly list: string[] = [];
+
+  onChange(fileName: string): void {
+    this.list.push(fileName);
+  }
+
+  onAnyChange(): void {
+    this.list.push("any");
+  }
+
+  onEnd(): void {
+    this.list.push("end");
+  }
+}
+
+Deno.test({
+  name: `watchDirectory() reports closed, removed and renamed files, and no reading${note}`,
+  ignore: !isLinux,
+  async fn() {
+    await using temp = await temporary();
+    const notes = new Notes();
+    const watch = watchDirectory(temp.dir, notes)!;
+    const seen = (count: number) =>
+      waitUntil("a change is reported", () => notes.list.length === count);
+    const file = Deno.openSync(`${temp.dir}/a`, { read: true, write: true, createNew: true });
+    file.writeSync(new Uint8Array(1));
+    await pause(50);
+    assertEquals(notes.list, []);
+    file.close();
+    await seen(1);
+    Deno.openSync(`${temp.dir}/a`).close();
+    Deno.readFileSync(`${temp.dir}/a`);
+    await pause(50);
+    Deno.renameSync(`${temp.dir}/a`, `${temp.dir}/b`);
+    await waitUntil("both names are reported", () => notes.list.includes("b"));
+    const before = notes.list.length;
+    Deno.removeSync(`${temp.dir}/b`);
+    await seen(before + 1);
+    assertEquals([...new Set(notes.list)].sort(), ["a", "b"]);
+    watch.close();
+    watch.close();
+    await Deno.writeTextFile(`${temp.dir}/c`, "");
+    await pause(50);
+    assertEquals(notes.list.length, before + 1, "after its end it reports nothing");
+  },
+});
+
+Deno.test({
+  name: `watchDirectory() reports that any file may have changed when it missed changes${note}`,
+  ignore: !isLinux,
+  async fn() {
+    await using temp = await temporary();
+    const notes = new Notes();
+    const watch = watchDirectory(temp.dir, notes)!;
+    for (let i = 0; i < 20_000; i++) {
+      Deno.openSync(`${temp.dir}/${i % 64}`, { write: true, create: true }).close();
+    }
+    await waitUntil("it reports the gap", () => notes.list.includes("any"));
+    watch.close();
+  },
+});
+
+Deno.test("watchDirectory() returns null when the system refuses", async () => {
+  await using temp = await temporary();
+  assertEquals(watchDirectory(`${temp.dir}/missing`, new Notes()), null);
+  using _no = withoutWatches();
+  assertEquals(watchDirectory(temp.dir, new Notes()), null);
+});

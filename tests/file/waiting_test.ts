@@ -1,0 +1,232 @@
+/**
+ * How `FileLock.acquire()` waits for other processes: by a watch of the directory, and by polling where
+ * there is none.
+ */
+import { assert, assertEquals, assertLess } from "@std/assert";
+import { lockPath } from "../../file/directory.ts";
+import { DirectoryChanges } from "../../file/directory_changes.ts";
+import { FileLock } from "../../file/mod.ts";
+import type { Lease } from "../../mod.ts";
+import { startContender } from "../../testing/conformance/process.ts";
+import { isPending, within } from "../../testing/conformance/wait.ts";
+import { type Place, temporary } from "../../testing/file/places.ts";
+import {
+  countOpens,
+  watchesOf,
+  withoutSlowLooks,
+  withoutWatches,
+} from "../../testing/file/watching.ts";
+import { startChild } from "../../testing/processes/child.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+
+/** Longer than any test takes. */
+const NEVER_MS = 3_600_000;
+
+/** Registers a test of the watch, which only Linux has. */
+function onLinux(name: string, fn: (temp: Place) => Promise<void>): void {
+  const isLinux = Deno.build.os === "linux";
+  Deno.test({
+    name: isLinux ? name : `${name} (skipped: this needs Linux)`,
+    ignore: !isLinux,
+    async fn() {
+      await using temp = await temporary();
+      await fn(temp);
+    },
+  });
+}
+
+/** Starts a call. Resolves when it waits. */
+async function startWait(
+  locks: FileLock,
+  name: string,
+  signal?: AbortSignal,
+): Promise<{ lease: Promise<Lease> }> {
+  let isWaiting = false;
+  const lease = locks.acquire(name, { ...signal && { signal }, onWait: () => isWaiting = true });
+  lease.catch(() => {});
+  await waitUntil("the caller waits", () => isWaiting);
+  return { lease };
+}
+
+onLinux("FileLock.acquire() is notified when another process is killed", async ({ dir }) => {
+  await using locks = new FileLock({ dir, pollIntervalMs: NEVER_MS });
+  using _no = withoutSlowLooks();
+  for (let i = 0; i < 3; i++) {
+    await using holder = startContender({ strategy: "file", dir }, { do: "hold", name: "n" });
+    await within("the other process holds", holder.line());
+    const { lease } = await startWait(locks, "n");
+    assert(await isPending(lease));
+    holder.kill("SIGKILL");
+    await (await within("the waiter is granted the lock", lease)).release();
+  }
+});
+
+onLinux("FileLock.acquire() is notified of each release", async ({ dir }) => {
+  await using first = new FileLock({ dir, pollIntervalMs: NEVER_MS });
+  await using second = new FileLock({ dir, pollIntervalMs: NEVER_MS });
+  using _no = withoutSlowLooks();
+  let held = await first.acquire("n");
+  for (let i = 0; i < 100; i++) {
+    const { lease } = await startWait(i % 2 === 0 ? second : first, "n");
+    await held.release();
+    held = await within("the waiter is granted the lock", lease);
+  }
+  await held.release();
+});
+
+onLinux(
+  "FileLock.acquire() is notified when the file that it waits for is removed",
+  async ({ dir }) => {
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await using locks = new FileLock({ dir, pollIntervalMs: NEVER_MS, disposeTimeoutMs: 0 });
+    using _no = withoutSlowLooks();
+    await holder.acquire("n");
+    const { lease } = await startWait(locks, "n");
+    await Deno.remove(lockPath(dir, "n"));
+    await within("the waiter is granted the lock", lease);
+  },
+);
+
+for (const change of ["removed", "renamed"] as const) {
+  onLinux(`FileLock watches the new directory when the old one was ${change}`, async (temp) => {
+    const dir = `${temp.dir}/locks`;
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await using locks = new FileLock({ dir, pollIntervalMs: NEVER_MS, disposeTimeoutMs: 0 });
+    await holder.acquire("n");
+    const { lease } = await startWait(locks, "n");
+    if (change === "removed") Deno.removeSync(dir, { recursive: true });
+    else Deno.renameSync(dir, `${temp.dir}/old`);
+    const held = await holder.acquire("m");
+    const next = await startWait(locks, "m");
+    await within("the waiter is granted the lock", lease);
+    await waitUntil("the new directory is watched", () => watchesOf(dir) === 1);
+    using _no = withoutSlowLooks();
+    await held.release();
+    await within("the waiter is notified", next.lease);
+  });
+}
+
+onLinux("FileLock.acquire() looks once a second while nothing changes", async ({ dir }) => {
+  const all = Array.from({ length: 8 }, () => new FileLock({ dir, pollIntervalMs: 10 }));
+  await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+  await holder.acquire("n");
+  using opens = countOpens(lockPath(dir, "n"));
+  for (const locks of all) await startWait(locks, "n");
+  await pause(100); // Each one was notified when the next one marked the file.
+  const before = opens.count;
+  await pause(2_100);
+  assert(opens.count >= before + all.length, "a slow look must be made in any case");
+  assertLess(opens.count, before + 3 * all.length);
+  for (const locks of all) await locks[Symbol.asyncDispose]();
+});
+
+onLinux(
+  "FileLock.acquire() looks only a few times per handoff with many waiters",
+  async ({ dir }) => {
+    const all = Array.from({ length: 10 }, () => new FileLock({ dir, pollIntervalMs: NEVER_MS }));
+    const first = await all[0]!.acquire("n");
+    const waits = [];
+    for (const locks of all.slice(1)) waits.push((await startWait(locks, "n")).lease);
+    await pause(100);
+    using opens = countOpens(lockPath(dir, "n"));
+    await first.release();
+    for (const lease of waits) {
+      lease.then(async (lease) => (await pause(20), await lease.release()));
+    }
+    await within("all were granted the lock", Promise.all(waits));
+    assertLess(opens.count, 10 * 10 * 4);
+    for (const locks of all) await locks[Symbol.asyncDispose]();
+  },
+);
+
+onLinux(
+  "FileLock.acquire() does not look when other locks of the directory change",
+  async ({ dir }) => {
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await using locks = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await holder.acquire("n");
+    await startWait(locks, "n");
+    await pause(50);
+    using opens = countOpens(lockPath(dir, "n"));
+    for (let i = 0; i < 100; i++) await (await holder.acquire("m")).release();
+    await pause(100);
+    assertLess(opens.count, 3);
+  },
+);
+
+onLinux(
+  "FileLock has one watch for a thousand waiting names, and none soon after",
+  async ({ dir }) => {
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await using locks = new FileLock({ dir, disposeTimeoutMs: 0 });
+    const names = Array.from({ length: 1_000 }, (_, i) => `orders:${i}`);
+    for (const name of names) await holder.acquire(name);
+    assertEquals(watchesOf(dir), 0);
+    const abort = new AbortController();
+    await Promise.all(names.map((name) => startWait(locks, name, abort.signal)));
+    assertEquals(watchesOf(dir), 1);
+    abort.abort();
+    await waitUntil("the watch ends", () => watchesOf(dir) === 0);
+  },
+);
+
+onLinux("FileLock ends its watch at its disposal", async ({ dir }) => {
+  await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+  await holder.acquire("n");
+  const locks = new FileLock({ dir });
+  await startWait(locks, "n");
+  await waitUntil("the directory is watched", () => watchesOf(dir) === 1);
+  await locks[Symbol.asyncDispose]();
+  await waitUntil("the watch has ended", () => watchesOf(dir) === 0);
+});
+
+Deno.test("FileLock.acquire() polls when the directory cannot be watched", async () => {
+  await using temp = await temporary();
+  using attempts = withoutWatches();
+  await using holder = new FileLock({ dir: temp.dir });
+  await using locks = new FileLock({ dir: temp.dir, pollIntervalMs: 1 });
+  const held = await holder.acquire("n");
+  using opens = countOpens(lockPath(temp.dir, "n"));
+  const { lease } = await startWait(locks, "n");
+  await waitUntil("the waiter looks again and again", () => opens.count > 30);
+  assertLess(attempts.count, 2);
+  await held.release();
+  await within("the waiter is granted the lock", lease);
+});
+
+Deno.test("DirectoryChanges polls when the runtime gives up each watch", async () => {
+  let starts = 0;
+  const changes = new DirectoryChanges((_dir, listener) => {
+    starts++;
+    queueMicrotask(() => listener.onEnd());
+    return { close: () => {} };
+  }, 1);
+  const waiter = changes.enter("/locks/n.lock");
+  for (let i = 0; i < 20; i++) await changes.next(waiter, "held", new AbortController().signal);
+  assertEquals(starts, 1);
+  changes.leave(waiter);
+});
+
+Deno.test("FileLock does not keep a process alive that has waited for a lock", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  const held = await locks.acquire("n");
+  const script = new URL("../../testing/file/holder.ts", import.meta.url);
+  await using child = startChild(script, { dir: temp.dir, isReleased: true });
+  assertEquals(await within("the process waits", child.line()), "waiting");
+  await held.release();
+  assertEquals(await within("the process acquires", child.line()), "released");
+  assertEquals(await within("the process ends", child.ended), 0);
+});
+
+Deno.test("FileLock.acquire() keeps a process alive that waits for a lock", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  const held = await locks.acquire("n");
+  const script = new URL("../../testing/file/holder.ts", import.meta.url);
+  await using child = startChild(script, { dir: temp.dir, isReleased: true });
+  assertEquals(await within("the process waits", child.line()), "waiting");
+  assert(await isPending(child.ended, 1_500));
+  await held.release();
+  assertEquals(await within("the process ends", child.ended), 0);
+});

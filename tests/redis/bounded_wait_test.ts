@@ -1,0 +1,123 @@
+/**
+ * Waits that `waitMs` bounds, when Redis does not answer at their end.
+ */
+import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
+import { LockTimeoutError, LockUnavailableError } from "../../mod.ts";
+import { RedisLock } from "../../redis/mod.ts";
+import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { Gate } from "../../testing/redis/gated_client.ts";
+import { openRedisClient } from "../../testing/redis/clients.ts";
+import { play } from "../../testing/redis/race_stage.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { startRedis } from "../../testing/servers/redis.ts";
+import { pause, waitUntil } from "../../testing/servers/wait.ts";
+
+const WAIT_MS = 400;
+/** Far below `unavailableAfterMs`, and generous for busy machines. */
+const PROMPT_MS = 10_000;
+const OUTAGE_MS = 60_000;
+
+type Scene = (lock: RedisLock, other: RedisLock, proxy: FaultProxy) => Promise<void>;
+
+/** Plays a scene in which `lock` is behind a proxy, and `other` is not. */
+async function behindProxy(name: RedisClientName, scene: Scene): Promise<void> {
+  await using server = await startRedis();
+  await using proxy = startProxy(server);
+  const far = await openRedisClient(name, `redis://${proxy.hostname}:${proxy.port}`);
+  const near = await openRedisClient("node-redis", server.url);
+  try {
+    const options = { unavailableAfterMs: OUTAGE_MS, disposeTimeoutMs: 100 };
+    await using lock = new RedisLock(far.client, options);
+    await using other = new RedisLock(near.client);
+    await scene(lock, other, proxy);
+    await proxy.refuse(false);
+    proxy.heal();
+    await lock.query("n"); // a client that is closed while it reconnects leaves a timer behind
+  } finally {
+    proxy.cutAll();
+    await far.close();
+    await near.close();
+  }
+}
+
+/** Calls both methods, and checks that the outage is reported as one, and promptly. */
+async function assertUnavailable(lock: RedisLock, whenWaiting: () => void): Promise<void> {
+  const startMs = performance.now();
+  let waits = 0;
+  const onWait = () => {
+    if (++waits === 2) whenWaiting();
+  };
+  const calls = [
+    lock.acquire("n", { waitMs: WAIT_MS, onWait }),
+    lock.tryAcquire("n", { waitMs: WAIT_MS, onWait }),
+  ];
+  for (const outcome of await within("both end", Promise.allSettled(calls))) {
+    assert(outcome.status === "rejected", "the outcome of an outage is no answer");
+    assertInstanceOf(outcome.reason, LockUnavailableError);
+    assertEquals(outcome.reason.lockName, "n");
+  }
+  assertLess(performance.now() - startMs, PROMPT_MS);
+}
+
+for (const name of ["node-redis", "ioredis"] as const) {
+  Deno.test(`RedisLock × ${name}: acquire() and tryAcquire() with waitMs report an outage that began during the wait`, () =>
+    behindProxy(name, async (lock, other, proxy) => {
+      const held = await other.acquire("n");
+      await assertUnavailable(lock, () => proxy.blackHole("both"));
+      assertEquals(await held.release(), true);
+    }));
+
+  Deno.test(`RedisLock × ${name}: acquire() and tryAcquire() with waitMs report an outage that lasts for the whole wait`, () =>
+    behindProxy(name, async (lock, _other, proxy) => {
+      await (await lock.acquire("n")).release();
+      proxy.blackHole("both");
+      await assertUnavailable(lock, () => {});
+    }));
+
+  Deno.test(`RedisLock × ${name}: acquire() and tryAcquire() with waitMs report a server that refuses connections`, () =>
+    behindProxy(name, async (lock, _other, proxy) => {
+      await (await lock.acquire("n")).release();
+      await proxy.refuse(true);
+      proxy.cutAll();
+      await assertUnavailable(lock, () => {});
+    }));
+}
+
+Deno.test("RedisLock.tryAcquire() with waitMs gets a free lock although the first answer is late", () =>
+  play(async ({ lock, gates }) => {
+    const gate = new Gate();
+    gates.onReply = gate.first("ask");
+    const taking = lock.tryAcquire("n", { waitMs: 1 });
+    await gate.arrived;
+    await pause(50);
+    gate.open();
+    const lease = await taking;
+    assert(lease !== null);
+    assertEquals(await lease.release(), true);
+  }));
+
+Deno.test("RedisLock.acquire() with waitMs and an owner id waits, and other calls of the id go on", () =>
+  play(async ({ lock, other }) => {
+    const held = await other.acquire("n");
+    const patient = lock.acquire("n", { ownerId: "job-7" });
+    const error = await lock.acquire("n", { ownerId: "job-7", waitMs: 100 }).catch((e) => e);
+    assertInstanceOf(error, LockTimeoutError);
+    const first = lock.tryAcquire("m", { ownerId: "job-8", waitMs: 100 });
+    await (await first)!.release();
+    assertEquals(await held.release(), true);
+    await (await within("the other call is granted", patient)).release();
+  }));
+
+Deno.test("RedisLock: waits for one lock that end together ask for its holder once, not each", () =>
+  play(async ({ lock, other, gates }) => {
+    const held = await other.acquire("n");
+    let waits = 0;
+    const options = { waitMs: 1_500, onWait: () => void waits++ };
+    const calls = Array.from({ length: 200 }, () => lock.tryAcquire("n", options));
+    await waitUntil("all wait", () => waits >= 200);
+    assertEquals(new Set(await Promise.all(calls)), new Set([null]));
+    const looks = gates.sent.filter(({ script }) => script === "query").length;
+    assertLess(looks, 50);
+    assertEquals(await held.release(), true);
+  }));

@@ -1,0 +1,79 @@
+/**
+ * Waits that `waitMs` bounds, when ZooKeeper does not answer at their end; and queries that list few
+ * waiters.
+ */
+import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
+import { LockUnavailableError } from "../../mod.ts";
+import { within } from "../../testing/conformance/wait.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { newRoot } from "../../testing/zookeeper/waiter.ts";
+import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+
+const WAIT_MS = 400;
+/** Far below `unavailableAfterMs` and the session timeout, and generous for busy machines. */
+const PROMPT_MS = 10_000;
+const LONG_MS = 60_000;
+
+/** Calls both methods, and checks that the outage is reported as one, and promptly. */
+async function assertUnavailable(lock: ZooKeeperLock, whenWaiting: () => void): Promise<void> {
+  const startMs = performance.now();
+  let waits = 0;
+  const onWait = () => {
+    if (++waits === 2) whenWaiting();
+  };
+  const calls = [
+    lock.acquire("n", { waitMs: WAIT_MS, onWait }),
+    lock.tryAcquire("n", { waitMs: WAIT_MS, onWait }),
+  ];
+  for (const outcome of await within("both end", Promise.allSettled(calls))) {
+    assert(outcome.status === "rejected", "the outcome of an outage is no answer");
+    assertInstanceOf(outcome.reason, LockUnavailableError);
+    assertEquals(outcome.reason.lockName, "n");
+  }
+  assertLess(performance.now() - startMs, PROMPT_MS);
+}
+
+Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage during the wait, and one that lasts for all of it", async () => {
+  await using server = await startZooKeeper();
+  await using proxy = startProxy(server);
+  const rootPath = newRoot();
+  const options = {
+    rootPath,
+    sessionTimeoutMs: 20_000,
+    unavailableAfterMs: LONG_MS,
+    disposeTimeoutMs: 200,
+  };
+  await using other = new ZooKeeperLock(server.connectString, { rootPath });
+  await using held = await other.acquire("n");
+  await using lock = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, options);
+  await lock.query("n"); // connects
+  await assertUnavailable(lock, () => proxy.blackHole("both"));
+  await assertUnavailable(lock, () => {});
+  proxy.heal();
+  await proxy.refuse(true);
+  await assertUnavailable(lock, () => {});
+  await proxy.refuse(false);
+  await within("it reconnects", lock.query("n"));
+  assertEquals(await held.release(), true);
+});
+
+Deno.test("ZooKeeperLock.query() lists no more waiters than it is asked for, and counts all", async () => {
+  await using server = await startZooKeeper();
+  const rootPath = newRoot();
+  await using lock = new ZooKeeperLock(server.connectString, { rootPath, label: "l" });
+  const held = await lock.acquire("n");
+  const abort = new AbortController();
+  const { signal } = abort;
+  const waits = Array.from({ length: 5 }, () => lock.acquire("n", { signal }).catch(() => {}));
+  await waitUntil("all wait", async () => (await lock.query("n")).waiterCount === 5);
+  for (const maxWaiters of [0, 2, 5, 64]) {
+    const { holders, waiters, waiterCount } = await lock.query("n", { maxWaiters });
+    const read = [holders[0]?.label, waiters.length, waiterCount];
+    assertEquals(read, ["l", Math.min(5, maxWaiters), 5]);
+  }
+  abort.abort();
+  await Promise.all(waits);
+  await held.release();
+});
