@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { nodeRedis, type NodeRedisClient } from "../../redis/clients/node_redis.ts";
+import { ioredis, type IoredisClient } from "../../redis/clients/ioredis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { connectNodeRedis } from "../contenders/connections.ts";
+import { connectIoredis } from "../contenders/connections.ts";
 import { measured } from "../library/meters.ts";
 import { median } from "../library/statistics.ts";
 import type { OperationCost } from "../versions/jobs.ts";
@@ -30,9 +30,9 @@ export async function openGuardStage(): Promise<GuardStage> {
   await using stack = new AsyncDisposableStack();
   const { url } = stack.use(await startRedis());
   const open = async () => {
-    const client = await connectNodeRedis(url);
-    stack.defer(() => client.destroy());
-    const port = nodeRedis(client as unknown as NodeRedisClient);
+    const client = await connectIoredis(url);
+    stack.defer(() => client.disconnect());
+    const port = ioredis(client as unknown as IoredisClient);
     return stack.use(new RedisLock(port, { ttlMs: TTL_MS }));
   };
   const stage = { url, holder: await open(), waiter: await open() };
@@ -70,13 +70,15 @@ async function countRun(
     costs.push(await monitor.cost(operation, async () => result = await run()));
     return result!;
   };
+  const alone = await holder.acquire(`${name}:alone`);
+  await count("release", () => alone.release());
   const lease = await count("acquire", () => holder.acquire(name));
   await count("renewal", () => lease.renew());
   await count("tryAcquire of a held lock", () => waiter.tryAcquire(name));
   const waiting = waiter.acquire(name);
   await monitor.cost("the wait begins", () => Promise.resolve());
   const next = await count("handoff", async () => (await lease.release(), await waiting));
-  await count("release", () => next.release());
+  await count("release after a wait", () => next.release());
   return costs;
 }
 
