@@ -21,6 +21,8 @@ export interface Grant {
   readonly releasedUs: number;
   /** The waiter, among those of all processes. */
   readonly waiter: string;
+  /** Whether it is the first grant of its waiter: all first calls are made at once. */
+  readonly isFirst: boolean;
 }
 
 /** Calls that were made closer together than this may be served in any order: they race to the server. */
@@ -28,16 +30,22 @@ const RACE_US = 5_000;
 
 /** The grants of all processes, in the order of time. */
 export function gather(processes: readonly GrantColumns[]): Grant[] {
-  return processes
-    .flatMap(({ calledUs, grantedUs, releasedUs, waiter }, index) =>
-      grantedUs.map((granted, place) => ({
-        calledUs: calledUs[place]!,
-        grantedUs: granted,
-        releasedUs: releasedUs[place]!,
-        waiter: `${index}.${waiter[place]}`,
-      }))
-    )
-    .sort((a, b) => a.grantedUs - b.grantedUs);
+  return processes.flatMap(grantsOf).sort((a, b) => a.grantedUs - b.grantedUs);
+}
+
+function grantsOf(columns: GrantColumns, process: number): Grant[] {
+  const seen = new Set<number>();
+  return columns.waiter.map((waiter, place) => {
+    const isFirst = !seen.has(waiter);
+    seen.add(waiter);
+    return {
+      calledUs: columns.calledUs[place]!,
+      grantedUs: columns.grantedUs[place]!,
+      releasedUs: columns.releasedUs[place]!,
+      waiter: `${process}.${waiter}`,
+      isFirst,
+    };
+  });
 }
 
 /** The figures that waiters observe between two moments. */
@@ -47,7 +55,7 @@ export interface Contention {
   readonly handoffUs: number;
   /** The part of the time in which a waiter held the lock. */
   readonly shareHeld: number;
-  /** The part of the grants that came after the grant of a later call. */
+  /** The part of the grants, except the first ones, that came after the grant of a later call. */
   readonly inversions: number;
   /** The grants of the waiter with the fewest, as a part of an equal share. */
   readonly leastServed: number;
@@ -70,7 +78,7 @@ export function contentionOf(
       seen.slice(1).map(({ grantedUs }, index) => grantedUs - seen[index]!.releasedUs),
     ),
     shareHeld: heldUs / (toUs - fromUs),
-    inversions: inversionsIn(seen) / seen.length,
+    inversions: inversionsIn(seen.filter(({ isFirst }) => !isFirst)),
     leastServed: leastServed(seen, waiters),
     waitP50Ms: quantile(waitsMs, 0.5),
     waitP99Ms: quantile(waitsMs, 0.99),
@@ -84,7 +92,7 @@ function inversionsIn(grants: readonly Grant[]): number {
     if (latestUs > calledUs + RACE_US) count++;
     latestUs = Math.max(latestUs, calledUs);
   }
-  return count;
+  return count / grants.length;
 }
 
 function leastServed(grants: readonly Grant[], waiters: number): number {

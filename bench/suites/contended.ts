@@ -75,7 +75,7 @@ function settleMs(waiters: number): number {
 }
 
 function windowMs(waiters: number): number {
-  return waiters >= MANY ? 4_000 : 700;
+  return waiters >= MANY ? 6_000 : 600;
 }
 
 function jobOf(contender: Contender, workload: Workload, server: RedisServer, fleet: Fleet): Job {

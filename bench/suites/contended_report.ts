@@ -47,7 +47,8 @@ export function reportOf(figures: readonly Figure[]): SuiteResult {
       "Without a queue, a waiter that released the lock often takes it again at once, while the others " +
       "sleep: with few waiters, and no time held, that gives more grants per second. The columns on " +
       "order, on the least-served waiter and on the longest waits show its price.",
-      "A grant is out of order if a call that was made at least 5 ms later was granted first.",
+      "A grant is out of order if a call that was made at least 5 ms later was granted first. " +
+      "The first calls do not count: all waiters make them at once.",
       "Ping-pong is the least work that wakes another client: two clients of one process wake each " +
       "other by a message in turns, and each turn also sends one `SET NX PX`.",
     ],

@@ -41,23 +41,21 @@ function columns(...grants: readonly (readonly [number, number, number])[]) {
 
 Deno.test("contentionOf() finds handoffs, the time held, and a waiter that was passed over", () => {
   const grants = gather([
-    columns([0, 10, 20], [20, 30, 40]),
-    columns([0, 45, 50]),
+    columns([0, 5, 10], [10, 20, 30], [30, 40, 50]),
+    columns([0, 10, 20], [20, 55, 60]),
   ]);
-  assertEquals(grants.map(({ waiter }) => waiter), ["0.0", "0.0", "1.0"]);
+  assertEquals(grants.map(({ waiter }) => waiter), ["0.0", "1.0", "0.0", "0.0", "1.0"]);
   const figures = contentionOf(grants, 2, [0, 100_000]);
-  assertEquals(figures.grantsPerSecond, 30);
-  assertEquals(figures.handoffUs, 7_500);
-  assertEquals(figures.shareHeld, 0.25);
-  assertEquals(
-    figures.inversions,
-    1 / 3,
-    "the second process called before the second grant's call",
-  );
-  assertEquals(figures.leastServed, 1 / 1.5);
+  assertEquals(figures.grantsPerSecond, 50);
+  assertEquals(figures.handoffUs, (0 + 0 + 10_000 + 5_000) / 4);
+  assertEquals(figures.shareHeld, 0.4);
+  assertEquals(figures.inversions, 1 / 3, "the last grant is of a call before that of the third");
+  assertEquals(figures.leastServed, 2 / 2.5);
   assertEquals(figures.waitP50Ms, 10);
   assertEquals(contentionOf(grants, 3, [0, 100_000]).leastServed, 0, "one waiter was never served");
-  assertEquals(contentionOf(grants, 2, [40_000, 100_000]).grantsPerSecond, 1 / 0.06);
+  assertEquals(contentionOf(grants, 2, [40_000, 100_000]).grantsPerSecond, 2 / 0.06);
+  const first = contentionOf(grants, 2, [0, 15_000]);
+  assertEquals(first.inversions, NaN, "first calls are all made at once");
 });
 
 Deno.test("number() keeps three digits, and tables name missing figures", () => {
