@@ -15,7 +15,7 @@ import { type Job, runRounds, stepsOf } from "../library/rounds.ts";
 import type { Suite, SuiteOptions } from "../library/suite.ts";
 import { type Fleet, startFleet, warmUp } from "../processes/contention.ts";
 import { MEASURES, reportOf } from "./contended_report.ts";
-import { HANDOFF_JOBS, measureHandoffs } from "./handoff.ts";
+import { handoffSteps, measureHandoffs } from "./handoff.ts";
 
 const PROCESSES = 4;
 /** More waiters cost a package that polls more than the machine has. */
@@ -41,7 +41,7 @@ export const contended: Suite = {
     const usual = workloads.filter(({ waiters }) => waiters < MANY);
     const many = workloads.filter(({ waiters }) => waiters >= MANY);
     progress.expect(stepsOf(usual.flatMap(contendersOf).length, rounds));
-    progress.expect(many.flatMap(contendersOf).length + HANDOFF_JOBS(options));
+    progress.expect(many.flatMap(contendersOf).length + handoffSteps(options));
     {
       await using server = await startRedis();
       await using fleet = startFleet(PROCESSES, server.url);

@@ -9,7 +9,7 @@ import { type Figure, matches, valuesOf } from "../library/figures.ts";
 import type { Plot, Point } from "../library/plots.ts";
 import { median, ratios } from "../library/statistics.ts";
 import type { SuiteResult, Verdict } from "../library/suite.ts";
-import { medianCell, quartilesCell, type Table } from "../library/tables.ts";
+import { medianCell, number, quartilesCell, type Table } from "../library/tables.ts";
 import { HANDOFF_US, PING_PONG } from "./handoff.ts";
 
 /** The measured quantities. */
@@ -36,6 +36,7 @@ export function reportOf(figures: readonly Figure[]): SuiteResult {
   return {
     tables: [
       handoffTable(figures, counts),
+      peerTable(figures, counts, places),
       ...counts.flatMap((waiters) => places.map((place) => table(figures, { ...place, waiters }))),
     ],
     plots: [ratePlot(figures, processes), handoffPlot(figures, counts)],
@@ -96,6 +97,34 @@ function handoffTable(figures: readonly Figure[], counts: readonly number[]): Ta
     note: "Ratios to the ping-pong of the same round, with their quartiles.",
     rows: [head, ...rows],
   };
+}
+
+/** Our grants per second beside those of the best other package, whatever its client. */
+function peerTable(
+  figures: readonly Figure[],
+  counts: readonly number[],
+  places: readonly Figure["at"][],
+): Table {
+  const rateOf = (contender: string, at: Figure["at"]) =>
+    median(valuesOf(figures, { contender, measure: MEASURES.rate, at }));
+  const others = LOCKS.filter(({ has }) => !has.queue);
+  const few = counts.filter((waiters) => waiters <= 100);
+  const rows = few.flatMap((waiters) =>
+    places.map((place) => {
+      const best = Math.max(...others.map(({ name, client }) => {
+        return rateOf(name, { ...place, waiters, client });
+      }));
+      return [
+        `${waiters} waiters, ${place["processes"]} × process, held for ${place[HOLD]} ms`,
+        number(best),
+        ...CLIENTS.map((client) =>
+          number(rateOf("holdfast", { ...place, waiters, client }) / best)
+        ),
+      ];
+    })
+  );
+  const head = ["scene", "best other package", ...CLIENTS.map((c) => `holdfast, ${c}, × best`)];
+  return { title: "Grants per second beside the best other package", rows: [head, ...rows] };
 }
 
 function ratePlot(figures: readonly Figure[], processes: readonly number[]): Plot {

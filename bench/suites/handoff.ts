@@ -45,8 +45,9 @@ function roundsOf({ isQuick, rounds }: SuiteOptions): RoundOptions {
 }
 
 /** How many steps {@linkcode measureHandoffs} will report. */
-export const HANDOFF_JOBS = (options: SuiteOptions): number =>
-  stepsOf((waitersOf(options).length + 1) * CLIENTS.length, roundsOf(options));
+export function handoffSteps(options: SuiteOptions): number {
+  return stepsOf((waitersOf(options).length + 1) * CLIENTS.length, roundsOf(options));
+}
 
 /** Measures handoffs and ping-pong with each client. */
 export async function measureHandoffs(
