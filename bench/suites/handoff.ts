@@ -22,7 +22,7 @@ export const HANDOFF_US = "µs per handoff in one process";
 /** The name of the ping-pong among contenders. */
 export const PING_PONG = "ping-pong";
 
-const STEPS = 2_000;
+const STEPS = 1_000;
 const TTL_MS = 60_000;
 
 /** A client, with what both sides need. */
