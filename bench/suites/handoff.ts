@@ -41,7 +41,7 @@ function waitersOf({ isQuick }: SuiteOptions): number[] {
 
 function roundsOf({ isQuick, rounds }: SuiteOptions): RoundOptions {
   if (rounds !== undefined) return { warmUp: Math.min(3, rounds), rounds };
-  return isQuick ? { warmUp: 3, rounds: 7 } : { warmUp: 3, rounds: 11 };
+  return isQuick ? { warmUp: 2, rounds: 6 } : { warmUp: 3, rounds: 11 };
 }
 
 /** How many steps {@linkcode measureHandoffs} will report. */

@@ -40,7 +40,7 @@ export const uncontended: Suite = {
 
 function roundsOf({ isQuick, rounds }: SuiteOptions): RoundOptions {
   if (rounds !== undefined) return { warmUp: Math.min(4, rounds), rounds };
-  return isQuick ? { warmUp: 3, rounds: 7 } : { warmUp: 4, rounds: 15 };
+  return isQuick ? { warmUp: 2, rounds: 6 } : { warmUp: 4, rounds: 15 };
 }
 
 /** How far away the server is, and how many calls are in flight. */
