@@ -1,5 +1,5 @@
 /**
- * `deno task bench file`: measures file locks between processes, next to the same locks when the directory
+ * `deno task bench:file`: measures file locks between processes, next to the same locks when the directory
  * cannot be watched. `--old FOLDER` adds those of another checkout. Names of parts run only these.
  *
  * @module

@@ -1,77 +1,112 @@
 /**
- * `deno task bench`: runs the benchmarks, each in its own process.
+ * `deno task bench`: runs the suites of the benchmark, each in its own process, and writes the report.
  *
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
-import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFile, rm } from "node:fs/promises";
+import { makeTempDirectory } from "../testing/runtime/files.ts";
+import { scriptCommand, spawnProcess } from "../testing/runtime/processes.ts";
+import { runCommand } from "../testing/servers/command.ts";
+import { type BenchCommand, readCommand, usageOf } from "./command_line.ts";
+import { describeMachine } from "./library/machine.ts";
+import { parseResult, type SuiteRecord } from "./library/record.ts";
+import { storeRecord, writePages } from "./library/report.ts";
+import { isWithin, type Suite, type SuiteOptions, type SuiteResult } from "./library/suite.ts";
+import { markdownOf, number } from "./library/tables.ts";
+import { SUITES } from "./suites/all.ts";
 
-const USAGE = `Usage: deno task bench [redis] [zookeeper] [http] [file] [--clients N]
+const NAMES = SUITES.map(({ name }) => name);
+const FORMAT_BOUND_MS = 60_000;
 
-Measures the cost of locks as ratios to the least work that could do the same job. Starts its own
-servers. Use an idle machine. Exits with 1 if a ratio exceeds its limit, with 2 if an argument is wrong.
-
-  redis zookeeper http file  the benchmarks to run (all by default)
-  --clients N                the number of concurrent requests in http (1 by default)
-  --help                     prints this text`;
-
-const BENCHES = {
-  redis: "redis_lock.ts",
-  zookeeper: "zookeeper_lock.ts",
-  http: "http.ts",
-  file: "file_lock.ts",
-} as const;
-
-type BenchName = keyof typeof BENCHES;
-
-function isBench(name: string): name is BenchName {
-  return Object.hasOwn(BENCHES, name);
+/** Runs a suite in its own process. */
+async function run(suite: Suite, options: SuiteOptions): Promise<SuiteRecord> {
+  const machine = await describeMachine();
+  const startMs = performance.now();
+  const result = await resultOf(suite, options);
+  return {
+    ...{ suite: suite.name, title: suite.title, command: commandOf(suite, options), options },
+    ...{ machine, seconds: Math.round((performance.now() - startMs) / 1_000) },
+    ...result,
+  };
 }
 
-/** Runs a benchmark in its own process, so that garbage of one does not slow down the next. */
-async function run(name: BenchName, args: readonly string[]): Promise<boolean> {
-  const file = fileURLToPath(new URL(BENCHES[name], import.meta.url));
-  const child = new Deno.Command(Deno.execPath(), { args: ["run", "-A", file, ...args] });
-  return (await child.spawn().status).success;
+async function resultOf({ name }: Suite, options: SuiteOptions): Promise<SuiteResult> {
+  const directory = await makeTempDirectory();
+  try {
+    const file = `${directory}/result.json`;
+    const script = scriptCommand(new URL("./suite_process.ts", import.meta.url));
+    const command = [...script, name, JSON.stringify(options), file];
+    const child = spawnProcess(command, { stdout: "inherit", stderr: "inherit" });
+    const { code } = await child.ended;
+    if (code !== 0) throw new Error(`Cannot measure ${name}: its process ended with ${code}`);
+    return parseResult<SuiteResult>(await readFile(file, "utf8"));
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+function commandOf({ name }: Suite, { isQuick, rounds, clients }: SuiteOptions): string {
+  const parts = ["deno task bench", name];
+  if (isQuick) parts.push("--quick");
+  if (rounds !== undefined) parts.push(`--rounds ${rounds}`);
+  if (clients !== 1) parts.push(`--clients ${clients}`);
+  return parts.join(" ");
+}
+
+/** Prints the tables of a suite; returns whether all figures are within their limits. */
+function print({ title, tables, verdicts }: SuiteRecord): boolean {
+  console.log(`\n## ${title}\n`);
+  for (const table of tables) console.log(`${markdownOf(table)}\n`);
+  for (const verdict of verdicts) {
+    const text = isWithin(verdict) ? "within its limit of" : "OVER its limit of";
+    console.log(`${verdict.title}: ${number(verdict.value)}, ${text} ${verdict.limit}`);
+  }
+  return verdicts.every(isWithin);
+}
+
+/** Measures, and writes the report after each suite. Returns the exit code. */
+async function measure({ suites, out, options }: BenchCommand): Promise<number> {
+  let exitCode = 0;
+  for (const suite of SUITES.filter(({ name }) => suites.includes(name))) {
+    try {
+      const record = await run(suite, options);
+      if (!print(record)) exitCode = 1;
+      const stored = await storeRecord(out, record);
+      await format([stored, ...await writePages(out, NAMES)]);
+    } catch (error) {
+      console.error(`${suite.name}: ${(error as Error).message}`);
+      exitCode = 1;
+    }
+  }
+  console.log(`\nThe report is in ${out}`);
+  return exitCode;
+}
+
+/** The gate checks the format of all files, these too. */
+async function format(files: readonly string[]): Promise<void> {
+  const { success, output } = await runCommand(
+    [Deno.execPath(), "fmt", "-q", ...files.filter((file) => !file.endsWith(".svg"))],
+    FORMAT_BOUND_MS,
+  );
+  if (!success) throw new Error(`Cannot format the report: ${output}`);
 }
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: Deno.args,
-    allowPositionals: true,
-    options: { clients: { type: "string", default: "1" }, help: { type: "boolean" } },
-  });
-  if (values.help) {
-    console.log(USAGE);
+  let command: BenchCommand | null;
+  try {
+    command = readCommand(Deno.args, NAMES);
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${usageOf(NAMES)}`);
+    return 2;
+  }
+  if (command === null) {
+    console.log(usageOf(NAMES));
     return 0;
   }
-  const unknown = positionals.find((name) => !isBench(name));
-  if (unknown !== undefined) {
-    throw new TypeError(
-      `Cannot run the benchmark "${unknown}": choose from ${Object.keys(BENCHES).join(", ")}`,
-    );
-  }
-  const clients = Number(values.clients);
-  if (!Number.isInteger(clients) || clients < 1 || clients > 1_000) {
-    throw new RangeError(
-      `Cannot use --clients ${values.clients}: give a whole number from 1 to 1000`,
-    );
-  }
-  const names = positionals.length > 0 ? positionals.filter(isBench) : Object.keys(BENCHES);
-  let isWithinLimits = true;
-  for (const name of names as BenchName[]) {
-    const args = name === "http" ? [String(clients)] : [];
-    if (!await run(name, args)) isWithinLimits = false;
-  }
-  return isWithinLimits ? 0 : 1;
+  if (!command.isRender) return await measure(command);
+  await format(await writePages(command.out, NAMES));
+  return 0;
 }
 
-if (import.meta.main) {
-  try {
-    Deno.exit(await main());
-  } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`);
-    Deno.exit(2);
-  }
-}
+if (import.meta.main) Deno.exit(await main());

@@ -29,7 +29,7 @@ const SERVERLESS_TESTS = [
   "tests/redis/protocol/server_clocks_test.ts",
 ];
 /** Folders in which only tests without a strategy run: the others need servers or time. */
-const MIXED_TESTS = ["tests/fencing", "tests/http", "tests/lock_service"];
+const MIXED_TESTS = ["tests/bench", "tests/fencing", "tests/http", "tests/lock_service"];
 /** Of its tests, those that are about no strategy check all examples and comments. */
 const DOCUMENTATION_TESTS = "tests/docs";
 
