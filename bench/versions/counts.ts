@@ -70,13 +70,13 @@ async function countContended(contest: Contest, count: Count): Promise<void> {
   const { holder, waiter, gate, name } = contest;
   const lease = await holder.acquire(name);
   await count("tryAcquire, held", () => waiter.tryAcquire(name));
-  const first = startWait(waiter, name);
+  const first = startWait(waiter, gate, name);
   await count("first ask of a waiter", () => first.answered());
   await count("subscription of the inbox", () => gate.subscribe());
   await count("repeated ask, subscribed", () => (gate.pass(), first.answered()));
   await count("query, one waits", () => holder.query(name));
   await count("poll of the first waiter", () => first.answered());
-  const second = startWait(waiter, name);
+  const second = startWait(waiter, gate, name);
   await count("first ask of a waiter, subscribed", () => second.answered());
   await count("leaving the queue by abort", () => second.abort());
   let claimed: Lease;
@@ -115,17 +115,16 @@ interface Wait {
   abort(): Promise<void>;
 }
 
-function startWait(lock: RedisLock, name: string): Wait {
+function startWait(lock: RedisLock, gate: GatedInbox, name: string): Wait {
   const controller = new AbortController();
   let start = () => {};
-  let onAnswer = () => {};
   const started = new Promise<void>((resolve) => start = resolve);
-  const options = { signal: controller.signal, onWait: () => onAnswer() };
+  const options = { signal: controller.signal };
   const lease = started.then(() => lock.acquire(name, options));
   return {
     lease,
     answered() {
-      const answer = new Promise<void>((resolve) => onAnswer = resolve);
+      const answer = gate.replied();
       start();
       return answer;
     },
@@ -143,6 +142,8 @@ interface GatedInbox {
   subscribe(): Promise<void>;
   /** Lets the lock know that it has subscribed. */
   pass(): void;
+  /** Resolves at the next reply to a command. */
+  replied(): Promise<void>;
 }
 
 function gatedInbox(port: RedisClient): GatedInbox {
@@ -156,9 +157,16 @@ function gatedInbox(port: RedisClient): GatedInbox {
     await passed.promise;
     return subscription;
   };
+  let onReply = () => {};
+  const send: RedisClient["send"] = async (...args) => {
+    const reply = await port.send(...args);
+    onReply();
+    return reply;
+  };
   return {
-    port: portWith(port, { subscribe }),
+    port: portWith(port, { subscribe, send }),
     subscribe: () => (open.resolve(), subscribed.promise),
     pass: () => passed.resolve(),
+    replied: () => new Promise((resolve) => onReply = resolve),
   };
 }
