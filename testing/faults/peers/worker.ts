@@ -33,7 +33,7 @@ type Tell = (kind: WorkerEvent["kind"], more?: Partial<WorkerEvent>) => void;
 /** Holds the lock until the package reports its loss, or until `stop` aborts. */
 async function work(hold: Hold, stop: AbortSignal, tell: Tell): Promise<void> {
   const { signal } = hold;
-  tell("granted", { deadlineUs: nowUs() });
+  tell("granted");
   const isLost = new Promise<void>((resolve) => {
     const onLost = () => {
       tell("lost");
@@ -44,7 +44,7 @@ async function work(hold: Hold, stop: AbortSignal, tell: Tell): Promise<void> {
   });
   // The record must show what the package claims at each moment, not what turns out later.
   const watch = setInterval(() => {
-    if (hold.isMine()) tell("renewed", { deadlineUs: nowUs() });
+    if (hold.isMine()) tell("renewed");
   }, ASK_EVERY_MS);
   const isStopped = new Promise((resolve) => stop.addEventListener("abort", resolve));
   if (!stop.aborted) await Promise.race([isLost, isStopped]);
@@ -61,7 +61,10 @@ async function attempt(
 ): Promise<boolean> {
   const call = crypto.randomUUID().slice(0, 8);
   const tell: Tell = (kind, more) => {
-    const event: WorkerEvent = { atUs: nowUs(), worker, call, name, kind, ...more };
+    const atUs = nowUs();
+    // The package claims the lock for this moment. How long that will last is not known.
+    const claim = kind === "granted" || kind === "renewed" ? { deadlineUs: atUs + 1 } : {};
+    const event: WorkerEvent = { atUs, worker, call, name, kind, ...claim, ...more };
     print(`${JSON.stringify(event)}\n`);
   };
   let isGranted = false;
