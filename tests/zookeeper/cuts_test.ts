@@ -8,7 +8,7 @@ import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker enters the critical section. */
-const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 10;
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 15;
 const SESSIONS = 4;
 const WORKERS = 3;
 
@@ -46,7 +46,7 @@ Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connection
       }
     })();
     await Promise.all(Array.from({ length: WORKERS }, worker));
-    return cutting;
+    await cutting;
   };
   const sessions = Array.from({ length: SESSIONS }, session);
   const total = SESSIONS * WORKERS * ROUNDS;
