@@ -26,6 +26,7 @@ Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connection
       rootPath,
       sessionTimeoutMs: 30_000,
       unavailableAfterMs: 20_000,
+      disposeTimeoutMs: 20_000,
     });
     const worker = async () => {
       for (let i = 0; i < ROUNDS; i++) {

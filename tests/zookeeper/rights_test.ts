@@ -16,7 +16,7 @@ import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 const { READ, WRITE, CREATE, DELETE } = RIGHTS;
 const ALL = READ | WRITE | CREATE | DELETE;
-const SESSION_TIMEOUT_MS = 1_000;
+const SESSION_TIMEOUT_MS = 2_000;
 
 let server: ZooKeeperServer;
 
