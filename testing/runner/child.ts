@@ -37,10 +37,10 @@ export async function runDenoTest(
   { args, cwd, signal, progress }: DenoTestOptions,
 ): Promise<DenoTestResult> {
   await using lifeline = openLifeline();
-  // Tests mostly wait: running four files at a time keeps two cores busy.
+  // Tests mostly wait: running five files at a time keeps two cores busy.
   const child = spawnProcess([process.execPath, "test", "--parallel", ...args], {
     cwd,
-    env: { DENO_JOBS: "4", ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
+    env: { DENO_JOBS: "5", ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
     stdout: "pipe",
     stderr: "inherit",
   });
