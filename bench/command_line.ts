@@ -6,6 +6,9 @@
 import { parseArgs } from "node:util";
 import type { SuiteOptions } from "./library/suite.ts";
 
+/** Where the report of a full run goes. README shows a part of it. */
+export const REPORT = "docs/bench";
+
 /** The order to run suites. */
 export interface BenchCommand {
   readonly suites: readonly string[];
@@ -60,7 +63,7 @@ export function readCommand(args: string[], known: readonly string[]): BenchComm
   const suites = positionals.length > 0 ? positionals : isQuick ? QUICK_SUITES : known;
   return {
     suites,
-    out: values.out ?? (isQuick ? "docs/bench/quick" : "docs/bench"),
+    out: values.out ?? (isQuick ? `${REPORT}/quick` : REPORT),
     isRender: values.render,
     options: {
       isQuick,

@@ -8,16 +8,18 @@ import { readFile, rm } from "node:fs/promises";
 import { makeTempDirectory } from "../testing/runtime/files.ts";
 import { scriptCommand, spawnProcess } from "../testing/runtime/processes.ts";
 import { runCommand } from "../testing/servers/command.ts";
-import { type BenchCommand, readCommand, usageOf } from "./command_line.ts";
+import { type BenchCommand, readCommand, REPORT, usageOf } from "./command_line.ts";
 import { describeMachine } from "./library/machine.ts";
 import { parseResult, type SuiteRecord } from "./library/record.ts";
-import { storeRecord, writePages } from "./library/report.ts";
+import { readRecords, storeRecord, writePages } from "./library/report.ts";
 import { isWithin, type Suite, type SuiteOptions, type SuiteResult } from "./library/suite.ts";
 import { markdownOf, number } from "./library/tables.ts";
 import { SUITES } from "./suites/all.ts";
+import { updateSummary } from "./summary.ts";
 
 const NAMES = SUITES.map(({ name }) => name);
 const FORMAT_BOUND_MS = 60_000;
+const README = "README.md";
 
 /** Runs a suite in its own process. */
 async function run(suite: Suite, options: SuiteOptions): Promise<SuiteRecord> {
@@ -73,7 +75,7 @@ async function measure({ suites, out, options }: BenchCommand): Promise<number> 
       const record = await run(suite, options);
       if (!print(record)) exitCode = 1;
       const stored = await storeRecord(out, record);
-      await format([stored, ...await writePages(out, NAMES)]);
+      await format([stored, ...await writeReport(out)]);
     } catch (error) {
       console.error(`${suite.name}: ${(error as Error).message}`);
       exitCode = 1;
@@ -81,6 +83,14 @@ async function measure({ suites, out, options }: BenchCommand): Promise<number> 
   }
   console.log(`\nThe report is in ${out}`);
   return exitCode;
+}
+
+/** Writes the pages of a directory, and the table of README if they are its source. */
+async function writeReport(out: string): Promise<string[]> {
+  const files = await writePages(out, NAMES);
+  if (out !== REPORT) return files;
+  await updateSummary(README, await readRecords(out, NAMES));
+  return [...files, README];
 }
 
 /** The gate checks the format of all files, these too. */
@@ -105,7 +115,7 @@ async function main(): Promise<number> {
     return 0;
   }
   if (!command.isRender) return await measure(command);
-  await format(await writePages(command.out, NAMES));
+  await format(await writeReport(command.out));
   return 0;
 }
 

@@ -46,7 +46,11 @@ export async function writePages(directory: string, order: readonly string[]): P
   return files;
 }
 
-async function readRecords(directory: string, order: readonly string[]): Promise<SuiteRecord[]> {
+/** Reads the records in a directory. */
+export async function readRecords(
+  directory: string,
+  order: readonly string[],
+): Promise<SuiteRecord[]> {
   const names = new Set(await readdir(directory));
   const stored = order.filter((suite) => names.has(`${suite}.json`));
   return await Promise.all(

@@ -15,10 +15,13 @@ export interface Table {
 
 /** A table as Markdown, with its title. */
 export function markdownOf({ title, note, rows }: Table): string {
-  const [head = [], ...body] = rows;
-  const lines = [head, head.map((_, column) => column === 0 ? "---" : "---:"), ...body]
-    .map((cells) => `| ${cells.join(" | ")} |`);
-  return [`### ${title}`, ...note ? [note] : [], lines.join("\n")].join("\n\n");
+  return [`### ${title}`, ...note ? [note] : [], rowsText(rows)].join("\n\n");
+}
+
+/** The rows of a table as Markdown. */
+export function rowsText([head = [], ...body]: Table["rows"]): string {
+  return [head, head.map((_, column) => column === 0 ? "---" : "---:"), ...body]
+    .map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }
 
 /** A number with about three digits; a dash if there is none. */

@@ -13,7 +13,8 @@ import type { Suite, SuiteResult } from "../library/suite.ts";
 import { medianCell, type Table } from "../library/tables.ts";
 import { type Crowd, startCrowd } from "../processes/crowd.ts";
 
-const MEASURES = {
+/** The measured quantities. */
+export const MEASURES = {
   commands: "commands per second",
   server: "server CPU, %",
   client: "client CPU, %",
