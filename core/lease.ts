@@ -61,7 +61,6 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   readonly #grant: Grant;
   readonly #validity: LeaseValidity;
   readonly #renewal: LeaseRenewal;
-  readonly #releases: LeaseRelease;
   readonly #maxHoldAtMs: number;
   #state: "held" | "kept" | "releasing" | "released" | "lost" = "held";
   /** Why the lease was lost. Also set if the service answers a release that the lock was gone before. */
@@ -87,12 +86,16 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
     this.#validity = new LeaseValidity(grant);
     this.#renewal = new LeaseRenewal(context.clock, actions, grant, this);
     this.#renewal.answered(grant.sent, grant.validMs, this.#validity.deadlineMs);
-    this.#releases = new LeaseRelease(context, actions, grant.ttlMs);
   }
 
   /** Whether the lock is ours and renewed, for the holder or at disposal. */
   get #isLive(): boolean {
     return this.#state === "held" || this.#state === "kept";
+  }
+
+  /** Made when it is needed: leases that are held need no memory for it. */
+  get #releases(): LeaseRelease {
+    return new LeaseRelease(this.#context, this.#actions, this.#grant.ttlMs);
   }
 
   /** When the lease ends: at its deadline or at `maxHoldMs`, in monotonic ms. */
