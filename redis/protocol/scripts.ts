@@ -116,9 +116,8 @@ redis.call('ZREM', keys.queue, make_member('next', first_ticket, inbox))
 end
 return first_ticket
 end
-local function remove_members(keys, ticket, value, inbox)
+local function remove_members(keys, ticket, value, inbox, second_member)
 local family = family_of_inbox(inbox)
-local _, second_member = unpack(members_of(keys, family, 2))
 local removed_count = redis.call(
 'ZREM', keys.queue, make_member('by_ticket', ticket, value),
 make_member(family, ticket, value),
@@ -239,7 +238,8 @@ return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
 end
 local function remove_waiter(keys, value, record)
 local ticket, _, _, inbox = read_waiter(record)
-remove_members(keys, ticket, value, inbox)
+local _, second_member = unpack(members_of(keys, family_of_inbox(inbox), 2))
+remove_members(keys, ticket, value, inbox, second_member)
 end`;
 
 /** `redis/protocol/scripts/parts/enqueue.lua` */
@@ -343,8 +343,11 @@ end`;
 
 /** `redis/protocol/scripts/parts/handoff.lua` */
 const HANDOFF_PART = `local function token_text(token) return string.format('%.0f', token) end
+local function remove_first_waiter(keys, waiter)
+remove_members(keys, waiter.ticket, waiter.value, waiter.inbox, waiter.second_member)
+end
 local function hand_over(keys, waiter, now_ms, now_us)
-remove_waiter(keys, waiter.value, waiter.record)
+remove_first_waiter(keys, waiter)
 local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
 write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
 local times = now_ms .. ' ' .. waiter.claim_ms
@@ -354,21 +357,24 @@ end`;
 
 /** `redis/protocol/scripts/parts/candidate.lua` */
 const CANDIDATE_PART = `local function look_at_inbox(keys, now_ms, inbox)
-local lease_end_ms, listening =
-unpack(redis.call('HMGET', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox))
-if not is_in_future(lease_end_ms, now_ms) then return false, false end
-if not listening then return true, true end
-return true, has_subscriber(inbox) ~= false
-end
-local function read_first_waiter(keys, inbox)
-local ticket, value = first_of(keys, family_of_inbox(inbox))
-local record = redis.call('HGET', keys.waiters, 'waiter:' .. value)
+local family = family_of_inbox(inbox)
+local first_member, second_member = unpack(members_of(keys, family, 2))
+local ticket, value = read_member(family, first_member)
+local lease_end_ms, listening, record = unpack(redis.call('HMGET', keys.waiters,
+'inbox:' .. inbox, 'listening:' .. inbox, 'waiter:' .. value))
+if not is_in_future(lease_end_ms, now_ms) then return false, nil end
 if not record then
-remove_members(keys, ticket, value, inbox)
-return nil
+remove_members(keys, ticket, value, inbox, second_member)
+return true, nil
 end
 local _, _, claim_ms = read_waiter(record)
-return { value = value, record = record, ticket = ticket, inbox = inbox, claim_ms = claim_ms }
+return true, {
+value = value, ticket = ticket, inbox = inbox, claim_ms = claim_ms,
+listening = listening, second_member = second_member,
+}
+end
+local function can_be_notified(waiter)
+return not waiter.listening or has_subscriber(waiter.inbox) ~= false
 end
 local function set_aside(keys, ticket, inbox)
 redis.call('ZREM', keys.queue, make_member('next', ticket, inbox))
@@ -381,16 +387,12 @@ const NEXT_WAITER_PART = `local function find_unheard_waiter(keys, now_ms, looks
 for _ = 1, looks_left do
 local _, inbox = first_of(keys, 'unheard')
 if not inbox then return nil, 1 end
-local is_alive = look_at_inbox(keys, now_ms, inbox)
-if not is_alive then
-park_inbox(keys, now_ms, inbox)
-else
-local waiter = read_first_waiter(keys, inbox)
+local is_alive, waiter = look_at_inbox(keys, now_ms, inbox)
 if waiter then
 waiter.claim_ms = math.min(waiter.claim_ms, 1000)
 return waiter, 1
 end
-end
+if not is_alive then park_inbox(keys, now_ms, inbox) end
 end
 return nil, 3
 end
@@ -398,13 +400,12 @@ local function find_next_waiter(keys, now_ms, asker_value)
 for look_count = 1, 64 do
 local _, inbox = first_of(keys, 'next')
 if not inbox then return find_unheard_waiter(keys, now_ms, 64 - look_count) end
-local is_alive, is_heard = look_at_inbox(keys, now_ms, inbox)
-if not is_alive then
+local is_alive, waiter = look_at_inbox(keys, now_ms, inbox)
+if waiter then
+if waiter.value == asker_value or can_be_notified(waiter) then return waiter, 1 end
+set_aside(keys, waiter.ticket, inbox)
+elseif not is_alive then
 park_inbox(keys, now_ms, inbox)
-else
-local waiter = read_first_waiter(keys, inbox)
-if waiter and (is_heard or waiter.value == asker_value) then return waiter, 1 end
-if waiter then set_aside(keys, waiter.ticket, inbox) end
 end
 end
 return nil, 3
@@ -417,7 +418,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "a4f4f2deb56b0c0f18858587ec2fe60c9d7dd1cf",
+  sha1: "6659fa60d4701d9b747700a70c2621d741312a01",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -485,7 +486,7 @@ end`,
 local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
 if progress == 3 then return { 3, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
-if next_waiter then remove_waiter(keys, owner_value, next_waiter.record) end
+if next_waiter then remove_first_waiter(keys, next_waiter) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
@@ -498,7 +499,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "c0172bba20b8a7050ae17e592cad921a9434803d",
+  sha1: "145024b8734be9f1d0d33992d35e513dc9ee6cb8",
   source: [
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -527,10 +528,10 @@ end`,
     INBOX_PART,
     QUEUE_PART,
     MEMBERS_PART,
-    WAITER_PART,
     HANDOFF_PART,
     LISTENING_PART,
     TIME_PART,
+    WAITER_PART,
     CANDIDATE_PART,
     PARKED_PART,
     NEXT_WAITER_PART,
@@ -565,7 +566,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "803a2f9bdf44c6ebf304125a2fbb14599a4ce65c",
+  sha1: "f635aa9acd2e1da17bfbbee71ba0be50e17b1eae",
   source: [
     TEXT_PART,
     QUEUE_PART,

@@ -16,7 +16,7 @@ const LIMITS: Readonly<Record<string, Limits>> = {
   "release": { commands: 1, arguments: 7, calls: 3 },
   "renewal": { commands: 1, arguments: 6, calls: 6 },
   "tryAcquire of a held lock": { commands: 1, arguments: 9, calls: 5 },
-  "handoff": { commands: 1, arguments: 7, calls: 16 },
+  "handoff": { commands: 1, arguments: 7, calls: 14 },
   "release after a wait": { commands: 1, arguments: 7, calls: 10 },
 };
 

@@ -90,7 +90,7 @@ park_lapsed_inbox(keys, now_ms, holder_record, inbox)
 local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
 if progress == SEARCHING then return { SEARCHING, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
-  if next_waiter then remove_waiter(keys, owner_value, next_waiter.record) end
+  if next_waiter then remove_first_waiter(keys, next_waiter) end
   if holder_record then redis.call('HDEL', keys.waiters, HOLDER_FIELD) end
   return { GRANTED, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
 end
