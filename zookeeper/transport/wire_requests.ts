@@ -52,7 +52,7 @@ class PathRequest<T> implements WireRequest<T> {
   readonly header: { xid: number; readonly type: number };
   readonly read: (reply: ReplyReader) => T;
   readonly #path: string;
-  /** What follows the path. */
+  /** The fields behind the path. */
   readonly #rest: Buffer;
 
   constructor(type: number, path: string, rest: Buffer, read: (reply: ReplyReader) => T) {
