@@ -45,8 +45,8 @@ export interface LockRecipeOptions {
  * 2. If our znode is the first one, the lock is ours.
  * 3. Watch our own znode, and wait until no other call of this instance waits before us.
  * 4. Watch the predecessor, directly before ours; if a holder of this instance leaves it, go to 2.
- * 5. Sleep until one of the watches fires or the connection changes. If the predecessor was deleted, look
- *    for the one before it, else list the children; go to 2.
+ * 5. Sleep until a watch fires or the connection changes. If the predecessor was deleted, look for the one
+ *    before it, else list the children; go to 2.
  *
  * The recipe never deletes our znode: the caller does, to release the lock or to leave the queue.
  *
@@ -169,8 +169,7 @@ export class LockRecipe implements OwnWaiter {
 
   /** Sleeps while other calls of this instance wait before us, with a watch on our own znode. */
   async #waitInLine(): Promise<void> {
-    const { waiters } = this.#options.queue;
-    while (!waiters.isFirst(this)) {
+    while (!this.#options.queue.waiters.isFirst(this)) {
       const sleep = this.#inLine = new Sleep();
       await this.#predecessors.sleep(sleep, this.#predecessors.watchOwn());
     }
@@ -178,11 +177,10 @@ export class LockRecipe implements OwnWaiter {
 
   /** Waits until no znode is before ours. */
   async #waitForPredecessors(report: (info: WaitInfo) => void): Promise<void> {
-    const { queue } = this.#options;
     let ahead = this.#aheadSoFar();
     while (ahead === null || ahead.entries.length > 0) {
       if (ahead === null) {
-        const listing = await this.#entrance.read(() => queue.list());
+        const listing = await this.#entrance.read(() => this.#options.queue.list());
         const { ahead: position, waiterCount } = this.#placeIn(listing);
         if (position === 0) return;
         report({ position, waiters: waiterCount });
