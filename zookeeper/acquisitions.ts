@@ -55,7 +55,7 @@ export interface AcquireCall extends LockCall, Pick<AcquireOptions, "maxHoldMs" 
   /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
   /** Notifies the caller of its position, before the first wait and whenever it changes. */
-  readonly onWait: (info: WaitInfo) => void;
+  readonly onWait: ((info: WaitInfo) => void) | undefined;
 }
 
 /** The calls of one strategy instance. */
@@ -153,15 +153,14 @@ export class Acquisitions {
   ): Promise<ManagedLease | null> {
     const { name, lockPath, isTry, onWait, label } = call;
     const data = label === undefined ? this.#labelBytes : new TextEncoder().encode(label);
-    const znode = new OwnZnode({ session, lockPath, data, isTry });
+    const use = this.#queues.use(session, lockPath);
+    const znode = new OwnZnode({ session, lockPath, data, isTry, listener: use });
     const { cleanup } = this.#options;
     try {
-      const token = await this.#queues.using(session, lockPath, async (queue) => {
-        const recipe = new LockRecipe({ clock: this.#clock, name, znode, queue, budget });
-        const isOurs = isTry ? await recipe.tryWin(onWait) : await recipe.waitForTurn(onWait);
-        return isOurs ? await recipe.fencingToken() : null;
-      });
-      if (token !== null) return await this.#openLease(call, znode, budget, token);
+      const { queue } = use;
+      const recipe = new LockRecipe({ clock: this.#clock, name, znode, queue, budget });
+      const isOurs = isTry ? await recipe.tryWin(onWait) : await recipe.waitForTurn(onWait);
+      if (isOurs) return await this.#openLease(call, znode, budget, await recipe.fencingToken());
     } catch (error) {
       cleanup.deleteInBackground(znode);
       throw error;

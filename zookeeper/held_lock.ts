@@ -24,7 +24,7 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
   /** The lease to end if our znode is deleted; `null` before `guard()` and after the release. */
   #guarded: Pick<ManagedLease, "lose"> | null = null;
   #cancelFirstWatch: (() => void) | null = null;
-  /** The delete that is not answered yet. */
+  /** The delete, until it has failed. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
   /** Takes a znode that is the first one in its queue. */
@@ -67,8 +67,14 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
     this.#znode.session.removeListener(this);
     this.#guarded = null;
     // A second attempt waits for the delete of the first one: it may wait behind many others.
-    this.#releasing ??= this.#cleanup.delete(this.#znode).finally(() => this.#releasing = null);
-    return this.#releasing;
+    return this.#releasing ??= this.#delete();
+  }
+
+  async #delete(): Promise<ReleaseAnswer> {
+    const answer = await this.#cleanup.delete(this.#znode);
+    // What is deleted need not be deleted again, if the answer came after the first attempt was over.
+    if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
+    return answer;
   }
 
   lapsed(cause: unknown): LeaseLostReason {

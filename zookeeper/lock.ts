@@ -213,7 +213,7 @@ export class ZooKeeperLock implements DistributedLock {
       ...this.#callOf(name, options.signal),
       isTry,
       // Called as a method of the options, because it may use `this`.
-      onWait: (info) => options.onWait?.(info),
+      onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
       label,
       maxHoldMs,
     };

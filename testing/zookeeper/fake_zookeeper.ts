@@ -99,6 +99,8 @@ export class FakeTransport implements ZooKeeperTransport {
   isDestroyed = false;
   /** Called before each answer. If it throws or rejects, the request fails with that error. */
   answers: (request: string) => void | Promise<void> = () => {};
+  /** Deletes are executed when this resolves; at once if it is `null`. */
+  deletesAfter: Promise<void> | null = null;
   readonly #tree: FakeTree;
   readonly #watchers = new Map<string, Set<Watcher>>();
   #listener: TransportListener | null = null;
@@ -156,7 +158,8 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 
   delete(path: string): Promise<void> {
-    return this.#do("delete", () => this.#tree.delete(path));
+    const execute = () => this.#tree.delete(path);
+    return this.#do("delete", () => this.deletesAfter?.then(execute) ?? execute());
   }
 
   close(): Promise<void> {
@@ -175,7 +178,7 @@ export class FakeTransport implements ZooKeeperTransport {
     for (const watcher of watchers ?? []) watcher.onWatchEvent("deleted");
   }
 
-  async #do<T>(request: string, execute: () => T): Promise<T> {
+  async #do<T>(request: string, execute: () => T | Promise<T>): Promise<T> {
     this.log.push(request);
     if (this.isDestroyed) throw refusal("SESSION_OVER");
     // Executed in any case, even if `answers` makes it fail.

@@ -117,13 +117,13 @@ for (const [processes, waiters] of CROWDS) {
     const { perWaiter, joining, entering, free, perHandoff } = costs;
     // Each process lists the whole queue a few times. That is the only cost that grows for a waiter, with
     // the number of processes.
-    assertLessOrEqual(perWaiter.packets, 4 + 10 * processes / waiters);
+    assertLessOrEqual(perWaiter.packets, 3 + 10 * processes / waiters);
     assertLessOrEqual(
       perWaiter.bytes,
       ANSWER_BYTES * (1 + processes / waiters) + ENTRY_BYTES * LISTINGS * processes,
     );
     assertLessOrEqual(costs.idlePerSecond, 1);
-    assertLessOrEqual(joining.packets, 3 + SPARE_PACKETS);
+    assertLessOrEqual(joining.packets, 2 + SPARE_PACKETS);
     assertLessOrEqual(joining.bytes, 2 * ANSWER_BYTES);
     assertLessOrEqual(free.packets, 3 + SPARE_PACKETS);
     assertLessOrEqual(free.bytes, 2 * ANSWER_BYTES);
@@ -132,7 +132,7 @@ for (const [processes, waiters] of CROWDS) {
     assertLessOrEqual(entering.bytes, 2 * ANSWER_BYTES + ENTRY_BYTES * (waiters + 10));
     // The entries between two waiters of a process are read one by one: as many as there are processes,
     // on average.
-    assertLessOrEqual(perHandoff.packets, 3 + 2 * processes + 10 / waiters);
+    assertLessOrEqual(perHandoff.packets, 1.2 + 2 * (processes - 1) + 10 / waiters);
     assertLessOrEqual(perHandoff.bytes, ANSWER_BYTES * (1 + processes));
     assertLessOrEqual(costs.longestGapMs, GAP_MS + GAP_PER_ENTRY_MS * waiters);
   });

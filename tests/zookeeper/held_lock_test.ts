@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { LeaseEngine } from "../../core/lease_engine.ts";
 import { HeldLock } from "../../zookeeper/held_lock.ts";
 import { OwnZnode } from "../../zookeeper/recipe/own_znode.ts";
+import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
 import { Session } from "../../zookeeper/session/session.ts";
 import { SessionSuccession } from "../../zookeeper/session/session_succession.ts";
 import { ZnodeCleanup } from "../../zookeeper/znode_cleanup.ts";
@@ -91,6 +92,28 @@ Deno.test("HeldLock.release() leaves no timer and no watch", async () => {
   await clock.pass(10_000);
   assertEquals(transport.log, ["create", "delete"]);
   assertEquals(losses, []);
+});
+
+Deno.test("HeldLock.release() sends no second delete when the first one is answered late", async () => {
+  const { transport, held } = await holdLock();
+  const answered = Promise.withResolvers<void>();
+  transport.answers = () => answered.promise;
+  const attempts = [held.release(), held.release()];
+  answered.resolve();
+  assertEquals(await Promise.all(attempts), [{ state: "released" }, { state: "released" }]);
+  assertEquals(await held.release(), { state: "released" });
+  assertEquals(transport.log, ["create", "delete"]);
+});
+
+Deno.test("HeldLock.release() sends another delete when the first one is not answered", async () => {
+  const { transport, held } = await holdLock();
+  transport.answers = () => {
+    transport.answers = () => {};
+    throw new ZooKeeperError("CONNECTION_LOSS", "made by a test");
+  };
+  assertEquals((await held.release()).state, "unknown");
+  assertEquals((await held.release()).state, "gone"); // The first one was executed.
+  assertEquals(transport.log, ["create", "delete", "delete"]);
 });
 
 Deno.test("HeldLock.lapsed() gives up the session", async () => {

@@ -13,13 +13,14 @@ import type { OutageBudget } from "../../core/outage_budget.ts";
 import { Entrance } from "./entrance.ts";
 import { isInRange, sequenceOf } from "./order.ts";
 import { ownZnodeGone } from "./own_watch.ts";
-import type { OwnWaiter } from "./own_waiters.ts";
+import type { OwnHolder, OwnWaiter } from "./own_waiters.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { Sleep } from "./predecessor_watch.ts";
 import { type EntriesAhead, Predecessors } from "./predecessors.ts";
 import type { QueuePosition } from "./queue_view.ts";
 import type { Listing, SharedQueue } from "./shared_queues.ts";
 import { outlivesTry } from "./try_wait.ts";
+import { positionIn, reporter } from "./wait_report.ts";
 
 /** The options of a run of the recipe. */
 export interface LockRecipeOptions {
@@ -43,9 +44,9 @@ export interface LockRecipeOptions {
  * 1. Create our znode, an ephemeral sequential child, and list the children.
  * 2. If our znode is the first one, the lock is ours.
  * 3. Watch our own znode, and wait until no other call of this instance waits before us.
- * 4. Watch the znode directly before ours (the predecessor).
- * 5. Sleep until one of the watches fires or the connection changes. If the predecessor was deleted, look
- *    for the one before it, else list the children; go to 2.
+ * 4. Watch the predecessor, directly before ours; if a holder of this instance leaves it, go to 2.
+ * 5. Sleep until a watch fires or the connection changes. If the predecessor was deleted, look for the one
+ *    before it, else list the children; go to 2.
  *
  * The recipe never deletes our znode: the caller does, to release the lock or to leave the queue.
  *
@@ -84,10 +85,9 @@ export class LockRecipe implements OwnWaiter {
   async waitForTurn(onWait?: (info: WaitInfo) => void): Promise<true> {
     const { queue } = this.#options;
     const report = reporter(onWait);
-    // Behind other calls of this instance, only the position is of interest for now.
-    if (!queue.waiters.isEmpty) report(await this.#enterBehindOthers());
+    if (queue.hasOthersAhead) await queue.entering(this.#enterBehindOthers(onWait && report));
     else {
-      const place = await this.#enter();
+      const place = await queue.entering(this.#enter());
       if (place.predecessor === null) return this.#isFirst();
       report({ position: place.ahead, waiters: place.waiterCount });
     }
@@ -142,9 +142,12 @@ export class LockRecipe implements OwnWaiter {
     return watch.znode?.czxid ?? this.#token!;
   }
 
-  /** The other calls of this instance that waited before us have ended. */
   onFirst(): void {
     this.#inLine?.end();
+  }
+
+  onHolderLeaving(holder: OwnHolder): void {
+    this.#predecessors.onLeaving(holder, holder.next === this);
   }
 
   /** Creates our znode, lists the queue in the same tick, and returns our position. */
@@ -153,20 +156,20 @@ export class LockRecipe implements OwnWaiter {
     return this.#placeIn(await this.#entrance.createAndRead(() => queue.list()));
   }
 
-  /** Creates our znode, reads the length of the queue in the same tick, and returns our position. */
-  async #enterBehindOthers(): Promise<WaitInfo> {
-    const { queue } = this.#options;
-    const { childCount, createCount } = await this.#entrance.createAndRead(() => queue.size());
+  /**
+   * Creates our znode behind other calls of this instance: only the position is of interest for now, if
+   * somebody asks for it. The length of the queue, read in the same tick, shows it.
+   */
+  async #enterBehindOthers(report?: (info: WaitInfo) => void): Promise<void> {
+    const read = async () => report === undefined ? null : await this.#options.queue.size();
+    const size = await this.#entrance.createAndRead(read);
     if (!isInRange(this.sequence)) throw this.#outOfNumbers();
-    // All that were created before our znode are before it, unless they were deleted.
-    const behind = createCount - 1 - this.sequence;
-    return { position: Math.max(1, childCount - 1 - behind), waiters: Math.max(1, childCount - 1) };
+    if (size !== null) report!(positionIn(size, this.sequence));
   }
 
   /** Sleeps while other calls of this instance wait before us, with a watch on our own znode. */
   async #waitInLine(): Promise<void> {
-    const { waiters } = this.#options.queue;
-    while (!waiters.isFirst(this)) {
+    while (!this.#options.queue.waiters.isFirst(this)) {
       const sleep = this.#inLine = new Sleep();
       await this.#predecessors.sleep(sleep, this.#predecessors.watchOwn());
     }
@@ -174,35 +177,49 @@ export class LockRecipe implements OwnWaiter {
 
   /** Waits until no znode is before ours. */
   async #waitForPredecessors(report: (info: WaitInfo) => void): Promise<void> {
-    const { queue } = this.#options;
     let ahead = this.#aheadSoFar();
     while (ahead === null || ahead.entries.length > 0) {
       if (ahead === null) {
-        const listing = await this.#entrance.read(() => queue.list());
+        const listing = await this.#entrance.read(() => this.#options.queue.list());
         const { ahead: position, waiterCount } = this.#placeIn(listing);
         if (position === 0) return;
         report({ position, waiters: waiterCount });
         ahead = this.#aheadIn(listing)!;
       }
-      ahead = await this.#predecessors.waitForNearest(ahead);
+      ahead = this.#hasLeft(ahead)
+        ? await this.#predecessors.passNearest(ahead)
+        : await this.#predecessors.waitForNearest(ahead);
     }
   }
 
-  /** Returns the entries ahead of ours, from an earlier listing; `null` to list again. */
+  /** Returns the entries ahead of ours that this instance knows; `null` to list again. */
   #aheadSoFar(): EntriesAhead | null {
-    const { latest } = this.#options.queue;
-    const ahead = latest === null ? null : this.#aheadIn(latest);
+    const { znode, queue: { latest, holder } } = this.#options;
+    const { epoch } = znode.session.requests;
+    // No entry has a number between the two.
+    const isNext = holder?.sequence === this.sequence - 1;
+    if (isNext && (!holder.isLeaving || holder.next === this)) {
+      return { entries: [holder], listing: null, epoch };
+    }
+    const ahead = latest && this.#aheadIn(latest);
     // A new listing must confirm that our znode still exists.
-    if (latest === null || ahead === null || ahead.entries.length === 0) return null;
-    this.#placeIn(latest);
+    if (!ahead?.entries.length) return null;
+    this.#placeIn(latest!);
     return ahead;
+  }
+
+  /** Whether the nearest entry ahead is that of a holder of this instance that leaves. */
+  #hasLeft({ entries, listing }: EntriesAhead): boolean {
+    const { holder } = this.#options.queue;
+    if (!holder?.isLeaving || entries.at(-1)!.name !== holder.name) return false;
+    return listing !== null || holder.next === this;
   }
 
   /** Returns the entries ahead of ours in a listing; `null` if it does not show ours. */
   #aheadIn(listing: Listing): EntriesAhead | null {
     const { znode, queue } = this.#options;
     const entries = queue.entriesAhead(listing, znode.name!);
-    return entries && { entries, listing };
+    return entries && { entries, listing, epoch: listing.epoch };
   }
 
   /** Returns our position. Throws `OWN_ZNODE_GONE` if our znode is not listed. */
@@ -217,25 +234,16 @@ export class LockRecipe implements OwnWaiter {
   /** Records that our znode is the first one. */
   #isFirst(): true {
     const { znode, queue } = this.#options;
-    queue.recordFirst(znode.name!);
+    queue.recordFirst({ name: znode.name!, sequence: this.sequence });
     return true;
   }
 
   #outOfNumbers(): LockSetupError {
-    const { name, znode: { lockPath } } = this.#options;
-    return new LockSetupError(
-      `Cannot order the waiters for the lock ${JSON.stringify(name)}: the sequence numbers of ` +
-        `${JSON.stringify(lockPath)} are used up. Delete that znode when nobody uses it`,
-      name,
-    );
+    const { name, znode } = this.#options;
+    const [lock, path] = [name, znode.lockPath].map((text) => JSON.stringify(text));
+    const message =
+      `Cannot order the waiters for the lock ${lock}: the sequence numbers of ${path} ` +
+      "are used up. Delete that znode when nobody uses it";
+    return new LockSetupError(message, name);
   }
-}
-
-/** Makes a function that reports each position once. */
-function reporter(onWait: ((info: WaitInfo) => void) | undefined): (info: WaitInfo) => void {
-  let reported: number | undefined = 0;
-  return (info) => {
-    if (info.position !== reported) onWait?.(info);
-    reported = info.position;
-  };
 }

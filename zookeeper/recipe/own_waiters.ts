@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { QueueEntry } from "./order.ts";
 
 /** A call that waits. */
 export interface OwnWaiter {
@@ -10,6 +11,16 @@ export interface OwnWaiter {
   readonly sequence: number;
   /** It is the first waiter of its instance now. Must not throw. */
   onFirst(): void;
+  /** It is the first waiter of its instance, and a holder of its instance leaves. Must not throw. */
+  onHolderLeaving(holder: OwnHolder): void;
+}
+
+/** The entry of the call of an instance that was last granted the lock. */
+export interface OwnHolder extends QueueEntry {
+  /** Whether its delete is sent, or about to be: it does not hold the lock any more. */
+  isLeaving: boolean;
+  /** The first waiter, if that entry has certainly existed together with it; `null` until it leaves. */
+  next: OwnWaiter | null;
 }
 
 /**
@@ -22,6 +33,11 @@ export class OwnWaiters {
   /** Whether no call waits. */
   get isEmpty(): boolean {
     return this.#waiters.length === 0;
+  }
+
+  /** The first waiter, if any. */
+  get first(): OwnWaiter | undefined {
+    return this.#waiters[0];
   }
 
   /** Whether a waiter is the first one. */

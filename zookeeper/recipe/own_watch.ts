@@ -29,6 +29,7 @@ export class OwnWatch implements Watcher {
   readonly #path: string;
   #state: OwnWatchState = "unset";
   #znode: Znode | null = null;
+  #isAnswered = false;
   #listener: OwnZnodeListener | null = null;
 
   /** Takes the path of a znode that exists. Nothing is sent yet. */
@@ -40,6 +41,11 @@ export class OwnWatch implements Watcher {
   /** The state of the watch. */
   get state(): OwnWatchState {
     return this.#state;
+  }
+
+  /** Whether the server has set the watch, and has reported no change since: the znode exists. */
+  get isConfirmed(): boolean {
+    return this.#state === "set" && this.#isAnswered;
   }
 
   /** The znode as it was when the watch was last set; `null` before. */
@@ -63,8 +69,10 @@ export class OwnWatch implements Watcher {
     if (this.#state === "set") return;
     // Set before the answer arrives: an event may follow it directly.
     this.#state = "set";
+    this.#isAnswered = false;
     try {
       this.#znode = await this.#requests.get(this.#path, this);
+      this.#isAnswered = true;
     } catch (error) {
       const isDeleted = hasCode(error, "NO_NODE");
       this.#state = isDeleted ? "deleted" : "unset";

@@ -21,6 +21,14 @@ export interface OwnZnodeOptions {
   readonly data: Uint8Array;
   /** Whether `tryAcquire()` makes the znode. Its name shows that to other clients. */
   readonly isTry: boolean;
+  /** Is notified when the znode leaves the queue. */
+  readonly listener?: LeavingListener;
+}
+
+/** Is notified when a znode of ours leaves its queue. */
+export interface LeavingListener {
+  /** The znode is about to be deleted, and does not hold or await the lock any more. Called once. */
+  onLeaving(znode: OwnZnode): void;
 }
 
 /** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
@@ -36,13 +44,15 @@ export class OwnZnode {
   /** Settles when the create is answered or has failed. Never rejects. */
   #creating: Promise<unknown> = Promise.resolve();
   #isCreateAmbiguous = false;
+  #listener: LeavingListener | undefined;
 
   /** Sends nothing yet. */
-  constructor({ session, lockPath, data, isTry }: OwnZnodeOptions) {
+  constructor({ session, lockPath, data, isTry, listener }: OwnZnodeOptions) {
     this.session = session;
     this.lockPath = lockPath;
     this.#data = data;
     this.#guid = newGuid(isTry);
+    this.#listener = listener;
   }
 
   /** The name of the znode, without its parent; `null` until it is known to exist. */
@@ -109,6 +119,8 @@ export class OwnZnode {
    * refuse again, `"unknown"` if it may still exist: then call this again.
    */
   async delete(sessions: Pick<SessionSuccession, "current">): Promise<ReleaseAnswer> {
+    this.#listener?.onLeaving(this);
+    this.#listener = undefined;
     this.#created?.watch.remove();
     await this.#creating;
     if (this.#created === null && !this.#isCreateAmbiguous) return { state: "released" };

@@ -45,12 +45,18 @@ export class PredecessorWatch implements Watcher {
   readonly #path: string;
   readonly #sleep: Sleep;
   #isDeleted = false;
+  #isSet = false;
 
   /** Takes the path of the predecessor, and the sleep that its change ends. Nothing is sent yet. */
   constructor(session: Session, path: string, sleep: Sleep) {
     this.#session = session;
     this.#path = path;
     this.#sleep = sleep;
+  }
+
+  /** Whether the server has set the watch: the predecessor existed then. */
+  get isSet(): boolean {
+    return this.#isSet;
   }
 
   /** Whether the sleep was ended by the deletion of the predecessor. */
@@ -67,7 +73,9 @@ export class PredecessorWatch implements Watcher {
    */
   async set(): Promise<Znode | null> {
     try {
-      return await this.#session.requests.get(this.#path, this);
+      const found = await this.#session.requests.get(this.#path, this);
+      this.#isSet = true;
+      return found;
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return null;
       throw error;

@@ -23,14 +23,22 @@ const LISTED_PER_READ = 8;
 export interface EntriesAhead {
   /** The nearest one is the last. */
   readonly entries: readonly QueueEntry[];
-  /** The listing that shows them. */
-  readonly listing: Listing;
+  /**
+   * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
+   * the sequence numbers show to be directly before ours: if it exists.
+   */
+  readonly listing: Listing | null;
+  /** The connection on which this was known first. */
+  readonly epoch: number;
 }
 
 /** Waits for the znodes before ours. */
 export class Predecessors {
   readonly #znode: OwnZnode;
   readonly #budget: OutageBudget;
+  /** The entry that we wait for. */
+  #awaited: { readonly name: string; readonly watch: PredecessorWatch; isCertain: boolean } | null =
+    null;
 
   /** Takes our znode. The budget repeats requests during an outage; its signal ends each wait. */
   constructor(znode: OwnZnode, budget: OutageBudget) {
@@ -46,24 +54,52 @@ export class Predecessors {
    * @returns Those of them that still exist, see {@linkcode Predecessors.existing}; `null` if the queue must
    * be listed again.
    */
-  async waitForNearest({ entries, listing }: EntriesAhead): Promise<EntriesAhead | null> {
-    const { session, watch } = this.#znode;
+  async waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
+    const { session } = this.#znode;
+    const nearest = ahead.entries.at(-1)!;
     const sleep = new Sleep();
-    const nearest = new PredecessorWatch(session, this.#pathOf(entries.at(-1)!), sleep);
-    const watching = async () => {
-      const [found] = await Promise.all([
-        this.#ask(() => nearest.set()),
-        this.#ask(() => watch.set()),
-      ]);
-      if (found === null) nearest.onWatchEvent("deleted");
-    };
+    const watch = new PredecessorWatch(session, this.#pathOf(nearest), sleep);
+    this.#awaited = { name: nearest.name, watch, isCertain: ahead.listing !== null };
     try {
-      await this.sleep(sleep, watching());
+      await this.sleep(sleep, this.#watchBoth(watch, sleep));
     } finally {
-      nearest.remove();
+      this.#awaited = null;
+      watch.remove();
     }
-    if (!nearest.isDeleted) return null;
-    return await this.#existing({ entries: entries.slice(0, -1), listing });
+    return watch.isDeleted ? await this.#existing(ahead) : null;
+  }
+
+  /** Returns what {@linkcode Predecessors.waitForNearest} does when the nearest entry has left already. */
+  async passNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
+    await this.watchOwn();
+    return await this.#existing(ahead);
+  }
+
+  /**
+   * A holder of our instance leaves. If it is the entry that we wait for, its delete need not be awaited:
+   * it does not hold the lock any more, and none is ahead of it. But both entries must certainly have
+   * existed together: numbers begin again when the lock's znode is deleted.
+   *
+   * @param holder The entry of the holder.
+   * @param isCertain Whether they have. (A listing that shows both, or a watch that we set, tells so, too.)
+   */
+  onLeaving({ name }: QueueEntry, isCertain: boolean): void {
+    const awaited = this.#awaited;
+    if (awaited?.name !== name) return;
+    if (isCertain || awaited.isCertain || awaited.watch.isSet) {
+      awaited.watch.onWatchEvent("deleted");
+    }
+  }
+
+  /** Sets the watch on the nearest entry, unless that does not matter any more, and on ours. */
+  async #watchBoth(nearest: PredecessorWatch, sleep: Sleep): Promise<void> {
+    const [found] = await Promise.all([
+      this.#ask(() => nearest.set()),
+      this.watchOwn(),
+    ]);
+    if (found !== null) return;
+    if (this.#awaited!.isCertain) nearest.onWatchEvent("deleted");
+    else sleep.end();
   }
 
   /** Sleeps until the first change, while watches are being set. */
@@ -86,19 +122,22 @@ export class Predecessors {
   }
 
   /**
-   * Returns which entries ahead of ours still exist. If there is none, our znode is certainly the first one:
-   * new znodes get greater numbers, so none can get ahead of ours. (After an overflow they get negative
-   * ones, but then the client that made such a znode does not take the lock.) This needs our own watch to
-   * be still set, on the connection that listed the queue.
+   * Returns which entries ahead of ours still exist, except the nearest one, which has left. If there is
+   * none, our znode is certainly the first one: new znodes get greater numbers, so none can get ahead of
+   * ours. (After an overflow they get negative ones, but then the client that made such a znode does not
+   * take the lock.) This needs our own watch to be still set, on the same connection.
    *
    * @returns The entries; `null` if the queue must be listed again.
    */
-  async #existing({ entries, listing }: EntriesAhead): Promise<EntriesAhead | null> {
+  async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
+    const { listing, epoch } = ahead;
+    const entries = ahead.entries.slice(0, -1);
     const { session: { requests }, watch } = this.#znode;
-    if (entries.length * LISTED_PER_READ > listing.view.size && entries.length > 0) return null;
+    const listed = listing?.view.size ?? 0;
+    if (entries.length > 0 && entries.length * LISTED_PER_READ > listed) return null;
     const exist = await Promise.all(entries.map((entry) => this.#exists(entry)));
-    if (watch.state !== "set" || requests.epoch !== listing.epoch) return null;
-    return { entries: entries.filter((_, i) => exist[i]), listing };
+    if (!watch.isConfirmed || requests.epoch !== epoch) return null;
+    return { ...ahead, entries: entries.filter((_, i) => exist[i]) };
   }
 
   async #exists(entry: QueueEntry): Promise<boolean> {

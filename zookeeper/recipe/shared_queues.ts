@@ -7,7 +7,8 @@
 import type { Session } from "../session/session.ts";
 import { SharedRead } from "../session/shared_read.ts";
 import type { QueueEntry } from "./order.ts";
-import { OwnWaiters } from "./own_waiters.ts";
+import { type OwnHolder, OwnWaiters } from "./own_waiters.ts";
+import type { LeavingListener, OwnZnode } from "./own_znode.ts";
 import { QueueView } from "./queue_view.ts";
 
 /** The children of the lock's znode, and the connection on which they were listed. */
@@ -34,7 +35,9 @@ export class SharedQueue {
   readonly #listing = new SharedRead(() => this.#list());
   readonly #size = new SharedRead(() => this.#readSize());
   #latest: Listing | null = null;
-  #firstName: string | null = null;
+  #holder: OwnHolder | null = null;
+  /** How many calls have begun to enter the queue, and do not know their places yet. */
+  #entering = 0;
 
   /** Takes the path of the lock's znode. Nothing is sent yet. */
   constructor(session: Session, lockPath: string) {
@@ -65,9 +68,40 @@ export class SharedQueue {
     return this.#latest?.epoch === this.#session.requests.epoch ? this.#latest : null;
   }
 
-  /** Records that an entry is the first one: none is ahead of it, now or later. */
-  recordFirst(name: string): void {
-    this.#firstName = name;
+  /** Whether other calls of the instance are ahead of one that enters now, unless they fail. */
+  get hasOthersAhead(): boolean {
+    return this.#entering > 0 || !this.waiters.isEmpty;
+  }
+
+  /** Counts a call as one that enters, until it knows its place. */
+  async entering<T>(entered: Promise<T>): Promise<T> {
+    this.#entering++;
+    try {
+      return await entered;
+    } finally {
+      this.#entering--;
+    }
+  }
+
+  /** The entry of ours that was last known to be the first: none is ahead of it, now or later. */
+  get holder(): OwnHolder | null {
+    return this.#holder;
+  }
+
+  /** Records that an entry of ours is the first one. */
+  recordFirst({ name, sequence }: QueueEntry): void {
+    this.#holder = { name, sequence, isLeaving: false, next: null };
+  }
+
+  /** Records that an entry of ours is about to be deleted. It does not count any more. */
+  recordLeaving(znode: OwnZnode): void {
+    const holder = this.#holder;
+    if (holder === null || holder.name !== znode.name) return;
+    const { first } = this.waiters;
+    holder.isLeaving = true;
+    // Its watch has not fired though the create of the waiter's entry was answered.
+    if (first !== undefined && znode.watch.isConfirmed) holder.next = first;
+    first?.onHolderLeaving(holder);
   }
 
   /**
@@ -78,7 +112,7 @@ export class SharedQueue {
    * @returns The entries, the nearest one last; `null` if the listing does not show ours.
    */
   entriesAhead({ view }: Listing, ownName: string): QueueEntry[] | null {
-    return view.entriesAhead(ownName, this.#firstName);
+    return view.entriesAhead(ownName, this.#holder?.name ?? null);
   }
 
   async #list(): Promise<Listing> {
@@ -93,31 +127,36 @@ export class SharedQueue {
   }
 }
 
-/** The queues in which calls of an instance wait at this time. */
+/** One znode of ours in a queue, from before its create until it is about to be deleted. */
+export class QueueUse implements LeavingListener {
+  readonly queue: SharedQueue;
+  readonly #onEnd: () => void;
+
+  /** `onEnd` is called at the end. */
+  constructor(queue: SharedQueue, onEnd: () => void) {
+    this.queue = queue;
+    this.#onEnd = onEnd;
+  }
+
+  onLeaving(znode: OwnZnode): void {
+    this.queue.recordLeaving(znode);
+    this.#onEnd();
+  }
+}
+
+/** The queues in which an instance has znodes at this time. */
 export class SharedQueues {
   readonly #queues = new WeakMap<Session, Map<string, { queue: SharedQueue; users: number }>>();
 
-  /**
-   * Returns the queue of a lock for the duration of the work.
-   *
-   * @param session The session of the call.
-   * @param lockPath The path of the lock's znode.
-   * @param work Uses the queue.
-   */
-  async using<T>(
-    session: Session,
-    lockPath: string,
-    work: (queue: SharedQueue) => Promise<T>,
-  ): Promise<T> {
+  /** Returns the queue of a lock, for one znode of ours. Its calls share it while there are any. */
+  use(session: Session, lockPath: string): QueueUse {
     const queues = this.#queues.get(session) ?? new Map();
     this.#queues.set(session, queues);
     const shared = queues.get(lockPath) ?? { queue: new SharedQueue(session, lockPath), users: 0 };
     queues.set(lockPath, shared);
     shared.users++;
-    try {
-      return await work(shared.queue);
-    } finally {
+    return new QueueUse(shared.queue, () => {
       if (--shared.users === 0) queues.delete(lockPath);
-    }
+    });
   }
 }

@@ -9,8 +9,9 @@ import { Buffer } from "node:buffer";
 import zookeeper from "npm:node-zookeeper-client@1.1.3";
 import { ClientGuard, type ClientGuardListener } from "./client_guard.ts";
 import { CONNECTION_LOSS } from "./client_internals.ts";
-import { type Acl, type Client, type Done, type Package, toError } from "./client_package.ts";
+import { type Client, type Package, toError } from "./client_package.ts";
 import { ZooKeeperError } from "./errors.ts";
+import type { ReplyReader } from "./reply_reader.ts";
 import {
   RequestWindow,
   type RequestWindowListener,
@@ -22,15 +23,12 @@ import {
   type TransportOptions,
   type TransportState,
 } from "./transport.ts";
+import type { WireRequest } from "./wire_requests.ts";
 
-/** A request to the package. */
-export interface ClientRequest<V extends unknown[], T> {
-  /** Calls the package, which calls `done` with the answer. */
-  send(client: Client, done: Done<V>): void;
-  /** Converts the answer. */
-  read(...values: V): T;
-  /** Whether to send it before others that wait until they can be sent. */
-  readonly isUrgent?: boolean;
+/** Is notified by a connection. */
+export interface ConnectionListener extends TransportListener {
+  /** A watch has fired. */
+  onEvent(event: ReplyReader): void;
 }
 
 /** The servers in the package's own list, which is not used: the guard chooses the servers. */
@@ -42,30 +40,27 @@ export class ClientConnection implements RequestWindowListener, ClientGuardListe
   state: TransportState = "connecting";
   /** The number of connections so far. */
   epoch = 0;
-  /** The access control list for new znodes. */
-  readonly acl: Acl[];
   readonly #client: Client;
   readonly #guard: ClientGuard;
   readonly #options: TransportOptions;
-  readonly #listener: TransportListener;
+  readonly #listener: ConnectionListener;
   readonly #window = new RequestWindow(this);
   #isDestroyed = false;
   #onConnected: (() => void) | undefined;
   #onClosed: (() => void) | undefined;
 
   /** Connects. The listener is notified of all states but the first one. */
-  constructor(options: TransportOptions, listener: TransportListener) {
+  constructor(options: TransportOptions, listener: ConnectionListener) {
     this.#options = options;
     this.#listener = listener;
     const { sessionTimeoutMs, auth } = options;
-    const { ACL, createClient } = zookeeper as unknown as Package;
+    const { createClient } = zookeeper as unknown as Package;
     // `retries` must stay 0: the package would repeat even a create that was executed.
     this.#client = createClient(UNUSED, { sessionTimeout: sessionTimeoutMs, retries: 0 });
     const attemptMs = Math.min(Math.max(sessionTimeoutMs / 3, 200), 2_000);
     // So short that a lease outlives a short restart of the servers, even if they return in a pause.
     const maxPauseMs = Math.min(Math.max(sessionTimeoutMs / 10, 500), 5_000);
     this.#guard = new ClientGuard(this.#client, { ...options, attemptMs, maxPauseMs }, this);
-    this.acl = auth === undefined ? ACL.OPEN_ACL_UNSAFE : ACL.CREATOR_ALL_ACL;
     if (auth !== undefined) this.#client.addAuthInfo(auth.scheme, Buffer.from(auth.credentials));
     this.#listenToClient();
     this.#client.connect();
@@ -95,23 +90,26 @@ export class ClientConnection implements RequestWindowListener, ClientGuardListe
     this.#guard.connectNow();
   }
 
-  /** Sends a request; without a connection, rejects. */
-  request<V extends unknown[], T>(request: ClientRequest<V, T>): Promise<T> {
+  /**
+   * Sends a request; without a connection, rejects.
+   *
+   * @param request The request.
+   * @param isUrgent Whether to send it before others that wait until they can be sent.
+   */
+  request<T>(request: WireRequest<T>, isUrgent = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.state !== "connected") throw this.#notConnected();
-      const done: Done<V> = (error, ...values) => {
-        // An unreadable answer throws here, and the guard drops the connection.
-        const answer = error ? undefined : request.read(...values);
+      const done = (error: { code: number } | null, answer?: unknown) => {
         // After a failure the answer is ignored. (After a create, the caller searches for its znode.)
         if (!this.#window.answered(pending)) return;
         if (error) reject(this.#errorOf(error));
-        else resolve(answer!);
+        else resolve(answer as T);
       };
       const pending: WindowedRequest = {
         send: () => {
           this.#guard.gather();
           try {
-            request.send(this.#client, done);
+            this.#client.connectionManager.queue(request, done);
           } catch (cause) {
             this.#window.answered(pending);
             const message = "The client package refused the request";
@@ -120,7 +118,7 @@ export class ClientConnection implements RequestWindowListener, ClientGuardListe
         },
         fail: reject,
       };
-      this.#window.add(pending, request.isUrgent ?? false);
+      this.#window.add(pending, isUrgent);
     });
   }
 
@@ -134,6 +132,10 @@ export class ClientConnection implements RequestWindowListener, ClientGuardListe
 
   onUnusable(): void {
     this.#become("refused");
+  }
+
+  onEvent(event: ReplyReader): void {
+    this.#listener.onEvent(event);
   }
 
   /** Closes the session at the server if it answers within `timeoutMs`, then frees all resources. */

@@ -6,6 +6,7 @@
  */
 import type { Buffer } from "node:buffer";
 import {
+  answer,
   checkOrder,
   CLOSING,
   CONNECTED,
@@ -13,6 +14,7 @@ import {
   CONNECTION_LOSS,
   type ConnectionManager,
   DISCONNECTED,
+  EVENT_XID,
   type Packet,
   type Socket,
   unknownCode,
@@ -21,6 +23,7 @@ import {
 import { Connector, type ConnectorListener, type ConnectorOptions } from "./connector.ts";
 import { Fifo } from "./fifo.ts";
 import { Frames } from "./frames.ts";
+import { ReplyReader } from "./reply_reader.ts";
 
 /** A client of the package. */
 export interface GuardedClient {
@@ -31,6 +34,8 @@ export interface GuardedClient {
 export interface ClientGuardListener {
   /** No server can be connected to before somebody changes something. The client is destroyed. */
   onUnusable(): void;
+  /** A watch has fired. */
+  onEvent(event: ReplyReader): void;
 }
 
 /** Protects one client of the package from its known failures. */
@@ -149,9 +154,6 @@ export class ClientGuard implements ConnectorListener {
   #clear(): void {
     // Half a reply is not the beginning of the next connection's first reply.
     this.#frames = new Frames();
-    // The package would set all watches again in one request, and if that is too long, the server closes
-    // each new connection. Here all watches are lost with the connection, and each watcher is notified.
-    this.#manager.watcherManager.dataWatchers = {};
     // The package would send queued requests after their deadlines, or never answer them.
     for (const packet of this.#manager.packetQueue.queue.splice(0)) {
       packet.callback({ code: CONNECTION_LOSS });
@@ -184,7 +186,18 @@ export class ClientGuard implements ConnectorListener {
 
   #handle(frame: Buffer): void {
     const packet = this.#unanswered.first;
-    if (this.#manager.state !== CONNECTING) checkOrder(frame, packet);
+    if (this.#manager.state === CONNECTING) return this.#handleFrame(frame);
+    const xid = checkOrder(frame, packet);
+    if (xid === EVENT_XID) return this.#listener.onEvent(new ReplyReader(frame));
+    if (xid >= 0 && packet?.request.read !== undefined) {
+      this.#unanswered.shift();
+      return answer(this.#manager, frame, packet);
+    }
+    this.#handleOfPackage(frame, packet);
+  }
+
+  /** Answers a request that the package has made itself. */
+  #handleOfPackage(frame: Buffer, packet: Packet | undefined): void {
     try {
       this.#handleFrame(frame);
     } catch (error) {

@@ -6,11 +6,13 @@
 import type { Buffer } from "node:buffer";
 import type { Fifo } from "./fifo.ts";
 import { ProtocolError } from "./frames.ts";
+import { ReplyReader } from "./reply_reader.ts";
+import type { WireRequest } from "./wire_requests.ts";
 
-/** A request that was not sent or not answered yet. */
+/** A request that was not sent or not answered yet: one of ours, or one that the package has made. */
 export interface Packet {
-  readonly request: { readonly header: { readonly xid: number } };
-  callback(error: { code: number }): void;
+  readonly request: { readonly header: { readonly xid: number } } & Partial<WireRequest<unknown>>;
+  callback(error: { code: number } | null, answer?: unknown): void;
 }
 
 /** A socket of `node:net` or `node:tls`. */
@@ -34,8 +36,10 @@ export interface ConnectionManager {
   readonly state: number;
   /** The number of the next request. */
   xid: number;
-  readonly watcherManager: { dataWatchers: Record<string, unknown> };
+  /** The last zxid that a server has answered with. It is sent to the next server. */
+  readonly zxid: Buffer;
   connect(): void;
+  queue(request: unknown, callback: Packet["callback"]): void;
   onSocketConnected(): void;
   onSocketData(bytes: Buffer): void;
   onSocketDrain(): void;
@@ -54,25 +58,40 @@ export const CONNECTED = 2;
 export const CLOSING = -1;
 /** The package's code for a request whose connection was lost before the answer. */
 export const CONNECTION_LOSS = -4;
+/** The number of a message that is no reply: the event of a watch. */
+export const EVENT_XID = -1;
 const MAX_XID = 2 ** 31 - 1;
 /** Where a frame has the number of its request, behind its length. */
 const XID_AT = 4;
+/** Where a reply has the server's last zxid. */
+const ZXID_AT = 8;
+/** Where a reply has its code: 0, or why the request was refused. */
+const CODE_AT = 16;
 /** Minimum length of a reply, with its length before it. */
 const REPLY_BYTES = 20;
 
 /**
  * Checks that a reply belongs to the oldest unanswered request. The package would reconnect, but forget
  * that request.
+ *
+ * @returns The number of that request. Pings, events and the answer to credentials have negative numbers.
  */
-export function checkOrder(frame: Buffer, packet: Packet | undefined): void {
+export function checkOrder(frame: Buffer, packet: Packet | undefined): number {
   if (frame.length < REPLY_BYTES) {
     throw new ProtocolError(`A reply has only ${frame.length - XID_AT} bytes`);
   }
   const xid = frame.readInt32BE(XID_AT);
   const expected = packet?.request.header.xid;
-  // Pings, events and the answer to credentials have negative numbers.
-  if (xid < 0 || xid === expected) return;
+  if (xid < 0 || xid === expected) return xid;
   throw new ProtocolError(`A reply is for request ${xid} instead of ${expected ?? "none"}`);
+}
+
+/** Answers a request of ours, as the package answers its own. */
+export function answer(manager: ConnectionManager, frame: Buffer, packet: Packet): void {
+  frame.copy(manager.zxid, 0, ZXID_AT, CODE_AT);
+  const code = frame.readInt32BE(CODE_AT);
+  if (code === 0) packet.callback(null, packet.request.read!(new ReplyReader(frame)));
+  else packet.callback({ code });
 }
 
 /**

@@ -12,22 +12,7 @@ import { ZooKeeperError, type ZooKeeperErrorCode } from "./errors.ts";
 /** The parts of the package that we use. */
 export interface Package {
   createClient(connectString: string, options: { sessionTimeout: number; retries: number }): Client;
-  readonly ACL: { readonly OPEN_ACL_UNSAFE: Acl[]; readonly CREATOR_ALL_ACL: Acl[] };
 }
-
-/** An entry of an access control list. */
-export type Acl = Readonly<Record<string, unknown>>;
-/** Called with the answer to a request. */
-export type Done<T extends unknown[]> = (
-  error: { code: number } | null | undefined,
-  ...values: T
-) => void;
-/** The event of a watch. */
-export type NodeEvent = { readonly type: number };
-/** The metadata of a znode; a long number is a buffer. */
-export type Stat =
-  & Readonly<Record<"czxid" | "pzxid" | "ctime", Buffer>>
-  & Readonly<Record<"cversion" | "numChildren", number>>;
 
 /** A client. */
 export interface Client extends GuardedClient {
@@ -36,28 +21,10 @@ export interface Client extends GuardedClient {
   addAuthInfo(scheme: string, auth: Buffer): void;
   getSessionTimeout(): number;
   on(event: ClientEvent, listener: () => void): void;
-  create(path: string, data: Buffer | null, acl: Acl[], mode: number, done: Done<[string]>): void;
-  getChildren(path: string, done: Done<[string[] | undefined, Stat]>): void;
-  getData(
-    path: string,
-    watcher: ((event: NodeEvent) => void) | undefined,
-    done: Done<[Buffer | undefined, Stat]>,
-  ): void;
-  setData(path: string, data: Buffer, done: Done<[]>): void;
-  remove(path: string, done: Done<[]>): void;
 }
 
 /** An event of a client's connection. */
 export type ClientEvent = "connected" | "disconnected" | "expired" | "authenticationFailed";
-
-/** Mode of create: the znode stays until it is deleted. */
-export const PERSISTENT = 0;
-/** Mode of create: the znode is deleted with its session. */
-export const EPHEMERAL = 1;
-/** Mode of create: ephemeral, and the server appends a sequence number. */
-export const EPHEMERAL_SEQUENTIAL = 3;
-/** Type of an event: the watched znode was deleted. */
-export const NODE_DELETED = 2;
 
 /**
  * The codes of

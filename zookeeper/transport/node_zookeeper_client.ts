@@ -4,18 +4,9 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
-import { ClientConnection } from "./client_connection.ts";
-import {
-  type Client,
-  type Done,
-  EPHEMERAL,
-  EPHEMERAL_SEQUENTIAL,
-  NODE_DELETED,
-  type NodeEvent,
-  PERSISTENT,
-  type Stat,
-} from "./client_package.ts";
+import type { Buffer } from "node:buffer";
+import { ClientConnection, type ConnectionListener } from "./client_connection.ts";
+import type { ReplyReader } from "./reply_reader.ts";
 import type {
   Children,
   TransportListener,
@@ -26,15 +17,30 @@ import type {
   ZooKeeperTransport,
 } from "./transport.ts";
 import { Watches } from "./watches.ts";
+import {
+  childrenRequest,
+  createRequest,
+  CREATOR_ACL,
+  deleteRequest,
+  EPHEMERAL,
+  EPHEMERAL_SEQUENTIAL,
+  getRequest,
+  OPEN_ACL,
+  PERSISTENT,
+  readEvent,
+  setRequest,
+  watchRequest,
+} from "./wire_requests.ts";
 
-class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
+class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectionListener {
   readonly #connection: ClientConnection;
-  readonly #watches = new Watches<NodeEvent>(({ type }) =>
-    type === NODE_DELETED ? "deleted" : "changed"
-  );
+  /** The access control list of new znodes. */
+  readonly #acl: Buffer;
+  readonly #watches = new Watches();
   #listener: TransportListener | null = null;
 
   constructor(options: TransportOptions) {
+    this.#acl = options.auth === undefined ? OPEN_ACL : CREATOR_ACL;
     this.#connection = new ClientConnection(options, this);
   }
 
@@ -67,7 +73,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
   }
 
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    return this.#create(pathPrefix, Buffer.from(data), EPHEMERAL_SEQUENTIAL);
+    return this.#create(pathPrefix, data, EPHEMERAL_SEQUENTIAL);
   }
 
   async createEphemeral(path: string): Promise<void> {
@@ -79,30 +85,20 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
   }
 
   children(path: string): Promise<Children> {
-    return this.#connection.request({
-      send: (client: Client, done: Done<[string[] | undefined, Stat]>) =>
-        client.getChildren(path, done),
-      read: (names, { pzxid }) => ({ names: names ?? [], pzxid: pzxid.readBigInt64BE() }),
-    });
+    return this.#connection.request(childrenRequest(path));
   }
 
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    const known = watcher && this.#watches.join(path, watcher);
-    if (known) return known;
+    if (watcher === undefined) return await this.#connection.request(getRequest(path));
+    const known = this.#watches.join(path, watcher);
+    if (known !== null) return known;
     // Added before the request is sent: an event may arrive directly after the answer.
-    const relay = watcher === undefined ? undefined : this.#watches.add(path, watcher);
+    this.#watches.add(path, watcher);
     try {
-      return await this.#connection.request({
-        send: (client: Client, done: Done<[Buffer | undefined, Stat]>) =>
-          client.getData(path, relay, done),
-        read: (data, stat) => {
-          const znode = znodeOf(data, stat);
-          if (relay !== undefined) this.#watches.confirm(path, znode);
-          return znode;
-        },
-      });
+      const confirm = (znode: Znode) => this.#watches.confirm(path, znode);
+      return await this.#connection.request(watchRequest(path, confirm));
     } catch (error) {
-      if (watcher !== undefined) this.#watches.fail(path, watcher);
+      this.#watches.fail(path, watcher);
       throw error;
     }
   }
@@ -112,18 +108,11 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
   }
 
   set(path: string): Promise<void> {
-    return this.#connection.request({
-      send: (client: Client, done: Done<[]>) => client.setData(path, Buffer.alloc(0), done),
-      read: () => {},
-      isUrgent: true,
-    });
+    return this.#connection.request(setRequest(path), true);
   }
 
   delete(path: string): Promise<void> {
-    return this.#connection.request({
-      send: (client: Client, done: Done<[]>) => client.remove(path, done),
-      read: () => {},
-    });
+    return this.#connection.request(deleteRequest(path));
   }
 
   close(timeoutMs: number): Promise<void> {
@@ -141,31 +130,19 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, TransportListener {
     if (state === "suspended") this.#watches.drop();
   }
 
+  onEvent(reply: ReplyReader): void {
+    const { path, event } = readEvent(reply);
+    this.#watches.fire(path, event);
+  }
+
   #create(
     path: string,
-    data: Buffer | null,
+    data: Uint8Array | null,
     mode: number,
     isUrgent = false,
   ): Promise<string> {
-    const { acl } = this.#connection;
-    return this.#connection.request({
-      send: (client: Client, done: Done<[string]>) => client.create(path, data, acl, mode, done),
-      read: (path) => path,
-      isUrgent,
-    });
+    return this.#connection.request(createRequest(path, data, this.#acl, mode), isUrgent);
   }
-}
-
-function znodeOf(data: Buffer | undefined, stat: Stat): Znode {
-  const { czxid, ctime, cversion, numChildren } = stat;
-  return {
-    data: data ?? Buffer.alloc(0),
-    czxid: czxid.readBigInt64BE(),
-    createdAtMs: Number(ctime.readBigInt64BE()),
-    childCount: numChildren,
-    // The server sends the number of creates and deletes together.
-    createCount: (cversion + numChildren) / 2,
-  };
 }
 
 /** Opens a transport over `npm:node-zookeeper-client`. It starts to connect at once. */

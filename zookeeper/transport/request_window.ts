@@ -42,6 +42,7 @@ export class RequestWindow {
   #isSending = false;
   /** The last answer, or the first unanswered request if that is later; in monotonic ms. */
   #sinceMs = 0;
+  /** May fire long after the last answer, which has no effect then. */
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Sends nothing yet. */
@@ -69,7 +70,6 @@ export class RequestWindow {
   answered(request: WindowedRequest): boolean {
     if (!this.#sent.delete(request)) return false;
     this.#sinceMs = performance.now();
-    if (this.#sent.size === 0) clearTimeout(this.#timer);
     this.#sendWaiting();
     return true;
   }
@@ -82,6 +82,7 @@ export class RequestWindow {
   /** Fails all requests: those that were sent with one error, those that were not with another one. */
   failAll(sentError: ZooKeeperError, unsentError: ZooKeeperError): void {
     clearTimeout(this.#timer);
+    this.#timer = undefined;
     const sent = [...this.#sent];
     const waiting = this.#waiting;
     this.#sent.clear();
@@ -113,16 +114,18 @@ export class RequestWindow {
 
   #restart(): void {
     this.#sinceMs = performance.now();
-    this.#wait(this.#listener.limitMs);
+    // To set and clear a timer for each request would take as long as all else that is done for it.
+    if (this.#timer === undefined) this.#wait(this.#listener.limitMs);
   }
 
   #wait(delayMs: number): void {
-    clearTimeout(this.#timer);
     // Waits one more turn of the event loop: if that was blocked, the socket may hold an answer.
     this.#timer = setTimeout(() => this.#timer = setTimeout(() => this.#check()), delayMs);
   }
 
   #check(): void {
+    this.#timer = undefined;
+    if (this.#sent.size === 0) return;
     const leftMs = this.#sinceMs + this.#listener.limitMs - performance.now();
     if (leftMs > 0) this.#wait(leftMs);
     else this.#listener.onOverdue();

@@ -1,14 +1,11 @@
 /**
- * The watchers of each znode, for a client that cannot remove a watch, and that warns about a leak when
- * one znode has many watchers. Sends nothing.
+ * The watchers of each znode. A watch that is not needed any more stays until it fires. Sends nothing.
  *
  * @module
  */
 import type { Watcher, WatchEvent, Znode } from "./transport.ts";
 
-interface Watch<E> {
-  /** The callback that the client gets for all watchers of the znode. */
-  readonly relay: (event: E) => void;
+interface Watch {
   readonly watchers: Set<Watcher>;
   /**
    * The znode as it is since the server has set the watch; `null` before. The watch ends with an event or
@@ -17,26 +14,15 @@ interface Watch<E> {
   znode: Znode | null;
 }
 
-/** The watchers of one session. `E` is the client's own type of events. */
-export class Watches<E> {
-  readonly #translate: (event: E) => WatchEvent;
-  readonly #watches = new Map<string, Watch<E>>();
+/** The watchers of one session. */
+export class Watches {
+  readonly #watches = new Map<string, Watch>();
 
-  /** Watches nothing yet. `translate` turns an event of the client into ours. */
-  constructor(translate: (event: E) => WatchEvent) {
-    this.#translate = translate;
-  }
-
-  /**
-   * Adds a watcher, before the watch is requested.
-   *
-   * @returns The callback for the client. All watchers of a znode share it until an event arrives.
-   */
-  add(path: string, watcher: Watcher): (event: E) => void {
+  /** Adds a watcher, before the watch is requested. */
+  add(path: string, watcher: Watcher): void {
     let watch = this.#watches.get(path);
-    if (watch === undefined) this.#watches.set(path, watch = this.#newWatch(path));
+    if (watch === undefined) this.#watches.set(path, watch = { watchers: new Set(), znode: null });
     watch.watchers.add(watcher);
-    return watch.relay;
   }
 
   /** Adds a watcher without a request if the server has set a watch. Returns the znode if so. */
@@ -71,6 +57,14 @@ export class Watches<E> {
     this.#watches.get(path)?.watchers.delete(watcher);
   }
 
+  /** Notifies all watchers of a znode of its event, which ends the watch. */
+  fire(path: string, event: WatchEvent): void {
+    const watch = this.#watches.get(path);
+    if (watch === undefined) return;
+    this.#watches.delete(path);
+    for (const watcher of watch.watchers) watcher.onWatchEvent(event);
+  }
+
   /** Removes all watches, because their connection is lost, and notifies each watcher of a change. */
   drop(): void {
     const notified = [...this.#watches.values()].flatMap(({ watchers }) => [...watchers]);
@@ -82,16 +76,5 @@ export class Watches<E> {
   clear(): void {
     for (const { watchers } of this.#watches.values()) watchers.clear();
     this.#watches.clear();
-  }
-
-  #newWatch(path: string): Watch<E> {
-    const watchers = new Set<Watcher>();
-    const relay = (event: E) => {
-      if (this.#watches.get(path)?.relay === relay) this.#watches.delete(path);
-      const notified = [...watchers];
-      watchers.clear();
-      for (const watcher of notified) watcher.onWatchEvent(this.#translate(event));
-    };
-    return { relay, watchers, znode: null };
   }
 }

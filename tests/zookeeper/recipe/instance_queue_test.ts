@@ -41,9 +41,11 @@ function openInstance(tree: FakeTree) {
   // As the first call of a session does. The calls here are later ones.
   void session.prepareHeartbeat();
   const queue = new SharedQueue(session, PARENT);
-  const call = () => {
+  const call = (isSilent = false) => {
     const abort = new AbortController();
-    const znode = new OwnZnode({ session, lockPath: PARENT, data: new Uint8Array(), isTry: false });
+    const listener = { onLeaving: (znode: OwnZnode) => queue.recordLeaving(znode) };
+    const data = new Uint8Array();
+    const znode = new OwnZnode({ session, lockPath: PARENT, data, isTry: false, listener });
     const budget = new OutageBudget({
       clock,
       service: "ZooKeeper",
@@ -55,7 +57,7 @@ function openInstance(tree: FakeTree) {
     const infos: WaitInfo[] = [];
     let isFirst = false;
     const turn = new LockRecipe({ clock, name: "n", znode, budget, queue })
-      .waitForTurn((info) => void infos.push(info));
+      .waitForTurn(isSilent ? undefined : (info) => void infos.push(info));
     turn.then(() => isFirst = true, () => {});
     const leave = () => znode.delete({ current: () => Promise.reject(new Error("no session")) });
     const granted = () => isFirst;
@@ -102,6 +104,101 @@ Deno.test("LockRecipe.waitForTurn() serves the waiters of an instance without a 
     // The next but one watches the znode of the next one.
     assertEquals(await sent(leave), i === 0 ? ["delete", "get"] : ["delete"]);
   }
+});
+
+Deno.test("LockRecipe.waitForTurn() sends two requests for a waiter behind others that asks for no position", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const { call, sent } = openInstance(tree);
+  const calls = [call(true)];
+  await settle();
+  assertEquals(await sent(() => calls.push(call(true), call(true))), [
+    "create",
+    "create",
+    "get",
+    "get",
+  ]);
+  for (const { abort, turn } of calls) {
+    abort.abort(new Error("enough"));
+    await assertRejects(() => turn, Error, "enough");
+  }
+});
+
+Deno.test("LockRecipe.waitForTurn() serves the next waiter of an instance before the delete is answered", async () => {
+  const tree = newTree();
+  const { transport, call, sent } = openInstance(tree);
+  const calls = Array.from({ length: 5 }, () => call(true));
+  await settle();
+  const end = Promise.withResolvers<void>();
+  transport.deletesAfter = end.promise;
+  const log = await sent(async () => {
+    for (const { turn, leave } of calls) {
+      await turn;
+      void leave();
+    }
+  });
+  assertEquals(log, Array.from({ length: 5 }, () => "delete"));
+  end.resolve();
+  await settle();
+  assertEquals(tree.children(PARENT).names, []);
+});
+
+Deno.test("LockRecipe.waitForTurn() waits for another instance between two waiters, also when a holder leaves", async () => {
+  const tree = newTree();
+  const { call } = openInstance(tree);
+  const first = call(true);
+  await first.turn;
+  const between = foreign(tree);
+  const second = call(true);
+  await settle();
+  await first.leave();
+  await settle();
+  assertEquals(second.granted(), false);
+  tree.delete(between);
+  await second.turn;
+});
+
+for (const moment of ["before others enter", "while they enter", "while they wait"] as const) {
+  Deno.test(`LockRecipe.waitForTurn() takes no lock that was deleted and made again, when the former holder leaves ${moment}`, async () => {
+    const tree = newTree();
+    const { transport, call } = openInstance(tree);
+    const first = call(true);
+    await first.turn;
+    // An administrator deletes all, and another instance takes the lock, with the number of that holder.
+    tree.delete(`${PARENT}/${first.znode.name}`);
+    tree.delete(PARENT);
+    tree.create(PARENT);
+    const other = foreign(tree);
+    if (moment === "before others enter") await first.leave();
+    const answered = Promise.withResolvers<void>();
+    if (moment === "while they enter") {
+      transport.answers = (request) => request === "get" ? answered.promise : undefined;
+    }
+    const calls = [call(true), call(true)];
+    await settle();
+    await first.leave();
+    answered.resolve();
+    await settle();
+    assertEquals(calls.map(({ granted }) => granted()), [false, false]);
+    tree.delete(other);
+    await calls[0]!.turn;
+    assertEquals(calls[1]!.granted(), false);
+    await calls[0]!.leave();
+    await calls[1]!.turn;
+  });
+}
+
+Deno.test("LockRecipe.waitForTurn() rejects for a waiter whose znode is deleted, though a holder leaves", async () => {
+  const tree = newTree();
+  const { call } = openInstance(tree);
+  const [first, second] = [call(true), call(true)];
+  await first.turn;
+  await settle();
+  tree.delete(`${PARENT}/${second.znode.name}`);
+  const leaving = first.leave();
+  const error = await assertRejects(() => second.turn, ZooKeeperError);
+  assertEquals(error.code, "OWN_ZNODE_GONE");
+  await leaving;
 });
 
 Deno.test("LockRecipe.waitForTurn() reads the few entries ahead one by one when the nearest is deleted", async () => {
@@ -190,7 +287,7 @@ Deno.test("LockRecipe.waitForTurn() sends nothing during an outage, and sets its
   const tree = newTree();
   const holder = foreign(tree);
   const { clock, transport, call, sent } = openInstance(tree);
-  const calls = Array.from({ length: 20 }, call);
+  const calls = Array.from({ length: 20 }, () => call());
   await settle();
   const answers = transport.answers;
   transport.answers = () => {

@@ -2,7 +2,11 @@ import { assert, assertEquals } from "@std/assert";
 import { OwnWaiters } from "../../../zookeeper/recipe/own_waiters.ts";
 
 function entering(waiters: OwnWaiters, sequence: number, firsts: number[]) {
-  const waiter = { sequence, onFirst: () => void firsts.push(sequence) };
+  const waiter = {
+    sequence,
+    onFirst: () => void firsts.push(sequence),
+    onHolderLeaving: () => {},
+  };
   waiters.enter(waiter);
   return waiter;
 }

@@ -1,11 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import {
-  FakeTransport,
-  FakeTree,
-  refusal,
-  settle,
-} from "../../../testing/zookeeper/fake_zookeeper.ts";
+import { FakeTransport, FakeTree, refusal } from "../../../testing/zookeeper/fake_zookeeper.ts";
+import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { SharedQueue, SharedQueues } from "../../../zookeeper/recipe/shared_queues.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
 
@@ -53,22 +49,30 @@ Deno.test("SharedQueue.list() sends the queued listing also when the one under w
   assertEquals(transport.log.length, 2);
 });
 
-Deno.test("SharedQueues.using() shares the queue of a lock among calls of one session, while one of them uses it", async () => {
+Deno.test("SharedQueues.use() shares the queue of a lock among the znodes of one session, while there are any", () => {
   const { session } = openQueue();
   const queues = new SharedQueues();
-  const end = Promise.withResolvers<void>();
-  const seen: SharedQueue[] = [];
-  const use = (path: string) =>
-    queues.using(session, path, async (queue) => {
-      seen.push(queue);
-      await end.promise;
-    });
-  const uses = [use(PARENT), use(PARENT), use("/locks/other")];
-  await settle();
-  assert(seen[0] === seen[1]);
-  assert(seen[0] !== seen[2]);
-  end.resolve();
-  await Promise.all(uses);
-  await use(PARENT);
-  assert(seen[3] !== seen[0]);
+  const use = (lockPath = PARENT) => {
+    const use = queues.use(session, lockPath);
+    const options = { session, lockPath, data: new Uint8Array(), isTry: false, listener: use };
+    const znode = new OwnZnode(options);
+    const leave = () => znode.delete({ current: () => Promise.reject(new Error("no session")) });
+    return { queue: use.queue, leave };
+  };
+  const uses = [use(), use()];
+  assert(uses[0]!.queue === uses[1]!.queue);
+  assert(use("/locks/other").queue !== uses[0]!.queue);
+  uses[0]!.leave();
+  // A delete that is repeated is counted once.
+  uses[0]!.leave();
+  assert(use().queue === uses[0]!.queue);
+});
+
+Deno.test("SharedQueues.use() forgets a queue with its last znode", () => {
+  const { session } = openQueue();
+  const queues = new SharedQueues();
+  const first = queues.use(session, PARENT);
+  const data = new Uint8Array();
+  first.onLeaving(new OwnZnode({ session, lockPath: PARENT, data, isTry: false }));
+  assert(queues.use(session, PARENT).queue !== first.queue);
 });

@@ -73,6 +73,16 @@ Deno.test("The transport sets one timer for all unanswered requests", async () =
   assert(count < 10, `${count} timers were set`);
 });
 
+Deno.test("The transport sets one timer for requests that follow one another", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) await send(reply(request.xid));
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: 60_000 });
+  using timers = countTimers();
+  for (let i = 0; i < 100; i++) await transport.delete("/a");
+  assert(timers.count <= 2, `${timers.count} timers were set`);
+});
+
 /** Counts the timers that are set until it is disposed of. */
 function countTimers(): { readonly count: number } & Disposable {
   const { setTimeout: original } = globalThis;

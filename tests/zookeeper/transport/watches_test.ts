@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { Watcher, WatchEvent, Znode } from "../../../zookeeper/transport/transport.ts";
+import type { Watcher, Znode } from "../../../zookeeper/transport/transport.ts";
 import { Watches } from "../../../zookeeper/transport/watches.ts";
 
 const ZNODE: Znode = {
@@ -10,32 +10,29 @@ const ZNODE: Znode = {
   createCount: 0,
 };
 
-function newWatches() {
-  return new Watches<WatchEvent>((event) => event);
-}
-
 /** A watcher that records its events. */
 function recorder(events: string[], name: string): Watcher {
   return { onWatchEvent: (event) => void events.push(`${name} ${event}`) };
 }
 
-Deno.test("Watches gives the client one callback per znode until an event arrives", () => {
-  const watches = newWatches();
+Deno.test("Watches notifies all watchers of a znode of its event, once", () => {
+  const watches = new Watches();
   const events: string[] = [];
-  const relay = watches.add("/a", recorder(events, "1"));
-  assertEquals(watches.add("/a", recorder(events, "2")), relay);
+  watches.add("/a", recorder(events, "1"));
+  watches.add("/a", recorder(events, "2"));
   watches.confirm("/a", ZNODE);
-  relay("deleted");
-  relay("deleted");
+  watches.fire("/a", "deleted");
+  watches.fire("/a", "deleted");
   assertEquals(events, ["1 deleted", "2 deleted"]);
   assertEquals(watches.size, 0);
   watches.add("/a", recorder(events, "3"));
-  relay("changed");
+  watches.fire("/b", "changed");
+  assertEquals(events.length, 2);
   assertEquals(watches.size, 1);
 });
 
 Deno.test("Watches forgets a watch that the server did not set with its last watcher", () => {
-  const watches = newWatches();
+  const watches = new Watches();
   const [a, b] = [recorder([], "a"), recorder([], "b")];
   watches.add("/gone", a);
   watches.add("/gone", b);
@@ -46,24 +43,24 @@ Deno.test("Watches forgets a watch that the server did not set with its last wat
 });
 
 Deno.test("Watches keeps a watch that the server has set for the next watcher", () => {
-  const watches = newWatches();
+  const watches = new Watches();
   const [a, b] = [recorder([], "a"), recorder([], "b")];
-  const relay = watches.add("/there", a);
+  watches.add("/there", a);
   watches.confirm("/there", ZNODE);
   watches.remove("/there", a);
-  assertEquals(watches.add("/there", b), relay);
+  assertEquals(watches.join("/there", b), ZNODE);
   watches.fail("/there", b);
   assertEquals(watches.size, 1);
 });
 
 Deno.test("Watches.join() adds a watcher to a watch that the server has set, until its event arrives", () => {
-  const watches = newWatches();
+  const watches = new Watches();
   const events: string[] = [];
-  const relay = watches.add("/a", recorder(events, "1"));
+  watches.add("/a", recorder(events, "1"));
   assertEquals(watches.join("/a", recorder(events, "early")), null);
   watches.confirm("/a", ZNODE);
   assertEquals(watches.join("/a", recorder(events, "2")), ZNODE);
-  relay("deleted");
+  watches.fire("/a", "deleted");
   assertEquals(events, ["1 deleted", "2 deleted"]);
   assertEquals(watches.join("/a", recorder(events, "late")), null);
   watches.add("/b", recorder(events, "3"));
@@ -73,9 +70,9 @@ Deno.test("Watches.join() adds a watcher to a watch that the server has set, unt
 });
 
 Deno.test("Watches.drop() notifies each watcher of a change, once", () => {
-  const watches = newWatches();
+  const watches = new Watches();
   const events: string[] = [];
-  const relay = watches.add("/a", recorder(events, "1"));
+  watches.add("/a", recorder(events, "1"));
   watches.add("/b", {
     onWatchEvent(event) {
       events.push(`2 ${event}`);
@@ -83,7 +80,7 @@ Deno.test("Watches.drop() notifies each watcher of a change, once", () => {
     },
   });
   watches.drop();
-  relay("deleted");
+  watches.fire("/a", "deleted");
   assertEquals(events, ["1 changed", "2 changed"]);
   assertEquals(watches.size, 1);
 });
