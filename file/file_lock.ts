@@ -26,11 +26,11 @@ import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { checkName } from "../core/validate.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
-import { watchDirectory } from "./directory_watch.ts";
 import { actionsOf } from "./lease_actions.ts";
 import type { HeldFile, NotLocked } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
 import { checkOptions, type FileLockOptions } from "./options.ts";
+import { chooseFileSystem } from "./system/choose.ts";
 import { WaitNotice } from "./wait_notice.ts";
 import type { Waiter } from "./waiter.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
@@ -103,12 +103,15 @@ export class FileLock implements DistributedLock {
    * @param options Directory, deletion, polling, label, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
+   * @throws {LockSetupError} If the runtime cannot lock files here: Node without koffi, and Node or Bun on
+   * Windows.
    */
   constructor(options: FileLockOptions = {}) {
     const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#changes = new DirectoryChanges(watchDirectory, pollIntervalMs);
-    this.#files = new LockFiles(files);
+    const fs = chooseFileSystem();
+    this.#changes = new DirectoryChanges(fs, pollIntervalMs);
+    this.#files = new LockFiles(fs, files);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
