@@ -75,11 +75,12 @@ export class DirectoryChanges implements DirectoryListener {
    * @param seen What the last look or try has found.
    */
   async next(waiter: Waiter, seen: NotLocked, signal: AbortSignal): Promise<void> {
+    waiter.unmarkedLooks = seen === "unmarked" ? waiter.unmarkedLooks + 1 : 0;
     const dir = dirname(waiter.path);
     if (this.#endReplaced(dir)) await pause(SYSTEM_CLOCK, RESTART_MS, signal);
     if (signal.aborted) return;
     this.#startWatch(dir);
-    const delayMs = this.#delayMs(seen);
+    const delayMs = this.#delayMs(waiter, seen);
     // Changes do not end this pause: the last release of this instance itself is one.
     if (seen === "yield") await pause(SYSTEM_CLOCK, delayMs, signal);
     else await waiter.sleep(delayMs, signal);
@@ -130,15 +131,20 @@ export class DirectoryChanges implements DirectoryListener {
   }
 
   /** Jitter keeps two processes from looking in step. */
-  #delayMs(seen: NotLocked): number {
+  #delayMs(waiter: Waiter, seen: NotLocked): number {
     const pollMs = this.#pollIntervalMs * (0.75 + Math.random() / 2);
     if (this.#watch === null) return pollMs;
     if (seen === "yield") return Math.min(pollMs, YIELD_MS);
     // Another program may have the file open for reading only. Its end is not reported.
-    if (seen === "unmarked") return Math.min(pollMs, BACKSTOP_MS);
+    if (seen === "unmarked") return Math.min(pollMs, this.#unmarkedMs(waiter));
     const backstopMs = BACKSTOP_MS * (1 + Math.random() / 4);
     if (this.#watch.seesKills) return backstopMs;
     return Math.min(backstopMs, Math.max(pollMs, this.#waiters.size * LOOK_EVERY_MS));
+  }
+
+  /** A release is a write, then the unlock. A watch of writes may wake the waiter between the two. */
+  #unmarkedMs(waiter: Waiter): number {
+    return this.#watch?.seesKills ? BACKSTOP_MS : Math.min(2 ** waiter.unmarkedLooks, BACKSTOP_MS);
   }
 
   #endUnused(): void {

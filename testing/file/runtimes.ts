@@ -1,0 +1,63 @@
+/**
+ * Node and Bun for tests of `FileLock`: gets them and koffi from npm, and starts TypeScript in them.
+ *
+ * @module
+ */
+import { lstatSync } from "node:fs";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { scriptCommand } from "../runtime/processes.ts";
+import { runCommand } from "../servers/command.ts";
+
+/** The oldest Node on which published code must run, and a Bun. Node runs TypeScript without types. */
+const PACKAGES = ["node@22.23.3", "bun@1.4.5", "koffi@3.3.4"];
+/** The packages are about 300 MB. */
+const INSTALL_BOUND_MS = 240_000;
+
+/** A runtime that runs TypeScript. */
+export interface Runtime {
+  readonly name: "Deno" | "Node" | "Bun";
+  /** The command that runs a script. */
+  readonly commandOf: (script: URL) => string[];
+  /** Where it finds koffi. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The folder of the packages, which later runs use again. */
+export async function installRuntimes(): Promise<string> {
+  const id = PACKAGES.join("_").replaceAll("@", "-");
+  const folder = `${tmpdir()}/holdfast-runtimes-${process.getuid?.() ?? "user"}-${id}`;
+  if (!isOwn(folder)) await install(folder);
+  return `${folder}/node_modules`;
+}
+
+/** The runtimes with which `FileLock` works. */
+export async function runtimes(): Promise<readonly Runtime[]> {
+  const modules = await installRuntimes();
+  const env = { NODE_PATH: modules };
+  const commandIn = (...command: string[]) => (script: URL) => [...command, fileURLToPath(script)];
+  return [
+    { name: "Deno", commandOf: scriptCommand, env },
+    { name: "Node", commandOf: commandIn(`${modules}/.bin/node`, "--no-warnings"), env },
+    { name: "Bun", commandOf: commandIn(`${modules}/.bin/bun`), env },
+  ];
+}
+
+/** Another user could have put programs into a folder of this name. */
+function isOwn(folder: string): boolean {
+  const info = lstatSync(folder, { throwIfNoEntry: false });
+  return info !== undefined && info.isDirectory() && info.uid === (process.getuid?.() ?? info.uid);
+}
+
+/** Installs into a folder of another name first: a run that is cut off leaves no half of it. */
+async function install(folder: string): Promise<void> {
+  const part = `${folder}.${process.pid}`;
+  await mkdir(part, { mode: 0o700 });
+  const command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", part];
+  const { success, output } = await runCommand([...command, ...PACKAGES], INSTALL_BOUND_MS);
+  if (!success) throw new Error(`Cannot install ${PACKAGES.join(", ")} from npm: ${output}`);
+  // Another run may have been faster.
+  await rename(part, folder).catch(() => rm(part, { recursive: true }));
+}
