@@ -46,7 +46,7 @@ const BRIEF_LOCK_TRIES = 20;
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
  * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
- * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
+ * lock is free, in Deno also if its holder was killed; elsewhere they poll. Between instances there is no order,
  * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
  * know the waiters of this instance only.
  *
@@ -54,7 +54,10 @@ const BRIEF_LOCK_TRIES = 20;
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
  * Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
- * Needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
+ * Works with Deno, with Node if the package `koffi` is installed, and with Bun. Processes of all three
+ * exclude each other. On Windows it works with Deno only.
+ *
+ * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
  * far as `--allow-read` permits. Local file systems only.
  *
  * @example Usage

@@ -6,7 +6,7 @@
 import { type ChildProcess, startChild } from "../processes/child.ts";
 import type { Runtime } from "./runtimes.ts";
 
-/** What such a process does. */
+/** The work of such a process. */
 export type MemberTask =
   /** Adds 1 to the number in a file, `rounds` times, under the lock. */
   | {

@@ -9,8 +9,10 @@ import { chooseFileSystem } from "../../file/system/choose.ts";
 import { tryLockBy, unlockBy } from "../../file/system/flock.ts";
 import { WallClock } from "../../file/system/wall_clock.ts";
 import { LockSetupError } from "../../mod.ts";
+import { within } from "../../testing/conformance/wait.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { installRuntimes } from "../../testing/file/runtimes.ts";
+import { withoutSlowLooks } from "../../testing/file/watching.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 
 const COMMAND_BOUND_MS = 60_000;
@@ -83,6 +85,17 @@ Deno.test("DirectoryChanges looks rarely for killed holders when many wait and n
   assert(await timeOf(300) >= 299);
   const short = [await timeOf(1), await timeOf(1), await timeOf(1)];
   assert(Math.min(...short) < 299, "a single waiter must look at each poll interval");
+  changes.close();
+});
+
+Deno.test("DirectoryChanges looks again soon when it was woken between the write and the unlock of a release", async () => {
+  const watch = () => ({ seesKills: false, close: () => {} });
+  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 3_600_000);
+  using _no = withoutSlowLooks();
+  const waiter = changes.enter("/locks/n.lock");
+  const { signal } = new AbortController();
+  for (let i = 0; i < 4; i++) await within("a look", changes.next(waiter, "unmarked", signal));
+  changes.leave(waiter);
   changes.close();
 });
 
