@@ -61,12 +61,10 @@ async function takeTurns({ dir }: MemberTask & { do: "take turns" }): Promise<vo
   await locks[Symbol.asyncDispose]();
 }
 
-/** Waits for the lock once. */
+/** Waits for the lock once. The process must end without a disposal. */
 async function acquire({ dir }: MemberTask & { do: "acquire" }): Promise<void> {
-  const locks = new FileLock({ dir });
-  const lease = await locks.acquire(NAME, { onWait: () => say("waits") });
+  const lease = await new FileLock({ dir }).acquire(NAME, { onWait: () => say("waits") });
   say(await lease.release());
-  await locks[Symbol.asyncDispose]();
 }
 
 /** Locks a file that is closed. */

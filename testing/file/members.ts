@@ -19,7 +19,7 @@ export type MemberTask =
   | { readonly do: "hold"; readonly dir: string }
   /** For each line it waits for the lock, for the next line it releases it. It looks at no interval. */
   | { readonly do: "take turns"; readonly dir: string }
-  /** Waits for the lock and releases it. */
+  /** Waits for the lock, releases it and ends. */
   | { readonly do: "acquire"; readonly dir: string }
   /** Locks a closed file; reports the error. */
   | { readonly do: "lock closed"; readonly path: string }

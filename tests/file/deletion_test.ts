@@ -202,4 +202,6 @@ Deno.test("hasExactId() is false for a file whose number the runtime has rounded
   assertEquals(hasExactId({ ino: 1, dev: 2 ** 60 }), false);
   assertEquals(hasExactId({ ino: 0, dev: 1 }), false);
   assertEquals(hasExactId({ ino: null, dev: 1 }), false);
+  assertEquals(hasExactId({ ino: 2n ** 60n, dev: 2n ** 60n }), true);
+  assertEquals(hasExactId({ ino: 0n, dev: 1n }), false);
 });

@@ -3,14 +3,17 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
+import { lockPath } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
+import { asRoot, attempt } from "../../testing/file/attempts.ts";
 import { startMember } from "../../testing/file/members.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { race } from "../../testing/file/race.ts";
 import { type Runtime, runtimes } from "../../testing/file/runtimes.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { seedOf } from "../../testing/processes/random.ts";
+import { makeTempDirectory } from "../../testing/runtime/files.ts";
 
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 const ROUNDS = SOAK ? 2_000 : 40;
@@ -18,7 +21,9 @@ const RACE_MS = SOAK ? 300_000 : 4_000;
 const TURNS = 20;
 const COUNT_BOUND_MS = 600_000;
 
-const all = Deno.build.os === "windows" ? [] : await runtimes();
+const bundles = await makeTempDirectory();
+Deno.test.afterAll(() => Deno.remove(bundles, { recursive: true }));
+const all = Deno.build.os === "windows" ? [] : await runtimes(bundles);
 const others = all.filter(({ name }) => name !== "Deno");
 const isLinux = Deno.build.os === "linux";
 const note = isLinux ? "" : " (skipped: this needs Linux)";
@@ -67,6 +72,7 @@ for (const [i, holder] of all.entries()) {
       held.kill("SIGKILL");
       assertEquals(await within("the waiter gets the lock", waiting.report()), true);
       process.kill(pid, "SIGKILL"); // It throws if the child has ended.
+      assertEquals(await within("the other process ends", waiting.ended), 0);
     },
   );
 }
@@ -84,6 +90,34 @@ for (const runtime of others) {
     await using member = startMember(runtime, { do: "lock closed", path });
     const report = await within("it reports", member.report()) as Record<string, string>;
     assertEquals(report["code"], "EBADF", JSON.stringify(report));
+  });
+}
+
+for (const runtime of others) {
+  asRoot(`FileLock in ${runtime.name} tells errors of the set-up from outages`, async () => {
+    await using temp = await temporary(0o755);
+    const dir = `${temp.dir}/locks`;
+    const options = { dir };
+    await Deno.mkdir(dir, { mode: 0o700 });
+    const mounted = (mount: string) => ({
+      ...{ runtime, through: ["unshare", "--mount", "sh", "-c", `${mount} && exec "$@"`, "sh"] },
+    });
+    const full = `mount -t tmpfs -o mode=700,size=4k none ${dir} && printf %4096s x >${dir}/x`;
+    const outcomes = {
+      granted: await attempt({ options }, { runtime }),
+      readOnly: await attempt({ options }, mounted(`mount -t tmpfs -o ro,mode=700 none ${dir}`)),
+      full: await attempt({ options }, mounted(full)),
+      tooManyFiles: await attempt({ options, openFiles: 999 }, {
+        ...{ runtime, through: ["prlimit", "--nofile=99:99"] },
+      }),
+    };
+    await Deno.symlink("/dev/null", lockPath(dir, "linked"));
+    const linked = await attempt({ options, name: "linked" }, { runtime });
+    await Deno.chmod(dir, 0o777);
+    const open = await attempt({ options }, { runtime });
+    const results = Object.values({ ...outcomes, linked, open }).map(({ result }) => result);
+    const [setup, outage] = ["LockSetupError", "LockUnavailableError"];
+    assertEquals(results, ["granted", setup, outage, outage, setup, setup]);
   });
 }
 

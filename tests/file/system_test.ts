@@ -11,10 +11,11 @@ import { WallClock } from "../../file/system/wall_clock.ts";
 import { LockSetupError } from "../../mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { temporary } from "../../testing/file/places.ts";
-import { installRuntimes } from "../../testing/file/runtimes.ts";
+import { bundle, installRuntimes } from "../../testing/file/runtimes.ts";
 import { withoutSlowLooks } from "../../testing/file/watching.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 
+const ENTRY = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
 const COMMAND_BOUND_MS = 60_000;
 
 for (const runtime of ["node", "bun"]) {
@@ -103,12 +104,11 @@ for (const runtime of ["node", "bun"]) {
   Deno.test(`FileLock works in ${runtime} in a CommonJS bundle beside its node_modules`, async () => {
     await using temp = await temporary();
     const modules = await installRuntimes();
-    const entry = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
-    const bundle = `${temp.dir}/app/locks.cjs`;
+    const file = `${temp.dir}/app/locks.cjs`;
     await Deno.mkdir(`${temp.dir}/app`);
     await Deno.symlink(modules, `${temp.dir}/app/node_modules`);
-    await run([Deno.execPath(), "bundle", "-q", "--format", "cjs", "-o", bundle, entry]);
-    await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(bundle, `${temp.dir}/locks`));
+    await bundle(["--format", "cjs", "-o", file, ENTRY]);
+    await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
     assertEquals(await run([`${modules}/.bin/${runtime}`, `${temp.dir}/main.cjs`]), "locked\n");
   });
 }
@@ -116,13 +116,12 @@ for (const runtime of ["node", "bun"]) {
 Deno.test("FileLock throws a LockSetupError in Node when koffi does not work", async () => {
   await using temp = await temporary();
   const modules = await installRuntimes();
-  const entry = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
   const koffi = `${temp.dir}/node_modules/koffi`;
   await Deno.mkdir(koffi, { recursive: true });
   await Deno.writeTextFile(`${koffi}/index.js`, `throw new Error("no binary for this system")`);
-  const bundle = `${temp.dir}/locks.cjs`;
-  await run([Deno.execPath(), "bundle", "-q", "--format", "cjs", "-o", bundle, entry]);
-  await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(bundle, `${temp.dir}/locks`));
+  const file = `${temp.dir}/locks.cjs`;
+  await bundle(["--format", "cjs", "-o", file, ENTRY]);
+  await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
   const output = await run([`${modules}/.bin/node`, `${temp.dir}/main.cjs`]);
   assertEquals(output.split(":")[0], "LockSetupError");
   assert(output.includes("does not work here (no binary for this system)"), output);
