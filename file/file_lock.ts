@@ -54,7 +54,7 @@ const BRIEF_LOCK_TRIES = 20;
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
  * Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
- * Works with Deno, with Node if the package `koffi` is installed, and with Bun. Processes of all three
+ * Works with Deno, with Node if the package `koffi` is installed, and with Bun 1.3 or later. Processes of all three
  * exclude each other. On Windows it works with Deno only.
  *
  * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
@@ -106,8 +106,8 @@ export class FileLock implements DistributedLock {
    * @param options Directory, deletion, polling, label, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
-   * @throws {LockSetupError} If the runtime cannot lock files here: Node without koffi, and Node or Bun on
-   * Windows.
+   * @throws {LockSetupError} If the runtime cannot lock files here: Node without koffi, Bun before 1.3,
+   * and both on Windows.
    */
   constructor(options: FileLockOptions = {}) {
     const { pollIntervalMs, ...files } = checkOptions(options);

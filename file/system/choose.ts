@@ -38,5 +38,10 @@ function fileSystemOf({ versions, platform }: Runtime): FileSystem {
   if (platform === "win32") {
     throw new SetupFault("on Windows it works with Deno only: use Deno, or another strategy");
   }
-  return versions["bun"] !== undefined ? bunWithFfi() : nodeWithKoffi();
+  const bun = versions["bun"];
+  if (bun === undefined) return nodeWithKoffi();
+  if (/^(0|1\.[0-2])\./.test(bun)) {
+    throw new SetupFault(`it needs Bun 1.3 or later; this is ${bun}`);
+  }
+  return bunWithFfi();
 }

@@ -1,6 +1,5 @@
 /**
- * The file system by `node:fs`, for Node and Bun. The runtimes open files so that programs which they
- * start do not get them (close-on-exec).
+ * The file system by `node:fs`, for Node and Bun.
  *
  * @module
  */
@@ -25,7 +24,10 @@ import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
 import { WallClock } from "./wall_clock.ts";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = constants;
-const ACCESS = { read: O_RDONLY, write: O_RDWR } as const;
+/** Node always sets it, and does not export it. Bun 1.3 does not: a child would keep the lock. */
+const O_CLOEXEC = { linux: 0o2000000, darwin: 0x1000000 }[process.platform as string] ?? 0;
+const SAFE = O_NOFOLLOW | O_CLOEXEC;
+const ACCESS = { read: O_RDONLY | SAFE, write: O_RDWR | SAFE } as const;
 /** The numbers of files and devices can be above 2^53. */
 const EXACT = { bigint: true } as const;
 const CLOCK = new WallClock();
@@ -34,9 +36,9 @@ const CLOCK = new WallClock();
 export function nodeFileSystem(flock: Flock): FileSystem {
   return {
     hasModes: true,
-    open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access] | O_NOFOLLOW)),
+    open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
     create: (path, mode) => {
-      return new NodeFile(flock, openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
+      return new NodeFile(flock, openSync(path, ACCESS.write | O_CREAT | O_EXCL, mode));
     },
     stat: (path) => infoOf(statSync(path, EXACT)),
     lstat: (path) => infoOf(lstatSync(path, EXACT)),

@@ -4,7 +4,7 @@
  * @module
  */
 import { lstatSync } from "node:fs";
-import { mkdir, rename, rm } from "node:fs/promises";
+import { mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename } from "node:path";
 import process from "node:process";
@@ -74,8 +74,7 @@ function isOwn(folder: string): boolean {
 
 /** Installs into a folder of another name first: a run that is cut off leaves no half of it. */
 async function install(folder: string): Promise<void> {
-  const part = `${folder}.${process.pid}`;
-  await mkdir(part, { mode: 0o700 });
+  const part = await mkdtemp(`${folder}.`);
   const command = ["npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", part];
   const { success, output } = await runCommand([...command, ...PACKAGES], INSTALL_BOUND_MS);
   if (!success) throw new Error(`Cannot install ${PACKAGES.join(", ")} from npm: ${output}`);

@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { lockPath } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
@@ -10,16 +11,19 @@ import { asRoot, attempt } from "../../testing/file/attempts.ts";
 import { startMember } from "../../testing/file/members.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { race } from "../../testing/file/race.ts";
-import { type Runtime, runtimes } from "../../testing/file/runtimes.ts";
+import { bundle, installRuntimes, type Runtime, runtimes } from "../../testing/file/runtimes.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { seedOf } from "../../testing/processes/random.ts";
 import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { runCommand } from "../../testing/servers/command.ts";
 
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 const ROUNDS = SOAK ? 2_000 : 40;
 const RACE_MS = SOAK ? 300_000 : 4_000;
 const TURNS = 20;
 const COUNT_BOUND_MS = 600_000;
+const ENTRY = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
+const COMMAND_BOUND_MS = 60_000;
 
 const bundles = await makeTempDirectory();
 Deno.test.afterAll(() => Deno.remove(bundles, { recursive: true }));
@@ -147,3 +151,51 @@ Deno.test("new FileLock() throws a LockSetupError in Node without koffi, which s
   assertEquals([report["name"], report["code"]], ["LockSetupError", "ERR_LOCK_SETUP"]);
   assertMatch(report["message"]!, /"koffi", which is not installed: run `npm install koffi`/);
 });
+
+for (const runtime of ["node", "bun"]) {
+  Deno.test(`FileLock works in ${runtime} in a CommonJS bundle beside its node_modules`, async () => {
+    await using temp = await temporary();
+    const modules = await installRuntimes();
+    const file = `${temp.dir}/app/locks.cjs`;
+    await Deno.mkdir(`${temp.dir}/app`);
+    await Deno.symlink(modules, `${temp.dir}/app/node_modules`);
+    await bundle(["--format", "cjs", "-o", file, ENTRY]);
+    await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
+    assertEquals(await run([`${modules}/.bin/${runtime}`, `${temp.dir}/main.cjs`]), "locked\n");
+  });
+}
+
+Deno.test("FileLock throws a LockSetupError in Node when koffi does not work", async () => {
+  await using temp = await temporary();
+  const modules = await installRuntimes();
+  const koffi = `${temp.dir}/node_modules/koffi`;
+  await Deno.mkdir(koffi, { recursive: true });
+  await Deno.writeTextFile(`${koffi}/index.js`, `throw new Error("no binary for this system")`);
+  const file = `${temp.dir}/locks.cjs`;
+  await bundle(["--format", "cjs", "-o", file, ENTRY]);
+  await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
+  const output = await run([`${modules}/.bin/node`, `${temp.dir}/main.cjs`]);
+  assertEquals(output.split(":")[0], "LockSetupError");
+  assert(output.includes("does not work here (no binary for this system)"), output);
+});
+
+/** A script that locks once, and prints the error if there is one. */
+function main(bundle: string, dir: string): string {
+  return `
+    const { FileLock } = require(${JSON.stringify(bundle)});
+    const run = async () => {
+      const locks = new FileLock({ dir: ${JSON.stringify(dir)} });
+      console.log(await locks.request("n", () => "locked"));
+      await locks[Symbol.asyncDispose]();
+    };
+    run().catch((error) => console.log(error.name + ": " + error.message));`;
+}
+
+/** Runs a command without the variables with which this process finds packages. */
+async function run(command: readonly string[]): Promise<string> {
+  const { success, output } = await runCommand(command, COMMAND_BOUND_MS, {
+    env: { NODE_PATH: "" },
+  });
+  assert(success, output);
+  return output;
+}

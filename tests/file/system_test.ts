@@ -1,8 +1,7 @@
 /**
- * The file system of each runtime: the choice, the errors of `flock`, the clock and the bundles.
+ * The file system of each runtime: the choice, the errors of `flock`, the clock and the watch.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { fileURLToPath } from "node:url";
 import { constants } from "node:os";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
@@ -10,13 +9,7 @@ import { tryLockBy, unlockBy } from "../../file/system/flock.ts";
 import { WallClock } from "../../file/system/wall_clock.ts";
 import { LockSetupError } from "../../mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
-import { temporary } from "../../testing/file/places.ts";
-import { bundle, installRuntimes } from "../../testing/file/runtimes.ts";
 import { withoutSlowLooks } from "../../testing/file/watching.ts";
-import { runCommand } from "../../testing/servers/command.ts";
-
-const ENTRY = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
-const COMMAND_BOUND_MS = 60_000;
 
 for (const runtime of ["node", "bun"]) {
   Deno.test(`chooseFileSystem() throws a LockSetupError in ${runtime} on Windows`, () => {
@@ -29,6 +22,17 @@ for (const runtime of ["node", "bun"]) {
     assertEquals((error as LockSetupError).code, "ERR_LOCK_SETUP");
   });
 }
+
+Deno.test("chooseFileSystem() throws a LockSetupError in a Bun whose fstat() has no bigints", () => {
+  for (const bun of ["0.8.1", "1.0.0", "1.2.23"]) {
+    const runtime = { versions: { node: "24.0.0", bun }, platform: "linux" };
+    assertThrows(() => chooseFileSystem(runtime), LockSetupError, "needs Bun 1.3 or later");
+  }
+  for (const bun of ["1.3.0", "1.10.0", "2.0.0"]) {
+    const runtime = { versions: { node: "24.0.0", bun }, platform: "linux" };
+    assertThrows(() => chooseFileSystem(runtime), LockSetupError, "`bun:ffi`, which does not work");
+  }
+});
 
 Deno.test("tryLockBy() reports a locked file for EWOULDBLOCK alone, and throws any other error", () => {
   const { EWOULDBLOCK } = constants.errno;
@@ -99,51 +103,3 @@ Deno.test("DirectoryChanges looks again soon when it was woken between the write
   changes.leave(waiter);
   changes.close();
 });
-
-for (const runtime of ["node", "bun"]) {
-  Deno.test(`FileLock works in ${runtime} in a CommonJS bundle beside its node_modules`, async () => {
-    await using temp = await temporary();
-    const modules = await installRuntimes();
-    const file = `${temp.dir}/app/locks.cjs`;
-    await Deno.mkdir(`${temp.dir}/app`);
-    await Deno.symlink(modules, `${temp.dir}/app/node_modules`);
-    await bundle(["--format", "cjs", "-o", file, ENTRY]);
-    await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
-    assertEquals(await run([`${modules}/.bin/${runtime}`, `${temp.dir}/main.cjs`]), "locked\n");
-  });
-}
-
-Deno.test("FileLock throws a LockSetupError in Node when koffi does not work", async () => {
-  await using temp = await temporary();
-  const modules = await installRuntimes();
-  const koffi = `${temp.dir}/node_modules/koffi`;
-  await Deno.mkdir(koffi, { recursive: true });
-  await Deno.writeTextFile(`${koffi}/index.js`, `throw new Error("no binary for this system")`);
-  const file = `${temp.dir}/locks.cjs`;
-  await bundle(["--format", "cjs", "-o", file, ENTRY]);
-  await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
-  const output = await run([`${modules}/.bin/node`, `${temp.dir}/main.cjs`]);
-  assertEquals(output.split(":")[0], "LockSetupError");
-  assert(output.includes("does not work here (no binary for this system)"), output);
-});
-
-/** A script that locks once, and prints the error if there is one. */
-function main(bundle: string, dir: string): string {
-  return `
-    const { FileLock } = require(${JSON.stringify(bundle)});
-    const run = async () => {
-      const locks = new FileLock({ dir: ${JSON.stringify(dir)} });
-      console.log(await locks.request("n", () => "locked"));
-      await locks[Symbol.asyncDispose]();
-    };
-    run().catch((error) => console.log(error.name + ": " + error.message));`;
-}
-
-/** Runs a command without the variables with which this process finds packages. */
-async function run(command: readonly string[]): Promise<string> {
-  const { success, output } = await runCommand(command, COMMAND_BOUND_MS, {
-    env: { NODE_PATH: "" },
-  });
-  assert(success, output);
-  return output;
-}
