@@ -3,12 +3,12 @@
  *
  * @module
  */
+import type { OpenFile } from "./system/port.ts";
 
 /** Reads up to `length` bytes; fewer at the end of the file. */
-export function readAt(file: Deno.FsFile, offset: number, length: number): Uint8Array {
+export function readAt(file: OpenFile, offset: number, length: number): Uint8Array {
   const bytes = new Uint8Array(length);
-  file.seekSync(offset, Deno.SeekMode.Start);
-  return bytes.subarray(0, file.readSync(bytes) ?? 0);
+  return bytes.subarray(0, file.read(offset, bytes));
 }
 
 /**
@@ -16,9 +16,8 @@ export function readAt(file: Deno.FsFile, offset: number, length: number): Uint8
  *
  * @throws {Error} If only a part could be written.
  */
-export function writeAt(file: Deno.FsFile, offset: number, bytes: Uint8Array): void {
-  file.seekSync(offset, Deno.SeekMode.Start);
-  const count = file.writeSync(bytes);
+export function writeAt(file: OpenFile, offset: number, bytes: Uint8Array): void {
+  const count = file.write(offset, bytes);
   if (count !== bytes.length) {
     throw new Error(`Wrote only ${count} of ${bytes.length} bytes: is the disk full?`);
   }

@@ -9,6 +9,7 @@ import { type Clock, pause, settledWithin, SYSTEM_CLOCK } from "../core/clock.ts
 import { deleteUnused } from "./deletion.ts";
 import { someLockFiles } from "./directory.ts";
 import type { LockPlace } from "./lock_file.ts";
+import type { FileSystem } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
 
@@ -36,6 +37,7 @@ interface IdleFile {
 
 /** Deletes the lock files of one `FileLock`. Its timer does not keep the process alive. */
 export class Cleaner {
+  readonly #fs: FileSystem;
   readonly #clock: Clock = WATCH_CLOCK;
   /** By path, in the order of their release. */
   readonly #idle = new Map<string, IdleFile>();
@@ -45,6 +47,10 @@ export class Cleaner {
   #listing: Promise<void> = Promise.resolve();
   #cancelTimer: (() => void) | null = null;
   #isClosed = false;
+
+  constructor(fs: FileSystem) {
+    this.#fs = fs;
+  }
 
   /** Deletes a file that was just released, if nobody uses it for a while. */
   release(place: LockPlace): void {
@@ -97,7 +103,7 @@ export class Cleaner {
     for (const { place } of files) this.#idle.delete(place.path);
     const paths = files.map(({ place }) => place.path);
     // A file that a waiter has marked stays: the waiter will lock it soon.
-    const rest = deleteUnused(paths, files[0]!.place.tokens, ({ wanted }) => wanted);
+    const rest = deleteUnused(this.#fs, paths, files[0]!.place.tokens, ({ wanted }) => wanted);
     for (const file of files) {
       if (rest.includes(file.place.path)) this.#idle.set(file.place.path, file);
     }
@@ -116,7 +122,8 @@ export class Cleaner {
   #deleteLeft(): boolean {
     if (this.#left === null) return true;
     const { paths, tokens } = this.#left;
-    const rest = deleteUnused(paths.splice(0, STEP_FILES).filter(isLeft), tokens, () => false);
+    const left = paths.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
+    const rest = deleteUnused(this.#fs, left, tokens, () => false);
     paths.unshift(...rest);
     if (paths.length === 0) this.#left = null;
     return rest.length === 0;
@@ -124,9 +131,9 @@ export class Cleaner {
 }
 
 /** Whether nobody has written to the file for long. The wall clock may have been set back since. */
-function isLeft(path: string): boolean {
+function isLeft(fs: FileSystem, path: string): boolean {
   try {
-    const { mtime } = Deno.lstatSync(path);
+    const { mtime } = fs.lstat(path);
     return Math.abs(Date.now() - Number(mtime)) >= LEFT_MS;
   } catch {
     return false;

@@ -5,9 +5,11 @@
  * @module
  */
 import { createHash } from "node:crypto";
+import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { codeOf, SetupFault } from "./faults.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
+import type { FileSystem } from "./system/port.ts";
 import { TokenFile } from "./tokens.ts";
 import { checkTrusted } from "./trust.ts";
 
@@ -28,6 +30,7 @@ export interface OpenDirectory {
 
 /** The directory of one `FileLock`. Its path is fixed when it is created. */
 export class LockDirectory {
+  readonly #fs: FileSystem;
   /** The absolute path, or why there is none. */
   readonly #path: string | { readonly fault: SetupFault };
   readonly #isShared: boolean;
@@ -36,14 +39,15 @@ export class LockDirectory {
   /**
    * Fixes the path. Touches no file but those that the default depends on.
    *
+   * @param fs The file system of the runtime.
    * @param dir The directory; the user's own one by default.
    * @param isShared Whether other users may write to it.
    */
-  constructor(dir: string | undefined, isShared: boolean) {
+  constructor(fs: FileSystem, dir: string | undefined, isShared: boolean) {
+    this.#fs = fs;
     this.#isShared = isShared;
     try {
-      checkRuntime();
-      this.#path = resolve(dir ?? defaultDir());
+      this.#path = resolve(dir ?? defaultDir(fs));
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
       this.#path = { fault: new SetupFault(why, { cause }) };
@@ -62,7 +66,7 @@ export class LockDirectory {
     if (found !== null) return found;
     const path = this.#fixedPath();
     if (this.#isShared) throw missing(path);
-    Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
+    this.#fs.makeDirectory(path, 0o700);
     return this.#check();
   }
 
@@ -83,9 +87,10 @@ export class LockDirectory {
 
   #check(): OpenDirectory {
     const path = this.#fixedPath();
-    if (!this.#isShared) checkTrusted(path);
-    const fileMode = this.#isShared ? sharedMode(path) : PRIVATE_MODE;
-    return this.#open = { path, fileMode, tokens: new TokenFile(join(path, TOKEN_FILE), fileMode) };
+    if (!this.#isShared) checkTrusted(this.#fs, path);
+    const fileMode = this.#isShared ? sharedMode(this.#fs, path) : PRIVATE_MODE;
+    const tokens = new TokenFile(this.#fs, join(path, TOKEN_FILE), fileMode);
+    return this.#open = { path, fileMode, tokens };
   }
 
   #fixedPath(): string {
@@ -104,18 +109,17 @@ export function lockPath(dir: string, name: string): string {
  * and one process again and again, look at all of them in the end.
  */
 export async function someLockFiles(dir: string, most: number): Promise<string[]> {
-  const names: string[] = [];
-  for await (const { name, isFile } of Deno.readDir(dir)) {
-    if (isFile && LOCK_FILE.test(name)) names.push(name);
-  }
+  const entries = await readdir(dir, { withFileTypes: true });
+  const names = entries.filter((entry) => entry.isFile() && LOCK_FILE.test(entry.name))
+    .map(({ name }) => name);
   const start = Math.floor(Math.random() * names.length);
   return [...names.slice(start), ...names.slice(0, start)].slice(0, most)
     .map((name) => join(dir, name));
 }
 
 /** Files in a shared directory have its own mode: its users can lock them, and nobody else can. */
-function sharedMode(dir: string): number {
-  const { isDirectory, mode } = Deno.statSync(dir);
+function sharedMode(fs: FileSystem, dir: string): number {
+  const { isDirectory, mode } = fs.stat(dir);
   if (!isDirectory) throw new SetupFault(`${JSON.stringify(dir)} is not a directory`);
   return (mode ?? 0) & 0o666 | PRIVATE_MODE;
 }
@@ -127,32 +131,24 @@ function missing(dir: string): SetupFault {
   );
 }
 
-function checkRuntime(): void {
-  if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") return;
-  throw new SetupFault(
-    "this runtime cannot lock files, as it has no Deno.FsFile.tryLockSync(): run with Deno, or " +
-      "choose another strategy",
-  );
-}
-
 /**
  * The default directory: a user's own one, since a second user could not write to that of the first.
  *
- * @throws {Deno.errors.NotCapable} If the environment may not be read. There is no fallback: two
+ * @throws {Error} If the environment may not be read. There is no fallback: two
  * processes with different permissions could then use different directories, and both hold a lock.
  */
-function defaultDir(): string {
-  const uid = Deno.uid();
-  const runtimeDir = Deno.env.get("XDG_RUNTIME_DIR");
-  if (runtimeDir && isOwnedBy(uid, runtimeDir)) return join(runtimeDir, "holdfast");
-  const tempDir = TEMP_DIRS.map((variable) => Deno.env.get(variable)).find((dir) => dir) ?? "/tmp";
+function defaultDir(fs: FileSystem): string {
+  const uid = fs.uid();
+  const runtimeDir = fs.env("XDG_RUNTIME_DIR");
+  if (runtimeDir && isOwnedBy(fs, uid, runtimeDir)) return join(runtimeDir, "holdfast");
+  const tempDir = TEMP_DIRS.map((variable) => fs.env(variable)).find((dir) => dir) ?? "/tmp";
   return join(tempDir, uid === null ? "holdfast" : `holdfast-${uid}`);
 }
 
 /** After `su` the variable may still name the directory of another user. */
-function isOwnedBy(uid: number | null, dir: string): boolean {
+function isOwnedBy(fs: FileSystem, uid: number | null, dir: string): boolean {
   try {
-    return Deno.statSync(dir).uid === uid;
+    return fs.stat(dir).uid === uid;
   } catch (error) {
     if (codeOf(error) === "ENOENT") return false;
     throw error;

@@ -1,23 +1,23 @@
 /**
  * Wakes the waiters of one `FileLock` when their lock files may be free. All of them share one watch of
- * the directory, which is in `directory_watch.ts`.
+ * the directory, which the runtime gives.
  *
  * @module
  */
 import { basename, dirname } from "node:path";
 import { type Cancel, pause, SYSTEM_CLOCK } from "../core/clock.ts";
-import {
-  directoryId,
-  type DirectoryListener,
-  type DirectoryWatch,
-  type WatchDirectory,
-} from "./directory_watch.ts";
 import type { NotLocked } from "./lock_file.ts";
+import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
 import { Waiter } from "./waiter.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
 
 /** How often, in ms, a waiter looks while nothing changes, in case that a change was not reported. */
 const BACKSTOP_MS = 1_000;
+/**
+ * How often, in ms, all waiters together look for a killed holder, where the watch does not report one:
+ * so one waiter of many looks rarely.
+ */
+const LOOK_EVERY_MS = 1;
 /** How long, in ms, others go first at most. They are notified within about 2 ms. */
 const YIELD_MS = 10;
 /** How often, in ms, the watch is checked. */
@@ -31,7 +31,7 @@ const RETRY_MS = 10_000;
 
 /** The changes of the files in a directory. */
 export class DirectoryChanges implements DirectoryListener {
-  readonly #watchDirectory: WatchDirectory;
+  readonly #fs: Pick<FileSystem, "watch" | "stat">;
   readonly #pollIntervalMs: number;
   /** By file name. */
   readonly #waiters = new Map<string, Waiter>();
@@ -41,9 +41,12 @@ export class DirectoryChanges implements DirectoryListener {
   #retryAtMs = -Infinity;
   #cancelLinger: Cancel | null = null;
 
-  /** @param pollIntervalMs How often, in ms, a waiter looks if the directory cannot be watched. */
-  constructor(watchDirectory: WatchDirectory, pollIntervalMs: number) {
-    this.#watchDirectory = watchDirectory;
+  /**
+   * @param fs The file system of the runtime.
+   * @param pollIntervalMs How often, in ms, a waiter looks if the directory cannot be watched.
+   */
+  constructor(fs: Pick<FileSystem, "watch" | "stat">, pollIntervalMs: number) {
+    this.#fs = fs;
     this.#pollIntervalMs = pollIntervalMs;
   }
 
@@ -72,11 +75,12 @@ export class DirectoryChanges implements DirectoryListener {
    * @param seen What the last look or try has found.
    */
   async next(waiter: Waiter, seen: NotLocked, signal: AbortSignal): Promise<void> {
+    waiter.unmarkedLooks = seen === "unmarked" ? waiter.unmarkedLooks + 1 : 0;
     const dir = dirname(waiter.path);
     if (this.#endReplaced(dir)) await pause(SYSTEM_CLOCK, RESTART_MS, signal);
     if (signal.aborted) return;
     this.#startWatch(dir);
-    const delayMs = this.#delayMs(seen);
+    const delayMs = this.#delayMs(waiter, seen);
     // Changes do not end this pause: the last release of this instance itself is one.
     if (seen === "yield") await pause(SYSTEM_CLOCK, delayMs, signal);
     else await waiter.sleep(delayMs, signal);
@@ -107,9 +111,9 @@ export class DirectoryChanges implements DirectoryListener {
   #startWatch(dir: string): void {
     const nowMs = WATCH_CLOCK.now();
     if (this.#watch !== null || nowMs < this.#retryAtMs) return;
-    this.#watchedId = directoryId(dir);
+    this.#watchedId = directoryId(this.#fs, dir);
     this.#checkAtMs = nowMs + CHECK_MS;
-    this.#watch = this.#watchDirectory(dir, this);
+    this.#watch = this.#fs.watch(dir, this);
     if (this.#watch === null) this.#retryAtMs = nowMs + RETRY_MS;
     // Files may have changed since the last look.
     else this.onAnyChange();
@@ -120,25 +124,45 @@ export class DirectoryChanges implements DirectoryListener {
     const nowMs = WATCH_CLOCK.now();
     if (this.#watch === null || nowMs < this.#checkAtMs) return false;
     this.#checkAtMs = nowMs + CHECK_MS;
-    if (directoryId(dir) === this.#watchedId) return false;
+    if (directoryId(this.#fs, dir) === this.#watchedId) return false;
     this.close();
     this.#retryAtMs = nowMs + RESTART_MS / 2;
     return true;
   }
 
   /** Jitter keeps two processes from looking in step. */
-  #delayMs(seen: NotLocked): number {
+  #delayMs(waiter: Waiter, seen: NotLocked): number {
     const pollMs = this.#pollIntervalMs * (0.75 + Math.random() / 2);
     if (this.#watch === null) return pollMs;
     if (seen === "yield") return Math.min(pollMs, YIELD_MS);
     // Another program may have the file open for reading only. Its end is not reported.
-    if (seen === "unmarked") return Math.min(pollMs, BACKSTOP_MS);
-    return BACKSTOP_MS * (1 + Math.random() / 4);
+    if (seen === "unmarked") return Math.min(pollMs, this.#unmarkedMs(waiter));
+    const backstopMs = BACKSTOP_MS * (1 + Math.random() / 4);
+    if (this.#watch.seesKills) return backstopMs;
+    return Math.min(backstopMs, Math.max(pollMs, this.#waiters.size * LOOK_EVERY_MS));
+  }
+
+  /** A release is a write, then the unlock. A watch of writes may wake the waiter between the two. */
+  #unmarkedMs(waiter: Waiter): number {
+    return this.#watch?.seesKills ? BACKSTOP_MS : Math.min(2 ** waiter.unmarkedLooks, BACKSTOP_MS);
   }
 
   #endUnused(): void {
     this.#cancelLinger = null;
     if (this.#waiters.size > 0) return;
     this.close();
+  }
+}
+
+/**
+ * Identifies the directory at a path; `""` if there is none. Not every runtime reports that a directory
+ * which it watches was removed or renamed.
+ */
+function directoryId(fs: Pick<FileSystem, "stat">, path: string): string {
+  try {
+    const { dev, ino, birthtime } = fs.stat(path);
+    return `${dev} ${ino} ${birthtime?.getTime()}`; // The next directory may get the same number.
+  } catch {
+    return "";
   }
 }

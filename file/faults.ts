@@ -21,12 +21,19 @@ export function codeOf(error: unknown): string | undefined {
   return (error as { code?: string } | null)?.code;
 }
 
+/**
+ * Whether the runtime itself denies the permission: Deno by an error without a code, whose class is
+ * missing in other runtimes; Node with `--permission` by a code of its own.
+ */
+export function isForbidden(error: unknown): boolean {
+  return (error as Error | null)?.name === "NotCapable" || codeOf(error) === "ERR_ACCESS_DENIED";
+}
+
 function isSetup(cause: unknown): boolean {
   if (cause instanceof SetupFault) return true;
   // A missing API of the runtime is a ReferenceError or a TypeError.
   if (cause instanceof ReferenceError || cause instanceof TypeError) return true;
-  // Deno's missing permissions have no code, and the class is missing in other runtimes.
-  return (cause as Error | null)?.name === "NotCapable" || SETUP_CODES.has(codeOf(cause) ?? "");
+  return isForbidden(cause) || SETUP_CODES.has(codeOf(cause) ?? "");
 }
 
 /**

@@ -26,11 +26,11 @@ import { makeOwnerId } from "../core/owner_id.ts";
 import { requestOn } from "../core/request.ts";
 import { checkName } from "../core/validate.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
-import { watchDirectory } from "./directory_watch.ts";
 import { actionsOf } from "./lease_actions.ts";
 import type { HeldFile, NotLocked } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
 import { checkOptions, type FileLockOptions } from "./options.ts";
+import { chooseFileSystem } from "./system/choose.ts";
 import { WaitNotice } from "./wait_notice.ts";
 import type { Waiter } from "./waiter.ts";
 import { WATCH_CLOCK } from "./watch_clock.ts";
@@ -46,7 +46,7 @@ const BRIEF_LOCK_TRIES = 20;
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
  * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
- * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
+ * lock is free, in Deno also if its holder was killed; elsewhere they poll. Between instances there is no order,
  * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
  * know the waiters of this instance only.
  *
@@ -54,7 +54,10 @@ const BRIEF_LOCK_TRIES = 20;
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
  * Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
- * Needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
+ * Works with Deno, with Node if the package `koffi` is installed, and with Bun 1.3 or later. Processes of all three
+ * exclude each other. On Windows it works with Deno only.
+ *
+ * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
  * far as `--allow-read` permits. Local file systems only.
  *
  * @example Usage
@@ -103,12 +106,15 @@ export class FileLock implements DistributedLock {
    * @param options Directory, deletion, polling, label, and the time limit of disposal.
    * @throws {TypeError} If an option has a wrong type, or if `sharedDir` comes without `dir`.
    * @throws {RangeError} If an option is out of range.
+   * @throws {LockSetupError} If the runtime cannot lock files here: Node without koffi, Bun before 1.3,
+   * and both on Windows.
    */
   constructor(options: FileLockOptions = {}) {
     const { pollIntervalMs, ...files } = checkOptions(options);
     this.#lifetime = new Lifetime(options);
-    this.#changes = new DirectoryChanges(watchDirectory, pollIntervalMs);
-    this.#files = new LockFiles(files);
+    const fs = chooseFileSystem();
+    this.#changes = new DirectoryChanges(fs, pollIntervalMs);
+    this.#files = new LockFiles(fs, files);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */

@@ -16,6 +16,7 @@ import {
   WANTED_OFFSET,
 } from "./record.ts";
 import { checkSingle, infoIfAt, isAt, openOrCreate, openRegular } from "./regular_file.ts";
+import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
 import { nextToken, type TokenFile } from "./tokens.ts";
 
 /** A file can change only a few times during one call, unless its file system is no local one. */
@@ -32,6 +33,8 @@ export interface LockerId {
 
 /** Where the file of a lock is. */
 export interface LockPlace {
+  /** The file system of the runtime. */
+  readonly fs: FileSystem;
   readonly path: string;
   /** The name of the lock, written into a new file. */
   readonly name: string;
@@ -79,7 +82,7 @@ export type TryLockResult = HeldFile | NotLocked;
  */
 export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): TryLockResult {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const file = openOrCreate(place.path, place.fileMode);
+    const file = openOrCreate(place.fs, place.path, place.fileMode);
     if (file === null) return "unmarked";
     try {
       const result = tryLockOpen(file, place, locker, mayYield);
@@ -96,14 +99,14 @@ export function tryLock(place: LockPlace, locker: LockerId, mayYield: boolean): 
 
 /** The same for an open file; `"elsewhere"` if the path no longer leads to it. */
 function tryLockOpen(
-  file: Deno.FsFile,
+  file: OpenFile,
   place: LockPlace,
   locker: LockerId,
   mayYield: boolean,
 ): TryLockResult | "elsewhere" {
-  const isLocked = file.tryLockSync(true);
+  const isLocked = file.tryLock(true);
   // It may have been deleted or replaced between open and lock. Then others lock another file.
-  const info = infoIfAt(file, place.path);
+  const info = infoIfAt(place.fs, file, place.path);
   if (info === null) return "elsewhere";
   checkSingle(info, place.path);
   const last = readRecord(file);
@@ -113,11 +116,11 @@ function tryLockOpen(
   }
   const isSameLocker = last.lockerId === locker.id;
   if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
-  return heldFile(file, info, place.path, grant(file, place, locker, last));
+  return heldFile(file, info, place, grant(file, place, locker, last));
 }
 
 /** Writes the record of a new grant. Returns its token. */
-function grant(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Record): bigint {
+function grant(file: OpenFile, place: LockPlace, locker: LockerId, last: Record): bigint {
   // An earlier file of this name may have been deleted.
   const previous = last === EMPTY_RECORD ? place.tokens.read() : last.token;
   const token = nextToken(previous, place.tokens);
@@ -134,10 +137,15 @@ function grant(file: Deno.FsFile, place: LockPlace, locker: LockerId, last: Reco
   return token;
 }
 
-function heldFile(file: Deno.FsFile, info: Deno.FileInfo, path: string, token: bigint): HeldFile {
+function heldFile(
+  file: OpenFile,
+  info: FileInfo,
+  { fs, path }: LockPlace,
+  token: bigint,
+): HeldFile {
   return {
     token,
-    isInPlace: () => isAt(info, path),
+    isInPlace: () => isAt(fs, info, path),
     release: () => {
       try {
         writeAt(file, HELD_OFFSET, markBytes("not"));
@@ -154,9 +162,9 @@ function heldFile(file: Deno.FsFile, info: Deno.FileInfo, path: string, token: b
  * The kernel unlocks a file when it is closed. But a child process that is just being started has a copy of
  * the open file until it runs its program, and would keep the lock until then.
  */
-function unlock(file: Deno.FsFile): void {
+function unlock(file: OpenFile): void {
   try {
-    file.unlockSync();
+    file.unlock();
   } catch {
     // The close follows.
   }
@@ -168,23 +176,23 @@ function unlock(file: Deno.FsFile): void {
  *
  * @returns `"free"` if it should try, because the file seems free, or must be marked as wanted.
  */
-export function look(path: string): "free" | "held" | "unmarked" {
-  const file = openRegular(path, "read");
+export function look(fs: FileSystem, path: string): "free" | "held" | "unmarked" {
+  const file = openRegular(fs, path, "read");
   if (file === null) return "free";
   try {
-    return lookAt(file, path);
+    return lookAt(fs, file, path);
   } finally {
     file.close();
   }
 }
 
-function lookAt(file: Deno.FsFile, path: string): "free" | "held" | "unmarked" {
+function lookAt(fs: FileSystem, file: OpenFile, path: string): "free" | "held" | "unmarked" {
   // A shared lock does not exclude other looks.
-  if (file.tryLockSync(false)) {
+  if (file.tryLock(false)) {
     unlock(file);
     return "free";
   }
-  if (infoIfAt(file, path) === null) return "free";
+  if (infoIfAt(fs, file, path) === null) return "free";
   const { held, wanted, streak } = readRecord(file);
   if (!held) return "unmarked";
   // The mark is needed before the last grant of a streak. At the first one most waiters need not set it.
@@ -196,20 +204,34 @@ function lookAt(file: Deno.FsFile, path: string): "free" | "held" | "unmarked" {
  * while an instance looks at the file or deletes it, and for long if another program has locked it.
  * Creates no file. Clears the mark of a holder that was killed.
  */
-export function observe(path: string): Record | "free" | "unmarked" {
+export function observe(fs: FileSystem, path: string): Record | "free" | "unmarked" {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    using file = openRegular(path);
+    const file = openRegular(fs, path);
     if (file === null) return "free";
-    const isFree = file.tryLockSync(true);
-    const info = infoIfAt(file, path);
-    if (info === null) continue; // It was deleted or replaced: look at the file that is there now.
-    checkSingle(info, path);
-    const record = readRecord(file);
-    if (!isFree) return record.held ? record : "unmarked";
-    if (record.held) writeAt(file, HELD_OFFSET, markBytes("not"));
-    return "free";
+    try {
+      const seen = observeOpen(fs, file, path);
+      if (seen !== "elsewhere") return seen;
+    } finally {
+      file.close();
+    }
   }
   throw changing();
+}
+
+/** The same for an open file; `"elsewhere"` if the path no longer leads to it. */
+function observeOpen(
+  fs: FileSystem,
+  file: OpenFile,
+  path: string,
+): Record | "free" | "unmarked" | "elsewhere" {
+  const isFree = file.tryLock(true);
+  const info = infoIfAt(fs, file, path);
+  if (info === null) return "elsewhere";
+  checkSingle(info, path);
+  const record = readRecord(file);
+  if (!isFree) return record.held ? record : "unmarked";
+  if (record.held) writeAt(file, HELD_OFFSET, markBytes("not"));
+  return "free";
 }
 
 function changing(): Error {
@@ -219,6 +241,6 @@ function changing(): Error {
 }
 
 /** Reads the record of an open file. */
-export function readRecord(file: Deno.FsFile): Record {
+export function readRecord(file: OpenFile): Record {
   return decodeRecord(readAt(file, 0, RECORD_BYTES));
 }

@@ -9,6 +9,7 @@ import { LockDirectory, lockPath } from "./directory.ts";
 import { codeOf, toLockError } from "./faults.ts";
 import { type LockPlace, look, observe, tryLock, type TryLockResult } from "./lock_file.ts";
 import type { Record } from "./record.ts";
+import type { FileSystem } from "./system/port.ts";
 
 /** Options of {@linkcode LockFiles}; see `FileLockOptions`. */
 export interface LockFilesOptions {
@@ -21,13 +22,15 @@ export interface LockFilesOptions {
 export class LockFiles {
   /** Identifies the instance in the files. */
   readonly #id: string = crypto.randomUUID().slice(0, 8);
+  readonly #fs: FileSystem;
   readonly #directory: LockDirectory;
   /** `null` if files are never deleted. */
   readonly #cleaner: Cleaner | null;
 
-  constructor({ dir, sharedDir, keepFiles }: LockFilesOptions) {
-    this.#directory = new LockDirectory(dir, sharedDir);
-    this.#cleaner = keepFiles ? null : new Cleaner();
+  constructor(fs: FileSystem, { dir, sharedDir, keepFiles }: LockFilesOptions) {
+    this.#fs = fs;
+    this.#directory = new LockDirectory(fs, dir, sharedDir);
+    this.#cleaner = keepFiles ? null : new Cleaner(fs);
   }
 
   /** See {@linkcode tryLock}. The label is that of the call. */
@@ -47,7 +50,7 @@ export class LockFiles {
 
   /** Tries to lock the file if a {@linkcode look} says so. */
   tryLockAfterLook(name: string, label: string): TryLockResult {
-    const seen = this.#run(name, ({ path }) => look(path));
+    const seen = this.#run(name, ({ path }) => look(this.#fs, path));
     return seen === "free" ? this.tryLock(name, true, label) : seen;
   }
 
@@ -60,7 +63,7 @@ export class LockFiles {
   observe(name: string): Record | "free" | "unmarked" {
     return this.#translate(name, () => {
       const directory = this.#directory.find();
-      return directory === null ? "free" : observe(lockPath(directory.path, name));
+      return directory === null ? "free" : observe(this.#fs, lockPath(directory.path, name));
     });
   }
 
@@ -76,7 +79,7 @@ export class LockFiles {
         try {
           const { path: dir, fileMode, tokens } = this.#directory.open();
           const path = at.path = lockPath(dir, name);
-          return action({ path, name, fileMode, tokens });
+          return action({ fs: this.#fs, path, name, fileMode, tokens });
         } catch (error) {
           this.#directory.forget();
           if (isRetry || codeOf(error) !== "ENOENT") throw error;

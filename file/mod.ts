@@ -1,5 +1,6 @@
 /**
- * Locks between the processes of one machine, on files: no server needed.
+ * Locks between the processes of one machine, on files: no server needed. Node needs the package
+ * `koffi`.
  *
  * @example Usage
  * ```ts

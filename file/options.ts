@@ -15,7 +15,7 @@ export interface FileLockOptions extends StrategyOptions {
    * counts from the working directory in which the `FileLock` is created.
    *
    * The default is the user's own: `holdfast` in `$XDG_RUNTIME_DIR` if that belongs to the user, else
-   * `holdfast-<user id>` in the temporary directory. It needs `--allow-env` and `--allow-sys=uid`. It
+   * `holdfast-<user id>` in the temporary directory. In Deno it needs `--allow-env` and `--allow-sys=uid`. It
    * may differ between a shell, a service and a cron job, so set `dir` when these share a lock.
    *
    * A user that may replace a lock file can break its lock. So a directory is refused with a
@@ -50,6 +50,9 @@ export interface FileLockOptions extends StrategyOptions {
    * because its limit of watches is reached. Also while another program has locked the file, for instance
    * `flock(1)`. Otherwise a release and a killed holder are reported at once, and a waiting process looks
    * once a second in any case.
+   *
+   * On Node and Bun the watch reports a release, but no killed holder: for that, a process looks at this
+   * interval too, or once in as many ms as it waits for names, but once a second at least.
    *
    * @default {10}
    */

@@ -6,6 +6,7 @@
 import { existsSync } from "node:fs";
 import { readAt, writeAt } from "./bytes.ts";
 import { checkSingle, infoIfAt, openOrCreate, openRegular } from "./regular_file.ts";
+import type { FileSystem, OpenFile } from "./system/port.ts";
 
 /** A token, twice: if a write was cut off, the two differ. */
 const SLOT = /^(\d{20}) \1\n/;
@@ -17,18 +18,13 @@ const READS = 100;
 /** How often a grant tries to raise the floor. Each raise takes some 20 µs. */
 const TRIES = 100;
 
-/** The wall clock in µs since the epoch. */
-export function wallUs(): bigint {
-  return Temporal.Now.instant().epochNanoseconds / 1_000n;
-}
-
 /**
  * The token of the next grant: greater than `previous`, and at least the wall clock in µs. While the
  * clock is behind, each token raises the floor: so it is not granted twice if somebody removes the lock
  * file, and `previous` with it.
  */
 export function nextToken(previous: bigint, tokens: TokenFile): bigint {
-  const nowUs = wallUs();
+  const nowUs = tokens.wallUs();
   if (nowUs > previous) return nowUs;
   for (let tries = 0; tries < TRIES; tries++) {
     const token = tokens.advance(previous);
@@ -45,18 +41,35 @@ export function nextToken(previous: bigint, tokens: TokenFile): bigint {
  * other slot still has the floor as it was before, and that process has not deleted its files.
  */
 export class TokenFile {
+  readonly #fs: FileSystem;
   readonly #path: string;
   readonly #mode: number;
 
-  constructor(path: string, mode: number) {
+  /**
+   * @param fs The file system of the runtime.
+   * @param path The path of the file.
+   * @param mode The mode of a new file.
+   */
+  constructor(fs: FileSystem, path: string, mode: number) {
+    this.#fs = fs;
     this.#path = path;
     this.#mode = mode;
   }
 
+  /** The wall clock in µs since the epoch. */
+  wallUs(): bigint {
+    return this.#fs.wallUs();
+  }
+
   /** The floor; 0 if no lock file was deleted yet. */
   read(): bigint {
-    using file = existsSync(this.#path) ? openRegular(this.#path) : null;
-    return file === null ? 0n : readSteady(file).reduce(greater);
+    const file = existsSync(this.#path) ? openRegular(this.#fs, this.#path) : null;
+    if (file === null) return 0n;
+    try {
+      return readSteady(file).reduce(greater);
+    } finally {
+      file.close();
+    }
   }
 
   /**
@@ -73,9 +86,17 @@ export class TokenFile {
   }
 
   #update(next: (floor: bigint) => bigint): bigint | null {
-    using file = openOrCreate(this.#path, this.#mode);
-    if (file === null || !file.tryLockSync(true)) return null;
-    const info = infoIfAt(file, this.#path);
+    const file = openOrCreate(this.#fs, this.#path, this.#mode);
+    if (file === null) return null;
+    try {
+      return file.tryLock(true) ? this.#updateLocked(file, next) : null;
+    } finally {
+      file.close();
+    }
+  }
+
+  #updateLocked(file: OpenFile, next: (floor: bigint) => bigint): bigint | null {
+    const info = infoIfAt(this.#fs, file, this.#path);
     if (info === null) return null;
     checkSingle(info, this.#path);
     const slots = decode(readAll(file));
@@ -87,7 +108,7 @@ export class TokenFile {
 }
 
 /** Reads the slots until two reads agree: another process may write both during one read. */
-function readSteady(file: Deno.FsFile): bigint[] {
+function readSteady(file: OpenFile): bigint[] {
   let last = readAll(file);
   for (let reads = 1; reads < READS; reads++) {
     const next = readAll(file);
@@ -97,7 +118,7 @@ function readSteady(file: Deno.FsFile): bigint[] {
   return decode(last);
 }
 
-function readAll(file: Deno.FsFile): string {
+function readAll(file: OpenFile): string {
   return new TextDecoder("latin1").decode(readAt(file, 0, SLOTS[1] + SLOT_BYTES));
 }
 

@@ -5,8 +5,9 @@
  * @module
  */
 import { dirname, join } from "node:path";
-import { SetupFault } from "./faults.ts";
+import { isForbidden, SetupFault } from "./faults.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
+import type { FileInfo, FileSystem } from "./system/port.ts";
 
 const WRITABLE_BY_OTHERS = 0o022;
 /** Only the owner of an entry may remove it, as in `/tmp`. */
@@ -20,16 +21,17 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
 /**
  * Checks that nobody but this user and root may write to a directory, or replace it or one above it.
  *
+ * @param fs The file system of the runtime.
  * @param dir Its absolute path.
  * @throws {SetupFault} If others may, or if it is a link or no directory.
- * @throws {Error} If the file system or Deno does not let us look.
+ * @throws {Error} If the file system or the runtime does not let us look.
  */
-export function checkTrusted(dir: string): void {
-  const info = Deno.lstatSync(dir);
+export function checkTrusted(fs: FileSystem, dir: string): void {
+  const info = fs.lstat(dir);
   if (info.isSymlink) throw new SetupFault(`the directory ${quote(dir)} is a link: ${REMEDY}`);
   if (!info.isDirectory) throw new SetupFault(`${quote(dir)} is not a directory: ${REMEDY}`);
-  if (Deno.build.os === "windows") return; // It has neither modes nor numbers of owners.
-  const us = new Users(dir);
+  if (!fs.hasModes) return; // As on Windows, which has no numbers of owners either.
+  const us = new Users(fs, dir);
   if (!us.owns(info)) refuseOwner(dir, info);
   if (isWritableByOthers(info)) {
     const mode = (info.mode! & 0o777).toString(8);
@@ -38,30 +40,30 @@ export function checkTrusted(dir: string): void {
         `set its mode to 700, ${REMEDY}`,
     );
   }
-  checkAbove(dir, us);
+  checkAbove(fs, dir, us);
   // A directory above may be a link. Then its target counts as well.
-  const realDir = Deno.realPathSync(dir);
-  if (realDir !== dir) checkAbove(realDir, us);
+  const realDir = fs.realPath(dir);
+  if (realDir !== dir) checkAbove(fs, realDir, us);
 }
 
 /**
- * Checks the directories above one, as far as Deno permits it: a process that may read only the
+ * Checks the directories above one, as far as the runtime permits it: a process that may read only the
  * directory of the lock files would otherwise need the permission to read everything around it.
  */
-function checkAbove(dir: string, us: Users): void {
+function checkAbove(fs: FileSystem, dir: string, us: Users): void {
   for (let path = dirname(dir), below = dir; path !== below; below = path, path = dirname(path)) {
     try {
-      checkEntry(path, us);
+      checkEntry(fs, path, us);
     } catch (error) {
-      if (error instanceof Deno.errors.NotCapable) return;
+      if (isForbidden(error)) return;
       throw error;
     }
   }
 }
 
-function checkEntry(path: string, us: Users): void {
-  const info = Deno.lstatSync(path);
-  if (!us.owns(info) && !isOwnerOfAll(info)) refuseOwner(path, info);
+function checkEntry(fs: FileSystem, path: string, us: Users): void {
+  const info = fs.lstat(path);
+  if (!us.owns(info) && !isOwnerOfAll(fs, info)) refuseOwner(path, info);
   if (info.isSymlink || !isWritableByOthers(info) || (info.mode! & STICKY) !== 0) return;
   throw new SetupFault(
     `other users may write to ${quote(path)}, and so replace the directory of the lock files: ` +
@@ -69,45 +71,54 @@ function checkEntry(path: string, us: Users): void {
   );
 }
 
-function refuseOwner(path: string, { uid }: Deno.FileInfo): never {
+function refuseOwner(path: string, { uid }: FileInfo): never {
   throw new SetupFault(`${quote(path)} belongs to another user (${uid}): ${REMEDY}`);
 }
 
-function isWritableByOthers({ mode }: Deno.FileInfo): boolean {
+function isWritableByOthers({ mode }: FileInfo): boolean {
   return (mode! & WRITABLE_BY_OTHERS) !== 0;
 }
 
 /** This user and root. */
 class Users {
+  readonly #fs: FileSystem;
   readonly #dir: string;
   #uid: number | null | undefined;
 
   /** @param dir The directory of the lock files. */
-  constructor(dir: string) {
+  constructor(fs: FileSystem, dir: string) {
+    this.#fs = fs;
     this.#dir = dir;
   }
 
-  owns({ uid }: Deno.FileInfo): boolean {
-    return uid === ROOT || uid === (this.#uid ??= ownUid(this.#dir));
+  owns({ uid }: FileInfo): boolean {
+    return uid === ROOT || uid === (this.#uid ??= ownUid(this.#fs, this.#dir));
   }
 }
 
 /** Without `--allow-sys=uid` the owner of a new file tells it. */
-function ownUid(dir: string): number | null {
+function ownUid(fs: FileSystem, dir: string): number | null {
   try {
-    return Deno.uid();
+    return fs.uid();
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotCapable)) throw error;
-    const path = join(dir, `${crypto.randomUUID()}.owner`);
-    using file = Deno.openSync(path, { write: true, createNew: true, mode: PRIVATE_MODE });
-    Deno.removeSync(path);
-    return file.statSync().uid;
+    if (!isForbidden(error)) throw error;
+    return ownerOfNewFile(fs, join(dir, `${crypto.randomUUID()}.owner`));
+  }
+}
+
+function ownerOfNewFile(fs: FileSystem, path: string): number | null {
+  const file = fs.create(path, PRIVATE_MODE);
+  try {
+    fs.unlink(path);
+    return file.stat().uid;
+  } finally {
+    file.close();
   }
 }
 
 /** In a container without root, the host's root has another number: the owner of `/`. */
-function isOwnerOfAll({ uid }: Deno.FileInfo): boolean {
-  return uid === Deno.lstatSync("/").uid;
+function isOwnerOfAll(fs: FileSystem, { uid }: FileInfo): boolean {
+  return uid === fs.lstat("/").uid;
 }
 
 function quote(path: string): string {

@@ -9,6 +9,8 @@ import { SYSTEM_CLOCK } from "../core/clock.ts";
 export class Waiter {
   /** The path of the lock file. */
   readonly path: string;
+  /** How many looks in a row have found the file locked, but not marked as held. */
+  unmarkedLooks = 0;
   /** Since the last sleep. True at first: the file may have changed before it was watched. */
   #hasChanged = true;
   #end: (() => void) | null = null;

@@ -8,6 +8,7 @@ import { basename } from "node:path";
 import { deleteUnused } from "../../file/deletion.ts";
 import { lockPath, someLockFiles } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import type { Fault, FaultOutcome, FaultTable, Place, Stage } from "./place.ts";
@@ -54,10 +55,11 @@ function fileFaults(dir: string, names: readonly string[]): FaultTable {
     "files-deleted": {
       async run() {
         create(dir); // a removal before this one may have left none
-        const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
+        const fs = chooseFileSystem();
+        const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
         let rounds = 0;
         for (const endMs = performance.now() + SCALE_MS; performance.now() < endMs; rounds++) {
-          deleteUnused(await someLockFiles(dir, Infinity), tokens, () => false);
+          deleteUnused(fs, await someLockFiles(dir, Infinity), tokens, () => false);
           await pause(1);
         }
         return `${rounds} times all that were not held`;

@@ -10,6 +10,7 @@ import { linesOf } from "../runtime/lines.ts";
 import { spawnProcess } from "../runtime/processes.ts";
 import { registerTest } from "../runtime/tests.ts";
 import type { FileLockOptions } from "../../file/mod.ts";
+import type { Runtime } from "./runtimes.ts";
 
 /** The user id of `nobody`. */
 export const NOBODY = 65_534;
@@ -37,8 +38,10 @@ export interface AttemptProcess {
   readonly env?: Readonly<Record<string, string>>;
   /** A command and its arguments that start the process, for instance `setpriv`. */
   readonly through?: readonly string[];
-  /** Its permissions; all by default. */
+  /** Its permissions in Deno; all by default. */
   readonly permissions?: readonly string[];
+  /** The runtime; this Deno by default. */
+  readonly runtime?: Runtime;
 }
 
 /** The result of a call. */
@@ -61,10 +64,24 @@ export async function attempt(
   { options, call = "tryAcquire", name = "n", openFiles = 0, ...rest }:
     & Partial<Attempt>
     & Pick<Attempt, "options">,
-  { env = {}, through = [], permissions = ["-A"] }: AttemptProcess = {},
+  { env = {}, through = [], permissions, runtime }: AttemptProcess = {},
 ): Promise<Outcome> {
+  const script = new URL("./attempt.ts", import.meta.url);
+  const command = [...through, ...runtime?.commandOf(script) ?? denoCommand(script, permissions)];
+  const argument = JSON.stringify({ options, call, name, openFiles, ...rest });
+  const child = spawnProcess([...command, argument], {
+    ...{ env: { ...runtime?.env, ...env }, stdout: "pipe", stderr: "inherit" },
+  });
+  const lines = linesOf(child.stdout!);
+  const line = await lines.next();
+  await child.ended;
+  await lines.cancel();
+  if (line === null) throw new Error("The process ended before it printed a line");
+  return JSON.parse(line) as Outcome;
+}
+
+function denoCommand(script: URL, permissions: readonly string[] = ["-A"]): string[] {
   const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
-  const script = fileURLToPath(new URL("./attempt.ts", import.meta.url));
   // Without such a flag Deno grants all permissions to a copy of itself that it starts.
   const run = [
     "run",
@@ -74,15 +91,7 @@ export async function attempt(
     "--config",
     config,
     ...permissions,
-    script,
+    fileURLToPath(script),
   ];
-  const command = [...through, process.execPath, ...run];
-  const argument = JSON.stringify({ options, call, name, openFiles, ...rest });
-  const child = spawnProcess([...command, argument], { env, stdout: "pipe", stderr: "inherit" });
-  const lines = linesOf(child.stdout!);
-  const line = await lines.next();
-  await child.ended;
-  await lines.cancel();
-  if (line === null) throw new Error("The process ended before it printed a line");
-  return JSON.parse(line) as Outcome;
+  return [process.execPath, ...run];
 }

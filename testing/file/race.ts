@@ -7,6 +7,7 @@ import { mkdir } from "node:fs/promises";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { randomOf } from "../processes/random.ts";
 import { pause } from "../servers/wait.ts";
+import type { Runtime } from "./runtimes.ts";
 
 /** Options of a process. */
 export interface RacerOptions {
@@ -30,6 +31,8 @@ export interface RaceOptions {
   readonly processes: number;
   readonly durationMs: number;
   readonly killEveryMs: number;
+  /** The runtimes of the processes, in turn; this one by default. */
+  readonly runtimes?: readonly Runtime[];
 }
 
 /** The result of a race. */
@@ -41,7 +44,7 @@ export interface RaceResult {
 
 /** Runs processes for a time, kills some of them again and again, and starts others for them. */
 export async function race(
-  { base, seed, processes, durationMs, killEveryMs }: RaceOptions,
+  { base, seed, processes, durationMs, killEveryMs, runtimes = [] }: RaceOptions,
 ): Promise<RaceResult> {
   const random = randomOf(seed);
   const paths = { dir: `${base}/locks`, witnessDir: `${base}/witnesses` };
@@ -49,7 +52,9 @@ export async function race(
   const all: Reporter<RaceReport>[] = [];
   const start = () => {
     const options = { ...paths, names: ["a", "b"], seed: Math.floor(random() * 2 ** 31) };
-    const racer = startReporter<RaceReport>(new URL("./racer.ts", import.meta.url), options);
+    const { env, commandOf } = runtimes[all.length % runtimes.length] ?? {};
+    const script = new URL("./racer.ts", import.meta.url);
+    const racer = startReporter<RaceReport>(script, options, env, commandOf);
     all.push(racer);
     return racer;
   };

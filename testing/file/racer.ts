@@ -8,6 +8,7 @@ import { setTimeout } from "node:timers/promises";
 import { deleteUnused } from "../../file/deletion.ts";
 import { lockPath } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { randomOf } from "../processes/random.ts";
 import { inputEnd, print, scriptArgument } from "../runtime/processes.ts";
@@ -16,7 +17,8 @@ import { Witness } from "./witness.ts";
 
 const { dir, witnessDir, names, seed } = scriptArgument<RacerOptions>();
 const random = randomOf(seed);
-const tokens = new TokenFile(`${dir}/holdfast.tokens`, 0o600);
+const fs = chooseFileSystem();
+const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
 let grants = 0;
 
 function pick<T>(values: readonly T[]): T {
@@ -29,7 +31,7 @@ function report(report: RaceReport): void {
 
 /** Deletes files at once, also those with a mark, which a `FileLock` keeps for some time. */
 function deleteSome(): void {
-  deleteUnused(names.map((name) => lockPath(dir, name)), tokens, () => false);
+  deleteUnused(fs, names.map((name) => lockPath(dir, name)), tokens, () => false);
 }
 
 async function takeOne(locks: FileLock, name: string): Promise<void> {
@@ -48,12 +50,13 @@ async function takeOne(locks: FileLock, name: string): Promise<void> {
 
 async function race(isOver: () => boolean): Promise<void> {
   while (!isOver()) {
-    await using locks = new FileLock({ dir, pollIntervalMs: 1 });
+    const locks = new FileLock({ dir, pollIntervalMs: 1 });
     for (let i = 0; i < 20 && !isOver(); i++) {
       if (random() < 0.5) deleteSome();
       if (random() < 0.1) await locks.query(pick(names));
       await takeOne(locks, pick(names));
     }
+    await locks[Symbol.asyncDispose](); // Not by `await using`, which Node 22 lacks.
   }
 }
 

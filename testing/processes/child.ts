@@ -28,8 +28,9 @@ export function startChild(
   script: URL,
   argument: unknown,
   env: Readonly<Record<string, string>> = {},
+  commandOf: (script: URL) => readonly string[] = scriptCommand,
 ): ChildProcess {
-  const child = spawnProcess([...scriptCommand(script), JSON.stringify(argument)], {
+  const child = spawnProcess([...commandOf(script), JSON.stringify(argument)], {
     env,
     hasInput: true,
     stdout: "pipe",
@@ -70,8 +71,9 @@ export function startReporter<T>(
   script: URL,
   argument: unknown,
   env?: Readonly<Record<string, string>>,
+  commandOf?: (script: URL) => readonly string[],
 ): Reporter<T> {
-  const child = startChild(script, argument, env);
+  const child = startChild(script, argument, env, commandOf);
   const { pid, line, send, kill, end, ended, [Symbol.asyncDispose]: dispose } = child;
   const reports: T[] = [];
   const reading = (async () => {

@@ -5,6 +5,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { deleteUnused, hasExactId } from "../../file/deletion.ts";
 import { lockPath } from "../../file/directory.ts";
 import { FileLock } from "../../file/mod.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/wait.ts";
@@ -12,6 +13,8 @@ import { setClockBack } from "../../testing/file/clock_set_back.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+
+const fs = chooseFileSystem();
 
 /** The lock files in a directory. */
 function filesIn(dir: string): string[] {
@@ -151,16 +154,16 @@ Deno.test("FileLock ends its leases as stolen, and deletes nothing, when another
 
 Deno.test("deleteUnused() leaves files that are locked, spared, or no regular file", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const tokens = new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600);
   const paths = ["a", "b", "c", "missing"].map((name) => lockPath(temp.dir, name));
   await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
   const token = await use(keeping, "a");
   await using _lease = await keeping.acquire("b");
   await Deno.symlink("/dev/null", paths[2]!);
-  assertEquals(deleteUnused(paths, tokens, () => true), []);
+  assertEquals(deleteUnused(fs, paths, tokens, () => true), []);
   assertEquals(filesIn(temp.dir).length, 3);
   assertEquals(tokens.read(), 0n);
-  assertEquals(deleteUnused(paths, tokens, () => false), []);
+  assertEquals(deleteUnused(fs, paths, tokens, () => false), []);
   assertEquals(filesIn(temp.dir).length, 2);
   await assertRejects(() => Deno.lstat(paths[0]!), Deno.errors.NotFound);
   assert(tokens.read() >= token);
@@ -168,17 +171,17 @@ Deno.test("deleteUnused() leaves files that are locked, spared, or no regular fi
 
 Deno.test("deleteUnused() deletes empty files, but no files of other programs", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const tokens = new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600);
   const paths = ["empty", "other"].map((name) => lockPath(temp.dir, name));
   await Deno.writeTextFile(paths[0]!, "");
   await Deno.writeTextFile(paths[1]!, "text of another program");
-  deleteUnused(paths, tokens, () => false);
+  deleteUnused(fs, paths, tokens, () => false);
   assertEquals(filesIn(temp.dir).map((name) => `${temp.dir}/${name}`), [paths[1]]);
 });
 
 Deno.test("deleteUnused() returns the paths that are left while another process writes the tokens", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const tokens = new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600);
   await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
   for (const name of ["a", "b"]) await use(keeping, name);
   const paths = ["a", "b"].map((name) => lockPath(temp.dir, name));
@@ -186,10 +189,10 @@ Deno.test("deleteUnused() returns the paths that are left while another process 
   {
     using file = await Deno.open(`${temp.dir}/holdfast.tokens`, { read: true, write: true });
     assert(file.tryLockSync(true));
-    assertEquals(deleteUnused(paths, tokens, () => false), paths);
+    assertEquals(deleteUnused(fs, paths, tokens, () => false), paths);
     assertEquals(filesIn(temp.dir).length, 2);
   }
-  assertEquals(deleteUnused(paths, tokens, () => false), []);
+  assertEquals(deleteUnused(fs, paths, tokens, () => false), []);
   assertEquals(filesIn(temp.dir), []);
 });
 
@@ -199,4 +202,6 @@ Deno.test("hasExactId() is false for a file whose number the runtime has rounded
   assertEquals(hasExactId({ ino: 1, dev: 2 ** 60 }), false);
   assertEquals(hasExactId({ ino: 0, dev: 1 }), false);
   assertEquals(hasExactId({ ino: null, dev: 1 }), false);
+  assertEquals(hasExactId({ ino: 2n ** 60n, dev: 2n ** 60n }), true);
+  assertEquals(hasExactId({ ino: 0n, dev: 1n }), false);
 });

@@ -2,11 +2,13 @@
  * The changes that the runtime reports of the files in a directory.
  */
 import { assertEquals } from "@std/assert";
-import { type DirectoryListener, watchDirectory } from "../../file/directory_watch.ts";
+import { denoFileSystem } from "../../file/system/deno.ts";
+import type { DirectoryListener } from "../../file/system/port.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { withoutWatches } from "../../testing/file/watching.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
+const { watch } = denoFileSystem();
 const isLinux = Deno.build.os === "linux";
 const note = isLinux ? "" : " (skipped: this needs Linux)";
 
@@ -28,12 +30,12 @@ class Notes implements DirectoryListener {
 }
 
 Deno.test({
-  name: `watchDirectory() reports closed, removed and renamed files, and no reading${note}`,
+  name: `FileSystem.watch() reports closed, removed and renamed files, and no reading${note}`,
   ignore: !isLinux,
   async fn() {
     await using temp = await temporary();
     const notes = new Notes();
-    const watch = watchDirectory(temp.dir, notes)!;
+    const running = watch(temp.dir, notes)!;
     const seen = (count: number) =>
       waitUntil("a change is reported", () => notes.list.length === count);
     const file = Deno.openSync(`${temp.dir}/a`, { read: true, write: true, createNew: true });
@@ -51,8 +53,8 @@ Deno.test({
     Deno.removeSync(`${temp.dir}/b`);
     await seen(before + 1);
     assertEquals([...new Set(notes.list)].sort(), ["a", "b"]);
-    watch.close();
-    watch.close();
+    running.close();
+    running.close();
     await Deno.writeTextFile(`${temp.dir}/c`, "");
     await pause(50);
     assertEquals(notes.list.length, before + 1, "after its end it reports nothing");
@@ -60,23 +62,23 @@ Deno.test({
 });
 
 Deno.test({
-  name: `watchDirectory() reports that any file may have changed when it missed changes${note}`,
+  name: `FileSystem.watch() reports that any file may have changed when it missed changes${note}`,
   ignore: !isLinux,
   async fn() {
     await using temp = await temporary();
     const notes = new Notes();
-    const watch = watchDirectory(temp.dir, notes)!;
+    const running = watch(temp.dir, notes)!;
     for (let i = 0; i < 20_000; i++) {
       Deno.openSync(`${temp.dir}/${i % 64}`, { write: true, create: true }).close();
     }
     await waitUntil("it reports the gap", () => notes.list.includes("any"));
-    watch.close();
+    running.close();
   },
 });
 
-Deno.test("watchDirectory() returns null when the system refuses", async () => {
+Deno.test("FileSystem.watch() returns null when the system refuses", async () => {
   await using temp = await temporary();
-  assertEquals(watchDirectory(`${temp.dir}/missing`, new Notes()), null);
+  assertEquals(watch(`${temp.dir}/missing`, new Notes()), null);
   using _no = withoutWatches();
-  assertEquals(watchDirectory(temp.dir, new Notes()), null);
+  assertEquals(watch(temp.dir, new Notes()), null);
 });

@@ -2,18 +2,21 @@
  * Fencing tokens, and the file that remembers those of deleted lock files.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { nextToken, TokenFile, wallUs } from "../../file/tokens.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
+import { nextToken, TokenFile } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/places.ts";
+
+const fs = chooseFileSystem();
 
 Deno.test("TokenFile.raise() raises the floor, and never lowers it", async () => {
   await using temp = await temporary();
-  const tokens = new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600);
+  const tokens = new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600);
   assertEquals(tokens.read(), 0n);
   const steps = [[7n, 7n], [5n, 7n], [8n, 8n], [8n, 8n], [2n ** 63n, 2n ** 63n], [9n, 2n ** 63n]];
   for (const [token, floor] of steps) {
     assertEquals(tokens.raise(token!), floor);
     assertEquals(tokens.read(), floor);
-    assertEquals(new TokenFile(`${temp.dir}/holdfast.tokens`, 0o600).read(), floor);
+    assertEquals(new TokenFile(fs, `${temp.dir}/holdfast.tokens`, 0o600).read(), floor);
   }
   assertEquals((await Deno.stat(`${temp.dir}/holdfast.tokens`)).mode! & 0o777, 0o600);
 });
@@ -21,7 +24,7 @@ Deno.test("TokenFile.raise() raises the floor, and never lowers it", async () =>
 Deno.test("TokenFile.read() returns the floor before a write that was cut off at any byte", async () => {
   await using temp = await temporary();
   const path = `${temp.dir}/holdfast.tokens`;
-  const tokens = new TokenFile(path, 0o600);
+  const tokens = new TokenFile(fs, path, 0o600);
   const floors = [1_795_216_967_916_034n, 1_795_216_967_999_999n, 1_795_216_968_000_001n];
   tokens.raise(floors[0]!);
   tokens.raise(floors[1]!);
@@ -46,7 +49,7 @@ Deno.test("TokenFile.read() returns the floor before a write that was cut off at
 Deno.test("TokenFile treats a damaged file as empty, and repairs it", async () => {
   await using temp = await temporary();
   const path = `${temp.dir}/holdfast.tokens`;
-  const tokens = new TokenFile(path, 0o600);
+  const tokens = new TokenFile(fs, path, 0o600);
   for (const text of ["", "x".repeat(600), "1 1\n", `${"9".repeat(20)} ${"8".repeat(20)}\n`]) {
     await Deno.writeTextFile(path, text);
     assertEquals(tokens.read(), 0n);
@@ -58,7 +61,7 @@ Deno.test("TokenFile treats a damaged file as empty, and repairs it", async () =
 Deno.test("TokenFile.raise() does not wait while another process raises the floor", async () => {
   await using temp = await temporary();
   const path = `${temp.dir}/holdfast.tokens`;
-  const tokens = new TokenFile(path, 0o600);
+  const tokens = new TokenFile(fs, path, 0o600);
   tokens.raise(1n);
   using file = await Deno.open(path, { read: true, write: true });
   assert(file.tryLockSync(true));
@@ -70,7 +73,7 @@ Deno.test("TokenFile follows no link", async () => {
   await using temp = await temporary();
   const [path, target] = [`${temp.dir}/holdfast.tokens`, `${temp.dir}/target`];
   await Deno.writeTextFile(target, "text of the target");
-  const tokens = new TokenFile(path, 0o600);
+  const tokens = new TokenFile(fs, path, 0o600);
   for (const make of [Deno.symlink, Deno.link]) {
     await make(target, path);
     assertThrows(() => tokens.raise(1n));
@@ -82,8 +85,8 @@ Deno.test("TokenFile follows no link", async () => {
 Deno.test("nextToken() is at least the wall clock, and greater than the previous token", async () => {
   await using temp = await temporary();
   const path = `${temp.dir}/holdfast.tokens`;
-  const tokens = new TokenFile(path, 0o600);
-  const startUs = wallUs();
+  const tokens = new TokenFile(fs, path, 0o600);
+  const startUs = fs.wallUs();
   assert(nextToken(0n, tokens) >= startUs);
   assertEquals(tokens.read(), 0n);
   const ahead = startUs + 3_600_000_000n;

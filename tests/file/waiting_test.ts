@@ -6,6 +6,8 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import { lockPath } from "../../file/directory.ts";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { FileLock } from "../../file/mod.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
+import type { WatchDirectory } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { isPending, within } from "../../testing/conformance/wait.ts";
@@ -196,11 +198,12 @@ Deno.test("FileLock.acquire() polls when the directory cannot be watched", async
 
 Deno.test("DirectoryChanges polls when the runtime gives up each watch", async () => {
   let starts = 0;
-  const changes = new DirectoryChanges((_dir, listener) => {
+  const watch: WatchDirectory = (_dir, listener) => {
     starts++;
     queueMicrotask(() => listener.onEnd());
-    return { close: () => {} };
-  }, 1);
+    return { seesKills: true, close: () => {} };
+  };
+  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
   const waiter = changes.enter("/locks/n.lock");
   for (let i = 0; i < 20; i++) await changes.next(waiter, "held", new AbortController().signal);
   assertEquals(starts, 1);

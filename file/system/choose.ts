@@ -1,0 +1,47 @@
+/**
+ * Chooses the file system of the runtime.
+ *
+ * @module
+ */
+import process from "node:process";
+import { LockSetupError } from "../../core/errors.ts";
+import { SetupFault } from "../faults.ts";
+import { bunWithFfi } from "./bun.ts";
+import { denoFileSystem } from "./deno.ts";
+import { nodeWithKoffi } from "./node.ts";
+import type { FileSystem } from "./port.ts";
+
+/** The runtime that the process runs in. */
+export interface Runtime {
+  /** The versions of the runtime and its parts. */
+  readonly versions: Readonly<Record<string, string | undefined>>;
+  readonly platform: string;
+}
+
+/**
+ * Returns the file system of a runtime, with locks by `flock`, so that processes of all runtimes exclude
+ * each other.
+ *
+ * @throws {LockSetupError} If the runtime cannot lock files here. Its message says what to install.
+ */
+export function chooseFileSystem(runtime: Runtime = process): FileSystem {
+  try {
+    return fileSystemOf(runtime);
+  } catch (cause) {
+    if (!(cause instanceof SetupFault)) throw cause;
+    throw new LockSetupError(`Cannot create a FileLock: ${cause.message}`, undefined, { cause });
+  }
+}
+
+function fileSystemOf({ versions, platform }: Runtime): FileSystem {
+  if (versions["deno"] !== undefined) return denoFileSystem();
+  if (platform === "win32") {
+    throw new SetupFault("on Windows it works with Deno only: use Deno, or another strategy");
+  }
+  const bun = versions["bun"];
+  if (bun === undefined) return nodeWithKoffi();
+  if (/^(0|1\.[0-2])\./.test(bun)) {
+    throw new SetupFault(`it needs Bun 1.3 or later; this is ${bun}`);
+  }
+  return bunWithFfi();
+}

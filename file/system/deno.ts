@@ -1,0 +1,151 @@
+/**
+ * The file system by Deno's own API, which locks files by `flock`, or by `LockFileEx` on Windows.
+ *
+ * @module
+ */
+import { basename } from "node:path";
+import { SetupFault } from "../faults.ts";
+import type {
+  Access,
+  DirectoryListener,
+  DirectoryWatch,
+  FileInfo,
+  FileSystem,
+  OpenFile,
+  WatchDirectory,
+} from "./port.ts";
+
+const ACCESS = { read: { read: true }, write: { read: true, write: true } } as const;
+
+/**
+ * Returns the file system of Deno.
+ *
+ * @throws {SetupFault} If this Deno cannot lock files.
+ */
+export function denoFileSystem(): FileSystem {
+  if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") return FILE_SYSTEM;
+  throw new SetupFault(
+    "this runtime cannot lock files, as it has no Deno.FsFile.tryLockSync(): use Deno 2.8 or later, " +
+      "or another strategy",
+  );
+}
+
+class DenoFile implements OpenFile {
+  readonly #file: Deno.FsFile;
+
+  constructor(file: Deno.FsFile) {
+    this.#file = file;
+  }
+
+  tryLock(isExclusive: boolean): boolean {
+    return this.#file.tryLockSync(isExclusive);
+  }
+
+  unlock(): void {
+    this.#file.unlockSync();
+  }
+
+  stat(): FileInfo {
+    return this.#file.statSync();
+  }
+
+  read(offset: number, bytes: Uint8Array): number {
+    this.#file.seekSync(offset, Deno.SeekMode.Start);
+    return this.#file.readSync(bytes) ?? 0;
+  }
+
+  write(offset: number, bytes: Uint8Array): number {
+    this.#file.seekSync(offset, Deno.SeekMode.Start);
+    return this.#file.writeSync(bytes);
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+}
+
+/** Part of `Deno.FsWatcher`. Its types lack `unref()`, which counts for the last `next()` only. */
+interface Watcher {
+  next(): Promise<IteratorResult<Deno.FsEvent>>;
+  unref(): void;
+  close(): void;
+}
+
+/**
+ * The kinds of events after which a lock may be free. The close of a file that could be written is an
+ * `access`, and to read a file gives no event. A `modify` is ignored: a new holder also writes.
+ */
+const KINDS: ReadonlySet<string> = new Set(["access", "remove", "rename"]);
+
+/** Only Linux reports the close of a file when its process was killed. */
+const HAS_CLOSE_EVENTS: ReadonlySet<string> = new Set(["linux", "android"]);
+
+class DenoWatch implements DirectoryWatch {
+  readonly seesKills: boolean = true;
+  readonly #watcher: Watcher;
+  #listener: DirectoryListener | null;
+
+  constructor(dir: string, listener: DirectoryListener) {
+    this.#watcher = Deno.watchFs(dir, { recursive: false }) as unknown as Watcher;
+    this.#listener = listener;
+    void this.#run();
+  }
+
+  close(): void {
+    this.#listener = null;
+    this.#watcher.close();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        const { done, value } = await this.#next();
+        if (done) break;
+        this.#report(value);
+      }
+    } catch {
+      // The runtime could not go on.
+    }
+    this.#listener?.onEnd();
+    this.close();
+  }
+
+  #next(): Promise<IteratorResult<Deno.FsEvent>> {
+    const next = this.#watcher.next();
+    this.#watcher.unref();
+    return next;
+  }
+
+  #report({ kind, paths }: Deno.FsEvent): void {
+    if (kind === "any") this.#listener?.onAnyChange(); // There were too many events.
+    if (!KINDS.has(kind)) return;
+    for (const path of paths) this.#listener?.onChange(basename(path));
+  }
+}
+
+const watch: WatchDirectory = (dir, listener) => {
+  if (!HAS_CLOSE_EVENTS.has(Deno.build.os)) return null;
+  try {
+    return new DenoWatch(dir, listener);
+  } catch {
+    return null; // For instance at the system's limit of watches.
+  }
+};
+
+const FILE_SYSTEM: FileSystem = {
+  get hasModes() {
+    return Deno.build.os !== "windows";
+  },
+  open: (path: string, access: Access) => new DenoFile(Deno.openSync(path, ACCESS[access])),
+  create: (path, mode) =>
+    new DenoFile(Deno.openSync(path, { read: true, write: true, createNew: true, mode })),
+  stat: (path) => Deno.statSync(path),
+  lstat: (path) => Deno.lstatSync(path),
+  realPath: (path) => Deno.realPathSync(path),
+  makeDirectory: (path, mode) => Deno.mkdirSync(path, { recursive: true, mode }),
+  unlink: (path) => Deno.removeSync(path),
+  uid: () => Deno.uid(),
+  env: (name) => Deno.env.get(name),
+  wallUs: () => Temporal.Now.instant().epochNanoseconds / 1_000n,
+  watch,
+};

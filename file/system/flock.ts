@@ -1,0 +1,74 @@
+/**
+ * `flock(2)` as Node and Bun call it: its operations and its errors. Each runtime loads it in a file of
+ * its own.
+ *
+ * @module
+ */
+import { createRequire } from "node:module";
+import { constants } from "node:os";
+import process from "node:process";
+
+/** Calls `flock`. Returns 0, or the `errno` of a failure. */
+export type Flock = (fd: number, operation: number) => number;
+
+/** The same numbers on Linux, macOS and the BSDs. */
+const OPERATION = { shared: 1, exclusive: 2, withoutWaiting: 4, unlock: 8 } as const;
+
+/** 11 on Linux, 35 on macOS. No other error means that the file is locked. */
+const { EWOULDBLOCK } = constants.errno;
+
+/**
+ * Locks an open file without waiting. Returns `false` if another open file has locked it.
+ *
+ * @throws {Error} If `flock` fails for any other reason.
+ */
+export function tryLockBy(flock: Flock, fd: number, isExclusive: boolean): boolean {
+  const operation = isExclusive ? OPERATION.exclusive : OPERATION.shared;
+  const errno = flock(fd, operation | OPERATION.withoutWaiting);
+  if (errno === 0) return true;
+  if (errno === EWOULDBLOCK) return false;
+  throw failure(errno);
+}
+
+/**
+ * Unlocks an open file.
+ *
+ * @throws {Error} If `flock` fails.
+ */
+export function unlockBy(flock: Flock, fd: number): void {
+  const errno = flock(fd, OPERATION.unlock);
+  if (errno !== 0) throw failure(errno);
+}
+
+function failure(errno: number): Error {
+  const code = Object.entries(constants.errno).find(([, number]) => number === errno)?.[0];
+  return Object.assign(new Error(`flock failed: ${code ?? "unknown"} (errno ${errno})`), { code });
+}
+
+/** The path of this file, where a bundler has made it CommonJS: `import.meta.url` is empty there. */
+declare const __filename: string | undefined;
+
+/**
+ * Loads a module that only one runtime has, or that must be installed.
+ *
+ * @throws {Error} If it is not found from this file, nor from the script that the process runs: a bundler
+ * may have moved this file.
+ */
+export function load<T>(specifier: string): T {
+  const own = typeof __filename === "string" ? __filename : undefined;
+  const places = [import.meta.url, own, process.argv[1]].filter((place) => place !== undefined);
+  return firstOf(places, (place) => createRequire(place)(specifier) as T);
+}
+
+/** The first result that is no error; throws the first error if there is none. */
+export function firstOf<T, U>(values: readonly T[], find: (value: T) => U): U {
+  const errors: unknown[] = [];
+  for (const value of values) {
+    try {
+      return find(value);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  throw errors[0];
+}

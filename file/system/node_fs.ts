@@ -1,0 +1,105 @@
+/**
+ * The file system by `node:fs`, for Node and Bun.
+ *
+ * @module
+ */
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  realpathSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import process from "node:process";
+import { type Flock, tryLockBy, unlockBy } from "./flock.ts";
+import { watchByNode } from "./node_watch.ts";
+import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
+import { WallClock } from "./wall_clock.ts";
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = constants;
+/** Node always sets it, and does not export it. Bun 1.3 does not: a child would keep the lock. */
+const O_CLOEXEC = { linux: 0o2000000, darwin: 0x1000000 }[process.platform as string] ?? 0;
+const SAFE = O_NOFOLLOW | O_CLOEXEC;
+const ACCESS = { read: O_RDONLY | SAFE, write: O_RDWR | SAFE } as const;
+/** The numbers of files and devices can be above 2^53. */
+const EXACT = { bigint: true } as const;
+const CLOCK = new WallClock();
+
+/** Returns the file system of `node:fs`, with locks by a function of the runtime. */
+export function nodeFileSystem(flock: Flock): FileSystem {
+  return {
+    hasModes: true,
+    open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
+    create: (path, mode) => {
+      return new NodeFile(flock, openSync(path, ACCESS.write | O_CREAT | O_EXCL, mode));
+    },
+    stat: (path) => infoOf(statSync(path, EXACT)),
+    lstat: (path) => infoOf(lstatSync(path, EXACT)),
+    realPath: (path) => realpathSync(path),
+    makeDirectory: (path, mode) => void mkdirSync(path, { recursive: true, mode }),
+    unlink: (path) => unlinkSync(path),
+    uid: () => process.getuid?.() ?? null,
+    env: (name) => process.env[name],
+    wallUs: () => CLOCK.nowUs(),
+    watch: watchByNode,
+  };
+}
+
+class NodeFile implements OpenFile {
+  readonly #flock: Flock;
+  #fd: number;
+
+  constructor(flock: Flock, fd: number) {
+    this.#flock = flock;
+    this.#fd = fd;
+  }
+
+  tryLock(isExclusive: boolean): boolean {
+    return tryLockBy(this.#flock, this.#fd, isExclusive);
+  }
+
+  unlock(): void {
+    unlockBy(this.#flock, this.#fd);
+  }
+
+  stat(): FileInfo {
+    return infoOf(fstatSync(this.#fd, EXACT));
+  }
+
+  read(offset: number, bytes: Uint8Array): number {
+    return readSync(this.#fd, bytes, 0, bytes.length, offset);
+  }
+
+  write(offset: number, bytes: Uint8Array): number {
+    return writeSync(this.#fd, bytes, 0, bytes.length, offset);
+  }
+
+  close(): void {
+    const fd = this.#fd;
+    this.#fd = -1; // The system gives the number to another file.
+    closeSync(fd);
+  }
+}
+
+function infoOf(stats: BigIntStats): FileInfo {
+  return {
+    isFile: stats.isFile(),
+    isDirectory: stats.isDirectory(),
+    isSymlink: stats.isSymbolicLink(),
+    size: Number(stats.size),
+    mtime: stats.mtime,
+    birthtime: stats.birthtime,
+    mode: Number(stats.mode),
+    uid: Number(stats.uid),
+    nlink: Number(stats.nlink),
+    dev: stats.dev,
+    ino: stats.ino,
+  };
+}

@@ -1,0 +1,97 @@
+/**
+ * The port to the file system: what the lock needs of a runtime. Nothing here knows locks by name.
+ *
+ * @module
+ */
+
+/** How a file is opened. To open it for reading only gives no event of a watch. */
+export type Access = "read" | "write";
+
+/** Information about a file. `null` where the system does not have it. */
+export interface FileInfo {
+  readonly isFile: boolean;
+  readonly isDirectory: boolean;
+  readonly isSymlink: boolean;
+  readonly size: number;
+  readonly mtime: Date | null;
+  readonly birthtime: Date | null;
+  readonly mode: number | null;
+  readonly uid: number | null;
+  readonly nlink: number | null;
+  /** The number of the device. Rounded if it is a `number` above 2^53, as is `ino`. */
+  readonly dev: number | bigint;
+  /** The number of the file. */
+  readonly ino: number | bigint | null;
+}
+
+/** An open file. Programs that this process starts do not get it. */
+export interface OpenFile {
+  /**
+   * Locks the file by `flock`, without waiting. Returns `false` if another open file has locked it.
+   *
+   * @throws {Error} If the system refuses for any other reason.
+   */
+  tryLock(isExclusive: boolean): boolean;
+  unlock(): void;
+  stat(): FileInfo;
+  /** Reads from an offset on; returns the number of bytes. */
+  read(offset: number, bytes: Uint8Array): number;
+  /** Writes at an offset; returns the number of bytes. */
+  write(offset: number, bytes: Uint8Array): number;
+  close(): void;
+}
+
+/** Is notified of changes. Its methods must not throw. */
+export interface DirectoryListener {
+  /**
+   * A process has released or locked a file of this name, or has removed or renamed the file. If
+   * {@linkcode DirectoryWatch.seesKills}, also a process was killed while the file was open.
+   */
+  onChange(fileName: string): void;
+  /** Any file may have changed: some changes were not reported. */
+  onAnyChange(): void;
+  /** The watch has ended because the runtime has given it up. The last call. */
+  onEnd(): void;
+}
+
+/** A running watch. */
+export interface DirectoryWatch {
+  /** Whether it reports each close of a file that could be written, also when a process was killed. */
+  readonly seesKills: boolean;
+  /** Ends the watch. It then calls its listener no more. */
+  close(): void;
+}
+
+/**
+ * Watches a directory, but does not keep the process alive. Returns `null` if changes cannot be watched:
+ * because the system does not report them, or because it refuses.
+ */
+export type WatchDirectory = (dir: string, listener: DirectoryListener) => DirectoryWatch | null;
+
+/**
+ * The file system of a runtime. All calls are synchronous, and throw errors that have the code of the
+ * system, such as `"ENOENT"`.
+ */
+export interface FileSystem {
+  /** Whether files have modes and owners. */
+  readonly hasModes: boolean;
+  /** Opens a file that exists. */
+  open(path: string, access: Access): OpenFile;
+  /** Creates a file, and opens it for reading and writing. Fails if the path exists. */
+  create(path: string, mode: number): OpenFile;
+  stat(path: string): FileInfo;
+  /** The same, but of a link itself. */
+  lstat(path: string): FileInfo;
+  realPath(path: string): string;
+  /** Creates a directory, and those above it. */
+  makeDirectory(path: string, mode: number): void;
+  /** Removes a file. */
+  unlink(path: string): void;
+  /** The user of this process; `null` if the system has no numbers of users. */
+  uid(): number | null;
+  /** An environment variable. */
+  env(name: string): string | undefined;
+  /** The wall clock in µs since the epoch. */
+  wallUs(): bigint;
+  readonly watch: WatchDirectory;
+}

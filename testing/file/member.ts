@@ -1,0 +1,92 @@
+/**
+ * The process behind {@linkcode startMember}, which also runs on Node 22 and Bun: so it uses neither
+ * `Deno` nor `using`.
+ *
+ * @module
+ */
+import { spawn } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { deleteUnused } from "../../file/deletion.ts";
+import { lockPath } from "../../file/directory.ts";
+import { FileLock } from "../../file/mod.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
+import { TokenFile } from "../../file/tokens.ts";
+import { linesOf } from "../runtime/lines.ts";
+import { inputEnd, print, scriptArgument, scriptInput } from "../runtime/processes.ts";
+import type { MemberTask } from "./members.ts";
+import { withoutSlowLooks } from "./watching.ts";
+
+const NAME = "n";
+
+function say(value: unknown): void {
+  print(`${JSON.stringify(value)}\n`);
+}
+
+/** Adds to a number in a file, in two steps, and deletes the lock file as soon as nobody holds it. */
+async function count({ dir, counter, rounds }: MemberTask & { do: "count" }): Promise<void> {
+  const fs = chooseFileSystem();
+  const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
+  const locks = new FileLock({ dir });
+  for (let round = 0; round < rounds; round++) {
+    await locks.request(NAME, async () => {
+      const value = Number(readFileSync(counter, "utf8"));
+      await new Promise((resolve) => setTimeout(resolve, round % 3));
+      writeFileSync(counter, String(value + 1));
+    });
+    deleteUnused(fs, [lockPath(dir, NAME)], tokens, () => false);
+  }
+  await locks[Symbol.asyncDispose]();
+  say({ done: rounds });
+}
+
+/** Holds the lock, with a process that it has started meanwhile. */
+async function hold({ dir }: MemberTask & { do: "hold" }): Promise<void> {
+  await new FileLock({ dir }).acquire(NAME);
+  const { pid } = spawn("sleep", ["600"], { stdio: "ignore" });
+  say({ pid });
+  await inputEnd();
+}
+
+/** Waits for the lock and releases it, again and again, a line for each step. No timer helps it. */
+async function takeTurns({ dir }: MemberTask & { do: "take turns" }): Promise<void> {
+  withoutSlowLooks();
+  const locks = new FileLock({ dir, pollIntervalMs: 3_600_000 });
+  const lines = linesOf(scriptInput());
+  while (await lines.next() !== null) {
+    const lease = await locks.acquire(NAME, { onWait: () => say("waits") });
+    say("holds");
+    await lines.next();
+    await lease.release();
+  }
+  await locks[Symbol.asyncDispose]();
+}
+
+/** Waits for the lock once. The process must end without a disposal. */
+async function acquire({ dir }: MemberTask & { do: "acquire" }): Promise<void> {
+  const lease = await new FileLock({ dir }).acquire(NAME, { onWait: () => say("waits") });
+  say(await lease.release());
+}
+
+/** Locks a file that is closed. */
+function lockClosed({ path }: MemberTask & { do: "lock closed" }): void {
+  const file = chooseFileSystem().create(path, 0o600);
+  file.close();
+  sayResult(() => file.tryLock(true));
+}
+
+function sayResult(action: () => unknown): void {
+  try {
+    say({ result: String(action()) });
+  } catch (error) {
+    const { name, message, code } = error as NodeJS.ErrnoException;
+    say({ name, message, code });
+  }
+}
+
+const task = scriptArgument<MemberTask>();
+if (task.do === "count") await count(task);
+else if (task.do === "hold") await hold(task);
+else if (task.do === "take turns") await takeTurns(task);
+else if (task.do === "acquire") await acquire(task);
+else if (task.do === "lock closed") lockClosed(task);
+else sayResult(() => new FileLock({ dir: task.dir }));

@@ -1,0 +1,50 @@
+/**
+ * Starts processes of several runtimes that use `FileLock` on the same directory.
+ *
+ * @module
+ */
+import { type ChildProcess, startChild } from "../processes/child.ts";
+import type { Runtime } from "./runtimes.ts";
+
+/** The work of such a process. */
+export type MemberTask =
+  /** Adds 1 to the number in a file, `rounds` times, under the lock. */
+  | {
+    readonly do: "count";
+    readonly dir: string;
+    readonly counter: string;
+    readonly rounds: number;
+  }
+  /** Holds the lock and has started another process; reports its number. */
+  | { readonly do: "hold"; readonly dir: string }
+  /** For each line it waits for the lock, for the next line it releases it. It looks at no interval. */
+  | { readonly do: "take turns"; readonly dir: string }
+  /** Waits for the lock, releases it and ends. */
+  | { readonly do: "acquire"; readonly dir: string }
+  /** Locks a closed file; reports the error. */
+  | { readonly do: "lock closed"; readonly path: string }
+  /** Creates a `FileLock`; reports the error. */
+  | { readonly do: "create"; readonly dir: string };
+
+/** A running process. Disposal kills it. */
+export interface Member extends Omit<ChildProcess, "line"> {
+  /** The next value that it reports. Rejects if it ends before that. */
+  report(): Promise<unknown>;
+}
+
+/** Starts a process. */
+export function startMember(
+  { commandOf, env }: Pick<Runtime, "commandOf" | "env">,
+  task: MemberTask,
+): Member {
+  const child = startChild(new URL("./member.ts", import.meta.url), task, env, commandOf);
+  return {
+    ...child,
+    async report() {
+      const line = await child.line();
+      if (line === null) throw new Error("The process ended before it printed a line");
+      return JSON.parse(line);
+    },
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
+  };
+}
