@@ -9,8 +9,8 @@ import { linkedProject } from "./project.ts";
 
 /** The compilers: the oldest that is supported, and the newest. */
 export const COMPILERS = ["typescript@5.8.3", "typescript@7.0.2"] as const;
-/** The types of the oldest Node. */
-const NODE_TYPES = "@types/node@22.20.5";
+/** The types of the oldest Node that is supported. */
+export const NODE_TYPES = "@types/node@22.20.5";
 /** All packages that {@linkcode checkConsumer} installs. */
 export const CONSUMER_PACKAGES = [...COMPILERS, NODE_TYPES];
 

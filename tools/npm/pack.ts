@@ -84,7 +84,10 @@ async function pack(cwd: string): Promise<Files> {
 function complete(packed: Files, repository: string) {
   const read = JSON.parse(Buffer.from(packed.get(MANIFEST)!).toString()) as PackedManifest;
   const manifest = completeManifest(read, repository);
-  const files = new Map(packed).set(MANIFEST, Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
+  const files = new Map(packed).set(
+    MANIFEST,
+    Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`),
+  );
   if (repository === "") return { manifest, files };
   for (const [path, bytes] of packed) {
     if (!path.endsWith(".md")) continue;
