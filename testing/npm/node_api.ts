@@ -17,7 +17,7 @@ import { NODE_22, programOf } from "./runtimes.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const CHECK_BOUND_MS = 120_000;
-/** What the language has in Node 22, besides Node's own part. */
+/** The parts of the language's library that Node 22 has. */
 const LIBRARY = ["es2024", "es2025.iterator", "es2025.collection"];
 const OPTIONS = {
   ...{ module: "esnext", moduleResolution: "bundler", target: "es2024", lib: LIBRARY },

@@ -21,8 +21,8 @@ export interface PackedEntry {
 }
 
 /**
- * Adds what `deno pack` does not know. What is imported is a peer of the user's choice, so the package
- * has no dependencies.
+ * Adds what `deno pack` does not know. Each package that the code uses is a peer of the user's choice, so
+ * there are no dependencies.
  *
  * @param repository The project's address, or an empty text.
  * @throws {Error} If the package has a dependency that is no peer.

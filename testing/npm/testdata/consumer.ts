@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- this is a script
 // A program of a user, for the type check. It is never run.
 import type { DistributedLock, Lease } from "@holdfast/lock";
 import { LeaseLostError, LockError, MemoryLock } from "@holdfast/lock";

@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- this is a script
 // Invokes a bundled function many times at once, as one instance each. Prints the fencing tokens.
 const [bundle, counter, invocations] = process.argv.slice(2);
 const { handler, close } = await import(bundle);

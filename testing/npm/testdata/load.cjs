@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- this is a script
 // Requires the entries that it is given. Prints the exports of each as JSON.
 const found = {};
 for (const entry of process.argv.slice(2)) {

@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- this is a script
 // Uses what needs no server, and prints a line for each part that works.
 import assert from "node:assert/strict";
 import { LeaseLostError, LockSetupError, MemoryLock } from "@holdfast/lock";

@@ -1,3 +1,4 @@
+// deno-lint-ignore-file no-console -- this is a script
 // Takes turns with another caller of its own on a ZooKeeper server. Prints "ok" at its end.
 import assert from "node:assert/strict";
 import { ZooKeeperLock } from "@holdfast/lock/zookeeper";
