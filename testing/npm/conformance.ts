@@ -1,0 +1,58 @@
+/**
+ * Registers the conformance suite of a strategy against the npm package, a test per runtime.
+ *
+ * @module
+ */
+import { assert, assertEquals } from "@std/assert";
+import process from "node:process";
+import { say } from "../processes/figures.ts";
+import { registerTest } from "../runtime/tests.ts";
+import { sourceVariable } from "../servers/find.ts";
+import { BUNDLE_PACKAGES, bundleTests } from "./bundled_tests.ts";
+import { installSkip } from "./install.ts";
+import { type NpmRuntime, RUNTIMES, runtimeSkip } from "./runtimes.ts";
+
+/** The least number of behaviours of a strategy: fewer mean that the suite has not run. */
+const LEAST = 60;
+
+/** A server for the suite. */
+export interface SuiteServer extends AsyncDisposable {
+  readonly kind: "redis" | "zookeeper";
+  readonly address: string;
+}
+
+/** What to run. */
+export interface SuiteRuns {
+  /** The name of a file in `tests/conformance/`, without its ending. */
+  readonly suite: string;
+  /** The runtimes of the test task; the soak runs all of them. */
+  readonly runtimes: readonly NpmRuntime[];
+  startServer?(): Promise<SuiteServer>;
+}
+
+/** Registers the tests. */
+export async function npmConformance({ suite, runtimes, startServer }: SuiteRuns): Promise<void> {
+  const skips = await Promise.all(BUNDLE_PACKAGES.map((spec) => installSkip([spec])));
+  for (const runtime of process.env["HOLDFAST_SOAK"] ? RUNTIMES : runtimes) {
+    const skip = skips.find((reason) => reason !== undefined) ?? await runtimeSkip(runtime);
+    const reason = skip === undefined ? "" : ` [skipped: ${skip}]`;
+    registerTest(
+      `the npm package passes the suite ${suite} on ${runtime.name}${reason}`,
+      async () => {
+        await using server = await startServer?.() ?? null;
+        await using tests = await bundleTests(`tests/conformance/${suite}.ts`);
+        const reports = await tests.run(runtime, server === null ? {} : variablesOf(server));
+        const failed = reports.filter(({ error }) => error !== null);
+        say(`${suite} on ${runtime.name}: ${reports.length - failed.length} of ${reports.length}`);
+        assertEquals(failed, []);
+        assert(reports.length >= LEAST, `only ${reports.length} behaviours`);
+      },
+      { isSkipped: skip !== undefined },
+    );
+  }
+}
+
+/** The server as the suite looks for it: one that is shared. */
+function variablesOf({ kind, address }: SuiteServer): Record<string, string> {
+  return { [sourceVariable(kind)]: JSON.stringify({ shared: address }) };
+}
