@@ -12,6 +12,8 @@ import { NODE_22, type NpmRuntime, programOf } from "./runtimes.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const BUNDLE = "tests.mjs";
+/** The process that some of the suites start. */
+const PROCESS = "testing/conformance/contender.ts";
 const ESBUILD = "esbuild@0.28.2";
 const CLIENTS: Readonly<Record<string, string>> = {
   "redis": "redis@6.3.1",
@@ -35,7 +37,7 @@ export interface BundledTests extends AsyncDisposable {
   run(runtime: NpmRuntime, env: Readonly<Record<string, string>>): Promise<TestReport[]>;
 }
 
-/** Bundles a test file, and the process that some of the suites start. */
+/** Bundles a test file. */
 export async function bundleTests(file: string): Promise<BundledTests> {
   const clients = await Promise.all(
     Object.entries(CLIENTS).map(async ([name, spec]) =>
@@ -43,9 +45,7 @@ export async function bundleTests(file: string): Promise<BundledTests> {
     ),
   );
   const project = await linkedProject(Object.fromEntries(clients));
-  const script = await project.copy("bundle.mjs");
-  await bundle(project, script, file, BUNDLE, false);
-  await bundle(project, script, "testing/conformance/contender.ts", "contender.mjs", true);
+  await bundle(project, file);
   return {
     async run(runtime, env) {
       const command = [await programOf(runtime), `${project.folder}/${BUNDLE}`];
@@ -57,24 +57,20 @@ export async function bundleTests(file: string): Promise<BundledTests> {
   };
 }
 
-async function bundle(
-  project: Project,
-  script: string,
-  entry: string,
-  name: string,
-  isMain: boolean,
-): Promise<void> {
+async function bundle(project: Project, file: string): Promise<void> {
   const options = {
     esbuild: `${await installPackages([ESBUILD])}/esbuild/lib/main.js`,
-    entry: ROOT + entry,
-    out: `${project.folder}/${name}`,
+    bundles: [
+      { entry: ROOT + file, out: `${project.folder}/${BUNDLE}`, isMain: false },
+      { entry: ROOT + PROCESS, out: `${project.folder}/contender.mjs`, isMain: true },
+    ],
     packaged: packagedSources(),
     replaced: REPLACED,
-    isMain,
   };
+  const script = await project.copy("bundle.mjs");
   const command = [await programOf(NODE_22), script, JSON.stringify(options)];
   const { success, output } = await project.run(command);
-  if (!success) throw new Error(`Cannot bundle ${entry}: ${output}`);
+  if (!success) throw new Error(`Cannot bundle ${file}: ${output}`);
 }
 
 /** The names of the entries, by the paths of their sources. */

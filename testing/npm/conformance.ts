@@ -21,7 +21,7 @@ export interface SuiteServer extends AsyncDisposable {
   readonly address: string;
 }
 
-/** What to run. */
+/** A suite, and its runtimes. */
 export interface SuiteRuns {
   /** The name of a file in `tests/conformance/`, without its ending. */
   readonly suite: string;

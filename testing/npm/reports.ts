@@ -1,5 +1,5 @@
 /**
- * What bundled tests print, and how it is read.
+ * The output of bundled tests.
  *
  * @module
  */

@@ -1,15 +1,15 @@
 // Bundles a test for Node and Bun, so that it uses the package instead of the sources that the package
 // was made of. Its argument, as JSON:
 // - esbuild: the bundler's module
-// - entry, out: the test, and the bundle to write
+// - bundles: for each, its `entry`, its `out`, and as `isMain` the value of `import.meta.main`, which Node
+//   22 lacks
 // - packaged: names of the package's entries, by the sources' paths
 // - replaced: modules that take the place of others
-// - isMain: the value of `import.meta.main`, which Node 22 lacks
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { argv } from "node:process";
 
-const { esbuild, entry, out, packaged, replaced, isMain } = JSON.parse(argv[2]);
+const { esbuild, bundles, packaged, replaced } = JSON.parse(argv[2]);
 const { build } = await import(esbuild);
 
 const plugin = {
@@ -29,15 +29,17 @@ const plugin = {
   },
 };
 
-await build({
-  entryPoints: [entry],
-  outfile: out,
-  bundle: true,
-  format: "esm",
-  platform: "node",
-  target: "node22",
-  external: ["redis", "ioredis", "node-zookeeper-client", "@db/redis"],
-  define: { "import.meta.main": String(isMain) },
-  plugins: [plugin],
-  logLevel: "error",
-});
+for (const { entry, out, isMain } of bundles) {
+  await build({
+    entryPoints: [entry],
+    outfile: out,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node22",
+    external: ["redis", "ioredis", "node-zookeeper-client", "@db/redis"],
+    define: { "import.meta.main": String(isMain) },
+    plugins: [plugin],
+    logLevel: "error",
+  });
+}
