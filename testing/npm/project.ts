@@ -11,7 +11,7 @@ import { type CommandResult, runCommand } from "../servers/command.ts";
 import { npmInstall } from "./install.ts";
 import { packedPackage } from "./package.ts";
 
-const RUN_BOUND_MS = 120_000;
+const RUN_BOUND_MS = 240_000;
 const SCRIPTS = new URL("./testdata/", import.meta.url);
 /** The name of the package under test. */
 export const PACKAGE = "@holdfast/lock";
