@@ -8,7 +8,9 @@ import { runCommand } from "../servers/command.ts";
 import { filledFolder } from "./cache.ts";
 
 const INSTALL_BOUND_MS = 300_000;
-const QUIET = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"];
+const QUIET = [
+  ...["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", "--fetch-retries=1"],
+];
 
 /**
  * Installs packages, unless an earlier run has done so.

@@ -1,10 +1,9 @@
-import { npmConformance, type SuiteServer } from "../../testing/npm/conformance.ts";
+import { npmConformance } from "../../testing/npm/conformance.ts";
 import { NODE_24 } from "../../testing/npm/runtimes.ts";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { zooKeeperForSuite } from "../../testing/npm/suite_servers.ts";
 
-async function startServer(): Promise<SuiteServer> {
-  const server = await startZooKeeper();
-  return { ...server, kind: "zookeeper", address: server.connectString };
-}
-
-await npmConformance({ suite: "zookeeper_test", runtimes: [NODE_24], startServer });
+await npmConformance({
+  suite: "zookeeper_test",
+  runtimes: [NODE_24],
+  startServer: zooKeeperForSuite,
+});
