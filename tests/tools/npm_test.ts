@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { absoluteLinks } from "../../tools/npm/links.ts";
 import { completeManifest } from "../../tools/npm/manifest.ts";
+import { completePackage } from "../../tools/npm/pack.ts";
 import { isTooLarge, sizeLine } from "../../tools/npm/sizes.ts";
 import { readTar, writeTar } from "../../tools/npm/tar.ts";
 
@@ -38,6 +39,34 @@ Deno.test("absoluteLinks() rewrites relative links only", () => {
       "![i](https://example.com/r/blob/v1.2.3/i.png) " +
       "[c](https://d.e/f) [g](#h) [m](mailto:a@b.c) (n)",
   );
+});
+
+Deno.test("completePackage() writes the manifest, and absolute links once there is an address", () => {
+  const files = new Map([
+    ["package/package.json", Buffer.from(JSON.stringify(PACKED))],
+    ["package/README.md", Buffer.from("[a](a.md)")],
+    ["package/mod.js", Buffer.from("// [a](a.md)")],
+  ]);
+  const read = (repository: string, path: string) =>
+    Buffer.from(completePackage(files, repository).files.get(path)!).toString();
+  assertEquals(JSON.parse(read("", "package/package.json")).sideEffects, false);
+  assertEquals(read("", "package/README.md"), "[a](a.md)");
+  const repository = "https://example.com/r";
+  assertEquals(read(repository, "package/README.md"), `[a](${repository}/blob/v1.2.3/a.md)`);
+  assertEquals(read(repository, "package/mod.js"), "// [a](a.md)");
+});
+
+Deno.test("deno task npm explains its options and rejects others", async () => {
+  const run = async (...args: string[]) => {
+    const script = new URL("../../tools/npm/main.ts", import.meta.url).pathname;
+    const command = new Deno.Command(Deno.execPath(), { args: ["run", "-A", script, ...args] });
+    const { code, stdout, stderr } = await command.output();
+    return [code, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr)] as const;
+  };
+  const [code, help] = await run("--help");
+  assertEquals([code, help.includes("--out FOLDER")], [0, true]);
+  const [wrong, message] = await run("--output", "x");
+  assertEquals([wrong, message.includes("Unknown option")], [2, true]);
 });
 
 Deno.test("writeTar() writes what readTar() and tar read, the same bytes each time", async () => {

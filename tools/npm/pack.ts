@@ -46,7 +46,7 @@ export async function makePackage(out: string, repository = REPOSITORY): Promise
   try {
     await copyPublished(work);
     const packed = await pack(work);
-    const { manifest, files } = complete(packed, repository);
+    const { manifest, files } = completePackage(packed, repository);
     const name = `${manifest.name.replace("@", "").replace("/", "-")}-${manifest.version}.tgz`;
     const archive = gzipSync(writeTar(files), { level: 9 });
     await replaceFolder(out, new Map(files).set(name, archive));
@@ -81,7 +81,14 @@ async function pack(cwd: string): Promise<Files> {
   return readTar(gunzipSync(await readFile(archive)));
 }
 
-function complete(packed: Files, repository: string) {
+/** A completed package. */
+export interface CompletePackage {
+  readonly manifest: PackedManifest;
+  readonly files: Files;
+}
+
+/** Completes what `deno pack` has packed. */
+export function completePackage(packed: Files, repository: string): CompletePackage {
   const read = JSON.parse(Buffer.from(packed.get(MANIFEST)!).toString()) as PackedManifest;
   const manifest = completeManifest(read, repository);
   const files = new Map(packed).set(
