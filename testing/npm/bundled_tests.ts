@@ -18,6 +18,7 @@ const ESBUILD = "esbuild@0.28.2";
 const CLIENTS: Readonly<Record<string, string>> = {
   "redis": "redis@6.3.1",
   "ioredis": "ioredis@6.0.0",
+  "koffi": "koffi@3.3.4",
   "node-zookeeper-client": "node-zookeeper-client@1.1.3",
 };
 /** All packages that bundled tests need. */
@@ -25,6 +26,7 @@ export const BUNDLE_PACKAGES: readonly string[] = [ESBUILD, ...Object.values(CLI
 
 /** Modules of tests that depend on Deno, or on JSR, and those that take their places. */
 const REPLACED = {
+  [`${ROOT}testing/runtime/file_locks.ts`]: `${ROOT}testing/npm/runtime/file_locks.ts`,
   [`${ROOT}testing/runtime/tests.ts`]: `${ROOT}testing/npm/runtime/tests.ts`,
   [`${ROOT}testing/runtime/sockets.ts`]: `${ROOT}testing/npm/runtime/sockets.ts`,
   "@std/assert": `${ROOT}testing/assert/assert.ts`,

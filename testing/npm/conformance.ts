@@ -28,11 +28,15 @@ export interface SuiteRuns {
   /** The runtimes of the test task; the soak runs all of them. */
   readonly runtimes: readonly NpmRuntime[];
   startServer?(): Promise<SuiteServer>;
+  /** Why the suite cannot run. */
+  readonly skip?: string | undefined;
 }
 
 /** Registers the tests. */
-export async function npmConformance({ suite, runtimes, startServer }: SuiteRuns): Promise<void> {
-  const skips = await Promise.all(BUNDLE_PACKAGES.map((spec) => installSkip([spec])));
+export async function npmConformance(runs: SuiteRuns): Promise<void> {
+  const { suite, runtimes, startServer } = runs;
+  const installSkips = await Promise.all(BUNDLE_PACKAGES.map((spec) => installSkip([spec])));
+  const skips = [runs.skip, ...installSkips];
   for (const runtime of process.env["HOLDFAST_SOAK"] ? RUNTIMES : runtimes) {
     const skip = skips.find((reason) => reason !== undefined) ?? await runtimeSkip(runtime);
     const reason = skip === undefined ? "" : ` [skipped: ${skip}]`;

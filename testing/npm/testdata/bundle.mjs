@@ -37,7 +37,7 @@ for (const { entry, out, isMain } of bundles) {
     format: "esm",
     platform: "node",
     target: "node22",
-    external: ["redis", "ioredis", "node-zookeeper-client", "@db/redis"],
+    external: ["redis", "ioredis", "koffi", "node-zookeeper-client", "@db/redis"],
     define: { "import.meta.main": String(isMain) },
     plugins: [plugin],
     logLevel: "error",
