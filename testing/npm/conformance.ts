@@ -6,9 +6,9 @@
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
 import { say } from "../processes/figures.ts";
-import { registerTest } from "../runtime/tests.ts";
+import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { sourceVariable } from "../servers/find.ts";
-import { BUNDLE_PACKAGES, bundleTests } from "./bundled_tests.ts";
+import { BUNDLE_PACKAGES, type BundledTests, bundleTests } from "./bundled_tests.ts";
 import { installSkip } from "./install.ts";
 import { type NpmRuntime, RUNTIMES, runtimeSkip } from "./runtimes.ts";
 
@@ -36,22 +36,26 @@ export interface SuiteRuns {
 export async function npmConformance(runs: SuiteRuns): Promise<void> {
   const { suite, runtimes, startServer } = runs;
   const installSkips = await Promise.all(BUNDLE_PACKAGES.map((spec) => installSkip([spec])));
-  const skips = [runs.skip, ...installSkips];
+  const skip = [runs.skip, ...installSkips].find((reason) => reason !== undefined);
+  let bundled: BundledTests | undefined;
+  if (skip === undefined) {
+    beforeAll(async () => void (bundled = await bundleTests(`tests/conformance/${suite}.ts`)));
+    afterAll(async () => await bundled?.[Symbol.asyncDispose]());
+  }
   for (const runtime of process.env["HOLDFAST_SOAK"] ? RUNTIMES : runtimes) {
-    const skip = skips.find((reason) => reason !== undefined) ?? await runtimeSkip(runtime);
-    const reason = skip === undefined ? "" : ` [skipped: ${skip}]`;
+    const reason = skip ?? await runtimeSkip(runtime);
     registerTest(
-      `the npm package passes the suite ${suite} on ${runtime.name}${reason}`,
+      `the npm package passes the suite ${suite} on ${runtime.name}` +
+        (reason === undefined ? "" : ` [skipped: ${reason}]`),
       async () => {
         await using server = await startServer?.() ?? null;
-        await using tests = await bundleTests(`tests/conformance/${suite}.ts`);
-        const reports = await tests.run(runtime, variablesOf(server));
+        const reports = await bundled!.run(runtime, variablesOf(server));
         const failed = reports.filter(({ error }) => error !== null);
         say(`${suite} on ${runtime.name}: ${reports.length - failed.length} of ${reports.length}`);
         assertEquals(failed, []);
         assert(reports.length >= LEAST, `only ${reports.length} behaviours`);
       },
-      { isSkipped: skip !== undefined },
+      { isSkipped: reason !== undefined },
     );
   }
 }
