@@ -55,24 +55,31 @@ export const actions = {
 } as const;
 
 async function acquire(parts: ActionParts): Promise<Answer> {
-  const { lock, closing } = parts;
   const owner = await ownerOf(parts, "acquire");
-  const { key, ownerId } = owner;
   const { ttlMs, waitMs } = readBody(parts, ["ttlMs", "waitMs"]);
   const { gone } = new ResponseWatch(parts.response);
-  using limit = new WaitLimit(waitMs, [gone, closing]);
-  const options = { ...LEASE, ownerId, ttlMs };
+  const limit = new WaitLimit(waitMs, [gone, parts.closing]);
+  try {
+    const options = { ...LEASE, ownerId: owner.ownerId, ttlMs };
+    return await acquireWithin(parts, owner, { options, limit, waitMs, ttlMs, gone });
+  } finally {
+    limit[Symbol.dispose]();
+  }
+}
+
+async function acquireWithin(parts: ActionParts, owner: Owner, wait: ClientWait): Promise<Answer> {
+  const { options, ttlMs, waitMs, gone } = wait;
   if (gone.aborted) throw unknownOutcome();
   const place = await parts.reservations.forLease(owner, waitMs + ttlMs);
   return await underReservation(place, ttlMs, () =>
-    untilAnswered(key, async () => {
+    untilAnswered(owner.key, async () => {
       if (gone.aborted) throw unknownOutcome(); // nobody would receive the lease
       // The client's signal is not passed: if a repeated PUT is cut off, that must not release the lease
       // that the first PUT has acquired.
       let remainingMs: number | undefined;
       const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
-      const lease = await lock.tryAcquire(key, { ...options, onWait }) ??
-        (waitMs === 0 ? null : await waitInLine(parts, owner, { options, limit, waitMs }));
+      const lease = await parts.lock.tryAcquire(owner.key, { ...options, onWait }) ??
+        (waitMs === 0 ? null : await waitInLine(parts, owner, wait));
       if (lease === null) throw busyWith(remainingMs, parts.limits);
       // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
       return await isRenewed(lease, ttlMs) ? await settled(lease, place, ttlMs) : null;
@@ -153,6 +160,13 @@ interface Wait {
   readonly options: AttachableAcquireOptions;
   readonly limit: WaitLimit;
   readonly waitMs: number;
+}
+
+/** How a request acquires a lease. */
+interface ClientWait extends Wait {
+  readonly ttlMs: number;
+  /** Aborts when the client disconnects. */
+  readonly gone: AbortSignal;
 }
 
 /** Waits for a lock that another owner holds, if the principal may have another waiting request. */

@@ -27,6 +27,7 @@ import { checkName } from "../core/validate.ts";
 import { type AcquireCall, Acquisitions, type LockCall } from "./acquisitions.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { SessionSuccession } from "./session/session_succession.ts";
+import { loadClient } from "./transport/client_module.ts";
 import type { ConnectSource } from "./transport/connect_string.ts";
 import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
 import { znodeName } from "./transport/znode_names.ts";
@@ -98,12 +99,14 @@ export class ZooKeeperLock implements DistributedLock {
    * `host1:2181/app`, which is created if it is missing. Or a function that returns the servers, without
    * a path. It is called again at each connect, and each host is looked up again.
    * @param options Root path, session timeout, credentials, TLS, label and time limits.
+   * @throws {LockSetupError} If the client package is missing, which can be so on Node and Bun only.
    * @throws {TypeError} If an argument has a wrong type.
    * @throws {RangeError} If an argument is out of range.
    */
   constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
     this.#lifetime = new Lifetime(options);
     this.#settings = readSettings(servers, options, this.#lifetime.warnings);
+    loadClient(); // a missing package is reported here, not at the first call
     const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
     const { label } = this.#lifetime;
     const engine = this.#engine = new LeaseEngine(SYSTEM_CLOCK, new LateRenewals(onRenewalLate));

@@ -57,7 +57,7 @@ export async function acquireForRequest(
   if (gone?.aborted) return GONE;
   holds.throwIfHeld(name);
   let known: WaitInfo | undefined;
-  using limit = settings.waitMs === 0
+  const limit = settings.waitMs === 0
     ? null
     : new WaitLimit(settings.waitMs, gone === undefined ? [] : [gone]);
   try {
@@ -86,6 +86,8 @@ export async function acquireForRequest(
     // names than `checkName()`.
     if (error instanceof RangeError) return badKeyResult(error);
     throw error;
+  } finally {
+    limit?.[Symbol.dispose]();
   }
 }
 

@@ -19,18 +19,19 @@ export interface ArenaParts {
 
 /** Makes an arena. Its disposal fails if the clients left anything behind. */
 export function makeArena(parts: ArenaParts): Arena {
-  const stack = new AsyncDisposableStack();
+  const opened: AsyncDisposable[] = [];
   return {
     async client(options = {}) {
-      const client = stack.use(await openLock(parts.spec(options), options.onWarning));
+      const client = await openLock(parts.spec(options), options.onWarning);
+      opened.push(client);
       return client.lock;
     },
     lose: parts.lose,
     residue: parts.residue,
     spec: (options = {}) => parts.spec(options),
     async [Symbol.asyncDispose]() {
-      await stack[Symbol.asyncDispose]();
       try {
+        for (const client of opened.reverse()) await client[Symbol.asyncDispose]();
         // Keys of a killed process disappear when their TTL ends.
         let left: string[] = [];
         await waitUntil("nothing is left behind", async () => {

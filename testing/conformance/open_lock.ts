@@ -4,7 +4,6 @@
  * @module
  */
 import type { DistributedLock } from "../../mod.ts";
-import { FileLock } from "../../file/mod.ts";
 import type { LockSpec, RedisClientName } from "./lock_spec.ts";
 
 export type { LockSpec, RedisClientName };
@@ -20,7 +19,10 @@ export async function openLock(
   onWarning?: (message: string) => void,
 ): Promise<OpenLock> {
   const common = { label: spec.label, onWarning };
-  if (spec.strategy === "file") return owned(new FileLock({ dir: spec.dir, ...common }));
+  if (spec.strategy === "file") {
+    const { FileLock } = await import("../../file/mod.ts");
+    return owned(new FileLock({ dir: spec.dir, ...common }));
+  }
   if (spec.strategy === "zookeeper") {
     const { ZooKeeperLock } = await import("../../zookeeper/mod.ts");
     const { strategy: _, label: __, connectString, ...options } = spec;

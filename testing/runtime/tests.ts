@@ -1,6 +1,6 @@
 /**
  * The port to the test runner, through which the conformance suite registers its tests. Besides this
- * module, only `sockets.ts` and `clock.ts` depend on a runtime.
+ * module, only `sockets.ts`, `clock.ts` and `file_locks.ts` depend on a runtime.
  *
  * @module
  */

@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
+import { isFileLocked } from "../../testing/runtime/file_locks.ts";
 import { makeTempDirectory } from "../../testing/runtime/files.ts";
 import { lockPath } from "../../file/directory.ts";
 import { makeArena } from "../../testing/conformance/arena.ts";
@@ -8,11 +9,7 @@ import { conformance } from "../../testing/conformance/suite.ts";
 
 /** Files that killed processes left, or that a waiter has marked, may remain. They must not be locked. */
 function lockedFiles(dir: string): string[] {
-  const names = readdirSync(dir);
-  return names.filter((name) => {
-    using file = Deno.openSync(`${dir}/${name}`, { read: true, write: true });
-    return !file.tryLockSync(true);
-  });
+  return readdirSync(dir).filter((name) => isFileLocked(`${dir}/${name}`));
 }
 
 const file: Harness = {

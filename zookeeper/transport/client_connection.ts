@@ -1,4 +1,3 @@
-// deno-lint-ignore-file no-import-prefix -- a bare name would fail when this is imported by URL
 /**
  * The life of one client of the package: its states, the settling of its requests, and its end. Which
  * requests there are is in `node_zookeeper_client.ts`, workarounds are in `client_guard.ts`.
@@ -6,10 +5,10 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import zookeeper from "npm:node-zookeeper-client@1.1.3";
 import { ClientGuard, type ClientGuardListener } from "./client_guard.ts";
 import { CONNECTION_LOSS } from "./client_internals.ts";
-import { type Client, type Package, toError } from "./client_package.ts";
+import { loadClient } from "./client_module.ts";
+import { type Client, toError } from "./client_package.ts";
 import { ZooKeeperError } from "./errors.ts";
 import type { ReplyReader } from "./reply_reader.ts";
 import {
@@ -54,7 +53,7 @@ export class ClientConnection implements RequestWindowListener, ClientGuardListe
     this.#options = options;
     this.#listener = listener;
     const { sessionTimeoutMs, auth } = options;
-    const { createClient } = zookeeper as unknown as Package;
+    const { createClient } = loadClient();
     // `retries` must stay 0: the package would repeat even a create that was executed.
     this.#client = createClient(UNUSED, { sessionTimeout: sessionTimeoutMs, retries: 0 });
     const attemptMs = Math.min(Math.max(sessionTimeoutMs / 3, 200), 2_000);

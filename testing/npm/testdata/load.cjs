@@ -1,0 +1,7 @@
+// deno-lint-ignore-file no-console -- this is a script
+// Requires the entries that it is given. Prints the exports of each as JSON.
+const found = {};
+for (const entry of process.argv.slice(2)) {
+  found[entry] = Object.keys(require(entry)).filter((name) => name !== "__esModule").sort();
+}
+console.log(JSON.stringify(found));

@@ -1,0 +1,60 @@
+/** The archive itself: what it says of itself, its size, and what linters of packages say of it. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { installPackages, installSkip } from "../../testing/npm/install.ts";
+import { packedPackage } from "../../testing/npm/package.ts";
+import { NODE_22, programOf, runtimeSkip } from "../../testing/npm/runtimes.ts";
+import { runCommand } from "../../testing/servers/command.ts";
+import { isTooLarge, measureEntries, sizeLine } from "../../tools/npm/sizes.ts";
+
+const LINTERS = ["publint@0.3.25", "@arethetypeswrong/cli@0.18.5"];
+const BOUND_MS = 120_000;
+const skip = await installSkip(LINTERS) ?? await runtimeSkip(NODE_22);
+
+async function lint(script: string, ...options: string[]): Promise<string> {
+  const { archive } = await packedPackage();
+  const path = `${await installPackages(LINTERS)}/${script}`;
+  const command = [await programOf(NODE_22), path, ...options, archive];
+  const { success, output } = await runCommand(command, BOUND_MS, { env: { NO_COLOR: "1" } });
+  assert(success, output);
+  return output;
+}
+
+Deno.test({
+  name: "publint and attw find nothing wrong with the npm package" +
+    (skip === undefined ? "" : ` [skipped: ${skip}]`),
+  ignore: skip !== undefined,
+  async fn() {
+    assertMatch(await lint("publint/src/cli.js", "run", "--strict"), /All good!/);
+    const script = "@arethetypeswrong/cli/dist/index.js";
+    const report = await lint(script, "--profile", "esm-only", "--format", "json");
+    const { problems } = JSON.parse(report) as { problems: Record<string, unknown[]> };
+    // Problems of the settings that an ESM package does not support.
+    const others = Object.keys(problems).filter((kind) =>
+      !["CJSResolvesToESM", "NoResolution"].includes(kind)
+    );
+    assertEquals(others, []);
+  },
+});
+
+Deno.test("the npm package has no dependencies, and all of its peers are optional", async () => {
+  const { manifest } = await packedPackage();
+  for (const kind of ["dependencies", "optionalDependencies", "bundleDependencies", "scripts"]) {
+    assertEquals(manifest[kind], undefined, kind);
+  }
+  const peers = manifest.peerDependencies as Record<string, string>;
+  assertEquals(peers["node-zookeeper-client"], "1.1.3");
+  assertEquals(
+    manifest.peerDependenciesMeta,
+    Object.fromEntries(Object.keys(peers).map((name) => [name, { optional: true }])),
+  );
+  assertEquals(manifest.sideEffects, false);
+});
+
+Deno.test("each entry of the npm package is as small as it must be", async () => {
+  const { manifest, folder } = await packedPackage();
+  const work = await Deno.makeTempDir();
+  const sizes = await measureEntries(manifest, folder, work);
+  await Deno.remove(work, { recursive: true });
+  assertEquals(sizes.length, Object.keys(manifest.exports).length);
+  assertEquals(sizes.filter(isTooLarge).map(sizeLine), []);
+});

@@ -1,0 +1,54 @@
+/**
+ * Completes the `package.json` that `deno pack` writes.
+ *
+ * @module
+ */
+import { DESCRIPTION, ENGINES, KEYWORDS, PEERS } from "./project.ts";
+
+/** The members that `deno pack` writes. */
+export interface PackedManifest {
+  readonly name: string;
+  readonly version: string;
+  readonly exports: Readonly<Record<string, PackedEntry>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly [more: string]: unknown;
+}
+
+/** One entry of the package. */
+export interface PackedEntry {
+  readonly types: string;
+  readonly default: string;
+}
+
+/**
+ * Adds what `deno pack` does not know. Each package that the code uses is a peer of the user's choice, so
+ * there are no dependencies.
+ *
+ * @param repository The project's address, or an empty text.
+ * @throws {Error} If the package has a dependency that is no peer.
+ */
+export function completeManifest(packed: PackedManifest, repository: string): PackedManifest {
+  const { dependencies = {}, ...rest } = packed;
+  const others = Object.keys(dependencies).filter((name) => !(name in PEERS));
+  if (others.length > 0) throw new Error(`The package must not depend on ${others.join(", ")}`);
+  return {
+    ...rest,
+    description: DESCRIPTION,
+    keywords: KEYWORDS,
+    ...repository !== "" && addressesOf(repository),
+    engines: ENGINES,
+    sideEffects: false,
+    peerDependencies: PEERS,
+    peerDependenciesMeta: Object.fromEntries(
+      Object.keys(PEERS).map((name) => [name, { optional: true }]),
+    ),
+  };
+}
+
+function addressesOf(repository: string): Record<string, unknown> {
+  return {
+    homepage: `${repository}#readme`,
+    bugs: `${repository}/issues`,
+    repository: { type: "git", url: `git+${repository}.git` },
+  };
+}

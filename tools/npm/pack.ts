@@ -1,0 +1,117 @@
+/**
+ * Makes the npm package: runs `deno pack` on a copy of the published files, and completes the result.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { cp, mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { runCommand } from "../../testing/servers/command.ts";
+import { filesIn } from "../architecture/imports.ts";
+import { absoluteLinks } from "./links.ts";
+import { completeManifest, type PackedManifest } from "./manifest.ts";
+import { REPOSITORY } from "./project.ts";
+import { type Files, readTar, writeTar } from "./tar.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const PACK_BOUND_MS = 120_000;
+const MANIFEST = "package/package.json";
+/** Modules that take the place of the one without the suffix. */
+const TWIN = /_npm\.ts$/;
+/** Of the published files, those that the package needs. The Lua scripts are in modules too. */
+const NEEDED = /\.(ts|md)$|^LICENSE$|^deno\.json$/;
+
+/** A package that was made. */
+export interface NpmPackage {
+  readonly manifest: PackedManifest;
+  /** The archive that npm installs. */
+  readonly archive: string;
+  /** The same, unpacked. */
+  readonly folder: string;
+}
+
+/**
+ * Makes the package in a folder, which it replaces.
+ *
+ * @param out The folder for the archive and its content.
+ * @param repository The project's address, or an empty text.
+ * @throws {Error} If `deno pack` fails.
+ */
+export async function makePackage(out: string, repository = REPOSITORY): Promise<NpmPackage> {
+  const work = await mkdtemp(join(tmpdir(), "holdfast-npm-"));
+  try {
+    await copyPublished(work);
+    const packed = await pack(work);
+    const { manifest, files } = completePackage(packed, repository);
+    const name = `${manifest.name.replace("@", "").replace("/", "-")}-${manifest.version}.tgz`;
+    const archive = gzipSync(writeTar(files), { level: 9 });
+    await replaceFolder(out, new Map(files).set(name, archive));
+    return { manifest, archive: `${out}/${name}`, folder: `${out}/package` };
+  } finally {
+    await rm(work, { recursive: true });
+  }
+}
+
+/** Copies the published files. A copy needs no clean checkout, and its modules can be exchanged. */
+async function copyPublished(work: string): Promise<void> {
+  const { publish } = JSON.parse(await readFile(`${ROOT}deno.json`, "utf8")) as {
+    publish: { include: string[] };
+  };
+  const files = filesIn("").filter((file) =>
+    NEEDED.test(file) && publish.include.some((prefix) => file.startsWith(prefix))
+  );
+  const twins = files.filter((file) => TWIN.test(file));
+  for (const file of files) {
+    if (!twins.includes(file)) await cp(ROOT + file, `${work}/${file}`);
+  }
+  for (const twin of twins) await cp(ROOT + twin, `${work}/${twin.replace(TWIN, ".ts")}`);
+}
+
+/** Runs `deno pack`, and reads the archive. */
+async function pack(cwd: string): Promise<Files> {
+  const archive = `${cwd}/packed.tgz`;
+  const command = [process.execPath, "pack", "--no-source-maps", "-o", archive];
+  const env = { NO_COLOR: "1" };
+  const { success, output } = await runCommand(command, PACK_BOUND_MS, { cwd, env });
+  if (!success) throw new Error(`deno pack failed: ${output}`);
+  return readTar(gunzipSync(await readFile(archive)));
+}
+
+/** A completed package. */
+export interface CompletePackage {
+  readonly manifest: PackedManifest;
+  readonly files: Files;
+}
+
+/** Completes what `deno pack` has packed. */
+export function completePackage(packed: Files, repository: string): CompletePackage {
+  const read = JSON.parse(Buffer.from(packed.get(MANIFEST)!).toString()) as PackedManifest;
+  const manifest = completeManifest(read, repository);
+  const files = new Map(packed).set(
+    MANIFEST,
+    Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`),
+  );
+  if (repository === "") return { manifest, files };
+  for (const [path, bytes] of packed) {
+    if (!path.endsWith(".md")) continue;
+    const text = absoluteLinks(Buffer.from(bytes).toString(), repository, manifest.version);
+    files.set(path, Buffer.from(text));
+  }
+  return { manifest, files };
+}
+
+/** Replaces a folder as a whole: a reader never sees half a package. */
+async function replaceFolder(folder: string, files: Files): Promise<void> {
+  const fresh = `${folder}.new`;
+  await rm(fresh, { recursive: true, force: true });
+  for (const [path, bytes] of files) {
+    await mkdir(dirname(`${fresh}/${path}`), { recursive: true });
+    await writeFile(`${fresh}/${path}`, bytes);
+  }
+  await rm(folder, { recursive: true, force: true });
+  await rename(fresh, folder);
+}

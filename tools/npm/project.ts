@@ -1,0 +1,43 @@
+/**
+ * The facts of `package.json` that are not in `deno.json`.
+ *
+ * @module
+ */
+
+/** The project's address, such as `https://github.com/owner/name`. Empty until it has one. */
+export const REPOSITORY: string = "";
+
+/** One line about the package. */
+export const DESCRIPTION =
+  "Distributed locks for Node, Bun and Deno: leases with fencing tokens over Redis, ZooKeeper, files " +
+  "and memory";
+
+/** The words by which the package is found. */
+export const KEYWORDS: readonly string[] = [
+  ...["distributed-lock", "lock", "mutex", "lease", "leader-election", "fencing-token"],
+  ...["redis", "valkey", "zookeeper", "flock", "redlock"],
+  ...["koa", "fastify", "hono", "lambda"],
+];
+
+/** The oldest versions that the package runs on. From Node 22.12 on, `require()` loads it. */
+export const ENGINES: Readonly<Record<string, string>> = {
+  node: ">=22.12.0",
+  bun: ">=1.4.0",
+  deno: ">=2.8.0",
+};
+
+/**
+ * The packages that a user installs for what they use. The ZooKeeper client is pinned, because its
+ * private parts are patched.
+ */
+export const PEERS: Readonly<Record<string, string>> = {
+  "@nestjs/common": ">=10",
+  "express": ">=4",
+  "fastify": ">=5",
+  "hono": ">=4",
+  "ioredis": ">=5",
+  "koa": ">=2",
+  "koffi": ">=2",
+  "node-zookeeper-client": "1.1.3",
+  "redis": ">=4",
+};

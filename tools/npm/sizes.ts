@@ -1,0 +1,82 @@
+/**
+ * The size of each entry of the package: what it adds to a program that a bundler makes smaller, after
+ * gzip.
+ *
+ * @module
+ */
+import { readFile } from "node:fs/promises";
+import process from "node:process";
+import { gzipSync } from "node:zlib";
+import { runCommand } from "../../testing/servers/command.ts";
+import type { PackedManifest } from "./manifest.ts";
+
+const BUNDLE_BOUND_MS = 120_000;
+
+/** The largest size of each entry, in bytes after gzip. A new entry needs one. */
+const BOUNDS: Readonly<Record<string, number>> = {
+  ".": 10_000,
+  "./file": 20_000,
+  "./redis": 30_000,
+  "./redis/node-redis": 3_300,
+  "./redis/ioredis": 2_800,
+  "./redis/deno-redis": 2_800,
+  "./zookeeper": 27_000,
+  "./http": 5_800,
+  "./http/koa": 6_500,
+  "./http/fastify": 7_500,
+  "./http/hono": 6_000,
+  "./http/lambda": 7_000,
+  "./lock-service": 11_000,
+  "./fencing": 2_400,
+};
+
+/** The size of an entry. */
+export interface EntrySize {
+  readonly entry: string;
+  readonly bytes: number;
+  /** `undefined` if the entry has no bound yet. */
+  readonly bound: number | undefined;
+}
+
+/**
+ * Measures all entries of a package.
+ *
+ * @param folder The unpacked package.
+ * @param work An empty folder for the bundles.
+ */
+export async function measureEntries(
+  { exports }: PackedManifest,
+  folder: string,
+  work: string,
+): Promise<EntrySize[]> {
+  const sizes: EntrySize[] = [];
+  for (const [entry, { default: path }] of Object.entries(exports)) {
+    const bytes = await sizeOf(`${folder}/${path}`, `${work}/bundle.js`);
+    sizes.push({ entry, bytes, bound: BOUNDS[entry] });
+  }
+  return sizes;
+}
+
+async function sizeOf(module: string, bundle: string): Promise<number> {
+  const options = ["--quiet", "--minify", "--no-config", "--platform", "deno", "-o", bundle];
+  const command = [process.execPath, "bundle", ...options, module];
+  const { success, output } = await runCommand(command, BUNDLE_BOUND_MS);
+  if (!success) throw new Error(`Cannot bundle ${module}: ${output}`);
+  return gzipSync(await readFile(bundle), { level: 9 }).length;
+}
+
+/** Whether an entry is larger than it may be. */
+export function isTooLarge({ bytes, bound }: EntrySize): boolean {
+  return bound === undefined || bytes > bound;
+}
+
+/** One line about an entry. */
+export function sizeLine(size: EntrySize): string {
+  const { entry, bytes, bound } = size;
+  const limit = bound === undefined ? "no bound in tools/npm/sizes.ts" : `of at most ${kB(bound)}`;
+  return `${isTooLarge(size) ? "FAILED" : "ok    "} ${entry.padEnd(20)} ${kB(bytes)} ${limit}`;
+}
+
+function kB(bytes: number): string {
+  return `${(bytes / 1_000).toFixed(1)} kB`;
+}

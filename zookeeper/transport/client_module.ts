@@ -1,0 +1,14 @@
+// deno-lint-ignore-file no-import-prefix -- a bare name would fail when this is imported by URL
+/**
+ * Loads the client package on Deno. In the npm package, `client_module_npm.ts` takes the place of this
+ * module.
+ *
+ * @module
+ */
+import zookeeper from "npm:node-zookeeper-client@1.1.3";
+import type { Package } from "./client_package.ts";
+
+/** Returns the client package. */
+export function loadClient(): Package {
+  return zookeeper as unknown as Package;
+}
