@@ -11,7 +11,6 @@ import {
   RUNTIMES,
   runtimeSkip,
 } from "../../testing/npm/runtimes.ts";
-import { filesIn } from "../../tools/architecture/imports.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 const RUNS: readonly NpmRuntime[] = Deno.env.get("HOLDFAST_SOAK")
@@ -21,24 +20,16 @@ const PARTS = [
   ...["memory", "loss", "fetch", "busyFetch", "lambda", "frameworks", "fences", "redis"],
   "zookeeperWithoutClient",
 ];
-/** Node 22 has no `using`. */
-const HAS_FILE_USING = filesIn("file/").some((path) => /^\s*using /m.test(read(path)));
 
 function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-/** Whether the entry `./file` cannot load yet. */
-function lacksFile({ name }: NpmRuntime): boolean {
-  return HAS_FILE_USING && name.startsWith("Node 22");
-}
-
 /** The exports that the sources of each entry have. */
-async function sourceExports(runtime: NpmRuntime): Promise<Record<string, string[]>> {
+async function sourceExports(): Promise<Record<string, string[]>> {
   const { exports } = JSON.parse(read("deno.json")) as { exports: Record<string, string> };
   const found: Record<string, string[]> = {};
   for (const [entry, path] of Object.entries(exports)) {
-    if (entry === "./file" && lacksFile(runtime)) continue;
     const names = Object.keys(await import(new URL(path, ROOT).href));
     found[PACKAGE + entry.slice(1)] = names.toSorted();
   }
@@ -55,15 +46,14 @@ Deno.test("npm install of the package installs one package, which has no depende
 
 for (const runtime of RUNS) {
   const skip = await runtimeSkip(runtime);
-  const entries = lacksFile(runtime) ? "each entry but ./file" : "each entry";
   const reason = skip === undefined ? "" : ` [skipped: ${skip}]`;
   Deno.test({
-    name: `${entries} of the npm package loads and works on ${runtime.name}${reason}`,
+    name: `each entry of the npm package loads and works on ${runtime.name}${reason}`,
     ignore: skip !== undefined,
     async fn() {
       await using project = await linkedProject();
       const program = await programOf(runtime);
-      const expected = await sourceExports(runtime);
+      const expected = await sourceExports();
       for (const script of ["load.mjs", "load.cjs"]) {
         const path = await project.copy(script);
         const { success, output } = await project.run([program, path, ...Object.keys(expected)]);

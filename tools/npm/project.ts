@@ -37,7 +37,7 @@ export const PEERS: Readonly<Record<string, string>> = {
   "hono": ">=4",
   "ioredis": ">=5",
   "koa": ">=2",
-  "koffi": ">=2",
+  "koffi": "^2.9.1 || ^3.0.0",
   "node-zookeeper-client": "1.1.3",
   "redis": ">=4",
 };
