@@ -69,7 +69,7 @@ const ROWS: readonly Row[] = [
     places: [{ client: "ioredis", waiters: 50 }],
   },
   {
-    title: "lost in a black hole: ms until the holder's signal, from the loss on",
+    title: "black hole: ms from the loss to the holder's signal (negative: before it)",
     suite: "loss",
     measure: HOLE.late,
     places: [{ client: "ioredis", fault: "black hole" }],

@@ -72,7 +72,7 @@ export class HeldLock implements LeaseActions, OwnZnodeListener, SessionListener
 
   async #delete(): Promise<ReleaseAnswer> {
     const answer = await this.#cleanup.delete(this.#znode);
-    // What is deleted need not be deleted again, if the answer came after the first attempt was over.
+    // An answered delete is not sent again, even if the answer came after the first attempt was over.
     if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
     return answer;
   }
