@@ -6,7 +6,7 @@
 // deno-lint-ignore-file no-console -- this is a command
 import { parseArgs } from "node:util";
 import { measureGrowth, type PathCost } from "../testing/redis/growth/growth.ts";
-import { excessesOf, growthOf, tableOf } from "../testing/redis/growth/limits.ts";
+import { excessesOf, growthOf, slowdownsOf, tableOf } from "../testing/redis/growth/limits.ts";
 
 const USAGE = `Usage: deno task bench:growth [--waiters N,N,…] [--timings N]
 
@@ -54,7 +54,7 @@ async function report({ waiters, timings }: Options): Promise<boolean> {
   }
   const growths = growthOf(costs);
   console.log(tableOf(growths));
-  const excesses = growths.flatMap(excessesOf);
+  const excesses = growths.flatMap((growth) => [...excessesOf(growth), ...slowdownsOf(growth)]);
   for (const excess of excesses) console.log(`TOO MUCH: ${excess}`);
   return excesses.length === 0;
 }

@@ -4,11 +4,12 @@
 import { assertEquals } from "@std/assert";
 import { say } from "../../testing/processes/figures.ts";
 import { measureGrowth, type PathCost } from "../../testing/redis/growth/growth.ts";
-import { excessesOf, growthOf, summaryOf } from "../../testing/redis/growth/limits.ts";
+import { excessesOf, growthOf, slowdownsOf, summaryOf } from "../../testing/redis/growth/limits.ts";
 
 const SIZES = [10, 1_000, 10_000];
-/** The soak, as the bench, has the most waiters in 4 inboxes, too. */
+/** The soak has the most waiters in 4 inboxes, too, and judges times, as the bench does. */
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const TIMINGS = SOAK ? 5 : 0;
 
 function inboxesOf(waiters: number): number[] {
   return waiters < 10_000 || SOAK ? [1, 4, waiters] : [1, waiters];
@@ -18,10 +19,11 @@ Deno.test("Scripts cost the server no more with 10,000 waiters than with 1,000, 
   const costs: PathCost[] = [];
   for (const waiters of SIZES) {
     for (const inboxes of inboxesOf(waiters)) {
-      costs.push(...await measureGrowth({ waiters, inboxes }));
+      costs.push(...await measureGrowth({ waiters, inboxes }, TIMINGS));
     }
   }
   const growths = growthOf(costs);
   say(summaryOf(growths));
   assertEquals(growths.flatMap(excessesOf), []);
+  if (SOAK) assertEquals(growths.flatMap(slowdownsOf), []);
 });

@@ -9,9 +9,6 @@ import { type Path, STAGES } from "./paths.ts";
 
 /** A search that goes on for many calls is measured in the first ones. */
 const MAX_CALLS = 2;
-/** A run that took longer, in µs, is repeated: other programs may have been in the way. */
-const SLOW_US = 3_000;
-const REPETITIONS = 2;
 
 /** The cost of one call to the server. */
 export interface Cost {
@@ -64,14 +61,9 @@ interface Meter {
 async function measure(meter: Meter, path: Path): Promise<Cost> {
   const cost = await run(meter, path, (call) => meter.crowd.count(call));
   const plain = async (call: ScriptCall) => ({ reply: await meter.crowd.run(call), items: 0 });
-  const counted = (call: ScriptCall) => meter.crowd.count(call);
-  const repetitions = cost.us > SLOW_US ? REPETITIONS : 0;
-  const times = meter.timings > 0 ? [] : [cost.us];
-  for (let i = 0; i < meter.timings; i++) times.push((await run(meter, path, plain)).us);
-  for (let i = 0; i < repetitions; i++) {
-    times.push((await run(meter, path, meter.timings > 0 ? plain : counted)).us);
-  }
-  return { ...cost, us: Math.min(...times) };
+  let us = meter.timings > 0 ? Infinity : cost.us;
+  for (let i = 0; i < meter.timings; i++) us = Math.min(us, (await run(meter, path, plain)).us);
+  return { ...cost, us };
 }
 
 type Run = (call: ScriptCall) => Promise<{ reply: unknown; items: number }>;

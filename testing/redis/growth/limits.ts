@@ -41,27 +41,44 @@ function inboxesOf({ size: { waiters, inboxes } }: PathCost): string {
   return inboxes === waiters ? "each" : String(inboxes);
 }
 
-/** Sentences about the limits that a path exceeds. */
-export function excessesOf({ stage, path, inboxes, costs }: Growth): string[] {
-  const found: string[] = [];
-  const report = (what: keyof Cost, cost: PathCost, limit: number) => {
-    if (cost[what] <= limit) return;
-    const place = `${stage}: ${path}, ${cost.size.waiters} waiters, inboxes: ${inboxes}`;
-    found.push(`${place}: ${cost[what]} ${what}, at most ${Math.round(limit)} allowed`);
-  };
+/** Sentences about the limits that the counts of a path exceed. */
+export function excessesOf(growth: Growth): string[] {
+  return boundedCosts(growth).flatMap((cost, _, [least]) => {
+    const limitOf = (what: "commands" | "items") => {
+      const [base, each] = LIMITS[what];
+      return Math.min(base + each * MAX_LOOKED_AT, least![what] + SWEEP);
+    };
+    return [
+      ...excessOf(growth, cost, "commands", limitOf("commands")),
+      ...excessOf(growth, cost, "items", limitOf("items")),
+      ...excessOf(growth, cost, "bytes", least!.bytes + MORE_DIGITS),
+    ];
+  });
+}
+
+/** Sentences about the calls of a path that take more time with more waiters. */
+export function slowdownsOf(growth: Growth): string[] {
+  return boundedCosts(growth).flatMap((cost, _, [least]) =>
+    excessOf(growth, cost, "us", TIME.factor * least!.us + TIME.slackUs)
+  );
+}
+
+/** The costs at the sizes from which on they may not grow. */
+function boundedCosts({ inboxes, costs }: Growth): PathCost[] {
   // More inboxes, or more waiters where a script reads them, cost more up to a limit.
   const mayGrow = inboxes === "each" || costs.some(({ looksFurther }) => looksFurther);
-  const bounded = costs.filter(({ size }) => !mayGrow || size.waiters > MAX_LOOKED_AT);
-  for (const cost of bounded) {
-    const [least] = bounded as [PathCost];
-    for (const what of ["commands", "items"] as const) {
-      const [base, each] = LIMITS[what];
-      report(what, cost, Math.min(base + each * MAX_LOOKED_AT, least[what] + SWEEP));
-    }
-    report("bytes", cost, least.bytes + MORE_DIGITS);
-    report("us", cost, TIME.factor * least.us + TIME.slackUs);
-  }
-  return found;
+  return costs.filter(({ size }) => !mayGrow || size.waiters > MAX_LOOKED_AT);
+}
+
+function excessOf(
+  { stage, path, inboxes }: Growth,
+  cost: PathCost,
+  what: keyof Cost,
+  limit: number,
+): string[] {
+  if (cost[what] <= limit) return [];
+  const place = `${stage}: ${path}, ${cost.size.waiters} waiters, inboxes: ${inboxes}`;
+  return [`${place}: ${cost[what]} ${what}, at most ${Math.round(limit)} allowed`];
 }
 
 /** A Markdown table: for each path the commands, items, bytes and µs at each size. */
