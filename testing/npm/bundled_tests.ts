@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { installPackages } from "./install.ts";
 import { linkedProject, PACKAGE, type Project } from "./project.ts";
 import { readReports, type TestReport } from "./reports.ts";
-import { NODE_22, type NpmRuntime, programOf } from "./runtimes.ts";
+import { KOFFI, NODE_22, type NpmRuntime, programOf } from "./runtimes.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const BUNDLE = "tests.mjs";
@@ -18,7 +18,7 @@ const ESBUILD = "esbuild@0.28.2";
 const CLIENTS: Readonly<Record<string, string>> = {
   "redis": "redis@6.3.1",
   "ioredis": "ioredis@6.0.0",
-  "koffi": "koffi@3.3.4",
+  "koffi": KOFFI,
   "node-zookeeper-client": "node-zookeeper-client@1.1.3",
 };
 /** All packages that bundled tests need. */

@@ -37,6 +37,9 @@ function bun(version: string): NpmRuntime {
   return { name: `Bun ${version}`, spec: `bun@${version}`, program: "bun/bin/bun.exe" };
 }
 
+/** The package with which `FileLock` locks files on Node. */
+export const KOFFI = "koffi@3.3.4";
+
 /** The path of a runtime's program, which is installed if it is missing. */
 export async function programOf({ spec, program }: NpmRuntime): Promise<string> {
   return `${await installPackages([spec])}/${program}`;

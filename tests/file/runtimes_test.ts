@@ -11,7 +11,7 @@ import { asRoot, attempt } from "../../testing/file/attempts.ts";
 import { startMember } from "../../testing/file/members.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { race } from "../../testing/file/race.ts";
-import { bundle, installRuntimes, type Runtime, runtimes } from "../../testing/file/runtimes.ts";
+import { bundle, type Runtime, runtimes } from "../../testing/file/runtimes.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { seedOf } from "../../testing/processes/random.ts";
 import { makeTempDirectory } from "../../testing/runtime/files.ts";
@@ -152,29 +152,28 @@ Deno.test("new FileLock() throws a LockSetupError in Node without koffi, which s
   assertMatch(report["message"]!, /"koffi", which is not installed: run `npm install koffi`/);
 });
 
-for (const runtime of ["node", "bun"]) {
-  Deno.test(`FileLock works in ${runtime} in a CommonJS bundle beside its node_modules`, async () => {
+for (const { name, program, env } of others) {
+  Deno.test(`FileLock works in ${name} in a CommonJS bundle beside its node_modules`, async () => {
     await using temp = await temporary();
-    const modules = await installRuntimes();
     const file = `${temp.dir}/app/locks.cjs`;
     await Deno.mkdir(`${temp.dir}/app`);
-    await Deno.symlink(modules, `${temp.dir}/app/node_modules`);
+    await Deno.symlink(env.NODE_PATH, `${temp.dir}/app/node_modules`);
     await bundle(["--format", "cjs", "-o", file, ENTRY]);
     await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
-    assertEquals(await run([`${modules}/.bin/${runtime}`, `${temp.dir}/main.cjs`]), "locked\n");
+    assertEquals(await run([program, `${temp.dir}/main.cjs`]), "locked\n");
   });
 }
 
 Deno.test("FileLock throws a LockSetupError in Node when koffi does not work", async () => {
   await using temp = await temporary();
-  const modules = await installRuntimes();
+  const { program } = all.find(({ name }) => name === "Node")!;
   const koffi = `${temp.dir}/node_modules/koffi`;
   await Deno.mkdir(koffi, { recursive: true });
   await Deno.writeTextFile(`${koffi}/index.js`, `throw new Error("no binary for this system")`);
   const file = `${temp.dir}/locks.cjs`;
   await bundle(["--format", "cjs", "-o", file, ENTRY]);
   await Deno.writeTextFile(`${temp.dir}/main.cjs`, main(file, `${temp.dir}/locks`));
-  const output = await run([`${modules}/.bin/node`, `${temp.dir}/main.cjs`]);
+  const output = await run([program, `${temp.dir}/main.cjs`]);
   assertEquals(output.split(":")[0], "LockSetupError");
   assert(output.includes("does not work here (no binary for this system)"), output);
 });
