@@ -11,15 +11,15 @@ export interface Script {
 }
 
 /** `redis/protocol/scripts/parts/grant.lua` */
-const GRANT_PART = `local function grant(keys, owner_value, life_ms, now_us)
+const GRANT_PART = `local function grant(lock_key, token_key, owner_value, life_ms, now_us)
 local token = now_us
 local token_life_ms = life_ms + 60000
-local last_token = tonumber(redis.call('SET', keys.token, token, 'PX', token_life_ms, 'GET'))
+local last_token = tonumber(redis.call('SET', token_key, token, 'PX', token_life_ms, 'GET'))
 if last_token and last_token >= now_us then
 token = last_token + 1
-redis.call('SET', keys.token, token, 'PX', token_life_ms)
+redis.call('SET', token_key, token, 'PX', token_life_ms)
 end
-redis.call('SET', keys.lock, owner_value, 'PX', life_ms)
+redis.call('SET', lock_key, owner_value, 'PX', life_ms)
 return token
 end`;
 
@@ -281,7 +281,7 @@ const EXTEND_PART = `local function extend(keys, owner_value, life_ms, now_us)
 redis.call('PEXPIRE', keys.lock, life_ms)
 local token = redis.call('GET', keys.token)
 if token then return tonumber(token) end
-return grant(keys, owner_value, life_ms, now_us)
+return grant(keys.lock, keys.token, owner_value, life_ms, now_us)
 end`;
 
 /** `redis/protocol/scripts/parts/grant_again.lua` */
@@ -291,7 +291,7 @@ if lock_value == owner_value then
 confirm_holder(keys, holder_record)
 return extend(keys, owner_value, life_ms, now_us)
 end
-local token = grant(keys, owner_value, life_ms, now_us)
+local token = grant(keys.lock, keys.token, owner_value, life_ms, now_us)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 return token
 end`;
@@ -348,7 +348,7 @@ remove_members(keys, waiter.ticket, waiter.value, waiter.inbox, waiter.second_me
 end
 local function hand_over(keys, waiter, now_ms, now_us)
 remove_first_waiter(keys, waiter)
-local token = grant(keys, waiter.value, waiter.claim_ms, now_us)
+local token = grant(keys.lock, keys.token, waiter.value, waiter.claim_ms, now_us)
 write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
 local times = now_ms .. ' ' .. waiter.claim_ms
 local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
@@ -418,17 +418,17 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "6659fa60d4701d9b747700a70c2621d741312a01",
+  sha1: "42bf068b2b28ccc9564a16ed60dbf2545aa8c235",
   source: [
     GRANT_PART,
     TIME_PART,
-    `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
-local owner_value, ttl_ms, not_after_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local mode, place = ARGV[4], ARGV[5]
+    `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner_value, ttl_text, not_after_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local mode, place, ttl_ms = ARGV[4], ARGV[5], tonumber(ttl_text)
 local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { (-1), now_ms } end
-if redis.call('EXISTS', keys.lock, keys.waiters) == 0 and mode ~= 'attach' then
-return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
+if redis.call('EXISTS', lock_key, waiters_key) == 0 and mode ~= 'attach' then
+return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_text, now_us) }
 end`,
     TEXT_PART,
     INBOX_PART,
@@ -445,15 +445,15 @@ end`,
     GRANT_AGAIN_PART,
     OWNER_VALUE_PART,
     PLACE_PART,
-    `local inbox, countable, earlier_ticket = string.match(place, '^(%S+) (%d) (%d+)$')
+    `local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
+local inbox, countable, earlier_ticket = string.match(place, '^(%S+) (%d) (%d+)$')
 earlier_ticket = tonumber(earlier_ticket)
 local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
 redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owner_value,
 'last_ticket', 'listening:' .. inbox, 'parked:' .. inbox, 'holder')
 )
 if is_in_future(tombstone_end_ms, now_ms) then return { (-2), now_ms } end
-local lock_value = redis.call('GET', keys.lock)
-local remaining_ms = redis.call('PTTL', keys.lock)
+local lock_value, remaining_ms = redis.call('GET', keys.lock), redis.call('PTTL', keys.lock)
 if lock_value and has_same_owner_id(lock_value, owner_value) then
 if record then remove_waiter(keys, owner_value, record) end
 local life_ms = math.max(remaining_ms, ttl_ms)
@@ -463,7 +463,7 @@ end
 if mode == 'attach' then return { 0, now_ms, remaining_ms } end
 forget_own_lapse(keys, holder_record, lock_value, inbox)
 if not lock_value and not last_ticket then
-return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
+return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_ms, now_us) }
 end
 local waiter = {
 value = owner_value, record = record, inbox = inbox, claim_ms = math.min(ttl_ms, 3000),
@@ -488,7 +488,7 @@ if progress == 3 then return { 3, now_ms } end
 if not next_waiter or next_waiter.value == owner_value then
 if next_waiter then remove_first_waiter(keys, next_waiter) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-return { 1, now_ms, ttl_ms, grant(keys, owner_value, ttl_ms, now_us) }
+return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_ms, now_us) }
 end
 hand_over(keys, next_waiter, now_ms, now_us)
 next_waiter.remaining_ms = next_waiter.claim_ms
@@ -499,19 +499,20 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "145024b8734be9f1d0d33992d35e513dc9ee6cb8",
+  sha1: "ce0c2d896cf99b72ddb5d6142690c5c527ed6d1f",
   source: [
-    `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
+    `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
 local succession, keeping = ARGV[3], ARGV[4]
-local lock_value = redis.call('GET', keys.lock)
+local lock_value = redis.call('GET', lock_key)
 local is_mine = lock_value == owner_value and keeping ~= 'keep'
+if is_mine and tombstone_ms == 0 and redis.call('EXISTS', waiters_key) == 0 then
+redis.call('DEL', lock_key)
+return { 1, 1, 1 }
+end
+local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
 local outcome = 0
 if is_mine then outcome = 1 elseif lock_value then outcome = (-1) end
-if tombstone_ms == 0 and redis.call('EXISTS', keys.waiters) == 0 then
-if is_mine then redis.call('DEL', keys.lock) end
-return { outcome, 1, 1 }
-end
 local holder_record, record, last_ticket, tombstone_end_ms = unpack(redis.call(
 'HMGET', keys.waiters, 'holder', 'waiter:' .. owner_value, 'last_ticket',
 'tombstone:' .. owner_value
@@ -629,7 +630,7 @@ return { lock_value, digest, remaining_ms, last_token, count_waiters(listed_coun
 
 /** `redis/protocol/scripts/renew.lua` */
 export const RENEW: Script = {
-  sha1: "ea957f4e39c991e32244cf47990fee5cf919e10e",
+  sha1: "f7185dae037cdefe2df58fe74d05c8bc8f78f2b9",
   source: [
     GRANT_PART,
     HOLDER_PART,
@@ -654,7 +655,7 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "b0f1f40390075abed6b7cd0a4eeda5a560a69dd1",
+  sha1: "3bfbdf05db8210bede6e128114400ea1f927449c",
   source: [
     GRANT_PART,
     EXTEND_PART,
@@ -682,7 +683,7 @@ end
 if lock_value and redis.sha1hex(lock_value) ~= victim_digest then
 return { 0, now_ms, remaining_ms }
 end
-local token = grant(keys, owner_value, ttl_ms, now_us)
+local token = grant(keys.lock, keys.token, owner_value, ttl_ms, now_us)
 local _, inbox, holder_value = read_holder(holder_record)
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 if lock_value then

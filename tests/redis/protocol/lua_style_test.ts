@@ -46,7 +46,9 @@ Deno.test("Lua scripts pass only declared keys to commands", () => {
   const keyless = ["TIME", "PUBLISH", "PUBSUB"];
   for (const path of ALL.filter((path) => !path.startsWith("fencing/"))) {
     for (const [call, command, key] of read(path).matchAll(/call\(\s*'(\w+)'(?:,\s*([\w.]+))?/g)) {
-      if (!keyless.includes(command!)) assert(/^keys\.\w+$/.test(key ?? ""), `${path}: ${call}`);
+      if (!keyless.includes(command!)) {
+        assert(/^(keys\.\w+|\w+_key)$/.test(key ?? ""), `${path}: ${call}`);
+      }
     }
   }
 });
