@@ -7,7 +7,7 @@
 import { withoutColours } from "./summary.ts";
 
 /** The line of one test. A step has its test's name before its own, with dots in between. */
-const TEST_LINE = /^(?:(\S+\.ts) => )?(?:(?! \.\.\. ).)+ \.\.\. (ok|FAILED|ignored)\b/;
+const TEST_LINE = /^(?:(\S+\.[jt]s) => )?(?:(?! \.\.\. ).)+ \.\.\. (ok|FAILED|ignored)\b/;
 
 /** Counts the tests and files that have appeared in the output. */
 export class Progress {

@@ -17,7 +17,7 @@ export interface Summary {
 const COLOURS = /\x1b\[[\d;]*m/g;
 const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$/gm;
 // When files run in parallel, each line begins with its file.
-const IGNORED_LINE = /^\s*(?:\S+\.ts => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
+const IGNORED_LINE = /^\s*(?:\S+\.[jt]s => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
 
 /** Removes the colours of a terminal. */
 export function withoutColours(text: string): string {
