@@ -10,7 +10,6 @@ import type {
   Lease,
   WaitInfo,
 } from "../core/distributed_lock.ts";
-import { holderRemainingMs } from "../http/internal/acquire.ts";
 import { type NodeResponse, ResponseWatch } from "../http/internal/response_watch.ts";
 import { WaitLimit } from "../http/internal/wait_limit.ts";
 import {
@@ -29,7 +28,7 @@ import {
   unknownOutcome,
 } from "./request_error.ts";
 import type { Reservation, Reservations } from "./reservations.ts";
-import { type Answer, answered, givenUp, isRenewed, SILENT, untilAnswered } from "./tries.ts";
+import { type Answer, answered, isRenewed, untilAnswered } from "./tries.ts";
 
 /** The input of an action. */
 export interface ActionParts extends LockRequest {
@@ -78,8 +77,12 @@ async function acquireWithin(parts: ActionParts, owner: Owner, wait: ClientWait)
       // that the first PUT has acquired.
       let remainingMs: number | undefined;
       const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
-      const lease = await parts.lock.tryAcquire(owner.key, { ...options, onWait }) ??
-        (waitMs === 0 ? null : await waitInLine(parts, owner, wait));
+      const tryOnce = () => parts.lock.tryAcquire(owner.key, { ...options, onWait });
+      let lease = await tryOnce();
+      if (lease === null && waitMs > 0) {
+        // The owner id may have been granted the lock as its wait ended: only a last try tells.
+        lease = await waitInLine(parts, owner, wait) ?? await answered(owner.key, tryOnce());
+      }
       if (lease === null) throw busyWith(remainingMs, parts.limits);
       // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
       return await isRenewed(lease, ttlMs) ? await settled(lease, place, ttlMs) : null;
@@ -169,12 +172,15 @@ interface ClientWait extends Wait {
   readonly gone: AbortSignal;
 }
 
-/** Waits for a lock that another owner holds, if the principal may have another waiting request. */
+/**
+ * Waits for a lock that another owner holds, if the principal may have another waiting request. Resolves
+ * with `null` when the time is over.
+ */
 async function waitInLine(
   parts: ActionParts,
   owner: Owner,
   { options, limit, waitMs }: Wait,
-): Promise<Lease> {
+): Promise<Lease | null> {
   const wait = await parts.reservations.forWait(owner, waitMs);
   try {
     return await waitFor(parts, owner.key, options, limit);
@@ -183,21 +189,20 @@ async function waitInLine(
   }
 }
 
-/** Waits for a lock that another owner holds. */
+/** Waits for a lock that another owner holds; `null` when the time is over. */
 async function waitFor(
-  { lock, limits }: ActionParts,
+  { lock }: ActionParts,
   key: string,
   options: AttachableAcquireOptions,
   limit: WaitLimit,
-): Promise<Lease> {
+): Promise<Lease | null> {
   try {
     return await lock.acquire(key, { ...options, signal: limit.signal });
   } catch (error) {
     if (!limit.hasCaused(error)) throw error;
   }
-  if (!limit.hasTimedOut) throw unknownOutcome(); // the server closes, or the client has disconnected
-  const remainingMs = await holderRemainingMs(lock, key);
-  throw remainingMs === null ? givenUp(key, SILENT) : busyWith(remainingMs, limits);
+  if (limit.hasTimedOut) return null;
+  throw unknownOutcome(); // the server closes, or the client has disconnected
 }
 
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
@@ -215,9 +220,9 @@ function described({ name, fencingToken, remainingMs }: Lease): Answer {
  * @param holderMs How long in ms its lease still lasts, if that is known.
  */
 function busyWith(
-  holderMs: number | undefined | null,
+  holderMs: number | undefined,
   { retryAfterMs }: ActionParts["limits"],
 ): RequestError {
-  const remainingMs = typeof holderMs === "number" ? Math.floor(holderMs) : undefined;
+  const remainingMs = holderMs === undefined ? undefined : Math.floor(holderMs);
   return busy(remainingMs, retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS);
 }

@@ -24,7 +24,8 @@ const ANSWER_TIMEOUT_MS = 5_000;
 /** The reason, for the logs, when all tries have failed. */
 const CONTESTED = `another server took over the lease in each of ${MAX_TRIES} tries`;
 /** The reason, for the logs, when Redis has not answered. */
-export const SILENT = "Redis has not answered in time: is it running and reachable?";
+const SILENT = "Redis has not answered in time: is it running and reachable?";
+
 /** Tries until there is an answer. A try returns `null` if another server has taken over the lease. */
 export async function untilAnswered(
   key: string,
@@ -58,6 +59,6 @@ export async function answered<T>(key: string, answer: Promise<T>): Promise<T> {
 }
 
 /** It is not known what the request has done; the reason is for the logs. */
-export function givenUp(key: string, reason: string): RequestError {
+function givenUp(key: string, reason: string): RequestError {
   return unknownOutcome(`Gave up a request for the lock ${JSON.stringify(key)}: ${reason}`);
 }

@@ -237,3 +237,25 @@ Deno.test("lockRoutes() throws on bad principal limits", async () => {
   assertThrows(() => redisReservations(client, { timeoutMs: 0 }), RangeError, "timeoutMs");
   await close();
 });
+
+Deno.test("lockRoutes() leaves no lease without a reservation when a PUT is granted the lock as its wait ends", async () => {
+  await using place = await openTwo({ maxLeases: 1 });
+  const { redis, urls } = place;
+  await redis.command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels");
+  const client = await openRedisClient("node-redis", redis.url.replace("//", "//mute:secret@"));
+  // The release hands the lock over, but cannot notify the service.
+  await using holder = new RedisLock(client.client);
+  const lease = await holder.acquire("k");
+  let isOver = false;
+  const waiting = put(urls[0], "k/id", { ttlMs: 60_000, waitMs: 400 });
+  waiting.finally(() => isOver = true);
+  await waitUntil("the PUT waits", async () => (await holder.query("k")).waiterCount === 1);
+  await lease.release();
+  assertEquals(await held(redis, "alice"), 1, "the lock was handed over");
+  assert(!isOver, "the PUT still waits");
+  const { status } = await waiting;
+  const other = await put(urls[1], "other/id");
+  assertEquals([status, other.status], [200, 429]);
+  assertEquals(await held(redis, "alice"), 1);
+  await client.close();
+});
