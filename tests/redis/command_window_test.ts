@@ -12,7 +12,7 @@ import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 /** The soak runs the full figure. */
-const NAMES = Deno.env.get("HOLDFAST_SOAK") ? 100_000 : 20_000;
+const NAMES = Deno.env.get("HOLDFAST_SOAK") ? 100_000 : 10_000;
 const BOUND_MS = 120_000;
 
 /** Wraps a client: counts the commands that it has not answered yet, and keeps what it has got. */

@@ -14,7 +14,7 @@ import {
 } from "../../testing/processes/workers.ts";
 
 /** The soak runs the full figure. */
-const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 3_000;
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 1_500;
 const TTL_MS = 10_000;
 const PROCESSES = 4;
 const WAITERS = 50;

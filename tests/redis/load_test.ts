@@ -9,7 +9,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { nothingLasts, nothingLeft } from "../../testing/redis/traces.ts";
 
 /** The soak runs the full figure. */
-const WAITERS = Deno.env.get("HOLDFAST_SOAK") ? 10_000 : 2_000;
+const WAITERS = Deno.env.get("HOLDFAST_SOAK") ? 10_000 : 1_000;
 const CALLS = WAITERS.toLocaleString("en");
 /** On a quiet machine 10,000 calls wait within 3 s, and a bystander waits for 100 ms at most. */
 const QUEUED_BOUND_MS = 30_000;

@@ -7,7 +7,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 
 /** The soak runs the full figure, too. */
-const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [20_000, 100_000] : [20_000];
+const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [20_000, 100_000] : [8_000];
 /** How many keys are looked at in the end. */
 const SAMPLE = 100;
 const TTL_MS = 10_000;

@@ -15,7 +15,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { nothingLeft } from "../../testing/redis/traces.ts";
 
 /** The soak runs the full figure. */
-const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 300;
+const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 150;
 const TTL_MS = 10_000;
 /** redis-semaphore puts "mutex:" before the name. */
 const KEY = "mutex:orders";

@@ -16,7 +16,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** The soak runs the full figure. */
-const WAITERS = IS_SOAK ? 5_000 : 1_000;
+const WAITERS = IS_SOAK ? 5_000 : 400;
 /** The server needs 0.4 s to start. */
 const DOWN_MS = 900;
 /**

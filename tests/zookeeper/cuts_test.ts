@@ -8,7 +8,7 @@ import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker enters the critical section. */
-const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 15;
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 8;
 const SESSIONS = 4;
 const WORKERS = 3;
 
