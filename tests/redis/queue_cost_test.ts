@@ -16,7 +16,7 @@ const PROCESSES = 4;
 const TTL_MS = 10_000;
 const IDLE_MS = 5_000;
 const BOUND_MS = 60_000;
-/** What waiting itself may cost, whatever else happens. */
+/** The bound of the cost of waiting itself. */
 const COMMANDS_PER_SECOND = 5;
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 50_000 : 3_000;
