@@ -1,10 +1,10 @@
 /**
- * The Redis clients under test, on their default settings.
+ * The Redis clients under test, on their default settings. Each is loaded when it is opened: most processes
+ * use one of them.
  *
  * @module
  */
-import { Cluster, Redis } from "ioredis";
-import { createClient, createCluster, createSentinel } from "redis";
+import type { Cluster, Redis } from "ioredis";
 import type { RedisClient } from "../../redis/mod.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
@@ -33,20 +33,24 @@ export async function denoRedisSkip(): Promise<string | undefined> {
 export async function openRedisClient(name: RedisClientName, url: string): Promise<OpenClient> {
   switch (name) {
     case "node-redis": {
+      const { createClient } = await import("redis");
       const client = createClient({ url }).on("error", () => {});
       await client.connect();
       return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
     }
     case "node-redis-cluster": {
+      const { createCluster } = await import("redis");
       const client = createCluster({ rootNodes: [{ url }] }).on("error", () => {});
       await client.connect();
       return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
     }
     case "ioredis": {
+      const { Redis } = await import("ioredis");
       const client = new Redis(url).on("error", () => {});
       return { client: ioredis(client), close: () => endIoredis(client) };
     }
     case "ioredis-cluster": {
+      const { Cluster } = await import("ioredis");
       const redisOptions = { disconnectTimeout: 1 };
       const client = new Cluster([url], { lazyConnect: true, redisOptions });
       client.on("error", () => {});
@@ -77,10 +81,12 @@ export async function openSentinelClient(
   sentinels: readonly { readonly host: string; readonly port: number }[],
 ): Promise<OpenClient> {
   if (name === "ioredis-sentinel") {
+    const { Redis } = await import("ioredis");
     const client = new Redis({ name: PRIMARY_NAME, sentinels: [...sentinels] });
     client.on("error", () => {});
     return { client: ioredis(client), close: () => endIoredis(client) };
   }
+  const { createSentinel } = await import("redis");
   const options = { name: PRIMARY_NAME, sentinelRootNodes: [...sentinels] };
   const client = createSentinel(options).on("error", () => {});
   await client.connect();
