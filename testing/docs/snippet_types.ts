@@ -16,6 +16,8 @@ const ROOT = new URL("../../", import.meta.url);
 const CHECK_BOUND_MS = 180_000;
 /** Packages whose types are a package of their own, which Deno finds by this comment only. */
 const TYPED_APART = /^(?=import .* from "(koa|express)";$)/gm;
+/** Stands for the address of the sources. */
+const PUBLIC_ADDRESS = "https://example.com/holdfast/";
 /** The start of an error. */
 const ERROR = /^(?=TS\d+ \[ERROR\]: )/m;
 /** A parameter without a type. */
@@ -64,7 +66,8 @@ async function writeConfiguration(folder: string): Promise<void> {
 async function writeSnippet(folder: string, { file, line, code }: Snippet): Promise<string> {
   const path = `${folder}/${file}.${line}.ts`;
   await mkdir(dirname(path), { recursive: true });
-  const typed = code.replaceAll(TYPED_APART, '/* @ts-types="npm:@types/$1" */ ');
+  const typed = code.replaceAll(TYPED_APART, '/* @ts-types="npm:@types/$1" */ ')
+    .replaceAll(PUBLIC_ADDRESS, ROOT.href);
   await writeFile(path, "\n".repeat(line) + typed);
   return path;
 }
