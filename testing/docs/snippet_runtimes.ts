@@ -40,6 +40,9 @@ export interface SnippetFolder extends AsyncDisposable {
   command(script: string): string[];
 }
 
+/** The `deno.json` of all runs. It is made once: to find out whether JSR answers takes time. */
+let configuration: Promise<string> | undefined;
+
 /** Deno, with the sources of this project. */
 export const DENO: SnippetRuntime = {
   name: `Deno ${process.versions["deno"]}`,
@@ -48,7 +51,8 @@ export const DENO: SnippetRuntime = {
   async folder() {
     const path = await makeTempDirectory();
     await copyFile(new URL("deno.lock", ROOT), `${path}/deno.lock`);
-    await writeFile(`${path}/deno.json`, JSON.stringify({ imports: await userImports() }));
+    configuration ??= userImports().then((imports) => JSON.stringify({ imports }));
+    await writeFile(`${path}/deno.json`, await configuration);
     return folderOf(path, (script) => [process.execPath, "run", "-A", "-q", "--no-check", script]);
   },
 };

@@ -5,6 +5,7 @@
  */
 import process from "node:process";
 import { documentedSnippets } from "../../tools/docs/snippets.ts";
+import { userImports } from "../../tools/import_map.ts";
 import { say } from "../processes/figures.ts";
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { type SourceService, startSourceService } from "./source_service.ts";
@@ -28,6 +29,9 @@ export interface SnippetSuiteOptions {
   readonly skip?: string | undefined;
 }
 
+/** It is on JSR only. */
+const DENO_REDIS = "@db/redis";
+
 const isSoak = process.env["HOLDFAST_SOAK"] !== undefined;
 
 /** Registers a test for each of the snippets that need one kind of server. */
@@ -36,6 +40,7 @@ export async function snippetSuite(
   { start, skip }: SnippetSuiteOptions,
 ): Promise<void> {
   const snippets = documentedSnippets().filter((snippet) => snippetServer(snippet) === server);
+  const imports = await userImports();
   const counts = new Map<string, { ran: number; of: number }>();
   let service: SourceService | undefined;
   beforeAll(async () => void (service = await startSourceService()));
@@ -44,12 +49,14 @@ export async function snippetSuite(
     const skips = await Promise.all(all.map((runtime) => skip ?? runtime.skip()));
     const runtimes = all.filter((_runtime, index) => skips[index] === undefined);
     const note = skips.find((reason) => reason !== undefined);
+    const standIn = snippet.code.includes(DENO_REDIS) && imports[DENO_REDIS]?.startsWith("file:");
     for (const { name } of all) {
       counts.set(name, { ran: 0, of: (counts.get(name)?.of ?? 0) + 1 });
     }
     registerTest(
       `${titleOf(snippet)}: the snippet runs and ends on ${all.map(({ name }) => name).join()}` +
-        (note === undefined ? "" : ` [skipped: ${note}]`),
+        (note === undefined ? "" : ` [skipped: ${note}]`) +
+        (standIn ? " [with a stand-in for deno-redis: JSR is out of reach]" : ""),
       async () => {
         await Promise.all(runtimes.map(async (runtime) => {
           await using own = await start?.();
