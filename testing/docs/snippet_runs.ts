@@ -70,7 +70,7 @@ export function withPlace(snippet: Snippet, place: SnippetPlace, port: number): 
     return own.replaceAll(OWN_PORT, String(port)).replaceAll(OTHER_SERVICE, place.origin);
   };
   const { use } = snippet;
-  const replacedUse = use.kind === "server" ? { ...use, curl: replaced(use.curl) } : use;
+  const replacedUse = "curl" in use ? { ...use, curl: replaced(use.curl) } : use;
   return { ...snippet, code: replaced(snippet.code), use: replacedUse };
 }
 
@@ -156,15 +156,33 @@ async function writeSnippet(
   await mkdir(path, { recursive: true });
   for (const [file, content] of Object.entries(files)) await writeFile(`${path}/${file}`, content);
   await writeFile(`${path}/${name}`, "\n".repeat(snippet.line) + snippet.code);
-  if (snippet.use.kind !== "lambda") return `${path}/${name}`;
-  await writeFile(`${path}/invoke.mjs`, invocationOf(name, snippet.use.payload));
-  return `${path}/invoke.mjs`;
+  const caller = callerOf(`./${name}`, snippet.use);
+  if (caller === undefined) return `${path}/${name}`;
+  await writeFile(`${path}/caller.mjs`, caller);
+  return `${path}/caller.mjs`;
+}
+
+/** The program that calls what a snippet exports; `undefined` if the snippet is a program. */
+function callerOf(module: string, use: SnippetUse): string | undefined {
+  if (use.kind === "lambda") return invocationOf(module, use.payload);
+  return use.kind === "route" ? requestOf(module, use.curl) : undefined;
+}
+
+/** Calls a route as its framework does. */
+function requestOf(module: string, curl: string): string {
+  const { url, ...init } = parseCurl(curl);
+  return `
+import * as route from "${module}";
+const request = new Request(${JSON.stringify(url)}, ${JSON.stringify(init)});
+const response = await route.${init.method}(request);
+if (!response.ok) throw new Error(\`The route answered \${response.status}\`);
+`;
 }
 
 /** Invokes a function as Lambda does, which also ends its process. */
-function invocationOf(name: string, payload: string): string {
+function invocationOf(module: string, payload: string): string {
   return `
-import { handler } from "./${name}";
+import { handler } from "${module}";
 const answer = await handler(${payload}, { getRemainingTimeInMillis: () => ${INVOCATION_MS} });
 if (answer.status !== 200) throw new Error(JSON.stringify(answer));
 process.exit(0);

@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { parseCurl } from "../../testing/docs/curl.ts";
+import { startSourceService } from "../../testing/docs/source_service.ts";
 import { DENO, fits, NPM_RUNTIMES, runtimesOf } from "../../testing/docs/snippet_runtimes.ts";
 import {
   runSnippet,
@@ -48,7 +49,7 @@ Deno.test("every snippet of every page belongs to a suite that runs it, on at le
   // Counted without the reader of blocks.
   const fences = pages.flatMap((page) =>
     Deno.readTextFileSync(page).split("\n").filter((line) =>
-      /^\s*[`~]{3,}\s*(js|ts|java|type)/i.test(line)
+      /^\s*[`~]{3,}\s*(js(?!on)|java|type)/i.test(line)
     )
   );
   assertEquals(snippets.length, fences.length);
@@ -92,6 +93,8 @@ Deno.test("snippetsIn() reads code, line, runtimes and use, and leaves out other
   assertEquals(useOf(`app.listen(8080); // ${curl}`), { kind: "server", curl });
   const lambda = "// aws --payload '{}' a.json\nexport const handler = 1;";
   assertEquals(useOf(lambda), { kind: "lambda", payload: "{}" });
+  assertEquals(useOf(`export const POST = a; // ${curl}`), { kind: "route", curl });
+  assertEquals(snippetsIn("a.md", '```ts mod.ts\n} from "./core/errors.ts";\n```\n'), []);
 });
 
 Deno.test("snippetsIn() throws for a block that it cannot read", () => {
@@ -100,6 +103,9 @@ Deno.test("snippetsIn() throws for a block that it cannot read", () => {
       ["```js\na;\n", "the code block has no end"],
       ["```\na;\n```\n", 'the language is ""'],
       ["```ts\na;\n```\n", 'the language is "ts"'],
+      ["```ts mod.ts\nno, it is not;\n```\n", "the block is not in mod.ts"],
+      ["```ts missing.ts\na;\n```\n", "the block is not in missing.ts"],
+      ["```js\nexport function GET() {}\n```\n", "a server needs a comment"],
       ["```javascript\na;\n```\n", 'the language is "javascript"'],
       ["```js demo\na;\n```\n", '"demo" is no runtime'],
       ["```js\napp.listen(8080);\n```\n", "a server needs a comment"],
@@ -162,15 +168,38 @@ const BROKEN: Readonly<Record<string, readonly [code: string, problem: string]>>
      createServer((_request, response) => response.end()).listen(8080); // curl localhost:8080/`,
     "exited with 143",
   ],
+  "is a route that fails": [
+    "export const GET = () => new Response(null, { status: 409 }); // curl localhost:8080/",
+    "exited with 1",
+  ],
   "cannot be invoked": [
     "// --payload '{}'\nexport const handler = () => ({ statusCode: 503 });",
     "exited with 1",
   ],
 };
 
+Deno.test("runSnippet() runs programs, servers, routes and Lambda functions that work", async () => {
+  for (
+    const code of [
+      "await fetch('https://example.com/');",
+      `import { createServer } from "node:http";
+       const server = createServer((_request, response) => response.end());
+       server.listen(8080); // curl localhost:8080/
+       process.once("SIGTERM", () => server.close());`,
+      `export const POST = (request) => new Response(answerTo(request)); // curl -X POST localhost:8080/a
+       function answerTo({ method, url }) { return method + new URL(url).pathname; }`,
+      "// --payload '{\"status\":200}'\nexport const handler = (event) => event;",
+    ]
+  ) {
+    await using service = await startSourceService();
+    await runSnippet(snippetOf(code), DENO, { origin: service.origin });
+  }
+});
+
 for (const [title, [code, problem]] of Object.entries(BROKEN)) {
   Deno.test(`runSnippet() rejects for a snippet that ${title}`, async () => {
-    const run = runSnippet(snippetOf(code), DENO, PLACE, SHORT_MS);
+    const boundMs = problem === "did not end" ? SHORT_MS : undefined;
+    const run = runSnippet(snippetOf(code), DENO, PLACE, boundMs);
     await assertRejects(() => run, Error, `a.md:2: the snippet ${problem}`);
   });
 }

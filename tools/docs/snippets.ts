@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { filesIn } from "../architecture/imports.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -16,6 +16,8 @@ const OTHER_LANGUAGES = ["sh", "text", "sql", "python", "diff", "json", "yaml"];
 const RUNTIME = /^(deno|node|bun)(?:>=(\d+))?$/;
 /** The start of a program that listens. */
 const LISTENS = /\.listen\(|\bserve\(/;
+/** A function by the name of its method, as in a route of Next.js. */
+const EXPORTS_ROUTE = /^export (?:const|(?:async )?function) (?:GET|POST|PUT|PATCH|DELETE)\b/m;
 const CURL = /\/\/ (curl .*)$/m;
 const PAYLOAD = /--payload '(.*?)'/;
 
@@ -36,10 +38,13 @@ export interface Block {
   readonly code: string;
 }
 
-/** How the reader uses a program: starts it, also sends it a request, or gives it to Lambda. */
+/**
+ * How the reader uses a program: starts it, also sends it a request, puts it into a folder of routes, or
+ * gives it to Lambda.
+ */
 export type SnippetUse =
   | { readonly kind: "program" }
-  | { readonly kind: "server"; readonly curl: string }
+  | { readonly kind: "server" | "route"; readonly curl: string }
   | { readonly kind: "lambda"; readonly payload: string };
 
 /** A program of a page. */
@@ -68,15 +73,18 @@ export function documentedSnippets(): Snippet[] {
 }
 
 /**
- * The programs of a page.
+ * The programs of a page. A block in `ts` is no program, but a part of a file that tests run; its path is
+ * behind the language.
  *
  * @throws {Error} If a block has no language, one that is not known, or an unknown runtime; if a server
- * does not say how to send it a request, or a Lambda function how to invoke it.
+ * does not say how to send it a request, or a Lambda function how to invoke it; if a block in `ts` is not in
+ * its file.
  */
 export function snippetsIn(file: string, page: string): Snippet[] {
   return blocksIn(file, page).flatMap((block) => {
     const [language = "", ...words] = block.info.split(" ");
     if (OTHER_LANGUAGES.includes(language)) return [];
+    if (language === "ts" && words.length === 1) return checkQuoted(block, words[0]!);
     if (language === "js") {
       return [{ ...block, targets: targetsOf(block, words), use: useOf(block) }];
     }
@@ -103,6 +111,14 @@ export function blocksIn(file: string, page: string): Block[] {
   return blocks;
 }
 
+/** Checks that a block is a part of a file. There is no program in it. */
+function checkQuoted(block: Block, path: string): [] {
+  const url = new URL(path, ROOT);
+  const isThere = existsSync(url) && readFileSync(url, "utf8").includes(block.code.trim());
+  if (isThere) return [];
+  throw problem(block, `the block is not in ${path}`);
+}
+
 function targetsOf(block: Block, words: readonly string[]): readonly SnippetTarget[] {
   if (words.length === 0) return ALL_TARGETS;
   return words.map((word) => {
@@ -115,8 +131,9 @@ function targetsOf(block: Block, words: readonly string[]): readonly SnippetTarg
 function useOf(block: Block): SnippetUse {
   const { code } = block;
   const curl = CURL.exec(code)?.[1];
-  if (LISTENS.test(code)) {
-    if (curl !== undefined) return { kind: "server", curl };
+  const isServer = LISTENS.test(code);
+  if (isServer || EXPORTS_ROUTE.test(code)) {
+    if (curl !== undefined) return { kind: isServer ? "server" : "route", curl };
     throw problem(block, "a server needs a comment such as // curl localhost:8080/");
   }
   if (/^export const handler\b/m.test(code)) {
