@@ -54,8 +54,8 @@ const BRIEF_LOCK_TRIES = 20;
  * Files that nobody uses are deleted (see `keepFiles`), except one that remembers their tokens.
  * Fencing tokens are `max(previous + 1, wall clock in µs)`.
  *
- * Works with Deno, with Node if the package `koffi` is installed, and with Bun 1.3 or later. Processes of all three
- * exclude each other. On Windows it works with Deno only.
+ * Works with Deno 2.8 or later, with Node 22.12 or later if the package `koffi` is installed, and with Bun
+ * 1.3 or later. Processes of all three exclude each other. On Windows it works with Deno only.
  *
  * Deno needs `--allow-read` and `--allow-write` for the directory. The directories above are checked as
  * far as `--allow-read` permits. Local file systems only.

@@ -42,7 +42,8 @@ function serve(included: string[]): Deno.HttpServer<Deno.NetAddr> {
       return new Response("not published", { status: 404 });
     }
     const text = await Deno.readTextFile(new URL(path, ROOT));
-    return new Response(text, { headers: { "content-type": "application/typescript" } });
+    // As the raw files of a repository are served.
+    return new Response(text, { headers: { "content-type": "text/plain; charset=utf-8" } });
   });
 }
 
@@ -72,12 +73,15 @@ Deno.test("deno.json: every entry point can be imported by URL without a configu
       const printed = await run([`--allow-import=127.0.0.1:${server.addr.port}`], code, cwd);
       assertEquals(printed, names.map(() => "function").join());
     }
-    const url = new URL(exports["."]!, base).href;
-    const code = `import { MemoryLock } from "${url}";
-      await using locks = new MemoryLock();
-      console.log(await locks.request("n", (lease) => lease.name));`;
+    const [main, file] = [".", "./file"].map((entry) => new URL(exports[entry]!, base).href);
+    const code = `import { MemoryLock } from "${main}";
+      import { FileLock } from "${file}";
+      await using memory = new MemoryLock();
+      await using files = new FileLock({ dir: "./locks" });
+      for (const locks of [memory, files]) console.log(await locks.request("n", (lease) => lease.name));`;
     const allowed = `--allow-import=127.0.0.1:${server.addr.port}`;
-    assertEquals(await run([allowed], code, cwd), "n");
+    const printed = await run([allowed, "--allow-read", "--allow-write"], code, cwd);
+    assertEquals(printed, "n\nn");
   } finally {
     await server.shutdown();
     await Deno.remove(cwd, { recursive: true });

@@ -9,17 +9,24 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 import { runCommand } from "../testing/servers/command.ts";
 
+const ROOT = new URL("../", import.meta.url);
 const PROBE_BOUND_MS = 10_000;
 const PROBED = "@std/assert";
 const STAND_INS: Readonly<Record<string, string>> = {
   "@std/assert": "./testing/assert/assert.ts",
   "@std/async": "./testing/assert/async.ts",
-  // Types for the snippets of the README. "@db/redis" has no stand-in, so its tests are skipped.
+  // For examples in comments. "@db/redis" has no stand-in, so its tests are skipped.
   "jsr:@db/redis": "./testing/assert/deno_redis.ts",
   "https://deno.land/x/redis/mod.ts": "./testing/assert/deno_redis.ts",
 };
+/** The snippets of the pages import it by this name. */
+const SNIPPET_STAND_INS: Readonly<Record<string, string>> = {
+  "@db/redis": "./testing/assert/deno_redis.ts",
+};
 
 interface Configuration {
+  readonly name: string;
+  readonly exports: Readonly<Record<string, string>>;
   readonly imports: Readonly<Record<string, string>>;
 }
 
@@ -28,19 +35,30 @@ interface Configuration {
  * an import map, which is small enough for a `data:` URL.
  */
 export async function importMapArgs(): Promise<string[]> {
-  const root = new URL("../", import.meta.url);
-  const { imports } = JSON.parse(readFileSync(new URL("deno.json", root), "utf8")) as Configuration;
+  const { imports } = readConfiguration();
   if (await isWithinReach(imports[PROBED])) return [];
-  const map = JSON.stringify({ imports: offlineImports(imports, root) });
+  // An import map replaces the imports of `deno.json`, so it repeats them.
+  const map = JSON.stringify({ imports: absolute({ ...imports, ...STAND_INS }) });
   return [`--import-map=data:application/json,${encodeURIComponent(map)}`];
 }
 
-/** An import map replaces the imports of `deno.json`, so it repeats them. */
-function offlineImports(imports: Configuration["imports"], root: URL): Record<string, string> {
+/** The `imports` in the `deno.json` of a user who has this package, and all that its pages name. */
+export async function userImports(): Promise<Record<string, string>> {
+  const { name, exports, imports } = readConfiguration();
+  const own = Object.entries(exports).map(([entry, path]) => [name + entry.slice(1), path]);
+  const standIns = await isWithinReach(imports[PROBED]) ? {} : SNIPPET_STAND_INS;
+  return absolute({ ...imports, ...Object.fromEntries(own), ...standIns });
+}
+
+function readConfiguration(): Configuration {
+  return JSON.parse(readFileSync(new URL("deno.json", ROOT), "utf8")) as Configuration;
+}
+
+function absolute(imports: Configuration["imports"]): Record<string, string> {
   return Object.fromEntries(
-    Object.entries({ ...imports, ...STAND_INS }).map((
+    Object.entries(imports).map((
       [name, target],
-    ) => [name, target.startsWith(".") ? new URL(target, root).href : target]),
+    ) => [name, target.startsWith(".") ? new URL(target, ROOT).href : target]),
   );
 }
 

@@ -34,7 +34,8 @@ export function chooseFileSystem(runtime: Runtime = process): FileSystem {
 }
 
 function fileSystemOf({ versions, platform }: Runtime): FileSystem {
-  if (versions["deno"] !== undefined) return denoFileSystem();
+  const deno = versions["deno"];
+  if (deno !== undefined) return denoFileSystem(deno);
   if (platform === "win32") {
     throw new SetupFault("on Windows it works with Deno only: use Deno, or another strategy");
   }

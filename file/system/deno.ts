@@ -17,13 +17,19 @@ import type {
 
 const ACCESS = { read: { read: true }, write: { read: true, write: true } } as const;
 
+/** Deno 2.8 does not report that it missed changes, and 2.8.0 does not end a watch that is closed. */
+const WITHOUT_WATCH = /^2\.8\./;
+
 /**
  * Returns the file system of Deno.
  *
+ * @param version The version of Deno.
  * @throws {SetupFault} If this Deno cannot lock files.
  */
-export function denoFileSystem(): FileSystem {
-  if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") return FILE_SYSTEM;
+export function denoFileSystem(version: string): FileSystem {
+  if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") {
+    return WITHOUT_WATCH.test(version) ? { ...FILE_SYSTEM, watch: () => null } : FILE_SYSTEM;
+  }
   throw new SetupFault(
     "this runtime cannot lock files, as it has no Deno.FsFile.tryLockSync(): use Deno 2.8 or later, " +
       "or another strategy",

@@ -5,6 +5,7 @@
  */
 import type { DistributedLock, Lease, LockCapabilities } from "../../mod.ts";
 import { registerTest } from "../runtime/tests.ts";
+import type { BehaviourCounts } from "./counts.ts";
 import type { LockSpec } from "./lock_spec.ts";
 
 /** Options of a client. */
@@ -45,6 +46,8 @@ export interface Harness {
   start(): Promise<void>;
   stop(): Promise<void>;
   arena(): Promise<Arena>;
+  /** Counts its behaviours; set by the suite. */
+  readonly counts?: BehaviourCounts;
 }
 
 /** Registers one behaviour of the suite if the strategy promises it (`applies`). */
@@ -55,8 +58,11 @@ export function behaviour(
   applies: boolean = true,
 ): void {
   if (!applies) return;
+  const { counts } = harness;
+  if (counts !== undefined) counts.of++;
   registerTest(`${harness.name}: ${name}`, async () => {
     await using arena = await harness.arena();
     await test(arena);
+    if (counts !== undefined) counts.passed++;
   });
 }

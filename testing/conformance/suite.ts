@@ -3,6 +3,8 @@
  *
  * @module
  */
+import process from "node:process";
+import { say } from "../processes/figures.ts";
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { argumentsSuite } from "./arguments.ts";
 import { boundedWaitsSuite } from "./bounded_waits.ts";
@@ -10,6 +12,7 @@ import { crashSuite } from "./crash.ts";
 import { disposalSuite } from "./disposal.ts";
 import { exclusionSuite } from "./exclusion.ts";
 import { fencingSuite } from "./fencing.ts";
+import { countLine } from "./counts.ts";
 import type { Harness } from "./harness.ts";
 import { lossSuite } from "./loss.ts";
 import { nestingSuite } from "./nesting.ts";
@@ -51,5 +54,12 @@ function register(harness: Harness, suites: readonly ((harness: Harness) => void
   }
   beforeAll(() => harness.start());
   afterAll(() => harness.stop());
-  for (const suite of suites) suite(harness);
+  const counts = { of: 0, passed: 0 };
+  for (const suite of suites) suite({ ...harness, counts });
+  afterAll(() => Promise.resolve(say(countLine(harness.name, runtimeName(), counts))));
+}
+
+function runtimeName(): string {
+  const { deno, bun, node } = process.versions;
+  return deno !== undefined ? `Deno ${deno}` : bun !== undefined ? `Bun ${bun}` : `Node ${node}`;
 }

@@ -9,6 +9,7 @@ import { readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { snippetsIn } from "../../tools/docs/snippets.ts";
 import { importMapArgs } from "../../tools/import_map.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { runCommand } from "../servers/command.ts";
@@ -54,12 +55,12 @@ export interface Outcome {
   readonly names: readonly string[];
 }
 
-/** Returns the code block of a document that contains a text. */
+/** Returns the snippet of a document that contains a text. */
 export function snippetOf({ file, having }: DocumentedServer): string {
-  const blocks = readFileSync(new URL(file, ROOT), "utf8").match(/```ts\n[^]*?```/g) ?? [];
-  const found = blocks.filter((block) => block.includes(having));
+  const snippets = snippetsIn(file, readFileSync(new URL(file, ROOT), "utf8"));
+  const found = snippets.filter(({ code }) => code.includes(having));
   if (found.length !== 1) throw new Error(`${file} has ${found.length} snippets with ${having}`);
-  return found[0]!.slice("```ts\n".length, -"```".length);
+  return found[0]!.code;
 }
 
 /** The script: the snippet, with a lock and fences that record the names, and its requests. */
@@ -68,18 +69,16 @@ function scriptOf(server: DocumentedServer, paths: readonly string[]): string {
     .replace(/^import \{ FileLock \}.*\n/m, "")
     .replaceAll("new FileLock()", "recordingLock()")
     .replaceAll("new MemoryFences()", "recordingFences()")
-    .replaceAll(/^declare (const|function) .*\n/gm, "")
+    .replace(/^\/\/ Its client[^]*/m, "")
     .replaceAll("https://example.com", "data:,")
-    .replaceAll(/^await fetch\([^]*?\);\n/gm, "")
-    .replaceAll("Deno.serve(", "served.push(");
+    .replaceAll("8080", "0")
+    .replaceAll(/^process\.once\(.*\n/gm, "");
   return `
-import { MemoryLock } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
+import { MemoryLock as Recorded } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
 const names = [];
-const served = [];
-const save = () => true;
 const recordingFences = () => ({ raise: (name) => (names.push(name), true) });
 function recordingLock() {
-  const locks = new MemoryLock();
+  const locks = new Recorded();
   for (const method of ["acquire", "tryAcquire"]) {
     const inner = locks[method].bind(locks);
     locks[method] = (name, options) => (names.push(name), inner(name, options));
@@ -110,7 +109,7 @@ export async function runDocumented(
     const script = `${dir}/snippet.ts`;
     await writeFile(script, scriptOf(server, paths));
     const config = ["--config", fileURLToPath(new URL("deno.json", ROOT)), "--no-lock"];
-    const args = ["run", "-A", "--no-check", ...config, ...await importMapArgs(), script];
+    const args = ["run", "-A", "-q", "--no-check", ...config, ...await importMapArgs(), script];
     const env = { NO_COLOR: "1" };
     const run = runCommand([process.execPath, ...args], BOUND_MS, { cwd: dir, env });
     const { success, output } = await run;

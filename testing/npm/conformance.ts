@@ -5,12 +5,14 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
+import { countLine } from "../conformance/counts.ts";
 import { say } from "../processes/figures.ts";
 import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
 import { sourceVariable } from "../servers/find.ts";
 import { BUNDLE_PACKAGES, type BundledTests, bundleTests } from "./bundled_tests.ts";
 import { installSkip } from "./install.ts";
-import { type NpmRuntime, RUNTIMES, runtimeSkip } from "./runtimes.ts";
+import { strategyOf } from "./reports.ts";
+import { type NpmRuntime, OLDEST_RUNTIMES, RUNTIMES, runtimeSkip } from "./runtimes.ts";
 
 /** The least number of behaviours of a strategy: fewer mean that the suite has not run. */
 const LEAST = 60;
@@ -42,7 +44,8 @@ export async function npmConformance(runs: SuiteRuns): Promise<void> {
     beforeAll(async () => void (bundled = await bundleTests(`tests/conformance/${suite}.ts`)));
     afterAll(async () => await bundled?.[Symbol.asyncDispose]());
   }
-  for (const runtime of process.env["HOLDFAST_SOAK"] ? RUNTIMES : runtimes) {
+  const all = [...OLDEST_RUNTIMES, ...RUNTIMES];
+  for (const runtime of process.env["HOLDFAST_SOAK"] ? all : runtimes) {
     const reason = skip ?? await runtimeSkip(runtime);
     registerTest(
       `the npm package passes the suite ${suite} on ${runtime.name}` +
@@ -51,7 +54,8 @@ export async function npmConformance(runs: SuiteRuns): Promise<void> {
         await using server = await startServer?.() ?? null;
         const reports = await bundled!.run(runtime, variablesOf(server));
         const failed = reports.filter(({ error }) => error !== null);
-        say(`${suite} on ${runtime.name}: ${reports.length - failed.length} of ${reports.length}`);
+        const counts = { passed: reports.length - failed.length, of: reports.length };
+        say(countLine(strategyOf(reports), runtime.name, counts));
         assertEquals(failed, []);
         assert(reports.length >= LEAST, `only ${reports.length} behaviours`);
       },

@@ -28,3 +28,8 @@ export function readReports(output: string): TestReport[] {
   }
   return reports;
 }
+
+/** The strategy and the client of a suite: with them the names of all its behaviours begin. */
+export function strategyOf([first]: readonly TestReport[]): string {
+  return first?.name.split(": ", 1)[0] ?? "";
+}

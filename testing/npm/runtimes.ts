@@ -27,7 +27,9 @@ export const BUN = bun("1.4.5");
 /** The current releases. */
 export const RUNTIMES: readonly NpmRuntime[] = [NODE_22, NODE_24, node("26.10.0"), BUN];
 /** The oldest releases that are supported, which only the soak runs. */
-export const OLDEST_RUNTIMES: readonly NpmRuntime[] = [node("22.12.0"), bun("1.4.0")];
+export const OLDEST_RUNTIMES: readonly NpmRuntime[] = [node("22.12.0"), bun("1.3.0")];
+/** The oldest Deno that is supported: the first that can lock files. */
+export const OLDEST_DENO = deno("2.8.0");
 
 function node(version: string): NpmRuntime {
   return { name: `Node ${version}`, spec: `${NODE}@${version}`, program: `${NODE}/bin/node` };
@@ -39,6 +41,12 @@ function bun(version: string): NpmRuntime {
 
 /** The package with which `FileLock` locks files on Node. */
 export const KOFFI = "koffi@3.3.4";
+
+/** The package of a platform: that of all platforms gets the program in a script of its installation. */
+function deno(version: string): NpmRuntime {
+  const spec = `@deno/${OS}-${process.arch}${OS === "linux" ? "-glibc" : ""}`;
+  return { name: `Deno ${version}`, spec: `${spec}@${version}`, program: `${spec}/deno` };
+}
 
 /** The path of a runtime's program, which is installed if it is missing. */
 export async function programOf({ spec, program }: NpmRuntime): Promise<string> {

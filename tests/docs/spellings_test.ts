@@ -12,20 +12,13 @@ import {
 import { examplesIn, publishedExamples } from "../../tools/docs/examples.ts";
 
 const SERVERS: Record<string, DocumentedServer> = {
-  "fetch": {
-    file: "README.md",
-    having: 'http";\n\nconst locks = new FileLock();',
-    handler: "served[0]",
-  },
+  "fetch": { file: "README.md", having: "Deno.serve({ port: 8080 }, ship)", handler: "ship" },
   "Koa": {
     file: "README.md",
-    having: "const orders = new Koa();",
+    having: "NO_LOCK",
     handler: `await (async () => {
-      orders.use((ctx) => void (ctx.body = "done"));
-      const server = orders.listen(0, "127.0.0.1");
-      await new Promise((resolve) => server.once("listening", resolve));
+      if (!server.listening) await new Promise((resolve) => server.once("listening", resolve));
       const origin = "http://127.0.0.1:" + server.address().port;
-      
       return ({ url }) => fetch(url.replace("http://localhost", origin), { method: "POST" });
     })()`,
   },
@@ -37,16 +30,16 @@ const SERVERS: Record<string, DocumentedServer> = {
       return { status: statusCode };
     }`,
   },
-  "Hono": { file: "README.md", having: "new Hono<HonoLockEnv>()", handler: "app.fetch" },
+  "Hono": { file: "README.md", having: "new Hono()", handler: "app.fetch" },
   "the fence of the README": {
     file: "README.md",
-    having: "Deno.serve(\n  fencedHttp",
-    handler: "served[0]",
+    having: "const handler = fencedHttp(",
+    handler: "handler",
   },
   "the fence of docs/fencing.md": {
     file: "docs/fencing.md",
-    having: "Deno.serve(handler);",
-    handler: "served[0]",
+    having: "const handler = fencedHttp(",
+    handler: "handler",
   },
 };
 

@@ -8,7 +8,7 @@ import { temporary } from "../../testing/file/places.ts";
 import { withoutWatches } from "../../testing/file/watching.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
-const { watch } = denoFileSystem();
+const { watch } = denoFileSystem(Deno.version.deno);
 const isLinux = Deno.build.os === "linux";
 const note = isLinux ? "" : " (skipped: this needs Linux)";
 

@@ -45,6 +45,7 @@ Deno.test("completePackage() writes the manifest, and absolute links once there 
   const files = new Map([
     ["package/package.json", Buffer.from(JSON.stringify(PACKED))],
     ["package/README.md", Buffer.from("[a](a.md)")],
+    ["package/llms.txt", Buffer.from("[a](a.md)")],
     ["package/mod.js", Buffer.from("// [a](a.md)")],
   ]);
   const read = (repository: string, path: string) =>
@@ -52,7 +53,9 @@ Deno.test("completePackage() writes the manifest, and absolute links once there 
   assertEquals(JSON.parse(read("", "package/package.json")).sideEffects, false);
   assertEquals(read("", "package/README.md"), "[a](a.md)");
   const repository = "https://example.com/r";
-  assertEquals(read(repository, "package/README.md"), `[a](${repository}/blob/v1.2.3/a.md)`);
+  for (const page of ["package/README.md", "package/llms.txt"]) {
+    assertEquals(read(repository, page), `[a](${repository}/blob/v1.2.3/a.md)`);
+  }
   assertEquals(read(repository, "package/mod.js"), "// [a](a.md)");
 });
 

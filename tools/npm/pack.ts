@@ -23,7 +23,9 @@ const MANIFEST = "package/package.json";
 /** Modules that take the place of the one without the suffix. */
 const TWIN = /_npm\.ts$/;
 /** Of the published files, those that the package needs. The Lua scripts are in modules too. */
-const NEEDED = /\.(ts|md)$|^LICENSE$|^deno\.json$/;
+const NEEDED = /\.(ts|md)$|^llms\.txt$|^LICENSE$|^deno\.json$/;
+/** The files whose links must lead to the repository. */
+const PAGE = /\.md$|^package\/llms\.txt$/;
 
 /** A package that was made. */
 export interface NpmPackage {
@@ -97,7 +99,7 @@ export function completePackage(packed: Files, repository: string): CompletePack
   );
   if (repository === "") return { manifest, files };
   for (const [path, bytes] of packed) {
-    if (!path.endsWith(".md")) continue;
+    if (!PAGE.test(path)) continue;
     const text = absoluteLinks(Buffer.from(bytes).toString(), repository, manifest.version);
     files.set(path, Buffer.from(text));
   }

@@ -22,7 +22,7 @@ export const KEYWORDS: readonly string[] = [
 /** The oldest versions that the package runs on. From Node 22.12 on, `require()` loads it. */
 export const ENGINES: Readonly<Record<string, string>> = {
   node: ">=22.12.0",
-  bun: ">=1.4.0",
+  bun: ">=1.3.0",
   deno: ">=2.8.0",
 };
 

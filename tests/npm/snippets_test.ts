@@ -1,0 +1,3 @@
+import { snippetSuite } from "../../testing/docs/snippet_suite.ts";
+
+await snippetSuite("none", {});
