@@ -19,7 +19,7 @@ import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 2;
-const SESSION_TIMEOUTS_MS = RUNS > 2 ? [1_000, 2_000, 4_000] : [1_000];
+const SESSION_TIMEOUTS_MS = RUNS > 2 ? [1_000, 2_000, 4_000] : [4_000];
 /**
  * After so many ticks of 100 ms, a follower that is cut off stops serving clients: longer than any
  * run.
