@@ -65,21 +65,28 @@ Deno.test("deno.json: every entry point can be imported by URL without a configu
   const server = serve(publish.include);
   const cwd = await Deno.makeTempDir();
   try {
-    const base = `http://127.0.0.1:${server.addr.port}/`;
-    for (const [entry, names] of Object.entries(EXPORTS)) {
+    const host = `127.0.0.1:${server.addr.port}`;
+    const [base, allowed] = [`http://${host}/`, `--allow-import=${host}`];
+    // One program for all entries: each program is type-checked with all files that it imports.
+    const entries = Object.entries(EXPORTS).map(([entry, names], i) => {
+      const renamed = names.map((name) => [name, `${name}${i}`] as const);
       const url = new URL(exports[entry]!, base).href;
-      const code = `import { ${names.join(", ")} } from "${url}";
-        console.log([${names.join(", ")}].map((value) => typeof value).join());`;
-      const printed = await run([`--allow-import=127.0.0.1:${server.addr.port}`], code, cwd);
-      assertEquals(printed, names.map(() => "function").join());
-    }
+      const specifiers = renamed.map(([name, local]) => `${name} as ${local}`);
+      const locals = renamed.map(([, local]) => local);
+      return `import { ${specifiers.join(", ")} } from "${url}";
+        console.log(${i}, [${locals.join(", ")}].map((value) => typeof value).join());`;
+    });
+    const imported = await run([allowed], entries.join("\n"), cwd);
+    const expected = Object.values(EXPORTS).map((names, i) =>
+      `${i} ${names.map(() => "function").join()}`
+    );
+    assertEquals(imported.split("\n"), expected);
     const [main, file] = [".", "./file"].map((entry) => new URL(exports[entry]!, base).href);
     const code = `import { MemoryLock } from "${main}";
       import { FileLock } from "${file}";
       await using memory = new MemoryLock();
       await using files = new FileLock({ dir: "./locks" });
       for (const locks of [memory, files]) console.log(await locks.request("n", (lease) => lease.name));`;
-    const allowed = `--allow-import=127.0.0.1:${server.addr.port}`;
     const printed = await run([allowed, "--allow-read", "--allow-write"], code, cwd);
     assertEquals(printed, "n\nn");
   } finally {
