@@ -18,6 +18,7 @@ const EXPORTS: Record<string, string[]> = {
   "./zookeeper": ["ZooKeeperLock"],
   "./http": ["fetchLock"],
   "./http/koa": ["koaLock"],
+  "./http/express": ["expressLock", "NO_LOCK"],
   "./http/fastify": ["fastifyLock"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],

@@ -3,10 +3,14 @@
  *
  * @module
  */
+// @ts-types="@types/express"
+import express from "express";
 import Fastify, { type FastifyReply } from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import { createServer, type RequestListener } from "node:http";
+import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
@@ -88,16 +92,43 @@ export function koa(body: () => unknown, options: RouteOptions = {}): Serve {
     app.use(async (ctx) => {
       ctx.body = await body();
     });
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const server = app.listen(0, "127.0.0.1", () => resolve());
-    await promise;
-    return {
-      url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
-      stop() {
-        server.closeAllConnections();
-        return new Promise((resolve) => server.close(resolve));
-      },
+    return await listen(app.callback());
+  };
+}
+
+/** A server with `expressLock()`. The handler may answer at any time. */
+export function express5(
+  handler: (res: express.Response) => unknown,
+  options: RouteOptions = {},
+): Serve {
+  const { onFailure, held } = split(options);
+  return async (lock) => {
+    const app = express();
+    app.get("/", expressLock(lock, held), async (_req, res) => void await handler(res));
+    const failed: express.ErrorRequestHandler = (error, _req, res, next) => {
+      onFailure(error);
+      if (res.headersSent) return next(error);
+      res.status(500).send("failed");
     };
+    app.use(failed);
+    return await listen(app);
+  };
+}
+
+/** Starts a server of `node:http` on any free port. */
+export async function listen(handler: RequestListener): Promise<Serving & AsyncDisposable> {
+  const server = createServer(handler);
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const stop = () => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  };
+  return {
+    url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
+    stop,
+    async [Symbol.asyncDispose]() {
+      await stop();
+    },
   };
 }
 

@@ -23,6 +23,7 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./zookeeper": 27_000,
   "./http": 5_800,
   "./http/koa": 6_500,
+  "./http/express": 8_000,
   "./http/fastify": 7_500,
   "./http/hono": 6_000,
   "./http/lambda": 7_000,
