@@ -59,12 +59,6 @@ export interface ExpressLockLocals {
   lease: Lease;
 }
 
-/** The parts of an Express response that are used. */
-export interface ExpressLockResponse extends ShieldedResponse {
-  /** The variables of the request: the lease is put here, as `lease`. */
-  locals: { lease?: Lease };
-}
-
 /** Options of {@linkcode expressLock}. */
 export interface ExpressLockOptions<
   Request extends Pick<ExpressLockRequest, "method"> = ExpressLockRequest,
@@ -73,10 +67,13 @@ export interface ExpressLockOptions<
   key: LockKey<[req: Request]>;
 }
 
-/** Middleware that Express accepts. */
-export type ExpressMiddleware<Request> = (
-  req: Request,
-  res: ExpressLockResponse,
+/**
+ * Middleware that Express accepts. It asks for the least of its arguments, so that the handlers after it
+ * have the types of their route.
+ */
+export type ExpressMiddleware = (
+  req: Pick<ExpressLockRequest, "method">,
+  res: ShieldedResponse,
   next: (error?: unknown) => void,
 ) => void;
 
@@ -151,7 +148,7 @@ export function expressLock<
 >(
   lock: DistributedLock,
   options: ExpressLockOptions<Request> | string,
-): ExpressMiddleware<Request> {
+): ExpressMiddleware {
   const given: ExpressLockOptions<Request> = typeof options === "string"
     ? { key: options }
     : options;
@@ -160,7 +157,7 @@ export function expressLock<
   const unlocked = readMethods(given);
   return function expressLock(req, res, next) {
     if (unlocked.has(req.method)) return next();
-    lockRequest(config, req, res).then((mayRun) => mayRun ? next() : undefined, next);
+    lockRequest(config, req as Request, res).then((mayRun) => mayRun ? next() : undefined, next);
   };
 }
 
@@ -168,7 +165,7 @@ export function expressLock<
 async function lockRequest<Request>(
   { lock, key, settings }: Config<Request>,
   req: Request,
-  res: ExpressLockResponse,
+  res: ShieldedResponse,
 ): Promise<boolean> {
   const name = await keyOf(key, req);
   if (isNoLock(name)) return true;
@@ -183,7 +180,7 @@ async function lockRequest<Request>(
   const { lease } = acquired;
   const hold = new ExpressHold(lease, { response: res, shield, watch }, settings);
   if (hold.isLost) return false;
-  res.locals.lease = lease;
+  (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
   return true;

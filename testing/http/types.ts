@@ -52,6 +52,10 @@ export function expressTypes(locks: DistributedLock): express.Express {
   app.use(expressLock(locks, { key: (req: express.Request) => req.ip ?? "unknown" }));
   const key = ({ params }: ExpressLockRequest) => `orders:${params.id}`;
   const lock = expressLock(locks, { key, waitMs: 2_000 });
+  app.get("/orders/:id", lock, (req, res) => {
+    const id: string = req.params.id; // the lock leaves the types of the route as they are
+    res.json({ id, token: String(res.locals.lease.fencingToken) });
+  });
   app.post("/orders/:id", lock, (req, res: express.Response<string, ExpressLockLocals>) => {
     res.send(`${req.params.id} done under token ${res.locals.lease.fencingToken}`);
   });
