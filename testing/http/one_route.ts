@@ -1,5 +1,5 @@
 /**
- * Servers with one route under the lock `key`, and a lock whose leases a test can change.
+ * Servers with one route under the lock `key`.
  *
  * @module
  */
@@ -9,21 +9,15 @@ import Fastify, { type FastifyReply } from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
-import { createServer, type RequestListener } from "node:http";
 import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock, type LambdaLockOptions } from "../../http/lambda.ts";
 import { fetchLock, type FetchLockOptions, type HoldOptions } from "../../http/mod.ts";
-import type { DistributedLock, Lease } from "../../mod.ts";
+import type { DistributedLock } from "../../mod.ts";
+import { listen, type Serving } from "./listen.ts";
 import { type ApiGatewayEvent, type RuntimeContext, serveLambda } from "./lambda_runtime.ts";
-
-/** A running server. */
-export interface Serving {
-  readonly url: string;
-  stop(): Promise<unknown>;
-}
 
 /** Starts a server. */
 export type Serve = (lock: DistributedLock) => Promise<Serving>;
@@ -115,23 +109,6 @@ export function express5(
   };
 }
 
-/** Starts a server of `node:http` on any free port. */
-export async function listen(handler: RequestListener): Promise<Serving & AsyncDisposable> {
-  const server = createServer(handler);
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const stop = () => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
-  };
-  return {
-    url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
-    stop,
-    async [Symbol.asyncDispose]() {
-      await stop();
-    },
-  };
-}
-
 /** A server with `fastifyLock()`. */
 export function fastify(
   handler: (reply: FastifyReply) => unknown,
@@ -168,23 +145,5 @@ export function lambda(handle: () => unknown, options: RouteOptions = {}): Serve
       }
     });
     return { url: served.url, stop: async () => await served[Symbol.asyncDispose]() };
-  };
-}
-
-/** Wraps a lock: changes each lease of `tryAcquire()` before it is returned. */
-export function withLeases(
-  inner: DistributedLock,
-  change: (lease: Lease) => Lease,
-): DistributedLock {
-  return {
-    capabilities: inner.capabilities,
-    acquire: (...args) => inner.acquire(...args),
-    request: (...args: unknown[]) => (inner.request as (...args: unknown[]) => never)(...args),
-    query: (name) => inner.query(name),
-    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
-    async tryAcquire(name, options) {
-      const lease = await inner.tryAcquire(name, options);
-      return lease && change(lease);
-    },
   };
 }

@@ -10,8 +10,8 @@ import {
   lambda,
   type RouteOptions,
   type Serve,
-  withLeases,
 } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 type Handle = () => unknown;

@@ -3,24 +3,28 @@
  * share is in `testing/http/suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
+import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, type IncomingMessage, request } from "node:http";
+import { tmpdir } from "node:os";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 // @ts-types="@types/express"
 import express from "express";
 // @ts-types="@types/express"
 import express4 from "express-4";
+import { FileLock } from "../../file/mod.ts";
 import { expressLock, type ExpressLockRequest } from "../../http/express.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
-import { express5, listen, withLeases } from "../../testing/http/one_route.ts";
+import { listen } from "../../testing/http/listen.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
+import { registerTest } from "../../testing/runtime/tests.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 type Handler = (req: express.Request, res: express.Response) => unknown;
 
 async function ask(url: string, init?: RequestInit): Promise<[status: number, text: string]> {
-  using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
-  const response = await fetch(url, { ...init, client });
+  const response = await fetch(url, init);
   return [response.status, await response.text()];
 }
 
@@ -58,63 +62,72 @@ function appWith(locks: MemoryLock, handler: Handler, options: HoldOptions = {})
 }
 
 for (const [version, make] of Object.entries({ 4: express4, 5: express })) {
-  Deno.test(`expressLock() holds the lock until a callback answers, with Express ${version}`, async () => {
-    await using locks = new MemoryLock();
-    const held: boolean[] = [];
-    const app = make();
-    const key = ({ params }: ExpressLockRequest) => `orders:${params.id}`;
-    app.post("/orders/:id", expressLock(locks, { key }), (req, res) => {
-      setTimeout(async () => {
-        held.push(await isHeld(locks, "orders:42"));
-        res.json({ id: req.params.id, lock: res.locals.lease.name });
-      }, 20);
-    });
-    await using server = await listen(app);
-    for (let i = 0; i < 3; i++) {
-      const answer = await ask(`${server.url}/orders/42`, { method: "POST" });
-      assertEquals(answer, [200, '{"id":"42","lock":"orders:42"}']);
-      assertEquals(await isHeld(locks, "orders:42"), false);
-    }
-    assertEquals(held, [true, true, true]);
-    await using _lease = await locks.acquire("orders:42");
-    assertEquals((await ask(`${server.url}/orders/42`, { method: "POST" }))[0], 409);
-  });
+  registerTest(
+    `expressLock() holds the lock until a callback answers, with Express ${version}`,
+    async () => {
+      await using locks = new MemoryLock();
+      const held: boolean[] = [];
+      const app = make();
+      const key = ({ params }: ExpressLockRequest) => `orders:${params.id}`;
+      app.post("/orders/:id", expressLock(locks, { key }), (req, res) => {
+        setTimeout(async () => {
+          held.push(await isHeld(locks, "orders:42"));
+          res.json({ id: req.params.id, lock: res.locals.lease.name });
+        }, 20);
+      });
+      await using server = await listen(app);
+      for (let i = 0; i < 3; i++) {
+        const answer = await ask(`${server.url}/orders/42`, { method: "POST" });
+        assertEquals(answer, [200, '{"id":"42","lock":"orders:42"}']);
+        assertEquals(await isHeld(locks, "orders:42"), false);
+      }
+      assertEquals(held, [true, true, true]);
+      await using _lease = await locks.acquire("orders:42");
+      assertEquals((await ask(`${server.url}/orders/42`, { method: "POST" }))[0], 409);
+    },
+  );
 
-  Deno.test(`expressLock() frees the lock when an error was answered, with Express ${version}`, async () => {
-    await using locks = new MemoryLock();
-    const app = make();
-    app.set("env", "test");
-    app.use(expressLock(locks, "key"));
-    app.get("/throws", () => {
-      throw new Error("thrown");
-    });
-    app.get("/next", (_req, _res, next) => void setTimeout(() => next(new Error("passed")), 5));
-    await using server = await listen(app);
-    for (const path of ["/throws", "/next", "/nothing", "/throws"]) {
-      const [status] = await ask(server.url + path);
-      assertEquals(status, path === "/nothing" ? 404 : 500);
-      assertEquals(await isHeld(locks), false);
-    }
-  });
+  registerTest(
+    `expressLock() frees the lock when an error was answered, with Express ${version}`,
+    async () => {
+      await using locks = new MemoryLock();
+      const app = make();
+      app.set("env", "test");
+      app.use(expressLock(locks, "key"));
+      app.get("/throws", () => {
+        throw new Error("thrown");
+      });
+      app.get("/next", (_req, _res, next) => void setTimeout(() => next(new Error("passed")), 5));
+      await using server = await listen(app);
+      for (const path of ["/throws", "/next", "/nothing", "/throws"]) {
+        const [status] = await ask(server.url + path);
+        assertEquals(status, path === "/nothing" ? 404 : 500);
+        assertEquals(await isHeld(locks), false);
+      }
+    },
+  );
 
-  Deno.test(`expressLock() answers 503 when the lease is lost, and ignores what the handler writes then, with Express ${version}`, async () => {
-    await using locks = new MemoryLock();
-    let ended = 0;
-    const app = make();
-    app.use(expressLock(locks, { key: "key", maxHoldMs: 30 }));
-    app.use((_req, res) =>
-      void untilLost(res).then(() => {
-        res.status(201).cookie("a", "b").json({ too: "late" });
-        ended++;
-      })
-    );
-    await using server = await listen(app);
-    for (let i = 1; i <= 3; i++) {
-      const [status, text] = await ask(server.url);
-      assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
-      await waitUntil("the handler has ended", () => ended === i);
-    }
-  });
+  registerTest(
+    `expressLock() answers 503 when the lease is lost, and ignores what the handler writes then, with Express ${version}`,
+    async () => {
+      await using locks = new MemoryLock();
+      let ended = 0;
+      const app = make();
+      app.use(expressLock(locks, { key: "key", maxHoldMs: 30 }));
+      app.use((_req, res) =>
+        void untilLost(res).then(() => {
+          res.status(201).cookie("a", "b").json({ too: "late" });
+          ended++;
+        })
+      );
+      await using server = await listen(app);
+      for (let i = 1; i <= 3; i++) {
+        const [status, text] = await ask(server.url);
+        assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+        await waitUntil("the handler has ended", () => ended === i);
+      }
+    },
+  );
 }
 
 /** What a handler may do after its lease was lost and the request was answered. */
@@ -166,182 +179,199 @@ function askOn(agent: Agent, url: string, path: string): Promise<[status: number
 }
 
 for (const handlesErrors of [false, true]) {
-  Deno.test(`expressLock() keeps the connection and its 503 whatever a handler does after the loss${handlesErrors ? ", with an error handler of the user" : ""}`, async () => {
-    await using locks = new MemoryLock();
-    const ended: string[] = [];
-    const seen: unknown[] = [];
-    const ports = new Set<number | undefined>();
-    const app = express();
-    app.set("env", "test");
-    app.use((req, res, next) => {
-      ports.add(req.socket.remotePort);
-      res.on("finish", () => seen.push([res.headersSent, res.statusCode])); // as loggers do
-      next();
-    });
-    for (const [name, handler] of Object.entries(LATE)) {
-      const lock = expressLock(locks, { key: name, maxHoldMs: 20 });
-      app.get(`/${encodeURIComponent(name)}`, lock, async (req, res) => {
-        await untilLost(res);
-        try {
-          await handler(req, res);
-        } finally {
-          ended.push(name);
-        }
+  registerTest(
+    `expressLock() keeps the connection and its 503 whatever a handler does after the loss${
+      handlesErrors ? ", with an error handler of the user" : ""
+    }`,
+    async () => {
+      await using locks = new MemoryLock();
+      const ended: string[] = [];
+      const seen: unknown[] = [];
+      const ports = new Set<number | undefined>();
+      const app = express();
+      app.set("env", "test");
+      app.use((req, res, next) => {
+        ports.add(req.socket.remotePort);
+        res.on("finish", () => seen.push([res.headersSent, res.statusCode])); // as loggers do
+        next();
       });
-    }
-    app.get("/next", (_req, res) => void setTimeout(() => res.send("next"), 20));
-    const failed: express.ErrorRequestHandler = (error, _req, res, next) => {
-      if (res.headersSent) return next(error);
-      res.status(500).send("failed");
-    };
-    if (handlesErrors) app.use(failed);
-    await using server = await listen(app);
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    for (const name of Object.keys(LATE)) {
-      const [status, text] = await askOn(agent, server.url, `/${encodeURIComponent(name)}`);
-      assertEquals([name, status, JSON.parse(text).title], [name, 503, "Lease lost"]);
-      assertEquals(seen.pop(), [true, 503], name);
-      assertEquals([name, ...await askOn(agent, server.url, "/next")], [name, 200, "next"]);
-      await waitUntil(`the handler ${name} has ended`, () => ended.includes(name));
-    }
-    assertEquals(ports.size, 1, "the connection stays open");
-    agent.destroy();
-  });
+      for (const [name, handler] of Object.entries(LATE)) {
+        const lock = expressLock(locks, { key: name, maxHoldMs: 20 });
+        app.get(`/${encodeURIComponent(name)}`, lock, async (req, res) => {
+          await untilLost(res);
+          try {
+            await handler(req, res);
+          } finally {
+            ended.push(name);
+          }
+        });
+      }
+      app.get("/next", (_req, res) => void setTimeout(() => res.send("next"), 20));
+      const failed: express.ErrorRequestHandler = (error, _req, res, next) => {
+        if (res.headersSent) return next(error);
+        res.status(500).send("failed");
+      };
+      if (handlesErrors) app.use(failed);
+      await using server = await listen(app);
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      for (const name of Object.keys(LATE)) {
+        const [status, text] = await askOn(agent, server.url, `/${encodeURIComponent(name)}`);
+        assertEquals([name, status, JSON.parse(text).title], [name, 503, "Lease lost"]);
+        assertEquals(seen.pop(), [true, 503], name);
+        assertEquals([name, ...await askOn(agent, server.url, "/next")], [name, 200, "next"]);
+        await waitUntil(`the handler ${name} has ended`, () => ended.includes(name));
+      }
+      assertEquals(ports.size, 1, "the connection stays open");
+      agent.destroy();
+    },
+  );
 }
 
-Deno.test("expressLock() sends the first answer when a handler fails or answers again before its end was sent", async () => {
-  const handlers: Record<string, Handler> = {
-    throws(_req, res) {
-      res.send("first");
-      throw new Error("too late");
-    },
-    async "throws later"(_req, res) {
-      res.send("first");
-      await pause(5);
-      throw new Error("too late");
-    },
-    "answers again": (_req, res) => {
-      res.send("first");
-      res.status(500).json({ error: "a longer text than the first" });
-    },
-    "sets headers": (_req, res) => {
-      res.send("first");
-      res.status(500).set("content-length", "100");
-    },
-  };
-  for (const method of ["GET", "POST"]) {
-    for (const [name, handler] of Object.entries(handlers)) {
-      await using locks = new MemoryLock();
-      const { lock, open, asked } = slowReleases(locks);
-      const app = appWith(lock as MemoryLock, handler);
-      await using server = await listen(app);
-      const body = method === "POST" ? "x".repeat(200_000) : null; // nobody reads it
-      const answer = ask(server.url, { method, body });
-      await waitUntil("the lock is being released", () => asked() > 0);
-      await pause(20);
-      open();
-      assertEquals([name, ...await answer], [name, 200, "first"]);
-      assertEquals(await isHeld(locks), false);
-    }
-  }
-});
-
-Deno.test("expressLock() keeps the lock after a disconnect until the handler answers, destroys the response or its stream is over", async () => {
-  const gate = Promise.withResolvers<void>();
-  const handlers: Record<string, Handler> = {
-    answers: async (_req, res) => void (await gate.promise, res.send("done")),
-    destroys: async (_req, res) => void (await gate.promise, res.destroy()),
-    pipes: async (_req, res) => void (await gate.promise, Readable.from(["a"]).pipe(res)),
-    fails: async () => {
-      await gate.promise;
-      throw new Error("failed");
-    },
-  };
-  await using locks = new MemoryLock();
-  const app = express();
-  app.set("env", "test");
-  const entered: string[] = [];
-  for (const [name, handler] of Object.entries(handlers)) {
-    app.get(`/${name}`, expressLock(locks, name), async (req, res) => {
-      entered.push(name);
-      await handler(req, res);
-    });
-  }
-  app.get("/piped", expressLock(locks, "piped"), (_req, res) => {
-    const endless = new Readable({ read() {} });
-    endless.push("a part");
-    endless.pipe(res); // Node does not end the stream when the client disconnects
-    entered.push("piped");
-  });
-  await using server = await listen(app);
-  const names = [...Object.keys(handlers), "piped"];
-  await Promise.all(names.map(async (name) => {
-    const controller = new AbortController();
-    const asking = ask(`${server.url}/${name}`, { signal: controller.signal });
-    await waitUntil(`${name} is entered`, () => entered.includes(name));
-    if (name === "piped") await pause(20); // for the first part
-    controller.abort();
-    await assertRejects(() => asking);
-  }));
-  await untilFree(locks, "piped");
-  await pause(50);
-  for (const name of Object.keys(handlers)) {
-    assertEquals([name, await isHeld(locks, name)], [name, true]);
-  }
-  gate.resolve();
-  for (const name of Object.keys(handlers)) await untilFree(locks, name);
-});
-
-Deno.test("expressLock() frees the lock of a handler that fails in the middle of its pieces after maxHoldMs, or when an error handler destroys the response", async () => {
-  for (const destroys of [false, true]) {
-    await using locks = new MemoryLock();
-    const app = appWith(locks, async (_req, res) => {
-      res.write("a part");
-      await pause(5);
-      throw new Error("failed");
-    }, { maxHoldMs: destroys ? 60_000 : 300 });
-    const destroy: express.ErrorRequestHandler = (error, _req, res, next) => {
-      if (res.headersSent) res.destroy();
-      else next(error);
+registerTest(
+  "expressLock() sends the first answer when a handler fails or answers again before its end was sent",
+  async () => {
+    const handlers: Record<string, Handler> = {
+      throws(_req, res) {
+        res.send("first");
+        throw new Error("too late");
+      },
+      async "throws later"(_req, res) {
+        res.send("first");
+        await pause(5);
+        throw new Error("too late");
+      },
+      "answers again": (_req, res) => {
+        res.send("first");
+        res.status(500).json({ error: "a longer text than the first" });
+      },
+      "sets headers": (_req, res) => {
+        res.send("first");
+        res.status(500).set("content-length", "100");
+      },
     };
-    if (destroys) app.use(destroy);
+    for (const method of ["GET", "POST"]) {
+      for (const [name, handler] of Object.entries(handlers)) {
+        await using locks = new MemoryLock();
+        const { lock, open, asked } = slowReleases(locks);
+        const app = appWith(lock as MemoryLock, handler);
+        await using server = await listen(app);
+        const body = method === "POST" ? "x".repeat(200_000) : null; // nobody reads it
+        const answer = ask(server.url, { method, body });
+        await waitUntil("the lock is being released", () => asked() > 0);
+        await pause(20);
+        open();
+        assertEquals([name, ...await answer], [name, 200, "first"]);
+        assertEquals(await isHeld(locks), false);
+      }
+    }
+  },
+);
+
+registerTest(
+  "expressLock() keeps the lock after a disconnect until the handler answers, destroys the response or its stream is over",
+  async () => {
+    const gate = Promise.withResolvers<void>();
+    const handlers: Record<string, Handler> = {
+      answers: async (_req, res) => void (await gate.promise, res.send("done")),
+      destroys: async (_req, res) => void (await gate.promise, res.destroy()),
+      pipes: async (_req, res) => void (await gate.promise, Readable.from(["a"]).pipe(res)),
+      fails: async () => {
+        await gate.promise;
+        throw new Error("failed");
+      },
+    };
+    await using locks = new MemoryLock();
+    const app = express();
+    app.set("env", "test");
+    const entered: string[] = [];
+    for (const [name, handler] of Object.entries(handlers)) {
+      app.get(`/${name}`, expressLock(locks, name), async (req, res) => {
+        entered.push(name);
+        await handler(req, res);
+      });
+    }
+    app.get("/piped", expressLock(locks, "piped"), (_req, res) => {
+      const endless = new Readable({ read() {} });
+      endless.push("a part");
+      endless.pipe(res); // Node does not end the stream when the client disconnects
+      entered.push("piped");
+    });
     await using server = await listen(app);
-    await assertRejects(() => ask(server.url));
-    assertEquals(await isHeld(locks), !destroys);
-    await untilFree(locks);
-  }
-});
+    const names = [...Object.keys(handlers), "piped"];
+    await Promise.all(names.map(async (name) => {
+      const controller = new AbortController();
+      const asking = ask(`${server.url}/${name}`, { signal: controller.signal });
+      await waitUntil(`${name} is entered`, () => entered.includes(name));
+      if (name === "piped") await pause(20); // for the first part
+      controller.abort();
+      await assertRejects(() => asking);
+    }));
+    await untilFree(locks, "piped");
+    await pause(50);
+    for (const name of Object.keys(handlers)) {
+      assertEquals([name, await isHeld(locks, name)], [name, true]);
+    }
+    gate.resolve();
+    for (const name of Object.keys(handlers)) await untilFree(locks, name);
+  },
+);
 
-Deno.test("expressLock() keeps the lock while later middleware ends the response, and sends the end through earlier middleware", async () => {
-  await using locks = new MemoryLock();
-  const log: string[] = [];
-  /** Delays the end, as a session does that is saved first. */
-  const delaying = (name: string): express.RequestHandler => (_req, res, next) => {
-    const end = res.end as (...args: unknown[]) => express.Response;
-    res.end = ((...args: unknown[]) => {
-      setTimeout(async () => {
-        log.push(`${name} ${await isHeld(locks)}`);
-        if (!res.headersSent) res.setHeader(`x-${name}`, "yes");
-        end.apply(res, args);
-      }, 5);
-      return res;
-    }) as typeof res.end;
-    next();
-  };
-  const app = express();
-  app.use(delaying("before"), expressLock(locks, "key"), delaying("after"));
-  app.get("/", (_req, res) => void res.send("done"));
-  await using server = await listen(app);
-  for (let i = 0; i < 3; i++) {
-    const response = await fetch(server.url);
-    const { headers } = response;
-    assertEquals(await response.text(), "done");
-    assertEquals([headers.get("x-before"), headers.get("x-after")], ["yes", "yes"]);
-    assertEquals(log.splice(0), ["after true", "before false"]);
-  }
-});
+registerTest(
+  "expressLock() frees the lock of a handler that fails in the middle of its pieces after maxHoldMs, or when an error handler destroys the response",
+  async () => {
+    for (const destroys of [false, true]) {
+      await using locks = new MemoryLock();
+      const app = appWith(locks, async (_req, res) => {
+        res.write("a part");
+        await pause(5);
+        throw new Error("failed");
+      }, { maxHoldMs: destroys ? 60_000 : 300 });
+      const destroy: express.ErrorRequestHandler = (error, _req, res, next) => {
+        if (res.headersSent) res.destroy();
+        else next(error);
+      };
+      if (destroys) app.use(destroy);
+      await using server = await listen(app);
+      await assertRejects(() => ask(server.url));
+      if (!destroys) assertEquals(await isHeld(locks), true);
+      await untilFree(locks);
+    }
+  },
+);
 
-Deno.test("expressLock() answers 503 past later middleware when the lease is lost", async () => {
+registerTest(
+  "expressLock() keeps the lock while later middleware ends the response, and sends the end through earlier middleware",
+  async () => {
+    await using locks = new MemoryLock();
+    const log: string[] = [];
+    /** Delays the end, as a session does that is saved first. */
+    const delaying = (name: string): express.RequestHandler => (_req, res, next) => {
+      const end = res.end as (...args: unknown[]) => express.Response;
+      res.end = ((...args: unknown[]) => {
+        setTimeout(async () => {
+          log.push(`${name} ${await isHeld(locks)}`);
+          if (!res.headersSent) res.setHeader(`x-${name}`, "yes");
+          end.apply(res, args);
+        }, 5);
+        return res;
+      }) as typeof res.end;
+      next();
+    };
+    const app = express();
+    app.use(delaying("before"), expressLock(locks, "key"), delaying("after"));
+    app.get("/", (_req, res) => void res.send("done"));
+    await using server = await listen(app);
+    for (let i = 0; i < 3; i++) {
+      const response = await fetch(server.url);
+      const { headers } = response;
+      assertEquals(await response.text(), "done");
+      assertEquals([headers.get("x-before"), headers.get("x-after")], ["yes", "yes"]);
+      assertEquals(log.splice(0), ["after true", "before false"]);
+    }
+  },
+);
+
+registerTest("expressLock() answers 503 past later middleware when the lease is lost", async () => {
   await using locks = new MemoryLock();
   const app = express();
   const spoiled: string[] = [];
@@ -365,73 +395,110 @@ Deno.test("expressLock() answers 503 past later middleware when the lease is los
   assertEquals([headers.get("etag"), headers.get("x-kept"), spoiled], [null, "yes", []]);
 });
 
-Deno.test("expressLock() holds two locks of one request, and keeps both until the handler ends when the inner lease is lost", async () => {
-  await using locks = new MemoryLock();
-  const gate = Promise.withResolvers<void>();
-  const router = express.Router({ mergeParams: true });
-  router.use(expressLock(locks, { key: "inner", maxHoldMs: 1_000 }));
-  router.get("/quick", async (_req, res) => {
-    const names = await Promise.all(["outer", "inner"].map((name) => isHeld(locks, name)));
-    res.json([...names, res.locals.lease.name]);
-  });
-  router.get("/slow", async (_req, res) => {
-    await gate.promise;
-    res.send("too late");
-  });
-  const app = express();
-  app.use("/orders/:id", expressLock(locks, { key: "outer", maxHoldMs: 60_000 }), router);
-  await using server = await listen(app);
-  for (let i = 0; i < 3; i++) {
-    assertEquals(await ask(`${server.url}/orders/42/quick`), [200, '[true,true,"inner"]']);
-    for (const name of ["outer", "inner"]) assertEquals(await isHeld(locks, name), false);
-  }
-  const [status, text] = await ask(`${server.url}/orders/42/slow`);
-  assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
-  assertEquals([await isHeld(locks, "outer"), await isHeld(locks, "inner")], [true, false]);
-  gate.resolve();
-  await untilFree(locks, "outer");
-});
+registerTest(
+  "expressLock() holds two locks of one request, and keeps both until the handler ends when the inner lease is lost",
+  async () => {
+    await using locks = new MemoryLock();
+    const gate = Promise.withResolvers<void>();
+    const router = express.Router({ mergeParams: true });
+    router.use(expressLock(locks, { key: "inner", maxHoldMs: 1_000 }));
+    router.get("/quick", async (_req, res) => {
+      const names = await Promise.all(["outer", "inner"].map((name) => isHeld(locks, name)));
+      res.json([...names, res.locals.lease.name]);
+    });
+    router.get("/slow", async (_req, res) => {
+      await gate.promise;
+      res.send("too late");
+    });
+    const app = express();
+    app.use("/orders/:id", expressLock(locks, { key: "outer", maxHoldMs: 60_000 }), router);
+    await using server = await listen(app);
+    for (let i = 0; i < 3; i++) {
+      assertEquals(await ask(`${server.url}/orders/42/quick`), [200, '[true,true,"inner"]']);
+      for (const name of ["outer", "inner"]) assertEquals(await isHeld(locks, name), false);
+    }
+    const [status, text] = await ask(`${server.url}/orders/42/slow`);
+    assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+    assertEquals([await isHeld(locks, "outer"), await isHeld(locks, "inner")], [true, false]);
+    gate.resolve();
+    await untilFree(locks, "outer");
+  },
+);
 
-Deno.test("expressLock() keeps an inner lock until the handler ends when the outer lease is lost", async () => {
-  await using locks = new MemoryLock();
-  const gate = Promise.withResolvers<void>();
-  const app = express();
-  app.use(expressLock(locks, { key: "outer", maxHoldMs: 30 }));
-  app.use(expressLock(locks, "inner"));
-  app.use(async (_req, res) => void (await gate.promise, res.send("too late")));
-  await using server = await listen(app);
-  assertEquals((await ask(server.url))[0], 503);
-  await pause(20);
-  assertEquals(await isHeld(locks, "inner"), true);
-  gate.resolve();
-  await untilFree(locks, "inner");
-});
+registerTest(
+  "expressLock() keeps an inner lock until the handler ends when the outer lease is lost",
+  async () => {
+    await using locks = new MemoryLock();
+    const gate = Promise.withResolvers<void>();
+    const app = express();
+    app.use(expressLock(locks, { key: "outer", maxHoldMs: 30 }));
+    app.use(expressLock(locks, "inner"));
+    app.use(async (_req, res) => void (await gate.promise, res.send("too late")));
+    await using server = await listen(app);
+    assertEquals((await ask(server.url))[0], 503);
+    await pause(20);
+    assertEquals(await isHeld(locks, "inner"), true);
+    gate.resolve();
+    await untilFree(locks, "inner");
+  },
+);
 
-Deno.test("expressLock() sets status 499 and never runs the handler when a waiting client disconnects", async () => {
-  await using locks = new MemoryLock();
-  await using _lease = await locks.acquire("key");
-  const statuses: number[] = [];
-  let handled = 0;
-  const app = express();
-  app.use((_req, res, next) => {
-    res.on("close", () => setTimeout(() => statuses.push(res.statusCode), 5));
-    next();
-  });
-  app.use(expressLock(locks, { key: "key", waitMs: 60_000 }), () => void handled++);
-  await using server = await listen(app);
-  const controller = new AbortController();
-  const asking = ask(server.url, { signal: controller.signal });
-  await waitUntil("it waits", async () => (await locks.query("key")).waiters.length === 1);
-  controller.abort();
-  await assertRejects(() => asking);
-  await waitUntil("it is over", () => statuses.length === 1);
-  assertEquals([statuses, handled], [[499], 0]);
-});
+registerTest(
+  "expressLock() sets status 499 and never runs the handler when a waiting client disconnects",
+  async () => {
+    await using locks = new MemoryLock();
+    await using _lease = await locks.acquire("key");
+    const statuses: number[] = [];
+    let handled = 0;
+    const app = express();
+    app.use((_req, res, next) => {
+      res.on("close", () => setTimeout(() => statuses.push(res.statusCode), 5));
+      next();
+    });
+    app.use(expressLock(locks, { key: "key", waitMs: 60_000 }), () => void handled++);
+    await using server = await listen(app);
+    const controller = new AbortController();
+    const asking = ask(server.url, { signal: controller.signal });
+    await waitUntil("it waits", async () => (await locks.query("key")).waiters.length === 1);
+    controller.abort();
+    await assertRejects(() => asking);
+    await waitUntil("it is over", () => statuses.length === 1);
+    assertEquals([statuses, handled], [[499], 0]);
+  },
+);
 
-Deno.test("expressLock() closes the connection and frees the lock when a handler ends with no text or bytes", async () => {
-  await using locks = new MemoryLock();
-  const server = await express5((res) => res.end(42))(locks);
-  await assertRejects(() => ask(server.url));
-  await untilFree(locks);
-  await server.stop();
-});
+registerTest(
+  "expressLock() closes the connection and frees the lock when a handler ends with no text or bytes",
+  async () => {
+    await using locks = new MemoryLock();
+    await using server = await listen(appWith(locks, (_req, res) => res.end(42)));
+    await assertRejects(() => ask(server.url));
+    await untilFree(locks);
+  },
+);
+
+registerTest(
+  "expressLock() keeps a lock that is disposed until a handler that has begun to write ends",
+  async () => {
+    const dir = await mkdtemp(`${tmpdir()}/holdfast-`);
+    await using others = new FileLock({ dir });
+    const locks = new FileLock({ dir, disposeTimeoutMs: 20_000 });
+    const gate = Promise.withResolvers<void>();
+    const app = express();
+    app.use(expressLock(locks, "key"), async (_req, res) => {
+      res.write("a part");
+      await gate.promise;
+      res.end("the rest");
+    });
+    await using server = await listen(app);
+    const response = await fetch(server.url);
+    const disposed = locks[Symbol.asyncDispose]();
+    await assertRejects(() => response.text());
+    await pause(50);
+    assertEquals(await others.tryAcquire("key"), null);
+    gate.resolve();
+    await disposed;
+    assertEquals(await (await others.tryAcquire("key"))?.release(), true);
+    await rm(dir, { recursive: true });
+  },
+);

@@ -14,8 +14,8 @@ import {
   hono,
   koa,
   type Serve,
-  withLeases,
 } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 
 const OPTIONS = { maxHoldMs: 100 };
 const encoder = new TextEncoder();

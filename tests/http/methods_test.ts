@@ -13,7 +13,7 @@ import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { fetchLock } from "../../http/mod.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
-import { listen } from "../../testing/http/one_route.ts";
+import { listen } from "../../testing/http/listen.ts";
 
 interface Options {
   readonly unlockedMethods?: readonly string[];

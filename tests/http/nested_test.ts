@@ -16,7 +16,7 @@ import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { fetchLock } from "../../http/mod.ts";
 import { type DistributedLock, type Lease, LockSetupError, MemoryLock } from "../../mod.ts";
-import { listen } from "../../testing/http/one_route.ts";
+import { listen } from "../../testing/http/listen.ts";
 import { pause } from "../../testing/servers/wait.ts";
 
 const WAIT_MS = 3_000;

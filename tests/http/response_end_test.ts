@@ -13,8 +13,8 @@ import {
   hono,
   koa,
   type Serve,
-  withLeases,
 } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 
 /** A lock whose releases get no answer until the gate opens. */
 function slowReleases(inner: MemoryLock) {
