@@ -22,6 +22,7 @@ const EXPORTS: Record<string, string[]> = {
   "./http/fastify": ["fastifyLock"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
+  "./http/nestjs": ["Lock", "LockInterceptor", "HeldLease", "LOCKS", "NO_LOCK"],
   "./lock-service": ["lockRoutes", "redisReservations"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };

@@ -22,6 +22,7 @@ import { fetchLock } from "../../http/mod.ts";
 import type { Lease } from "../../mod.ts";
 import { type Answer, handle, keyOf, ROUTES, type ServerParts } from "./handler.ts";
 import { serveLambda } from "./lambda_runtime.ts";
+import { nestServer } from "./nest_server.ts";
 
 /** A running server. */
 export interface Served extends AsyncDisposable {
@@ -29,7 +30,15 @@ export interface Served extends AsyncDisposable {
 }
 
 /** The frameworks under test. */
-export type FrameworkName = "fetch" | "express" | "koa" | "fastify" | "hono" | "lambda";
+export type FrameworkName =
+  | "fetch"
+  | "express"
+  | "nestjs"
+  | "nestjs-fastify"
+  | "koa"
+  | "fastify"
+  | "hono"
+  | "lambda";
 
 function toResponse(answer: Answer): Response {
   if ("text" in answer) return new Response(answer.text);
@@ -197,6 +206,8 @@ export const FRAMEWORKS: Readonly<Record<FrameworkName, (parts: ServerParts) => 
   {
     fetch: fetchServer,
     express: expressServer,
+    nestjs: nestServer,
+    "nestjs-fastify": (parts) => nestServer(parts, "fastify"),
     koa: koaServer,
     fastify: fastifyServer,
     hono: honoServer,
