@@ -144,7 +144,9 @@ Inject(LOCKS)(LockInterceptor, undefined, 0);
  * filter of yours answers otherwise. If the lease is lost, its `signal` aborts and the request fails with a
  * 503; a response that has begun is broken off.
  *
- * Another decorator that replaces the method must stand below this one, or copy its metadata. Only HTTP is
+ * Another decorator that replaces the method must stand below this one, or copy its metadata. An
+ * interceptor that answers while the handler runs, such as a time limit, must be outside of the lock: on the
+ * controller, or below this decorator. Only HTTP is
  * supported: in handlers of messages or of GraphQL use `locks.request()`.
  *
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
