@@ -30,7 +30,7 @@ export const NEST_VERSIONS: readonly NestVersion[] = [
 
 /** All packages that must be installed for a version. */
 export function nestPackages({ specs }: NestVersion): (readonly string[])[] {
-  return [specs, [KOFFI], [NODE_TYPES], [COMPILERS[0]]];
+  return [specs, [KOFFI], [NODE_TYPES], ...COMPILERS.map((compiler) => [compiler])];
 }
 
 /** A running process of the application. */
@@ -59,12 +59,15 @@ export async function nestProject({ specs }: NestVersion): Promise<Project> {
 }
 
 /** Compiles the application. */
-export async function compileNestApp(version: NestVersion): Promise<NestApp> {
+export async function compileNestApp(
+  version: NestVersion,
+  compiler: typeof COMPILERS[number],
+): Promise<NestApp> {
   const project = await nestProject(version);
   for (const file of ["main.ts", "tsconfig.json"]) {
     await project.write(file, await readFile(EXAMPLE + file, "utf8"));
   }
-  const tsc = `${await installPackages([COMPILERS[0]])}/typescript/bin/tsc`;
+  const tsc = `${await installPackages([compiler])}/typescript/bin/tsc`;
   const { success, output } = await project.run([await programOf(NODE_22), tsc, "-p", "."]);
   if (!success) throw new Error(`Cannot compile the application with ${version.name}: ${output}`);
   return {
