@@ -48,14 +48,14 @@ export async function bundleTests(
   file: string,
   more: Readonly<Record<string, string>> = {},
 ): Promise<BundledTests> {
-  const packages = { ...CLIENTS, ...more };
-  const installed = await Promise.all(
-    Object.entries(packages).map(async ([name, spec]) =>
+  const clients = await Promise.all(
+    Object.entries(CLIENTS).map(async ([name, spec]) =>
       [name, `${await installPackages([spec])}/${name}`] as const
     ),
   );
+  const installed = [...clients, ...await installTogether(more)];
   const project = await linkedProject(Object.fromEntries(installed));
-  await bundle(project, file, Object.keys(packages));
+  await bundle(project, file, installed.map(([name]) => name));
   return {
     async run(runtime, env) {
       const command = [await programOf(runtime), `${project.folder}/${BUNDLE}`];
@@ -65,6 +65,16 @@ export async function bundleTests(
     },
     [Symbol.asyncDispose]: () => project[Symbol.asyncDispose](),
   };
+}
+
+/** Installs packages in one folder, so that they find each other. */
+async function installTogether(
+  packages: Readonly<Record<string, string>>,
+): Promise<(readonly [name: string, folder: string])[]> {
+  const names = Object.keys(packages);
+  if (names.length === 0) return [];
+  const folder = await installPackages(Object.values(packages));
+  return names.map((name) => [name, `${folder}/${name}`]);
 }
 
 async function bundle(
