@@ -272,6 +272,21 @@ registerTest(
 );
 
 registerTest(
+  "@Lock() answers 503 when the lease has expired at the end of the handler, before any timer ran",
+  async () => {
+    await using locks = new MemoryLock();
+    const block = () => {
+      for (const endMs = performance.now() + 150; performance.now() < endMs;);
+      return "done";
+    };
+    const Routes = controllerOf({ block }, Lock({ key: "key", maxHoldMs: 50 }));
+    await using server = await serveNest(locks, [Routes]);
+    const [status, text] = await ask(`${server.url}/block`);
+    assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+  },
+);
+
+registerTest(
   "@Lock() ends the wait of a client that leaves, and a client that leaves keeps no lock",
   async () => {
     await using locks = new MemoryLock();
