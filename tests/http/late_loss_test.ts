@@ -133,6 +133,24 @@ for (const [name, serve] of Object.entries(HANDLED)) {
   });
 }
 
+/** A body whose serialization takes longer than the lease lasts. */
+const SLOW_BODY = { toJSON: () => (block(150), "all of it") };
+const SERIALIZING: Record<string, Serve> = {
+  "koaLock()": koa(() => SLOW_BODY, OPTIONS),
+  "expressLock()": express5((res) => res.json(SLOW_BODY), OPTIONS),
+  "fastifyLock()": fastify(() => Promise.resolve(SLOW_BODY), OPTIONS),
+};
+
+for (const [name, serve] of Object.entries(SERIALIZING)) {
+  Deno.test(`${name} never completes a response when its lease expires while the body is serialized`, async () => {
+    await using locks = new MemoryLock();
+    await withServer(serve, locks, async (url) => {
+      const answer = await ask(url);
+      assert(answer === null || answer[0] === 503 && JSON.parse(answer[1]).title, `${answer}`);
+    });
+  });
+}
+
 const FAILING: Record<string, (handle: () => Promise<never>, options: HoldOptions) => Serve> = {
   "fetchLock()": (handle, options) => fetchApi(handle, options),
   "koaLock()": (handle, options) => koa(handle, options),

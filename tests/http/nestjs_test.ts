@@ -286,6 +286,27 @@ registerTest(
   },
 );
 
+for (const platform of PLATFORMS) {
+  registerTest(
+    `@Lock() never completes a response when its lease expires while the body is serialized, on ${platform}`,
+    async () => {
+      await using locks = new MemoryLock();
+      const toJSON = () => {
+        for (const endMs = performance.now() + 150; performance.now() < endMs;);
+        return "all of it";
+      };
+      const Routes = controllerOf(
+        { slow: () => ({ toJSON }) },
+        Lock({ key: "key", maxHoldMs: 50 }),
+      );
+      await using server = await serveNest(locks, [Routes], platform);
+      const [status] = await ask(`${server.url}/slow`).catch(() => [null]);
+      assert(status === null || status === 503, `${status}`);
+      await untilFree(locks);
+    },
+  );
+}
+
 registerTest(
   "@Lock() ends the wait of a client that leaves, and a client that leaves keeps no lock",
   async () => {
