@@ -21,7 +21,7 @@ import {
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
-/** What a handler may do after its lease was lost and the request was answered. */
+/** Calls of handlers after their lease was lost and the request was answered. */
 const LATE: Record<string, Handler> = {
   json: (_req, res) => res.status(201).json({ too: "late" }),
   redirect: (_req, res) => res.cookie("a", "b").redirect("/elsewhere"),
