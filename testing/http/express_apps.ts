@@ -29,13 +29,12 @@ export const isHeld = async (locks: MemoryLock, key = "key") =>
 /** Waits until nobody holds a lock. */
 export const untilFree = (locks: MemoryLock, key = "key") =>
   waitUntil(`${key} is free`, async () => !await isHeld(locks, key));
-/** Waits until the lease of a request is lost. */
-export const untilLost = ({ locals }: express.Response) => {
-  const { signal } = locals.lease as Lease;
-  return new Promise<Error>((resolve) =>
-    signal.addEventListener("abort", () => resolve(signal.reason))
-  );
-};
+/** Takes the lock of a request away. Resolves when the request has lost its lease. */
+export async function lose(locks: MemoryLock, { locals }: express.Response): Promise<void> {
+  const { name, signal } = locals.lease as Lease;
+  await locks.request(name, { steal: true }, () => {});
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+}
 
 /** A lock whose releases wait for a gate. */
 export function slowReleases(inner: MemoryLock) {

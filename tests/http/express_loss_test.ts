@@ -11,13 +11,7 @@ import { FileLock } from "../../file/mod.ts";
 import { expressLock } from "../../http/express.ts";
 import { MemoryLock } from "../../mod.ts";
 import { listen } from "../../testing/http/listen.ts";
-import {
-  ask,
-  type Handler,
-  isHeld,
-  untilFree,
-  untilLost,
-} from "../../testing/http/express_apps.ts";
+import { ask, type Handler, isHeld, lose, untilFree } from "../../testing/http/express_apps.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
@@ -87,9 +81,9 @@ for (const handlesErrors of [false, true]) {
         next();
       });
       for (const [name, handler] of Object.entries(LATE)) {
-        const lock = expressLock(locks, { key: name, maxHoldMs: 20 });
+        const lock = expressLock(locks, name);
         app.get(`/${encodeURIComponent(name)}`, lock, async (req, res) => {
-          await untilLost(res);
+          await lose(locks, res);
           try {
             await handler(req, res);
           } finally {
@@ -178,9 +172,13 @@ registerTest(
     await using locks = new MemoryLock();
     const gate = Promise.withResolvers<void>();
     const app = express();
-    app.use(expressLock(locks, { key: "outer", maxHoldMs: 30 }));
+    app.use(expressLock(locks, "outer"));
     app.use(expressLock(locks, "inner"));
-    app.use(async (_req, res) => void (await gate.promise, res.send("too late")));
+    app.use(async (_req, res) => {
+      await locks.request("outer", { steal: true }, () => {});
+      await gate.promise;
+      res.send("too late");
+    });
     await using server = await listen(app);
     assertEquals((await ask(server.url))[0], 503);
     await pause(20);

@@ -16,9 +16,9 @@ import {
   ask,
   type Handler,
   isHeld,
+  lose,
   slowReleases,
   untilFree,
-  untilLost,
 } from "../../testing/http/express_apps.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
@@ -75,9 +75,9 @@ for (const [version, make] of Object.entries({ 4: express4, 5: express })) {
       await using locks = new MemoryLock();
       let ended = 0;
       const app = make();
-      app.use(expressLock(locks, { key: "key", maxHoldMs: 30 }));
+      app.use(expressLock(locks, "key"));
       app.use((_req, res) =>
-        void untilLost(res).then(() => {
+        void lose(locks, res).then(() => {
           res.status(201).cookie("a", "b").json({ too: "late" });
           ended++;
         })
@@ -190,7 +190,7 @@ registerTest(
         res.write("a part");
         await pause(5);
         throw new Error("failed");
-      }, { maxHoldMs: destroys ? 60_000 : 300 });
+      }, { maxHoldMs: destroys ? 60_000 : 500 });
       const destroy: express.ErrorRequestHandler = (error, _req, res, next) => {
         if (res.headersSent) res.destroy();
         else next(error);
