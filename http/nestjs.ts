@@ -15,12 +15,10 @@
  * @module
  */
 import {
-  type CallHandler,
   createParamDecorator,
   type ExecutionContext,
   HttpException,
   Inject,
-  type NestInterceptor,
   SetMetadata,
   UseInterceptors,
   // Any version: it must be that of the application.
@@ -33,6 +31,8 @@ import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";
 import { HeldCall } from "./internal/held_call.ts";
 import { isNoLock, keyOf } from "./internal/key.ts";
 import {
+  type NestLockCall,
+  type NestLockContext,
   type NestLockOptions,
   type NestLockRequest,
   type NestRoute,
@@ -44,7 +44,13 @@ import { ResponseWatch } from "./internal/response_watch.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export type { MethodOptions } from "./internal/methods.ts";
-export type { NestLockOptions, NestLockRequest } from "./internal/nest_route.ts";
+export type { ResultObserver, ResultSource } from "./internal/held_call.ts";
+export type {
+  NestLockCall,
+  NestLockContext,
+  NestLockOptions,
+  NestLockRequest,
+} from "./internal/nest_route.ts";
 
 /**
  * The token of the lock that {@linkcode Lock} uses:
@@ -78,11 +84,13 @@ const leases = new WeakMap<object, Lease>();
  * // app.useGlobalInterceptors(interceptor);
  * ```
  */
-export class LockInterceptor implements NestInterceptor {
+export class LockInterceptor {
   readonly #lock: DistributedLock;
   readonly #route: NestRoute | undefined;
 
   /**
+   * Makes an interceptor: Nest does so for `@Lock()`.
+   *
    * @param lock Any strategy.
    * @param options The key and other options, or the key alone. Without them, those of `@Lock()`.
    * @throws {TypeError|RangeError} If an option is bad.
@@ -101,7 +109,8 @@ export class LockInterceptor implements NestInterceptor {
    * @throws {HttpException} With problem details, if the request does not get the lock.
    * @throws {LockSetupError} If the lock cannot work as it is set up.
    */
-  async intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
+  // deno-lint-ignore no-explicit-any -- an observable of rxjs, whose types are not ours to publish
+  async intercept(context: NestLockContext, next: NestLockCall): Promise<any> {
     const { key, settings, unlocked } = this.#route ?? routeOf(context);
     const http = context.switchToHttp();
     const request = http.getRequest<NestLockRequest>();
@@ -208,7 +217,7 @@ export const HeldLease: () => ParameterDecorator = createParamDecorator(
 );
 
 /** The route's lock. Never passes a request without a lock because its decorator was not found. */
-function routeOf(context: ExecutionContext): NestRoute {
+function routeOf(context: NestLockContext): NestRoute {
   const route = context.getType() === "http" ? readMetadata(context.getHandler()) : undefined;
   if (route !== undefined) return route;
   throw new LockSetupError(

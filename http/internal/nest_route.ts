@@ -1,11 +1,36 @@
 /**
- * The options of a route of NestJS. Which route a request belongs to is in `http/nestjs.ts`.
+ * The options of a route of NestJS, and the parts of its calls that are used. Which route a request belongs
+ * to is in `http/nestjs.ts`.
  *
  * @module
  */
+import type { ResultSource } from "./held_call.ts";
 import { checkKey, type LockKey } from "./key.ts";
 import { type MethodOptions, readMethods } from "./methods.ts";
 import { type HoldOptions, type HoldSettings, readSettings } from "./options.ts";
+
+/** The parts of Nest's `ExecutionContext` that are used. */
+export interface NestLockContext {
+  /** The kind of the call: `"http"` for a request. */
+  getType(): string;
+  /** The class of the handler. */
+  getClass(): { readonly name: string };
+  /** The method that handles the request. */
+  getHandler(): { readonly name: string };
+  /** The request and the response. */
+  switchToHttp(): {
+    /** The request of Express or Fastify. */
+    getRequest<T>(): T;
+    /** The response of Express, or the reply of Fastify. */
+    getResponse<T>(): T;
+  };
+}
+
+/** The part of Nest's `CallHandler` that is used. */
+export interface NestLockCall {
+  /** The results of the handler, as an observable. */
+  handle(): ResultSource;
+}
 
 /** The parts of a request that a key is usually made of. */
 export interface NestLockRequest {
