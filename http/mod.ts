@@ -1,6 +1,7 @@
 /**
  * Locks around Fetch API handlers, for `Deno.serve` and `export default { fetch }`. Other frameworks
- * have entries of their own: `./http/koa`, `./http/fastify`, `./http/hono` and `./http/lambda`.
+ * have entries of their own: `./http/express`, `./http/koa`, `./http/fastify`, `./http/hono` and
+ * `./http/lambda`.
  *
  * @example Usage
  * ```ts

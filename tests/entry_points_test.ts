@@ -18,9 +18,11 @@ const EXPORTS: Record<string, string[]> = {
   "./zookeeper": ["ZooKeeperLock"],
   "./http": ["fetchLock"],
   "./http/koa": ["koaLock"],
+  "./http/express": ["expressLock"],
   "./http/fastify": ["fastifyLock"],
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
+  "./http/nestjs": ["Lock", "LockInterceptor", "HeldLease"],
   "./lock-service": ["lockRoutes", "redisReservations"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };
@@ -95,16 +97,22 @@ Deno.test("deno.json: every entry point can be imported by URL without a configu
   }
 });
 
-Deno.test("deno.json: published files import only relative paths, node: and one npm: package", () => {
-  const specifiers = new Set<string>();
+Deno.test("deno.json: published files import only relative paths, node: and one npm: package; ./http/nestjs also those of Nest", () => {
+  const specifiers: string[] = [];
   for (const path of published("")) {
     const text = Deno.readTextFileSync(new URL(path, ROOT)).replace(/^\s*\*.*$/gm, "");
     for (const [, specifier] of text.matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)/g)) {
-      if (specifier !== undefined && !specifier.startsWith(".")) specifiers.add(specifier);
+      if (specifier !== undefined && !specifier.startsWith(".")) {
+        specifiers.push(`${path} ${specifier}`);
+      }
     }
   }
-  const foreign = [...specifiers].filter((specifier) => !specifier.startsWith("node:"));
-  assertEquals(foreign, ["npm:node-zookeeper-client@1.1.3"]);
+  const foreign = specifiers.filter((specifier) => !specifier.includes(" node:"));
+  assertEquals(foreign.toSorted(), [
+    "http/nestjs.ts npm:@nestjs/common@x",
+    "http/nestjs.ts npm:rxjs@^7.1.0",
+    "zookeeper/transport/client_module.ts npm:node-zookeeper-client@1.1.3",
+  ]);
 });
 
 Deno.test("core/ does no I/O, and only file/ uses Deno.*", () => {

@@ -57,6 +57,8 @@ export class ResponseHold implements ResponseListener {
   readonly #settings: HoldSettings;
   readonly #endListeners: EndListener[] = [];
   #phase: HoldPhase;
+  /** Whether the end of the response is decided: another answer would come too late. */
+  #isEnding = false;
 
   /**
    * @param isHandlerRunning True if the handler runs already. Otherwise `handlerStarted()` says so
@@ -100,10 +102,11 @@ export class ResponseHold implements ResponseListener {
    * @returns The release, if the last bytes must wait for it.
    */
   responseOver(): Promise<void> | undefined {
-    const { hasBegun } = this.#watch;
+    const { hasBegun, gone } = this.#watch;
     // The getter checks the clock: if the lease has expired, it calls `#onLost` now, even if no timer has
-    // fired yet, and the response is broken off.
-    if (hasBegun) void this.lease.signal;
+    // fired yet, and the response is broken off. It is too late for another answer.
+    this.#isEnding = !gone.aborted;
+    if (this.#isEnding && (hasBegun || this.#phase.neededBy === "response")) void this.lease.signal;
     if (this.#phase.neededBy === "response") return this.#release();
     if (this.#phase.neededBy !== "handler and response") return undefined;
     this.#phase = { neededBy: "handler" };
@@ -129,7 +132,7 @@ export class ResponseHold implements ResponseListener {
   readonly #onLost = (): void => {
     const { neededBy } = this.#phase;
     if (neededBy === "nothing") return;
-    if (this.#watch.hasBegun) this.#watch.breakOff();
+    if (this.#watch.hasBegun || this.#isEnding) this.#watch.breakOff();
     else this.#lossListener.leaseLost(neededBy !== "response");
   };
 

@@ -11,8 +11,8 @@ export interface NodeResponse {
   end: (...args: never[]) => unknown;
   /** Listens for the close of the response or its connection, and for a stream piped into it. */
   on(event: "close" | "pipe", listener: () => void): unknown;
-  /** Closes the connection. */
-  destroy(): unknown;
+  /** Closes the connection. May be replaced in order to notice it. */
+  destroy: (...args: never[]) => unknown;
   /** Whether the connection is closed. Over HTTP/2 it is `undefined`, and that of the stream counts. */
   readonly destroyed?: boolean | undefined;
   /** The stream of a response over HTTP/2. */
@@ -70,6 +70,7 @@ type WatchPhase = "open" | "ending" | "delayed" | "complete" | "gone";
  */
 export class ResponseWatch {
   readonly #response: NodeResponse;
+  readonly #closeConnection: () => unknown;
   readonly #gone = new AbortController();
   #phase: WatchPhase = "open";
   #isPiped = false;
@@ -77,8 +78,13 @@ export class ResponseWatch {
   #isWritten = false;
   #listener: ResponseListener | null = null;
 
-  constructor(response: NodeResponse) {
+  /** @param closeConnection Closes the connection; by default the response's own `destroy()`. */
+  constructor(
+    response: NodeResponse,
+    closeConnection: () => unknown = () => response.destroy(),
+  ) {
     this.#response = response;
+    this.#closeConnection = closeConnection;
     if (response.stream?.destroyed ?? response.destroyed) this.#close();
     else response.on("close", () => this.#close());
     response.on("pipe", () => this.#isPiped = true);
@@ -113,7 +119,7 @@ export class ResponseWatch {
 
   #destroy(): void {
     const { stream } = this.#response;
-    if (stream === undefined) this.#response.destroy();
+    if (stream === undefined) this.#closeConnection();
     else stream.close(INTERNAL_ERROR);
   }
 

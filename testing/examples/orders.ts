@@ -72,4 +72,4 @@ export async function orderOnce(framework: string, place: Place): Promise<void> 
 }
 
 /** The frameworks of the order endpoints. */
-export const ENDPOINTS = ["fetch", "koa", "fastify", "hono"];
+export const ENDPOINTS = ["fetch", "express", "koa", "fastify", "hono"];

@@ -4,13 +4,16 @@
  *
  * @module
  */
-import { createServer as createServer1 } from "node:http";
+import { createServer as createServer1, type RequestListener } from "node:http";
 import { createServer as createServer2 } from "node:http2";
-import { Readable } from "node:stream";
+import { pipeline, Readable } from "node:stream";
+// @ts-types="@types/express"
+import express from "express";
 import Fastify, { type FastifyServerOptions } from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
@@ -19,6 +22,7 @@ import { fetchLock } from "../../http/mod.ts";
 import type { Lease } from "../../mod.ts";
 import { type Answer, handle, keyOf, ROUTES, type ServerParts } from "./handler.ts";
 import { serveLambda } from "./lambda_runtime.ts";
+import { nestServer } from "./nest_server.ts";
 
 /** A running server. */
 export interface Served extends AsyncDisposable {
@@ -26,7 +30,15 @@ export interface Served extends AsyncDisposable {
 }
 
 /** The frameworks under test. */
-export type FrameworkName = "fetch" | "koa" | "fastify" | "hono" | "lambda";
+export type FrameworkName =
+  | "fetch"
+  | "express"
+  | "nestjs"
+  | "nestjs-fastify"
+  | "koa"
+  | "fastify"
+  | "hono"
+  | "lambda";
 
 function toResponse(answer: Answer): Response {
   if ("text" in answer) return new Response(answer.text);
@@ -72,6 +84,25 @@ async function honoServer(parts: ServerParts): Promise<Served> {
   return serveFetch((request) => app.fetch(request));
 }
 
+async function expressServer(parts: ServerParts): Promise<Served> {
+  const app = express();
+  for (const { path, ...options } of ROUTES) {
+    const key = (req: express.Request) => keyOf(parts, req.originalUrl);
+    app.all(path, expressLock(parts.lock, { ...options, key }), async (req, res) => {
+      const answer = await handle(parts, req.originalUrl, res.locals.lease);
+      if ("text" in answer) return void res.send(answer.text);
+      // Express leaves that to the handler: without a body to send, nothing would be sent until the end.
+      if (req.method === "HEAD") return void res.end();
+      pipeline(Readable.from(answer.stream), res, () => {});
+    });
+  }
+  const failed: express.ErrorRequestHandler = (_error, _req, res, _next) => {
+    res.status(500).send("failed");
+  };
+  app.use(failed);
+  return await serveHttp1(app);
+}
+
 async function koaServer(parts: ServerParts): Promise<Served> {
   const app = new Koa();
   app.silent = true;
@@ -86,11 +117,11 @@ async function koaServer(parts: ServerParts): Promise<Served> {
     const answer = await handle(parts, ctx.url, ctx.state.lease);
     ctx.body = "text" in answer ? answer.text : Readable.from(answer.stream);
   });
-  return await (parts.protocol === "http/2" ? serveHttp2(app) : serveHttp1(app));
+  return await (parts.protocol === "http/2" ? serveHttp2(app) : serveHttp1(app.callback()));
 }
 
-async function serveHttp1(app: Koa): Promise<Served> {
-  const server = createServer1(app.callback());
+async function serveHttp1(handler: RequestListener): Promise<Served> {
+  const server = createServer1(handler);
   return {
     url: await listen(server),
     // deno-lint-ignore require-await -- an async disposal must return a promise
@@ -174,6 +205,9 @@ async function lambdaServer(parts: ServerParts): Promise<Served> {
 export const FRAMEWORKS: Readonly<Record<FrameworkName, (parts: ServerParts) => Promise<Served>>> =
   {
     fetch: fetchServer,
+    express: expressServer,
+    nestjs: nestServer,
+    "nestjs-fastify": (parts) => nestServer(parts, "fastify"),
     koa: koaServer,
     fastify: fastifyServer,
     hono: honoServer,

@@ -1,25 +1,23 @@
 /**
- * Servers with one route under the lock `key`, and a lock whose leases a test can change.
+ * Servers with one route under the lock `key`.
  *
  * @module
  */
+// @ts-types="@types/express"
+import express from "express";
 import Fastify, { type FastifyReply } from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock, type LambdaLockOptions } from "../../http/lambda.ts";
 import { fetchLock, type FetchLockOptions, type HoldOptions } from "../../http/mod.ts";
-import type { DistributedLock, Lease } from "../../mod.ts";
+import type { DistributedLock } from "../../mod.ts";
+import { listen, type Serving } from "./listen.ts";
 import { type ApiGatewayEvent, type RuntimeContext, serveLambda } from "./lambda_runtime.ts";
-
-/** A running server. */
-export interface Serving {
-  readonly url: string;
-  stop(): Promise<unknown>;
-}
 
 /** Starts a server. */
 export type Serve = (lock: DistributedLock) => Promise<Serving>;
@@ -88,16 +86,26 @@ export function koa(body: () => unknown, options: RouteOptions = {}): Serve {
     app.use(async (ctx) => {
       ctx.body = await body();
     });
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const server = app.listen(0, "127.0.0.1", () => resolve());
-    await promise;
-    return {
-      url: `http://127.0.0.1:${(server.address() as { port: number }).port}`,
-      stop() {
-        server.closeAllConnections();
-        return new Promise((resolve) => server.close(resolve));
-      },
+    return await listen(app.callback());
+  };
+}
+
+/** A server with `expressLock()`. The handler may answer at any time. */
+export function express5(
+  handler: (res: express.Response) => unknown,
+  options: RouteOptions = {},
+): Serve {
+  const { onFailure, held } = split(options);
+  return async (lock) => {
+    const app = express();
+    app.get("/", expressLock(lock, held), async (_req, res) => void await handler(res));
+    const failed: express.ErrorRequestHandler = (error, _req, res, next) => {
+      onFailure(error);
+      if (res.headersSent) return next(error);
+      res.status(500).send("failed");
     };
+    app.use(failed);
+    return await listen(app);
   };
 }
 
@@ -137,23 +145,5 @@ export function lambda(handle: () => unknown, options: RouteOptions = {}): Serve
       }
     });
     return { url: served.url, stop: async () => await served[Symbol.asyncDispose]() };
-  };
-}
-
-/** Wraps a lock: changes each lease of `tryAcquire()` before it is returned. */
-export function withLeases(
-  inner: DistributedLock,
-  change: (lease: Lease) => Lease,
-): DistributedLock {
-  return {
-    capabilities: inner.capabilities,
-    acquire: (...args) => inner.acquire(...args),
-    request: (...args: unknown[]) => (inner.request as (...args: unknown[]) => never)(...args),
-    query: (name) => inner.query(name),
-    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
-    async tryAcquire(name, options) {
-      const lease = await inner.tryAcquire(name, options);
-      return lease && change(lease);
-    },
   };
 }

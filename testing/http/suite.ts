@@ -13,6 +13,11 @@ import { leftSteps, outageSteps } from "./suite_outage.ts";
 import type { Place } from "./places.ts";
 import { openStage, type Stage, type Step } from "./stage.ts";
 
+const NEST: Partial<Record<FrameworkName, string>> = {
+  "nestjs": "@Lock() of NestJS",
+  "nestjs-fastify": "@Lock() of NestJS on Fastify",
+};
+
 /** Registers the suite for one framework and one strategy. */
 export function integrationSuite(
   framework: FrameworkName,
@@ -20,7 +25,13 @@ export function integrationSuite(
   openPlace: () => Promise<Place>,
 ): void {
   const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];
-  register(`${framework}Lock() with ${strategy}`, framework, "http/1.1", openPlace, groups);
+  register(
+    `${NEST[framework] ?? `${framework}Lock()`} with ${strategy}`,
+    framework,
+    "http/1.1",
+    openPlace,
+    groups,
+  );
 }
 
 /** The frameworks that can serve HTTP/2: API Gateway does that for Lambda. */

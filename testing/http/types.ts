@@ -4,10 +4,17 @@
  *
  * @module
  */
+// @ts-types="@types/express"
+import express from "express";
 import Fastify from "fastify";
 import { type Context, Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import {
+  expressLock,
+  type ExpressLockLocals,
+  type ExpressLockRequest,
+} from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
@@ -33,6 +40,35 @@ export function koaTypes(locks: DistributedLock): Koa {
   const typed = new Koa<{ lease: Lease; user: string }>();
   typed.use(koaLock(locks, "my-lock"));
   return app;
+}
+
+/** Express: with its own request, with typed parameters and locals, and on a router. */
+export function expressTypes(locks: DistributedLock): express.Express {
+  const app = express();
+  app.use(expressLock(locks, "my-lock"));
+  app.use("/a", expressLock(locks, { key: (req) => req.get("x-order") || NO_LOCK }));
+  // @ts-expect-error: a missing header must not mean "no lock"
+  app.use(expressLock(locks, { key: () => undefined }));
+  app.use(expressLock(locks, { key: (req: express.Request) => req.ip ?? "unknown" }));
+  const key = ({ params }: ExpressLockRequest) => `orders:${params.id}`;
+  const lock = expressLock(locks, { key, waitMs: 2_000 });
+  app.get("/orders/:id", lock, (req, res) => {
+    const id: string = req.params.id; // the lock leaves the types of the route as they are
+    res.json({ id, token: String(res.locals.lease.fencingToken) });
+  });
+  app.post("/orders/:id", lock, (req, res: express.Response<string, ExpressLockLocals>) => {
+    res.send(`${req.params.id} done under token ${res.locals.lease.fencingToken}`);
+  });
+  interface Params {
+    id: string;
+  }
+  const typed = (req: express.Request<Params>) => `orders:${req.params.id}`;
+  const router = express.Router();
+  router.post<Params>("/orders/:id", expressLock(locks, { key: typed }), (_req, res) => {
+    const lease: Lease = res.locals.lease;
+    res.json({ token: String(lease.fencingToken) });
+  });
+  return app.use(router);
 }
 
 /** Fastify: with typed parameters. */

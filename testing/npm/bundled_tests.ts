@@ -39,15 +39,23 @@ export interface BundledTests extends AsyncDisposable {
   run(runtime: NpmRuntime, env: Readonly<Record<string, string>>): Promise<TestReport[]>;
 }
 
-/** Bundles a test file. */
-export async function bundleTests(file: string): Promise<BundledTests> {
+/**
+ * Bundles a test file.
+ *
+ * @param more Packages that it imports besides the clients, by their names.
+ */
+export async function bundleTests(
+  file: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<BundledTests> {
   const clients = await Promise.all(
     Object.entries(CLIENTS).map(async ([name, spec]) =>
       [name, `${await installPackages([spec])}/${name}`] as const
     ),
   );
-  const project = await linkedProject(Object.fromEntries(clients));
-  await bundle(project, file);
+  const installed = [...clients, ...await installTogether(more)];
+  const project = await linkedProject(Object.fromEntries(installed));
+  await bundle(project, file, installed.map(([name]) => name));
   return {
     async run(runtime, env) {
       const command = [await programOf(runtime), `${project.folder}/${BUNDLE}`];
@@ -59,13 +67,28 @@ export async function bundleTests(file: string): Promise<BundledTests> {
   };
 }
 
-async function bundle(project: Project, file: string): Promise<void> {
+/** Installs packages in one folder, so that they find each other. */
+async function installTogether(
+  packages: Readonly<Record<string, string>>,
+): Promise<(readonly [name: string, folder: string])[]> {
+  const names = Object.keys(packages);
+  if (names.length === 0) return [];
+  const folder = await installPackages(Object.values(packages));
+  return names.map((name) => [name, `${folder}/${name}`]);
+}
+
+async function bundle(
+  project: Project,
+  file: string,
+  external: readonly string[],
+): Promise<void> {
   const options = {
     esbuild: `${await installPackages([ESBUILD])}/esbuild/lib/main.js`,
     bundles: [
       { entry: ROOT + file, out: `${project.folder}/${BUNDLE}`, isMain: false },
       { entry: ROOT + PROCESS, out: `${project.folder}/contender.mjs`, isMain: true },
     ],
+    external,
     packaged: packagedSources(),
     replaced: REPLACED,
   };

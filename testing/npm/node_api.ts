@@ -13,6 +13,7 @@ import { makeTempDirectory } from "../runtime/files.ts";
 import { runCommand } from "../servers/command.ts";
 import { COMPILERS, NODE_TYPES } from "./consumers.ts";
 import { installPackages } from "./install.ts";
+import { NEST_VERSIONS } from "./nest_app.ts";
 import { NODE_22, programOf } from "./runtimes.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
@@ -24,7 +25,7 @@ const OPTIONS = {
   ...{ allowImportingTsExtensions: true, noEmit: true, skipLibCheck: true, types: ["node"] },
   ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
 };
-/** Stands for the module that only Deno loads. */
+/** Stands for the other module that only Deno loads. */
 const AMBIENT = `declare module "npm:*" { const any: unknown; export default any; }`;
 
 /** The published modules that run on Node, too: those that do not name `Deno`. */
@@ -45,7 +46,15 @@ export async function newerThanNode22(modules: readonly string[]): Promise<strin
     await mkdir(`${folder}/node_modules/@types`, { recursive: true });
     await symlink(`${types}/@types/node`, `${folder}/node_modules/@types/node`);
     await Deno.writeTextFile(`${folder}/ambient.d.ts`, AMBIENT);
-    const compilerOptions = { ...OPTIONS, typeRoots: [`${folder}/node_modules/@types`] };
+    const nest = await installPackages(NEST_VERSIONS[0]!.specs);
+    const compilerOptions = {
+      ...OPTIONS,
+      typeRoots: [`${folder}/node_modules/@types`],
+      paths: {
+        "npm:@nestjs/common@x": [`${nest}/@nestjs/common`],
+        "npm:rxjs@^7.1.0": [`${nest}/rxjs`],
+      },
+    };
     const settings = { compilerOptions, files: ["ambient.d.ts", ...modules] };
     await Deno.writeTextFile(`${folder}/tsconfig.json`, JSON.stringify(settings));
     const tsc = `${await installPackages([COMPILERS[1]])}/typescript/bin/tsc`;

@@ -22,10 +22,12 @@ const NODE = `node-${OS}-${process.arch}`;
 export const NODE_22 = node("22.23.3");
 /** The version between the oldest and the newest one. */
 export const NODE_24 = node("24.21.0");
+/** The newest version. */
+export const NODE_26 = node("26.10.0");
 /** The current version of Bun. */
 export const BUN = bun("1.4.5");
 /** The current releases. */
-export const RUNTIMES: readonly NpmRuntime[] = [NODE_22, NODE_24, node("26.10.0"), BUN];
+export const RUNTIMES: readonly NpmRuntime[] = [NODE_22, NODE_24, NODE_26, BUN];
 /** The oldest releases that are supported, which only the soak runs. */
 export const OLDEST_RUNTIMES: readonly NpmRuntime[] = [node("22.12.0"), bun("1.3.0")];
 /** The oldest Deno that is supported: the first that can lock files. */

@@ -8,7 +8,14 @@ import { lambdaLock } from "../../http/lambda.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
-import { fastify, fetchApi, hono, koa, type Serve } from "../../testing/http/one_route.ts";
+import {
+  express5,
+  fastify,
+  fetchApi,
+  hono,
+  koa,
+  type Serve,
+} from "../../testing/http/one_route.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 type Handle = () => Promise<unknown>;
@@ -17,6 +24,8 @@ const SERVERS: Record<string, (handle: Handle, options: HoldOptions) => Serve> =
   "fetchLock": (handle, options) =>
     fetchApi(() => handle().then(() => new Response("done")), options),
   "koaLock": (handle, options) => koa(() => handle().then(() => "done"), options),
+  "expressLock": (handle, options) =>
+    express5((res) => handle().then(() => res.send("done")), options),
   "fastifyLock": (handle, options) => fastify(() => handle().then(() => "done"), options),
 };
 

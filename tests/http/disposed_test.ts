@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { type LeaseLostError, LeaseLostError as LeaseLost, MemoryLock } from "../../mod.ts";
 import {
+  express5,
   fastify,
   fetchApi,
   hono,
@@ -9,8 +10,8 @@ import {
   lambda,
   type RouteOptions,
   type Serve,
-  withLeases,
 } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 type Handle = () => unknown;
@@ -20,6 +21,8 @@ const SERVERS: Record<string, (handle: Handle, options: RouteOptions) => Serve> 
     fetchApi(async () => (await handle(), new Response("done")), options),
   honoLock: (handle, options) => hono(async () => (await handle(), new Response("done")), options),
   koaLock: (handle, options) => koa(async () => (await handle(), "done"), options),
+  expressLock: (handle, options) =>
+    express5(async (res) => (await handle(), res.send("done")), options),
   fastifyLock: (handle, options) => fastify(async () => (await handle(), "done"), options),
   lambdaLock: (handle, options) => lambda(async () => (await handle(), "done"), options),
 };

@@ -10,7 +10,8 @@ import Koa from "koa";
 import { fastifyLock } from "../../http/fastify.ts";
 import { koaLock } from "../../http/koa.ts";
 import { MemoryLock } from "../../mod.ts";
-import { type Serve, withLeases } from "../../testing/http/one_route.ts";
+import type { Serve } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 /** Sends a part, and no end. */

@@ -3,18 +3,19 @@
  * response for a complete one.
  */
 import { assert, assertEquals } from "@std/assert";
-import { Readable } from "node:stream";
+import { pipeline, Readable } from "node:stream";
 import type { HoldOptions } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 import { bounded, pause, waitUntil } from "../../testing/servers/wait.ts";
 import {
+  express5,
   fastify,
   fetchApi,
   hono,
   koa,
   type Serve,
-  withLeases,
 } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 
 const OPTIONS = { maxHoldMs: 100 };
 const encoder = new TextEncoder();
@@ -45,6 +46,9 @@ const SERVERS: Record<string, (source: Source) => Serve> = {
   "fetchLock()": (source) => fetchApi(() => new Response(web(source)), OPTIONS),
   "honoLock()": (source) => hono(() => new Response(web(source)), OPTIONS),
   "koaLock()": (source) => koa(() => Readable.from(source()), OPTIONS),
+  "expressLock()": (source) => express5((res) => void Readable.from(source()).pipe(res), OPTIONS),
+  "expressLock() with a pipeline": (source) =>
+    express5((res) => void pipeline(Readable.from(source()), res, () => {}), OPTIONS),
   "koaLock() with a web stream": (source) => koa(() => web(source), OPTIONS),
   "fastifyLock()": (source) => fastify(() => Promise.resolve(Readable.from(source())), OPTIONS),
   "fastifyLock() with a web stream": (source) =>
@@ -108,6 +112,7 @@ const HANDLED: Record<string, (handle: () => void) => Serve> = {
   "fetchLock()": (handle) => fetchApi(() => (handle(), new Response("")), OPTIONS),
   "honoLock()": (handle) => hono(() => (handle(), new Response("")), OPTIONS),
   "koaLock()": (handle) => koa(handle, OPTIONS),
+  "expressLock()": (handle) => express5((res) => (handle(), res.send("")), OPTIONS),
   "fastifyLock()": (handle) => fastify(handle, OPTIONS),
 };
 
@@ -125,6 +130,24 @@ for (const [name, serve] of Object.entries(HANDLED)) {
         assertEquals(isHandled, false);
       },
     );
+  });
+}
+
+/** A body whose serialization takes longer than the lease lasts. */
+const SLOW_BODY = { toJSON: () => (block(150), "all of it") };
+const SERIALIZING: Record<string, Serve> = {
+  "koaLock()": koa(() => SLOW_BODY, OPTIONS),
+  "expressLock()": express5((res) => res.json(SLOW_BODY), OPTIONS),
+  "fastifyLock()": fastify(() => Promise.resolve(SLOW_BODY), OPTIONS),
+};
+
+for (const [name, serve] of Object.entries(SERIALIZING)) {
+  Deno.test(`${name} never completes a response when its lease expires while the body is serialized`, async () => {
+    await using locks = new MemoryLock();
+    await withServer(serve, locks, async (url) => {
+      const answer = await ask(url);
+      assert(answer === null || answer[0] === 503 && JSON.parse(answer[1]).title, `${answer}`);
+    });
   });
 }
 

@@ -1,15 +1,19 @@
 /** HEAD and OPTIONS run without the lock unless that is asked for; and the short form of every part. */
 import { assertEquals, assertThrows } from "@std/assert";
+// @ts-types="@types/express"
+import express from "express";
 import Fastify from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { fetchLock } from "../../http/mod.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { listen } from "../../testing/http/listen.ts";
 
 interface Options {
   readonly unlockedMethods?: readonly string[];
@@ -33,6 +37,18 @@ const ASKS: Record<string, Ask> = {
     await response.text();
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
+    return response.status;
+  },
+  async expressLock(lock, method, options) {
+    const app = express();
+    app.all(
+      "/",
+      expressLock(lock, { ...options, key: "key" }),
+      (_req, res) => void res.send("done"),
+    );
+    await using server = await listen(app);
+    const response = await fetch(server.url, { method });
+    await response.text();
     return response.status;
   },
   async honoLock(lock, method, options) {

@@ -3,16 +3,20 @@
  * wait for itself. Requests that merely contend never get that error.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+// @ts-types="@types/express"
+import express from "express";
 import Fastify from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { fetchLock } from "../../http/mod.ts";
 import { type DistributedLock, type Lease, LockSetupError, MemoryLock } from "../../mod.ts";
+import { listen } from "../../testing/http/listen.ts";
 import { pause } from "../../testing/servers/wait.ts";
 
 const WAIT_MS = 3_000;
@@ -65,6 +69,21 @@ const NESTS: Record<string, Nest> = {
     for (const key of [outer, inner]) app.use(koaLock(lock, { key, waitMs: WAIT_MS }));
     app.use((ctx) => void (ctx.body = "done"));
     return await koaAnswer(app);
+  },
+  async expressLock(lock, outer, inner) {
+    const app = express();
+    for (const key of [outer, inner]) app.use(expressLock(lock, { key, waitMs: WAIT_MS }));
+    app.post("/", (_req, res) => void res.send("done"));
+    let failure: unknown;
+    const failed: express.ErrorRequestHandler = (error, _req, res, _next) => {
+      failure = error;
+      res.status(500).send("failed");
+    };
+    await using server = await listen(app.use(failed));
+    const response = await fetch(server.url, { method: "POST" });
+    const text = await response.text();
+    if (response.status === 500) throw failure;
+    return text;
   },
   async lambdaLock(lock, outer, inner) {
     const context = { getRemainingTimeInMillis: () => WAIT_MS };

@@ -8,6 +8,7 @@ import { fastifyLock } from "../../http/fastify.ts";
 import { NO_LOCK } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 import {
+  express5,
   fastify,
   fetchApi,
   hono,
@@ -21,6 +22,7 @@ const SERVERS: Record<string, (handle: () => void, options: RouteOptions) => Ser
   fetchLock: (handle, options) => fetchApi(() => (handle(), new Response("done")), options),
   honoLock: (handle, options) => hono(() => (handle(), new Response("done")), options),
   koaLock: (handle, options) => koa(() => (handle(), "done"), options),
+  expressLock: (handle, options) => express5((res) => (handle(), res.send("done")), options),
   fastifyLock: (handle, options) => fastify(() => (handle(), Promise.resolve("done")), options),
   lambdaLock: (handle, options) => lambda(() => (handle(), "done"), options),
 };

@@ -3,6 +3,7 @@
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import Fastify from "fastify";
+import { expressLock } from "../../http/express.ts";
 import { fastifyLock } from "../../http/fastify.ts";
 import { honoLock } from "../../http/hono.ts";
 import { koaLock } from "../../http/koa.ts";
@@ -33,6 +34,7 @@ Deno.test("the http entries throw on bad options when the server starts", async 
   const wraps: Record<string, (options: Options) => unknown> = {
     fetch: (options) => fetchLock(locks, { ...options, onUnavailable: options.onUnavailable! }),
     koa: (options) => koaLock(locks, options),
+    express: (options) => expressLock(locks, options),
     hono: (options) => honoLock(locks, options),
     lambda: (options) => lambdaLock(locks, options),
   };

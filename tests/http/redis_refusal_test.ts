@@ -5,7 +5,7 @@ import { assertEquals } from "@std/assert";
 import type { HoldOptions } from "../../http/mod.ts";
 import { LockSetupError } from "../../mod.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
-import { fastify, fetchApi, koa, type Serve } from "../../testing/http/one_route.ts";
+import { express5, fastify, fetchApi, koa, type Serve } from "../../testing/http/one_route.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -55,6 +55,8 @@ const SERVERS: Record<string, Start> = {
   "fetchLock": (handle, options) =>
     fetchApi(() => handle().then(() => new Response("done")), options),
   "koaLock": (handle, options) => koa(() => handle().then(() => "done"), options),
+  "expressLock": (handle, options) =>
+    express5((res) => handle().then(() => res.send("done")), options),
   "fastifyLock": (handle, options) => fastify(() => handle().then(() => "done"), options),
 };
 

@@ -3,16 +3,18 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { MemoryLock } from "../../mod.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import {
+  express5,
   fastify,
   fetchApi,
   hono,
   koa,
   type Serve,
-  withLeases,
 } from "../../testing/http/one_route.ts";
+import { withLeases } from "../../testing/http/with_leases.ts";
 
 /** A lock whose releases get no answer until the gate opens. */
 function slowReleases(inner: MemoryLock) {
@@ -44,6 +46,13 @@ const CASES: Record<string, Serve> = {
   "honoLock() with a stream": hono(() => new Response(webStream())),
   "koaLock() with a text": koa(() => "all of it"),
   "koaLock() with a stream": koa(stream),
+  "expressLock() with a text": express5((res) => res.send("all of it")),
+  "expressLock() with a piped stream": express5((res) => void stream().pipe(res)),
+  "expressLock() with a stream in a pipeline": express5((res) => pipeline(stream(), res)),
+  "expressLock() with pieces": express5(async (res) => {
+    for await (const piece of pieces()) res.write(piece);
+    res.end();
+  }),
   "fastifyLock() with a returned text": fastify(() => Promise.resolve("all of it")),
   "fastifyLock() with a returned stream": fastify(() => Promise.resolve(stream())),
   "fastifyLock() with a sent text": fastify((reply) => void reply.send("all of it")),

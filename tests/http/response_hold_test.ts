@@ -34,9 +34,13 @@ interface Bench {
   isFree(): Promise<boolean>;
 }
 
-async function open(locks: MemoryLock, isHandlerRunning: boolean): Promise<Bench> {
+async function open(
+  locks: MemoryLock,
+  isHandlerRunning: boolean,
+  maxHoldMs = 60_000,
+): Promise<Bench> {
   const response = new FakeResponse();
-  const lease = await locks.acquire("key");
+  const lease = await locks.acquire("key", { maxHoldMs });
   const losses: boolean[] = [];
   const listener: LossListener = { leaseLost: (isRunning) => void losses.push(isRunning) };
   const hold = new ResponseHold(
@@ -102,6 +106,16 @@ Deno.test("ResponseHold notifies its listener of a lost lease, and breaks off a 
       assertEquals(response.log, hasBegun ? ["destroy"] : []);
     }
   }
+});
+
+Deno.test("ResponseHold breaks off a response whose lease has expired when its end is called, before any timer ran", async () => {
+  await using locks = new MemoryLock();
+  const { response, hold, losses } = await open(locks, true, 20);
+  hold.handlerEnded();
+  for (const endMs = performance.now() + 40; performance.now() < endMs;);
+  response.end();
+  assertEquals([response.log[0], losses], ["destroy", []]);
+  await turns();
 });
 
 Deno.test("ResponseHold releases once, even when a handler starts and ends after that", async () => {

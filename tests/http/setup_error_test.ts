@@ -7,7 +7,14 @@ import * as ours from "../../core/errors.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { type DistributedLock, LockSetupError, MemoryLock } from "../../mod.ts";
-import { fastify, fetchApi, hono, koa, type Serve } from "../../testing/http/one_route.ts";
+import {
+  express5,
+  fastify,
+  fetchApi,
+  hono,
+  koa,
+  type Serve,
+} from "../../testing/http/one_route.ts";
 
 const copy: typeof ours = await import(`${new URL("../../core/errors.ts", import.meta.url)}?copy`);
 const MESSAGE = "Cannot use the Redis client at 10.0.0.1: it was never connected";
@@ -28,6 +35,7 @@ const SERVERS: Record<string, (handle: () => void, options: HoldOptions) => Serv
   "fetchLock": (handle, options) => fetchApi(() => (handle(), new Response("done")), options),
   "honoLock": (handle, options) => hono(() => (handle(), new Response("done")), options),
   "koaLock": (handle, options) => koa(() => (handle(), "done"), options),
+  "expressLock": (handle, options) => express5((res) => (handle(), res.send("done")), options),
   "fastifyLock": (handle, options) => fastify(() => (handle(), Promise.resolve("done")), options),
 };
 

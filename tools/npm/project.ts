@@ -16,7 +16,7 @@ export const DESCRIPTION =
 export const KEYWORDS: readonly string[] = [
   ...["distributed-lock", "lock", "mutex", "lease", "leader-election", "fencing-token"],
   ...["redis", "valkey", "zookeeper", "flock", "redlock"],
-  ...["koa", "fastify", "hono", "lambda"],
+  ...["express", "nestjs", "koa", "fastify", "hono", "lambda"],
 ];
 
 /** The oldest versions that the package runs on. From Node 22.12 on, `require()` loads it. */
@@ -40,4 +40,5 @@ export const PEERS: Readonly<Record<string, string>> = {
   "koffi": "^2.9.1 || ^3.0.0",
   "node-zookeeper-client": "1.1.3",
   "redis": ">=4",
+  "rxjs": ">=7",
 };

@@ -9,6 +9,7 @@ import process from "node:process";
 import { gzipSync } from "node:zlib";
 import { runCommand } from "../../testing/servers/command.ts";
 import type { PackedManifest } from "./manifest.ts";
+import { PEERS } from "./project.ts";
 
 const BUNDLE_BOUND_MS = 120_000;
 
@@ -23,9 +24,11 @@ const BOUNDS: Readonly<Record<string, number>> = {
   "./zookeeper": 27_000,
   "./http": 5_800,
   "./http/koa": 6_500,
+  "./http/express": 7_500,
   "./http/fastify": 7_500,
   "./http/hono": 6_000,
   "./http/lambda": 7_000,
+  "./http/nestjs": 8_500,
   "./lock-service": 11_000,
   "./fencing": 2_400,
 };
@@ -58,8 +61,9 @@ export async function measureEntries(
 }
 
 async function sizeOf(module: string, bundle: string): Promise<number> {
+  const external = Object.keys(PEERS).map((name) => `--external=${name}`);
   const options = ["--quiet", "--minify", "--no-config", "--platform", "deno", "-o", bundle];
-  const command = [process.execPath, "bundle", ...options, module];
+  const command = [process.execPath, "bundle", ...options, ...external, module];
   const { success, output } = await runCommand(command, BUNDLE_BOUND_MS);
   if (!success) throw new Error(`Cannot bundle ${module}: ${output}`);
   return gzipSync(await readFile(bundle), { level: 9 }).length;

@@ -3,13 +3,14 @@
 // - esbuild: the bundler's module
 // - bundles: for each, its `entry`, its `out`, and as `isMain` the value of `import.meta.main`, which Node
 //   22 lacks
+// - external: packages that are not bundled
 // - packaged: names of the package's entries, by the sources' paths
 // - replaced: modules that take the place of others
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { argv } from "node:process";
 
-const { esbuild, bundles, packaged, replaced } = JSON.parse(argv[2]);
+const { esbuild, bundles, external, packaged, replaced } = JSON.parse(argv[2]);
 const { build } = await import(esbuild);
 
 const plugin = {
@@ -37,7 +38,7 @@ for (const { entry, out, isMain } of bundles) {
     format: "esm",
     platform: "node",
     target: "node22",
-    external: ["redis", "ioredis", "koffi", "node-zookeeper-client", "@db/redis"],
+    external: [...external, "@db/redis"],
     define: { "import.meta.main": String(isMain) },
     plugins: [plugin],
     logLevel: "error",

@@ -5,6 +5,7 @@ import { LeaseLostError, LockError, MemoryLock } from "@holdfast/lock";
 import { fencedHttp, MemoryFences } from "@holdfast/lock/fencing";
 import { FileLock } from "@holdfast/lock/file";
 import { fetchLock } from "@holdfast/lock/http";
+import { expressLock } from "@holdfast/lock/http/express";
 import { fastifyLock } from "@holdfast/lock/http/fastify";
 import { honoLock } from "@holdfast/lock/http/hono";
 import { koaLock } from "@holdfast/lock/http/koa";
@@ -46,6 +47,6 @@ export const handler: (request: Request) => Promise<Response> | Response = fetch
 export const invoke = lambdaLock(locks, { key: (event: { id: string }) => event.id })(
   (event, _context, lease) => `${event.id} ${lease.name}`,
 );
-export const around = [koaLock(locks, { key: "k" }), honoLock(locks, { key: "k" })];
+export const around = [koaLock(locks, "k"), honoLock(locks, "k"), expressLock(locks, "k")];
 export const fences = fencedHttp(new MemoryFences(), ({ url }) => url);
 export const rest = [fastifyLock, lockRoutes, denoRedis, ioredis, nodeRedis];

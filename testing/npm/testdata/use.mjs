@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { LeaseLostError, LockSetupError, MemoryLock } from "@holdfast/lock";
 import { MemoryFences } from "@holdfast/lock/fencing";
 import { fetchLock } from "@holdfast/lock/http";
+import { expressLock } from "@holdfast/lock/http/express";
 import { fastifyLock } from "@holdfast/lock/http/fastify";
 import { honoLock } from "@holdfast/lock/http/hono";
 import { koaLock } from "@holdfast/lock/http/koa";
@@ -50,7 +51,7 @@ const parts = {
     assert.equal(await handler({}, { getRemainingTimeInMillis: () => 5_000 }), "k");
   },
   frameworks() {
-    for (const around of [koaLock, honoLock]) {
+    for (const around of [expressLock, koaLock, honoLock]) {
       assert.equal(typeof around(locks, options), "function");
     }
     assert.equal(typeof fastifyLock, "function");

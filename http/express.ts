@@ -1,0 +1,187 @@
+/**
+ * Express middleware that holds a lock while a request is handled, for Express 4 and 5. How a response
+ * keeps the lock is in `internal/express_hold.ts`.
+ *
+ * @example Usage
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { expressLock } from "@holdfast/lock/http/express";
+ * // @ts-types="@types/express"
+ * import express from "express";
+ *
+ * await using locks = new MemoryLock(); // or any other strategy
+ * const app = express();
+ * app.use(expressLock(locks, { key: "nightly-report", waitMs: 2_000 }));
+ * app.post("/report", (_req, res) => {
+ *   res.send(`done under token ${res.locals.lease.fencingToken}`);
+ * });
+ * ```
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { acquireForRequest } from "./internal/acquire.ts";
+import { ExpressHold, writeProblem } from "./internal/express_hold.ts";
+import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";
+import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import { type MethodOptions, readMethods } from "./internal/methods.ts";
+import { type HoldOptions, type HoldSettings, readSettings } from "./internal/options.ts";
+import { CLIENT_GONE } from "./internal/problem.ts";
+import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
+import { ResponseWatch } from "./internal/response_watch.ts";
+
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export type { ShieldedResponse } from "./internal/handler_shield.ts";
+export type { MethodOptions } from "./internal/methods.ts";
+export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
+
+/** The parts of an Express request that a key is usually made of. */
+export interface ExpressLockRequest {
+  /** The method of the request. */
+  readonly method: string;
+  /** The path and the query, as the client has sent them. */
+  readonly originalUrl: string;
+  /** The parameters of the route, decoded. */
+  readonly params: Readonly<Record<string, string | string[] | undefined>>;
+  /** The parameters of the query. */
+  readonly query: unknown;
+  /** The body, if earlier middleware has parsed it. */
+  readonly body?: unknown;
+  /** The headers. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Returns a header. */
+  get(name: string): string | undefined;
+}
+
+/** The variables that {@linkcode expressLock} sets: `Response<unknown, ExpressLockLocals>`. */
+export interface ExpressLockLocals {
+  /** The lease, unless the request runs without one. */
+  lease: Lease;
+}
+
+/** Options of {@linkcode expressLock}. */
+export interface ExpressLockOptions<
+  Request extends Pick<ExpressLockRequest, "method"> = ExpressLockRequest,
+> extends HoldOptions, MethodOptions {
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
+  key: LockKey<[req: Request]>;
+}
+
+/**
+ * Middleware that Express accepts. It asks for the least of its arguments, so that the handlers after it
+ * have the types of their route.
+ */
+export type ExpressMiddleware = (
+  req: Pick<ExpressLockRequest, "method">,
+  res: ShieldedResponse,
+  next: (error?: unknown) => void,
+) => void;
+
+/** The parts of the middleware that are made when the server starts. */
+interface Config<Request> {
+  readonly lock: DistributedLock;
+  readonly key: LockKey<[req: Request]>;
+  readonly settings: HoldSettings;
+}
+
+/**
+ * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
+ * excepted. Later middleware and the handler find the lease at `res.locals.lease`.
+ *
+ * A request that does not get the lock within `waitMs` gets 409 with `Retry-After`, and 503 if the lock
+ * service is out of reach. A client that disconnects while it waits leaves the queue.
+ *
+ * **The lock is held until the response is complete** (streams too), as Express does not say when a handler
+ * ends. Work that a handler does *after* it has answered is not under the lock: answer last. If the client
+ * disconnects, the lock is held until the handler answers nevertheless, or destroys the response, or the
+ * stream that it has piped into the response is over; and in any case for `maxHoldMs` at most. The same
+ * holds for a handler that fails after it has begun to write by hand: Express only closes the connection.
+ * Let an error handler destroy the response then: `if (res.headersSent) res.destroy()`.
+ *
+ * If the lease is lost, `res.locals.lease.signal` aborts and the response is a 503, or is broken off if it
+ * has begun. Nothing that the handler writes after that has an effect.
+ *
+ * HEAD and OPTIONS run *without the lock*, and without a lease. Express answers a HEAD request with the
+ * handler of GET, at the same time as locked requests: if that handler changes anything, pass
+ * `unlockedMethods: []`.
+ *
+ * Middleware before the lock, such as sessions or compression, ends after the release. A request that
+ * locks the same key twice gets a 500 at once, as it would wait for itself. A WebSocket is not under the
+ * lock, as Express never sees the upgrade: use `locks.request()` in the socket's handler.
+ *
+ * @param lock Any strategy.
+ * @param options The key, how long to wait, and what to do without the lock; or the key alone.
+ * @throws {TypeError|RangeError} If an option is bad.
+ *
+ * @example A key from the request: the decoded, validated id, not the URL
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { expressLock, type ExpressLockRequest } from "@holdfast/lock/http/express";
+ * // @ts-types="@types/express"
+ * import express from "express";
+ *
+ * await using locks = new MemoryLock();
+ * const app = express();
+ * const key = ({ params }: ExpressLockRequest) => {
+ *   if (/^[1-9][0-9]*$/.test(`${params.id}`)) return `orders:${params.id}`;
+ *   throw Object.assign(new Error("No such order"), { statusCode: 404 });
+ * };
+ * app.post("/orders/:id", expressLock(locks, { key, waitMs: 2_000 }), (_req, res) => {
+ *   res.json({ token: String(res.locals.lease.fencingToken) });
+ * });
+ * ```
+ *
+ * @example Only some requests need the lock
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { expressLock, NO_LOCK } from "@holdfast/lock/http/express";
+ * // @ts-types="@types/express"
+ * import express from "express";
+ *
+ * await using locks = new MemoryLock();
+ * const app = express();
+ * app.use(expressLock(locks, { key: (req) => req.method === "POST" ? "orders" : NO_LOCK }));
+ * ```
+ */
+export function expressLock<
+  Request extends Pick<ExpressLockRequest, "method"> = ExpressLockRequest,
+>(
+  lock: DistributedLock,
+  options: ExpressLockOptions<Request> | string,
+): ExpressMiddleware {
+  const given: ExpressLockOptions<Request> = typeof options === "string"
+    ? { key: options }
+    : options;
+  checkKey(given.key);
+  const config = { lock, key: given.key, settings: readSettings(given) };
+  const unlocked = readMethods(given);
+  return function expressLock(req, res, next) {
+    if (unlocked.has(req.method)) return next();
+    lockRequest(config, req as Request, res).then((mayRun) => mayRun ? next() : undefined, next);
+  };
+}
+
+/** Acquires the lock, or answers the request. Resolves with whether the handler may run. */
+async function lockRequest<Request>(
+  { lock, key, settings }: Config<Request>,
+  req: Request,
+  res: ShieldedResponse,
+): Promise<boolean> {
+  const name = await keyOf(key, req);
+  if (isNoLock(name)) return true;
+  const shield = shieldOf(res);
+  const watch = new ResponseWatch(res, shield.destroy);
+  const requester = { holds: new RequestHolds(holdsOf(res), lock), gone: watch.gone };
+  const acquired = await acquireForRequest(lock, name, settings, requester);
+  if (acquired.state === "unlocked") return true;
+  if (acquired.state === "gone") res.statusCode = CLIENT_GONE;
+  if (acquired.state === "failed") res.end(writeProblem(res, acquired.problem) as never);
+  if (acquired.state !== "held") return false;
+  const { lease } = acquired;
+  const hold = new ExpressHold(lease, { response: res, shield, watch }, settings);
+  if (hold.isLost) return false;
+  (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
+  const { fencingHeader } = settings;
+  if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
+  return true;
+}

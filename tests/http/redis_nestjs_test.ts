@@ -1,0 +1,7 @@
+import { redisPlace } from "../../testing/http/places.ts";
+import { integrationSuite } from "../../testing/http/suite.ts";
+
+// The test task has the suite on files.
+if (Deno.env.get("HOLDFAST_SOAK")) {
+  integrationSuite("nestjs", "redis × ioredis", () => redisPlace("ioredis"));
+}
