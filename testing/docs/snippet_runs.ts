@@ -168,13 +168,15 @@ function callerOf(module: string, use: SnippetUse): string | undefined {
   return use.kind === "route" ? requestOf(module, use.curl) : undefined;
 }
 
-/** Calls a route as its framework does. */
+/** Calls a route as Next.js does, in a folder such as `orders/[id]`. */
 function requestOf(module: string, curl: string): string {
   const { url, ...init } = parseCurl(curl);
+  const id = new URL(url).pathname.split("/").at(-1);
   return `
 import * as route from "${module}";
 const request = new Request(${JSON.stringify(url)}, ${JSON.stringify(init)});
-const response = await route.${init.method}(request);
+const params = Promise.resolve(${JSON.stringify({ id })});
+const response = await route.${init.method}(request, { params });
 if (!response.ok) throw new Error(\`The route answered \${response.status}\`);
 `;
 }

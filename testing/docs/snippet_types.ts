@@ -28,9 +28,11 @@ const UNTYPED_PARAMETER = /^TS(?:7006|7031) /;
  */
 const UNTYPED_FRAMEWORK = /"@holdfast\/lock\/http\/(?!koa")/;
 
-/** The snippets that are valid TypeScript. */
+/** The snippets that are valid TypeScript. The type check does not know `Bun`. */
 export function typedSnippets(snippets: readonly Snippet[]): Snippet[] {
-  return snippets.filter(({ code }) => !UNTYPED_FRAMEWORK.test(code));
+  return snippets.filter(({ code, targets }) => {
+    return !UNTYPED_FRAMEWORK.test(code) && targets.some(({ kind }) => kind !== "bun");
+  });
 }
 
 /**
