@@ -99,7 +99,11 @@ class DenoWatch implements DirectoryWatch {
 
   close(): void {
     this.#listener = null;
-    this.#watcher.close();
+    try {
+      this.#watcher.close();
+    } catch {
+      // Deno before 2.8.2 throws when the watcher is closed already.
+    }
   }
 
   async #run(): Promise<void> {

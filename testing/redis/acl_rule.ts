@@ -33,5 +33,7 @@ export function isRequired(command: string): boolean {
 /** The rules of `ACL SETUSER` behind the name and the password of a user. */
 export function aclRules(commands: readonly string[], keyPrefix: string): string[] {
   const keys = [`~${keyPrefix}*`, "~holdfast:*"];
-  return [...keys, `&${INBOX_CHANNEL_PREFIX}*`, ...commands.map((command) => `+${command}`)];
+  // In Redis 6.2 a new user may use all channels, and patterns are refused until that is taken back.
+  const channels = ["resetchannels", `&${INBOX_CHANNEL_PREFIX}*`];
+  return [...keys, ...channels, ...commands.map((command) => `+${command}`)];
 }

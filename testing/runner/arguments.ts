@@ -18,6 +18,8 @@ Runs the tests. Finds or starts the servers that they need and stops them at the
   --servers redis=PATH,redis=PATH,…   starts Redis with this program; with several, the tests of Redis
                                       run once with each, then the others. "deno task servers" gets
                                       some. Without it, the tests look for a server themselves
+  --coverage                          prints which lines of the published code the tests reached; what
+                                      child processes reached is not counted
   --no-install                        never installs a missing server, but fails and names it; the
                                       same as HOLDFAST_NO_INSTALL=1
   --help                              prints this text
@@ -31,6 +33,8 @@ export interface Selection {
   readonly isWhole: boolean;
   /** The programs that start Redis; none if the tests look for one. */
   readonly servers: readonly ServerProgram[];
+  /** Whether to count the lines that the tests reach. */
+  readonly isCovered: boolean;
   /** Whether missing servers must not be installed. */
   readonly isInstallRefused: boolean;
 }
@@ -52,6 +56,7 @@ export async function readArguments(
       only: { type: "string" },
       filter: { type: "string" },
       servers: { type: "string" },
+      coverage: { type: "boolean", default: false },
       "no-install": { type: "boolean", default: false },
       help: { type: "boolean" },
     },
@@ -69,6 +74,7 @@ export async function readArguments(
     filter: values.filter,
     isWhole: positionals.length === 0 && values.filter === undefined && wanted === STRATEGIES,
     servers: values.servers === undefined ? [] : await readServers(values.servers, root),
+    isCovered: values.coverage,
     isInstallRefused: values["no-install"],
   };
 }

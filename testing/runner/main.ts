@@ -9,6 +9,7 @@
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { importMapArgs } from "../../tools/import_map.ts";
+import { coverageArgs, printCoverage, removeCoverage } from "./coverage.ts";
 import { preparePrograms } from "../interop/programs.ts";
 import { readArguments, type Selection, USAGE } from "./arguments.ts";
 import { type DenoTestResult, runDenoTest } from "./child.ts";
@@ -49,7 +50,7 @@ async function main(): Promise<number> {
   }
 }
 
-async function run({ files, filter, servers, isWhole }: Selection): Promise<number> {
+async function run({ files, filter, servers, isWhole, isCovered }: Selection): Promise<number> {
   if (files.length === 0) {
     throw new Error("No test file is selected: name other files or strategies");
   }
@@ -60,12 +61,13 @@ async function run({ files, filter, servers, isWhole }: Selection): Promise<numb
   const imports = await Promise.race([prepare(files, servers), interrupted]);
   if (imports === undefined) return exitCodeOf(signal);
   const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
+  if (isCovered) await removeCoverage(ROOT);
   const results: RoundResult[] = [];
   console.log(`Running ${files.length} test files${isWhole ? `: ${WHOLE_RUN}` : ""}`);
   for (const round of roundsOf(files, servers)) {
     if (round.redis !== undefined) useRedis(round.redis);
     if (servers.length > 1) console.log(`\nRunning ${round.title}`);
-    const args = ["-A", ...imports, ...filterArgs, ...round.files];
+    const args = ["-A", ...imports, ...filterArgs, ...coverageArgs(isCovered), ...round.files];
     const progress = new Progress(round.files.length);
     const timer = setInterval(() => console.log(progress.line), PROGRESS_EVERY_MS);
     const result = readResult(await runDenoTest({ args, cwd: ROOT, signal, progress }));
@@ -73,6 +75,7 @@ async function run({ files, filter, servers, isWhole }: Selection): Promise<numb
     results.push({ title: round.title, time: progress.time, ...result });
     if (signal.aborted) break;
   }
+  if (isCovered && !signal.aborted) await printCoverage(ROOT);
   const counted = report(results, servers.length > 0);
   return signal.aborted ? exitCodeOf(signal) : counted;
 }

@@ -66,10 +66,8 @@ export interface Documented {
   readonly nodes: readonly Node[];
 }
 
-/** The part of the output of `deno doc --json` that is used. */
-interface DocOutput {
-  readonly nodes: Readonly<Record<string, { readonly symbols: readonly ApiSymbol[] }>>;
-}
+/** The part of the output of `deno doc --json` that is used: the symbols of each module, by its URL. */
+export type Documentation<S> = Readonly<Record<string, { readonly symbols: readonly S[] }>>;
 
 /** The entries of `deno.json`. */
 function entries(): string[] {
@@ -81,16 +79,21 @@ function entries(): string[] {
 
 /** All that modules export, each symbol once: those of the entries unless others are given. */
 export function readApi(modules: readonly string[] = entries()): ApiSymbol[] {
+  return symbolsOf(readDocumentation<ApiSymbol>(modules));
+}
+
+/** The output of `deno doc --json` for modules, whose paths are relative to the root. */
+export function readDocumentation<S>(modules: readonly string[]): Documentation<S> {
   const output = execFileSync(process.execPath, ["doc", "--json", ...modules], {
     cwd: fileURLToPath(ROOT),
     encoding: "utf8",
     maxBuffer: MAX_OUTPUT_BYTES,
   });
-  return symbolsOf(JSON.parse(output) as DocOutput);
+  return (JSON.parse(output) as { readonly nodes: Documentation<S> }).nodes;
 }
 
 /** The symbols of all modules; those that a module only passes on are left out. */
-function symbolsOf({ nodes }: DocOutput): ApiSymbol[] {
+function symbolsOf(nodes: Documentation<ApiSymbol>): ApiSymbol[] {
   return Object.values(nodes).flatMap(({ symbols }) => symbols)
     .map(({ name, declarations }) => ({
       name,

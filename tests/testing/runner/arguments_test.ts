@@ -19,6 +19,11 @@ Deno.test("readArguments() lets servers be installed unless --no-install is give
   assertEquals((await readArguments(["--no-install"], ROOT))!.isInstallRefused, true);
 });
 
+Deno.test("readArguments() counts the lines that tests reach only with --coverage", async () => {
+  assertEquals((await readArguments([], ROOT))!.isCovered, false);
+  assertEquals((await readArguments(["--coverage"], ROOT))!.isCovered, true);
+});
+
 Deno.test("readArguments() returns undefined for --help", async () => {
   assertEquals(await readArguments(["--help", "no/such_test.ts"], ROOT), undefined);
   assertStringIncludes(USAGE, "--no-install");
