@@ -99,11 +99,7 @@ class DenoWatch implements DirectoryWatch {
 
   close(): void {
     this.#listener = null;
-    try {
-      this.#watcher.close();
-    } catch {
-      // Deno before 2.8.2 throws when the watcher is closed already.
-    }
+    this.#watcher.close();
   }
 
   async #run(): Promise<void> {
