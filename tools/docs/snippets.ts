@@ -11,7 +11,7 @@ const ROOT = new URL("../../", import.meta.url);
 const PAGE = /\.md$|^llms\.txt$/;
 const FENCE = /^ *```(.*)$/;
 /** The languages of blocks that are no programs of a reader. */
-const OTHER_LANGUAGES = ["sh", "text", "sql", "python", "diff", "json", "yaml"];
+const OTHER_LANGUAGES = ["sh", "text", "sql", "python", "diff", "json", "yaml", "mermaid"];
 /** A runtime behind `js`, such as `deno` or `node>=24`. */
 const RUNTIME = /^(deno|node|bun)(?:>=(\d+))?$/;
 /** The start of a program that listens. */
