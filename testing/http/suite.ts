@@ -18,11 +18,14 @@ const NEST: Partial<Record<FrameworkName, string>> = {
   "nestjs-fastify": "@Lock() of NestJS on Fastify",
 };
 
+const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
+
 /** Registers the suite for one framework and one strategy. */
 export function integrationSuite(
   framework: FrameworkName,
   strategy: string,
   openPlace: () => Promise<Place>,
+  { isSoakOnly = false }: { readonly isSoakOnly?: boolean } = {},
 ): void {
   const groups = [busySteps, clientSteps, lossSteps, outageSteps, leftSteps];
   register(
@@ -31,6 +34,7 @@ export function integrationSuite(
     "http/1.1",
     openPlace,
     groups,
+    isSoakOnly && !IS_SOAK,
   );
 }
 
@@ -46,10 +50,9 @@ export function http2Suite(
   strategy: string,
   openPlace: () => Promise<Place>,
 ): void {
-  const isSoak = Boolean(Deno.env.get("HOLDFAST_SOAK"));
   const differ = [clientSteps, lossSteps, leftSteps];
-  const groups = isSoak ? [busySteps, clientSteps, lossSteps, outageSteps, leftSteps] : differ;
-  for (const framework of isSoak ? HTTP2_FRAMEWORKS : ordinary) {
+  const groups = IS_SOAK ? [busySteps, clientSteps, lossSteps, outageSteps, leftSteps] : differ;
+  for (const framework of IS_SOAK ? HTTP2_FRAMEWORKS : ordinary) {
     const title = `${framework}Lock() with ${strategy} over HTTP/2`;
     register(title, framework, "http/2", openPlace, groups);
   }
@@ -61,8 +64,10 @@ function register(
   protocol: Protocol,
   openPlace: () => Promise<Place>,
   groups: readonly ((stage: Stage) => Step[])[],
+  isSkipped = false,
 ): void {
-  Deno.test(title, async (t) => {
+  const name = isSkipped ? `${title} [soak only]` : title;
+  Deno.test({ name, ignore: isSkipped }, async (t) => {
     await using place = await openPlace();
     await using stage = await openStage(framework, place, protocol);
     for (const [name, test] of groups.flatMap((group) => group(stage))) {

@@ -1,5 +1,5 @@
 import { filePlace } from "../../testing/http/places.ts";
 import { integrationSuite } from "../../testing/http/suite.ts";
 
-integrationSuite("nestjs", "file", filePlace);
-if (Deno.env.get("HOLDFAST_SOAK")) integrationSuite("nestjs-fastify", "file", filePlace);
+integrationSuite("nestjs", "file", filePlace, { isSoakOnly: true });
+integrationSuite("nestjs-fastify", "file", filePlace, { isSoakOnly: true });
