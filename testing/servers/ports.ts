@@ -6,10 +6,13 @@
  * @module
  */
 import { listenTcp, type TcpListener } from "../runtime/sockets.ts";
+import { pause } from "./wait.ts";
 
 const FIRST_PORT = 10_000;
 const PORT_COUNT = 22_000;
 const ATTEMPTS = 100;
+/** The pause in ms before a port is tried again. */
+const AGAIN_MS = 20;
 
 /** How far above its port a Redis Cluster node listens to the other nodes. */
 const BUS_OFFSET = 10_000;
@@ -35,8 +38,27 @@ export function freeClusterPort(): number {
   });
 }
 
+/**
+ * Listens again on a port that this process has left. A child that another test starts has copies of all
+ * sockets for a moment, so the port may still be in use.
+ */
+export async function listenAgain(port: number): Promise<TcpListener> {
+  for (let count = 1;; count++) {
+    try {
+      return listen(port);
+    } catch (error) {
+      if (!isInUse(error) || count === ATTEMPTS) throw error;
+    }
+    await pause(AGAIN_MS);
+  }
+}
+
 function listen(port: number): TcpListener {
   return listenTcp({ hostname: "127.0.0.1", port });
+}
+
+function isInUse(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "EADDRINUSE";
 }
 
 /** Tries again while a port is in use. */
@@ -45,7 +67,7 @@ function retried<T>(attempt: () => T): T {
     try {
       return attempt();
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE" || count === ATTEMPTS) throw error;
+      if (!isInUse(error) || count === ATTEMPTS) throw error;
     }
   }
 }

@@ -5,8 +5,8 @@
  */
 
 import { abortable } from "../../core/abort.ts";
-import { listenTcp, type Socket, type TcpListener, type TcpSocket } from "../runtime/sockets.ts";
-import { listenOnFreePort } from "./ports.ts";
+import type { Socket, TcpListener, TcpSocket } from "../runtime/sockets.ts";
+import { listenAgain, listenOnFreePort } from "./ports.ts";
 import { closer, connectLocally, writeAll } from "./sockets.ts";
 import { pause } from "./wait.ts";
 
@@ -148,7 +148,7 @@ function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "re
         // Until then, the system still accepts connections.
         await accepting;
       } else if (listener === undefined) {
-        listener = listenTcp({ hostname, port });
+        listener = await listenAgain(port);
         accepting = accept(listener);
       }
     },

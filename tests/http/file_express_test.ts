@@ -1,4 +1,4 @@
 import { filePlace } from "../../testing/http/places.ts";
 import { integrationSuite } from "../../testing/http/suite.ts";
 
-integrationSuite("express", "file", filePlace);
+integrationSuite("express", "file", filePlace, { isSoakOnly: true });

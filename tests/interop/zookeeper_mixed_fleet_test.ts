@@ -14,7 +14,7 @@ import { type Program, programs } from "../../testing/interop/programs.ts";
 import { type Findings, readRecord } from "../../testing/interop/record.ts";
 
 /** How many critical sections each kind enters at least; the soak runs the full figure. */
-const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 500 : 30;
+const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 500 : 15;
 const WAITERS = 3;
 const BOUND_MS = 180_000;
 const found = await programs();

@@ -33,6 +33,12 @@ const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;
 const note = skip ? ` [${skip}]` : "";
 
+let ensemble: ZooKeeperEnsemble;
+if (!ignore) {
+  Deno.test.beforeAll(async () => void (ensemble = await startZooKeeperEnsemble()));
+  Deno.test.afterAll(async () => await ensemble[Symbol.asyncDispose]());
+}
+
 /** The parts that a test needs to end the holder's session. */
 interface Victim {
   readonly proxy: FaultProxy;
@@ -69,7 +75,6 @@ async function goneAt(observer: Observer, path: string): Promise<number> {
 }
 
 async function run(
-  ensemble: ZooKeeperEnsemble,
   sessionTimeoutMs: number,
   end: (victim: Victim) => Promise<void>,
 ): Promise<Outcome> {
@@ -139,10 +144,9 @@ Deno.test({
     `ZooKeeperLock loses its lease before the next waiter gets it at once when the holder's session expires${note}`,
   ignore,
   async fn() {
-    await using ensemble = await startZooKeeperEnsemble();
     const [delaysMs, marginsMs]: number[][] = [[], []];
     for (let i = 0; i < RUNS; i++) {
-      const { lost, next, goneUs } = await run(ensemble, SHORT_TIMEOUT_MS, ({ proxy }) => {
+      const { lost, next, goneUs } = await run(SHORT_TIMEOUT_MS, ({ proxy }) => {
         proxy.blackHole("both");
         return Promise.resolve();
       });
@@ -166,11 +170,10 @@ Deno.test({
     `ZooKeeperLock loses its lease, and waiters keep their order, when another client closes the session${note}`,
   ignore,
   async fn() {
-    await using ensemble = await startZooKeeperEnsemble();
     const [delaysMs, overlapsMs]: number[][] = [[], []];
     for (let i = 0; i < RUNS; i++) {
       let startUs = 0;
-      const { lost, next } = await run(ensemble, LONG_TIMEOUT_MS, async ({ key, elsewhere }) => {
+      const { lost, next } = await run(LONG_TIMEOUT_MS, async ({ key, elsewhere }) => {
         startUs = nowUs();
         await endSession(elsewhere.port, key);
       });

@@ -129,6 +129,18 @@ Deno.test("refuse() refuses new connections on the same port and keeps open ones
   assert(await isServed(proxy));
 });
 
+Deno.test("refuse() waits for a copy of its socket that a starting child still has", async () => {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  await proxy.refuse(true);
+  const copy = Deno.listen({ hostname: proxy.hostname, port: proxy.port });
+  const accepts = proxy.refuse(false);
+  await pause(QUIET_MS);
+  copy.close();
+  await accepts;
+  assert(await isServed(proxy));
+});
+
 Deno.test("onRequest() and onReply() see every chunk with its connection", async () => {
   await using echo = startEcho();
   await using proxy = startProxy(echo);
