@@ -5,9 +5,10 @@
  *
  * @module
  */
-import { listenTcp, type TcpListener } from "../runtime/sockets.ts";
+import { connectTcp, listenTcp, type TcpListener } from "../runtime/sockets.ts";
 import { pause } from "./wait.ts";
 
+const HOST = "127.0.0.1";
 const FIRST_PORT = 10_000;
 const PORT_COUNT = 22_000;
 const ATTEMPTS = 100;
@@ -39,9 +40,22 @@ export function freeClusterPort(): number {
 }
 
 /**
- * Listens again on a port that this process has left. A child that another test starts has copies of all
- * sockets for a moment, so the port may still be in use.
+ * Waits until nobody listens on a port that this process has left. A child that another test starts has
+ * copies of all sockets for a moment, so the system may still accept connections.
  */
+export async function refused(port: number): Promise<void> {
+  for (let count = 1;; count++) {
+    try {
+      (await connectTcp({ hostname: HOST, port })).close();
+    } catch {
+      return;
+    }
+    if (count === ATTEMPTS) throw new Error(`Port ${port} is still open`);
+    await pause(AGAIN_MS);
+  }
+}
+
+/** Listens again on a port that this process has left. It may still be in use, as above. */
 export async function listenAgain(port: number): Promise<TcpListener> {
   for (let count = 1;; count++) {
     try {
@@ -54,7 +68,7 @@ export async function listenAgain(port: number): Promise<TcpListener> {
 }
 
 function listen(port: number): TcpListener {
-  return listenTcp({ hostname: "127.0.0.1", port });
+  return listenTcp({ hostname: HOST, port });
 }
 
 function isInUse(error: unknown): boolean {

@@ -6,7 +6,7 @@
 
 import { abortable } from "../../core/abort.ts";
 import type { Socket, TcpListener, TcpSocket } from "../runtime/sockets.ts";
-import { listenAgain, listenOnFreePort } from "./ports.ts";
+import { listenAgain, listenOnFreePort, refused } from "./ports.ts";
 import { closer, connectLocally, writeAll } from "./sockets.ts";
 import { pause } from "./wait.ts";
 
@@ -147,6 +147,7 @@ function openGate(state: ProxyState): Pick<FaultProxy, "hostname" | "port" | "re
         listener = undefined;
         // Until then, the system still accepts connections.
         await accepting;
+        await refused(port);
       } else if (listener === undefined) {
         listener = await listenAgain(port);
         accepting = accept(listener);
