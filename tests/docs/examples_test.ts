@@ -42,10 +42,6 @@ Deno.test("deno test --doc runs all published examples but those that a suite ru
   }
 });
 
-Deno.test("every published example has correct types, with its own imports only", async () => {
-  await checkExamples(publishedExamples());
-});
-
 Deno.test("examplesIn() reads code, line and kind, and fails on a block without an end", () => {
   const source = [
     "/**",

@@ -104,8 +104,11 @@ Deno.test({
     assertEquals(next.code, 0, next.text);
     assert(BigInt(/token (\d+)/.exec(next.text)![1]!) > before && before > token);
     // A lease that is lost stops the command.
-    const lost = script(url, ["sleep", "60"], held);
-    await waitUntil("the command runs", async () => (await queue()).held);
+    // A `PUT` that loses its lease before it answers takes the lock again: so the command must run.
+    const started = await Deno.makeTempFile();
+    const lost = script(url, ["sh", "-c", `echo x > ${started}; exec sleep 60`], held);
+    await waitUntil("the command runs", async () => (await Deno.stat(started)).size > 0);
+    await Deno.remove(started);
     await place.redis.command("DEL", "lock-service:nightly/backup");
     const { code, text } = await resultOf(lost);
     assertEquals([code, text.includes("lost the lock")], [70, true], text);
