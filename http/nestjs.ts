@@ -155,8 +155,8 @@ Inject(LOCKS)(LockInterceptor, undefined, 0);
  *
  * Another decorator that replaces the method must stand below this one, or copy its metadata. An
  * interceptor that answers while the handler runs, such as a time limit, must be outside of the lock: on the
- * controller, or below this decorator. Only HTTP is
- * supported: in handlers of messages or of GraphQL use `locks.request()`.
+ * controller, or below this decorator. Only HTTP is supported: in handlers of messages or of GraphQL use
+ * `locks.request()`.
  *
  * @param options The key, how long to wait, and what to do without the lock; or the key alone.
  * @throws {TypeError|RangeError} If an option is bad, or the method has a lock already.

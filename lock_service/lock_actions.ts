@@ -84,7 +84,7 @@ async function acquireWithin(parts: ActionParts, owner: Owner, wait: ClientWait)
         lease = await waitInLine(parts, owner, wait) ?? await answered(owner.key, tryOnce());
       }
       if (lease === null) throw busyWith(remainingMs, parts.limits);
-      // The lease may come from this process's memory: a renewal asks Redis whether it is still held.
+      // A request with the same id at another server may have taken it over: a renewal tells.
       return await isRenewed(lease, ttlMs) ? await settled(lease, place, ttlMs) : null;
     }));
 }

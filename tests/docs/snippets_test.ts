@@ -63,7 +63,7 @@ Deno.test("every snippet of every page belongs to a suite that runs it, on at le
   }
 });
 
-Deno.test("most snippets are checked as TypeScript, too", () => {
+Deno.test("typedSnippets() leaves most snippets for deno task check", () => {
   const snippets = typedSnippets(documentedSnippets());
   assert(snippets.length > 18, `${snippets.length} snippets: too few`);
 });
