@@ -3,10 +3,13 @@
  *
  * @module
  */
+// @ts-types="@types/express"
+import express, { type Express, type Request as ExpressRequest } from "express";
 import Fastify, { type FastifyInstance } from "fastify";
 import { Hono } from "hono";
 // @ts-types="@types/koa"
 import Koa from "koa";
+import { expressLock } from "../http/express.ts";
 import { fastifyLock } from "../http/fastify.ts";
 import { honoLock, type HonoLockEnv } from "../http/hono.ts";
 import { koaLock } from "../http/koa.ts";
@@ -53,7 +56,7 @@ function served(handler: (request: Request) => Response | Promise<Response>): Pr
   return Promise.resolve(endpoint(server.addr.port, () => server.shutdown()));
 }
 
-async function listening(app: Koa): Promise<Endpoint> {
+async function listening(app: Koa | Express): Promise<Endpoint> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const server = app.listen(0, HOST, () => resolve());
   await promise;
@@ -85,6 +88,13 @@ async function invoked(handler: RuntimeHandler<ApiGatewayEvent>): Promise<Endpoi
 /** The routes with our middleware. */
 export const ours: Readonly<Record<string, Make>> = {
   fetch: (locks) => served(fetchLock(locks, { key: pathOf })(() => Response.json(ANSWER))),
+
+  express(locks) {
+    const app = express();
+    const lock = expressLock(locks, { key: ({ path }: ExpressRequest) => path });
+    app.post("/orders/:id", lock, (_request, response) => void response.json(ANSWER));
+    return listening(app);
+  },
 
   koa(locks) {
     const app = new Koa();
@@ -128,6 +138,17 @@ export const byHand: Readonly<Record<string, Make>> = {
         await lease.release();
       }
     }),
+
+  express(locks) {
+    const app = express();
+    app.post("/orders/:id", async (request, response) => {
+      const lease = await locks.tryAcquire(request.path);
+      if (lease === null) return void response.status(409).send("Busy");
+      await lease.release();
+      response.json(ANSWER);
+    });
+    return listening(app);
+  },
 
   koa(locks) {
     const app = new Koa();

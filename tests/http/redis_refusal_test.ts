@@ -13,7 +13,7 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 /** Sends requests to a server that proceeds in an outage. Returns their statuses and errors. */
 async function serve(client: RedisClient): Promise<string[]> {
   const outcomes: string[] = [];
-  await using locks = new RedisLock(client, { unavailableAfterMs: 500 });
+  await using locks = new RedisLock(client, { unavailableAfterMs: 3_000 });
   for (const waitMs of [0, 1_000]) {
     const server = await fetchApi(() => {
       outcomes.push("the handler runs");

@@ -49,7 +49,7 @@ Deno.test("lockRoutes() calls onError once for each request that Redis does not 
   await using redis = await startRedis();
   await using service = await openService({
     redisUrl: redis.url,
-    lock: { unavailableAfterMs: 300 },
+    lock: { unavailableAfterMs: 1_500 },
   });
   const { url, errors } = service;
   const methods = ["PUT", "PATCH", "DELETE"];

@@ -38,6 +38,7 @@ Deno.test("docs/redis-protocol.md has the ACL rule that the scripts need", async
 
 /** Clients whose user has the rule of the docs. */
 function harness(client: RedisClientName): Harness {
+  const started = new AsyncDisposableStack();
   let server: RedisServer;
   let url: string;
   return {
@@ -45,12 +46,10 @@ function harness(client: RedisClientName): Harness {
     name: `redis × ${client} with minimal rights`,
     processes: false,
     async start() {
-      server = await startRedis();
+      server = started.use(await startRedis());
       url = await urlOfUser(server, "locks", aclRules(RIGHTS, "lock:"));
     },
-    async stop() {
-      await server[Symbol.asyncDispose]();
-    },
+    stop: () => started.disposeAsync(),
     arena() {
       const keyPrefix = `lock:${crypto.randomUUID()}:`;
       return Promise.resolve(makeArena({

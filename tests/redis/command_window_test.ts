@@ -95,7 +95,7 @@ Deno.test("RedisLock never sends an ask that was aborted while it waited for its
 
 Deno.test("RedisLock rejects calls that cannot be handed over, and leaves one command per call in the client", () =>
   play(async (server, { client, counts, sent }) => {
-    await using lock = new RedisLock(client, { unavailableAfterMs: 500, ttlMs: 1_000 });
+    await using lock = new RedisLock(client, { unavailableAfterMs: 2_000, ttlMs: 1_000 });
     await (await lock.acquire("warm-up")).release();
     await waitUntil("all is answered", () => counts.unanswered === 0);
     await server.pause();

@@ -159,7 +159,7 @@ Deno.test("RedisLock.acquire() names a refusal of the server, and no password", 
   await using server = await startRedis();
   const client = await openNodeRedis(server.url);
   await server.command("CONFIG", "SET", "requirepass", "verysecret");
-  await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: 300 });
+  await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: 3_000 });
   const other = await openIoredis(server.url.replace("redis://", "redis://:verysecret@"));
   await other.call("ACL", "SETUSER", "default", "-evalsha");
   const error = await assertRejects(() => lock.acquire("n"), LockSetupError);

@@ -166,7 +166,7 @@ Deno.test("RedisLock.tryAcquire() with an owner id rejects with LockUnavailableE
     `redis://${proxy.hostname}:${proxy.port}`,
   );
   try {
-    await using lock = new RedisLock(client, { ttlMs: 60_000, unavailableAfterMs: 300 });
+    await using lock = new RedisLock(client, { ttlMs: 60_000, unavailableAfterMs: 1_500 });
     const lease = await lock.acquire("n", OWNER);
     proxy.onReply = () => "drop";
     await assertRejects(() => lock.tryAcquire("n", OWNER), LockUnavailableError);

@@ -75,7 +75,7 @@ Deno.test("RedisLock does not resend a script for a call that was aborted", asyn
   const { client, close } = await openRedisClient("node-redis", server.url);
   try {
     const { client: held, gates } = gated(client);
-    await using lock = new RedisLock(held, { unavailableAfterMs: 200 });
+    await using lock = new RedisLock(held, { unavailableAfterMs: 1_000 });
     const gate = new Gate();
     gates.onRequest = gate.first("ask");
     await assertRejects(() => lock.acquire("n"), LockUnavailableError);

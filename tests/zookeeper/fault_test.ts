@@ -249,7 +249,7 @@ Deno.test("ZooKeeperLock rejects calls that begin in an outage in time, though i
   await using locks = through(proxy, {
     rootPath: newRoot(),
     sessionTimeoutMs: 40_000,
-    unavailableAfterMs: 500,
+    unavailableAfterMs: 1_500,
   });
   const lease = await locks.acquire("n");
   await proxy.refuse(true);
