@@ -13,7 +13,7 @@ import { run, type RunOptions } from "./runner.ts";
 const SOAK = process.env["HOLDFAST_SOAK"] !== undefined;
 /** The fixed seed; `deno task faults` draws new ones. */
 const SEED = Number(process.env["HOLDFAST_SEED"] ?? 6);
-const DURATION_MS = SOAK ? 120_000 : 7_000;
+const DURATION_MS = SOAK ? 120_000 : 5_000;
 /** The servers may need this long, in ms, to remove everything of dead workers. */
 const RESIDUE_BOUND_MS = 90_000;
 /** The fewest grants that a run must have seen, even on a busy machine. */

@@ -8,7 +8,7 @@ import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker enters the critical section. */
-const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 8;
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 4;
 const SESSIONS = 4;
 const WORKERS = 3;
 
@@ -24,7 +24,7 @@ Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connection
     await using proxy = startProxy(server);
     await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
       rootPath,
-      sessionTimeoutMs: 30_000,
+      sessionTimeoutMs: 10_000,
       unavailableAfterMs: 20_000,
       disposeTimeoutMs: 20_000,
     });

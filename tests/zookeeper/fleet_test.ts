@@ -18,7 +18,7 @@ import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
-const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 5_000 : 300;
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 5_000 : 200;
 const KILLS = Deno.env.get("HOLDFAST_SOAK") ? 10 : 2;
 const PROCESSES = 3;
 const WAITERS = 10;

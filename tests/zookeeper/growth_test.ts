@@ -13,7 +13,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const CROWDS = IS_SOAK
   ? [[1, 10], [1, 1_000], [1, 10_000], [10, 10], [10, 1_000], [10, 10_000]] as const
-  : [[1, 10], [1, 1_000], [4, 400]] as const;
+  : [[1, 10], [1, 1_000], [4, 200]] as const;
 
 const IDLE_SECONDS = 3;
 /** Heartbeats, and checks of the server, of all instances, that may come during one call. */
