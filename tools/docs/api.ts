@@ -25,6 +25,8 @@ export interface Tag {
   readonly doc?: string;
   /** The type in braces. */
   readonly tsType?: unknown;
+  /** The value of a `@default {…}`, and the whole tag if its kind is `unsupported`. */
+  readonly value?: string;
 }
 
 /** Something with a name and a comment: a function, a method, a property, a parameter. */
