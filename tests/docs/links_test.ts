@@ -16,7 +16,7 @@ const PLANTED: Readonly<Record<string, string>> = {
   "docs/mod.ts": "a;\nb;\n",
   "docs": "",
 };
-/** What is wrong with each link of a page in `docs/`, without the place; `null` if nothing is. */
+/** The problem of each link of a page in `docs/`, without its place; `null` if there is none. */
 function problems(page: string): (string | null)[] {
   const files = { read: (path: string) => path === "docs/b.md" ? page : PLANTED[path] ?? null };
   return linksIn("docs/b.md", page).map((link) =>
