@@ -23,6 +23,7 @@ export const HEAD = `# Options
 Every option of every call, in the words of its comment in the code. An editor shows the rest of that
 comment. \`deno task api\` writes this page, and the gate compares it with the code.
 
+- The types that a table names are in [api.txt](api.txt), the public API.
 - In the column _default_, \`-\` means that the option is not set.
 - Durations are whole numbers of milliseconds.
 - An unknown option is a \`TypeError\`, except in \`request()\`, which ignores it as Web Locks does.`;
@@ -68,7 +69,13 @@ export const TABLES: readonly OptionTable[] = [
     title: "attach() of RedisLock",
     of: ["AttachOptions", "AttachableLeaseOptions", "LeaseOptions"],
   },
-  { title: "Web handlers", text: "The options of `@holdfast/lock/http` and its entries.", of: [] },
+  {
+    title: "Web handlers",
+    text:
+      "The options of `@holdfast/lock/http` and its entries. A `LockKey` is the name of the lock, " +
+      "or a function of the request that returns it.",
+    of: [],
+  },
   { title: "Every integration", of: ["HoldOptions"] },
   {
     title: "Middleware",
