@@ -46,7 +46,8 @@ export interface LeaseOptions {
   /**
    * The longest time, in ms, that the lease may be held, renewed or not. Then it is lost with the
    * reason `"max-hold"` and released, so that a holder that hangs cannot block the others for ever.
-   * Unlimited unless given.
+   *
+   * @default no limit
    */
   maxHoldMs?: number | undefined;
 }
@@ -61,7 +62,7 @@ export interface TryAcquireOptions extends LeaseOptions {
    * not answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
    * later. (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
    *
-   * @default `acquire()` waits without a limit, `tryAcquire()` does not wait.
+   * @default no limit in `acquire()`, 0 in `tryAcquire()`
    */
   waitMs?: number | undefined;
   /**
@@ -70,8 +71,8 @@ export interface TryAcquireOptions extends LeaseOptions {
    */
   label?: string | undefined;
   /**
-   * Called when the caller starts to wait, and again when the strategy learns that its position or the
-   * number of waiters has changed. `tryAcquire()` without a wait calls it once before it resolves with
+   * Called when the caller starts to wait, and when its position or the number of waiters has changed. The
+   * strategy reports the changes that it learns of. `tryAcquire()` without a wait calls it once before it resolves with
    * `null`, if the strategy knows something of the holder or the waiters; a try has no position.
    */
   onWait?: ((info: WaitInfo) => void) | undefined;
@@ -94,8 +95,8 @@ export interface QueryOptions {
 /** Options of {@linkcode DistributedLock.request}, named as in the Web Locks API. */
 export interface RequestOptions extends AcquireOptions {
   /**
-   * All strategies offer `"exclusive"` only so far; `"shared"` rejects with a `NotSupportedError`, also
-   * in `acquire()` and `tryAcquire()`.
+   * The mode of the lock: all strategies offer only `"exclusive"` so far. `"shared"` rejects with a
+   * `NotSupportedError`, also in `acquire()` and `tryAcquire()`.
    *
    * @default {"exclusive"}
    */
@@ -357,8 +358,10 @@ export interface DistributedLock extends AsyncDisposable {
 /** Options of a lease, however it is acquired, of a strategy that can attach. */
 export interface AttachableLeaseOptions {
   /**
-   * Time to live, in ms, of this lease; the strategy's default unless given. If the owner id already
-   * holds the lock, its lease is prolonged to this, but never shortened.
+   * The time to live, in ms, of this lease. If the owner id already holds the lock, its lease is prolonged
+   * to this, but never shortened.
+   *
+   * @default the `ttlMs` of the instance
    */
   ttlMs?: number | undefined;
   /**
@@ -380,8 +383,7 @@ export interface AttachOptions extends LeaseOptions, AttachableLeaseOptions {
 /** {@linkcode AcquireOptions} of a strategy that can attach. */
 export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeaseOptions {
   /**
-   * An owner id that the caller chooses, in order to find the lease again with
-   * {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
+   * An owner id that the caller chooses, to find the lease again with {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
    * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
    * same id share one lease, on the terms of the call that acquired it. Each call asks the service
    * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new

@@ -11,8 +11,9 @@ import { Warnings } from "./warnings.ts";
 /** Options that every strategy takes. */
 export interface StrategyOptions {
   /**
-   * A name for this instance, for instance that of a service or host. `query()` shows it for calls that
-   * have no `label` of their own, and it is the readable part of owner ids. 1 to 100 characters, no control characters. None unless given.
+   * The name of this instance, such as that of a service or a host. `query()` shows it for calls that
+   * have no `label` of their own, and it is the readable part of owner ids. 1 to 100 characters, no
+   * control characters.
    */
   label?: string | undefined;
   /**
@@ -22,7 +23,11 @@ export interface StrategyOptions {
    * @default {2000}
    */
   disposeTimeoutMs?: number | undefined;
-  /** Gets warnings that no call can report. The default prints them with `console.warn()`. */
+  /**
+   * Gets the warnings that no call can report.
+   *
+   * @default `console.warn()`
+   */
   onWarning?: ((message: string) => void) | undefined;
 }
 

@@ -6,8 +6,8 @@
 
 // deno-lint-ignore-file no-console -- this is a command
 
-import { type DemoOptions, readArguments, USAGE } from "./demo/arguments.ts";
-import { check } from "./demo/checks.ts";
+import { type BackendName, type DemoOptions, readArguments, USAGE } from "./demo/arguments.ts";
+import { check, type Run } from "./demo/checks.ts";
 import { openInterruption, unlessAborted } from "./demo/interruption.ts";
 import type { Screen } from "./demo/progress.ts";
 import { report } from "./demo/report.ts";
@@ -15,8 +15,9 @@ import { runLocked, runUnlocked } from "./demo/runs.ts";
 import { counted } from "./demo/words.ts";
 import type { Backend } from "./open_lock.ts";
 
-/** Not a literal in `import()`: users of file locks need not download the clients of servers. */
+/** Not literals in `import()`: a run that needs neither servers nor a picture downloads no packages. */
 const SERVER_MODULE: string = "./demo/server.ts";
+const PICTURE_MODULE: string = "./demo/picture.ts";
 
 const SCREEN: Screen = {
   isTerminal: Deno.stdout.isTerminal(),
@@ -59,7 +60,16 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<boolean>
   const contrast = await runUnlocked(setting);
   const findings = check(run, contrast);
   for (const line of report(options.backend, { run, contrast, findings })) console.log(line);
+  if (options.svg !== null) await writePicture(options.svg, options.backend, run);
   return findings.every(({ isGood }) => isGood);
+}
+
+/** Draws the run into a file. */
+async function writePicture(file: string, backend: BackendName, run: Run): Promise<void> {
+  const { drawPicture }: typeof import("./demo/picture.ts") = await import(PICTURE_MODULE);
+  const title = `${counted(run.workers, "worker")} share one ${backend} lock`;
+  await Deno.writeTextFile(file, await drawPicture(run, title));
+  console.log(`\nThe picture is in ${file}`);
 }
 
 function intention({ backend, workers, rounds }: DemoOptions): string {

@@ -22,6 +22,8 @@ export interface FileLockOptions extends StrategyOptions {
    * `LockSetupError` if it is a link, if neither this user nor root owns it, if others may write to
    * it, or if others may replace it because they may write to a directory above it (one with the
    * sticky bit, as `/tmp`, is allowed).
+   *
+   * @default a directory of the user's own
    */
   dir?: string | undefined;
   /**
@@ -45,10 +47,10 @@ export interface FileLockOptions extends StrategyOptions {
    */
   keepFiles?: boolean | undefined;
   /**
-   * The interval, in ms, at which a waiting process looks whether the lock is free, where no watch of the
-   * directory reports that: on other systems than Linux, and if the system refuses the watch, for instance
-   * because its limit of watches is reached. Also while another program has locked the file, for instance
-   * `flock(1)`. Otherwise a release and a killed holder are reported at once, and a waiting process looks
+   * The interval, in ms, at which a waiting process looks at the lock where no watch of the directory
+   * reports a release. That is so on other systems than Linux, and if the system refuses the watch, for
+   * instance because its limit of watches is reached. Also while another program has locked the file, for
+   * instance `flock(1)`. Otherwise a release and a killed holder are reported at once, and a waiting process looks
    * once a second in any case.
    *
    * On Node and Bun the watch reports a release, but no killed holder: for that, a process looks at this

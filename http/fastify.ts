@@ -63,7 +63,7 @@ export interface FastifyLockApp {
 
 /** Options of {@linkcode fastifyLock}. All except `lock` are defaults for its routes. */
 export interface FastifyLockOptions extends HoldOptions, MethodOptions {
-  /** Any strategy. */
+  /** The locks, of any strategy. */
   lock: DistributedLock;
 }
 

@@ -52,7 +52,11 @@ export interface LambdaLockOptions<Event, Context extends LambdaContext>
   key: LockKey<[event: Event, context: Context], string>;
   /** As in {@linkcode HoldOptions}. For `"proceed"` use {@linkcode OptionalLambdaLockOptions}. */
   onUnavailable?: "reject";
-  /** The longest time in ms that an invocation may hold the lock. Without it, its remaining time. */
+  /**
+   * The longest time in ms that an invocation may hold the lock.
+   *
+   * @default the remaining time of the invocation
+   */
   maxHoldMs?: number;
   /**
    * How much of the invocation's time, in ms, is reserved for the release and the answer.
@@ -73,7 +77,11 @@ export interface OptionalLambdaLockOptions<Event, Context extends LambdaContext>
   extends Omit<LambdaLockOptions<Event, Context>, "key" | "onUnavailable"> {
   /** The name of the lock for an event; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[event: Event, context: Context]>;
-  /** As in {@linkcode HoldOptions}. */
+  /**
+   * The reaction to an outage, as in {@linkcode HoldOptions}.
+   *
+   * @default {"reject"}
+   */
   onUnavailable?: "reject" | "proceed";
 }
 

@@ -44,9 +44,11 @@ export interface LockRoutesOptions {
    */
   challenge?: string;
   /**
-   * How long in ms a client should wait before it tries again when another owner holds the lock. Without
-   * it, as long as the holder's lease lasts unless it is renewed, even if clients hold their locks for
-   * a moment only. Up to half of it comes on top, at random.
+   * How long in ms a client should wait before it tries again when another owner holds the lock. Up to
+   * half of it comes on top, at random. The default may be the whole TTL, even if clients hold their locks
+   * for a moment only.
+   *
+   * @default the remaining time of the holder's lease
    */
   retryAfterMs?: number;
   /**
@@ -69,7 +71,9 @@ export interface LockRoutesOptions {
   maxWaitMs?: number;
   /**
    * How many leases and waiting requests a principal may have, counted across all servers. Above that the
-   * answer is 429. Without it there is no limit, and nothing is counted.
+   * answer is 429. Without it nothing is counted.
+   *
+   * @default no limit
    */
   principalLimits?: PrincipalLimits;
   /**

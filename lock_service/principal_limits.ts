@@ -64,10 +64,16 @@ export interface PrincipalLimits {
   readonly store: ReservationStore;
   /**
    * How many leases a principal may have. A `PUT` that waits counts, since it may be granted its lease at
-   * any moment. Unlimited by default.
+   * any moment.
+   *
+   * @default no limit
    */
   readonly maxLeases?: number | undefined;
-  /** How many requests of a principal may wait. Unlimited by default. */
+  /**
+   * How many requests of a principal may wait.
+   *
+   * @default no limit
+   */
   readonly maxWaiters?: number | undefined;
 }
 

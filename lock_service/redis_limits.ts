@@ -19,7 +19,7 @@ const PREFIX = "holdfast:1:limits:";
 /** Options of {@linkcode redisReservations}. */
 export interface RedisReservationsOptions {
   /**
-   * Keeps services apart that share a Redis server: principals with the same name are then counted in
+   * Keeps services apart that share a Redis server. Principals with the same name are then counted in
    * each service alone.
    *
    * @default {""}

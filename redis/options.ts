@@ -11,14 +11,14 @@ import { checkDuration, checkOptional, checkString, checkTtl } from "../core/val
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
   /**
-   * How long in ms a lease is valid without renewal, and so how long a dead holder blocks the lock:
-   * 10 ms to 24 days.
+   * How long in ms a lease is valid without renewal: 10 ms to 24 days. A dead holder blocks the lock for
+   * this long.
    *
    * @default {10000}
    */
   ttlMs?: number | undefined;
   /**
-   * Prefix of the locks' keys. May be empty, to share keys with other libraries that use a plain
+   * The prefix of the locks' keys. May be empty, to share keys with other libraries that use a plain
    * `SET key token NX PX`: their locks and ours exclude each other.
    *
    * @default {"lock:"}
@@ -46,9 +46,9 @@ export interface RedisLockOptions extends StrategyOptions {
    */
   handoff?: boolean | undefined;
   /**
-   * An early warning: a lease that is renewed automatically has less than a third of its time left,
-   * because no renewal was answered. Called once, and again only after a renewal was answered. Errors that
-   * it throws are ignored.
+   * An early warning, called when less than a third of a lease's time is left because no renewal was
+   * answered. Only for leases that are renewed automatically. Called once, and again only after a renewal
+   * was answered. Errors that it throws are ignored.
    */
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * `deno task api`: writes the public API, as `deno doc --json` reads it, to `docs/api.txt`. With
- * `--check` it compares instead, and fails if a symbol or a signature has changed.
+ * `deno task api`: writes the public API, as `deno doc --json` reads it, to `docs/api.txt`, and the
+ * options to `docs/options.md`. With `--check` it compares instead, and fails if one of them has changed.
  *
  * @module
  */
@@ -8,17 +8,20 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { readDocumentation } from "./docs/api.ts";
+import { readApi, readDocumentation } from "./docs/api.ts";
+import { HEAD as OPTIONS_HEAD, NOT_LISTED, TABLES } from "./docs/option_tables.ts";
+import { optionsPage, withoutTable } from "./docs/options.ts";
 import { signaturesOf, type SymbolNode } from "./docs/signatures.ts";
 
 const ROOT = new URL("../", import.meta.url);
 const FROZEN = new URL("docs/api.txt", ROOT);
+const OPTIONS = new URL("docs/options.md", ROOT);
 const HEAD =
   "The public API: each entry with what it exports. `deno task api` writes this file, and " +
   "the\ngate compares it with the code. A line that changes or goes is a change for our users.\n";
 const USAGE = `Usage: deno task api [--check]
 
-Writes docs/api.txt. With --check, compares it with the code and writes nothing.`;
+Writes docs/api.txt and docs/options.md. With --check, compares them with the code and writes nothing.`;
 
 /** The name of each entry, and the module that it names. */
 export type Entries = Readonly<Record<string, string>>;
@@ -77,19 +80,45 @@ function main(args: readonly string[]): number {
     else console.error(`Unknown option "${args.find((arg) => arg !== "--check")}"\n\n${USAGE}`);
     return isHelp ? 0 : 2;
   }
-  const current = apiText(publicEntries());
-  if (!args.includes("--check")) {
-    writeFileSync(FROZEN, current);
-    return 0;
+  const api = apiText(publicEntries());
+  const options = optionsText();
+  if (args.includes("--check")) {
+    const problems = [...apiProblems(api), ...optionsProblems(options)];
+    if (problems.length > 0) console.error(problems.join("\n"));
+    return problems.length > 0 ? 1 : 0;
   }
-  const frozen = readFileSync(FROZEN, "utf8");
-  if (frozen === current) return 0;
-  console.error(differences(frozen, current).join("\n"));
-  console.error(
-    `${fileURLToPath(FROZEN)} is not what the code exports: if the change is meant, run ` +
-      '"deno task api", and say in CHANGELOG.md what users have to change',
+  writeFileSync(FROZEN, api);
+  writeFileSync(OPTIONS, options);
+  return 0;
+}
+
+/**
+ * Writes the page of all options.
+ *
+ * @throws {Error} If an interface of options is in no table.
+ */
+function optionsText(): string {
+  const symbols = readApi();
+  const missing = withoutTable(TABLES, symbols, NOT_LISTED);
+  if (missing.length === 0) return optionsPage(OPTIONS_HEAD, TABLES, symbols);
+  throw new Error(
+    `Cannot write docs/options.md: add ${missing.join(", ")} to tools/docs/option_tables.ts`,
   );
-  return 1;
+}
+
+function apiProblems(current: string): string[] {
+  const frozen = readFileSync(FROZEN, "utf8");
+  if (frozen === current) return [];
+  return [
+    ...differences(frozen, current),
+    `${fileURLToPath(FROZEN)} is not what the code exports: if the change is meant, run ` +
+    '"deno task api", and say in CHANGELOG.md what users have to change',
+  ];
+}
+
+function optionsProblems(current: string): string[] {
+  if (readFileSync(OPTIONS, "utf8") === current) return [];
+  return [`${fileURLToPath(OPTIONS)} is not what the comments say: run "deno task api"`];
 }
 
 if (import.meta.main) process.exit(main(process.argv.slice(2)));

@@ -32,8 +32,8 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
    */
   sessionTimeoutMs?: number | undefined;
   /**
-   * Credentials. If set, only clients with the same credentials have access to the znodes that are
-   * created here. So all processes that share these locks need the same credentials.
+   * The credentials of this client. If set, only clients with the same credentials have access to the
+   * znodes that are created here. So all processes that share these locks need the same credentials.
    */
   auth?: ZooKeeperAuth | undefined;
   /**
@@ -64,14 +64,15 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
   unavailableAfterMs?: number | undefined;
   /**
    * How long in ms requests may stay without any answer before the client reconnects. The servers answer
-   * in the order of the requests, so the time counts from the last answer. By default a quarter of the
-   * session timeout, but at most half of `unavailableAfterMs`.
+   * in the order of the requests, so the time counts from the last answer.
+   *
+   * @default a quarter of `sessionTimeoutMs`, at most half of `unavailableAfterMs`
    */
   requestTimeoutMs?: number | undefined;
   /**
-   * An early warning: a lease that is renewed automatically has less than a third of its time left,
-   * because no renewal was answered. Called once, and again only after a renewal was answered. Errors that
-   * it throws are ignored.
+   * An early warning, called when less than a third of a lease's time is left because no renewal was
+   * answered. Only for leases that are renewed automatically. Called once, and again only after a renewal
+   * was answered. Errors that it throws are ignored.
    */
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }

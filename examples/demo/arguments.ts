@@ -22,6 +22,8 @@ export interface DemoOptions {
   readonly kill: boolean;
   /** Whether a missing server must not be installed. */
   readonly isInstallRefused: boolean;
+  /** The file for a picture of the run. */
+  readonly svg: string | null;
 }
 
 /** The help text of the demo. */
@@ -39,6 +41,7 @@ and write it. Then the demo shows that no update was lost, and how many are lost
                   is installed first on Debian and Ubuntu, as root)
   --no-install    never install a missing server, the same as HOLDFAST_NO_INSTALL=1
   --kill          kill one worker with SIGKILL while it holds the lock
+  --svg FILE      also draw the run under the lock, or 40 holds of it, as an SVG picture
   --help          print this text
 
 Exits with 0 if all checks passed, 1 if not, 2 if an argument is wrong.`;
@@ -58,6 +61,7 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
       rounds: { type: "string", default: "50" },
       url: { type: "string" },
       kill: { type: "boolean", default: false },
+      svg: { type: "string" },
       "no-install": { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
@@ -71,7 +75,8 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
   }
   const workers = wholeNumber("workers", values.workers, 64);
   const rounds = wholeNumber("rounds", values.rounds, 10_000);
-  const { kill, url = null } = values;
+  const { kill, url = null, svg = null } = values;
+  if (svg === "") throw new Error('Cannot use --svg "": give the name of a file');
   if (url !== null) checkUrl(backend, url);
   if (kill && backend === "memory") {
     throw new Error("Cannot use --kill with memory locks, which live in one process: leave it out");
@@ -79,7 +84,7 @@ export function readArguments(args: readonly string[]): DemoOptions | null {
   if (kill && workers === 1) {
     throw new Error("Cannot use --kill with one worker: add others with --workers");
   }
-  return { backend, workers, rounds, url, kill, isInstallRefused: values["no-install"] };
+  return { backend, workers, rounds, url, kill, svg, isInstallRefused: values["no-install"] };
 }
 
 function wholeNumber(option: string, text: string, max: number): number {

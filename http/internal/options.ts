@@ -22,15 +22,16 @@ export interface HoldOptions {
    */
   busyStatus?: 409 | 423;
   /**
-   * How long in ms a client should wait before it tries again when another request holds the lock.
-   * Without it, as long as the holder's lease lasts unless it is renewed: up to the whole TTL, even if
-   * requests hold the lock for a moment only. Up to half of it comes on top, at random.
+   * How long in ms a client should wait before it tries again when another request holds the lock. Up to
+   * half of it comes on top, at random. The default may be the whole TTL, even if requests hold the lock
+   * for a moment only.
+   *
+   * @default the remaining time of the holder's lease
    */
   retryAfterMs?: number;
   /**
-   * The reaction when the lock service is out of reach. `"reject"` answers 503. `"proceed"` runs the
-   * handler *without* a lease: for work that is better done twice than not at all. It only ever follows
-   * an outage. A `LockSetupError` fails the request like an error of the handler, and a lock that was
+   * The reaction to an outage: `"reject"` answers 503, `"proceed"` runs the handler *without* a lease. The
+   * latter is for work that is better done twice than not at all. It only ever follows an outage. A `LockSetupError` fails the request like an error of the handler, and a lock that was
    * disposed, at the end of the server, always answers 503.
    *
    * @default {"reject"}
@@ -43,7 +44,7 @@ export interface HoldOptions {
    * @default {60000}
    */
   maxHoldMs?: number;
-  /** The name of a response header that carries the fencing token. Without it, no header is sent. */
+  /** The name of a response header that carries the fencing token. Without it no header is sent. */
   fencingHeader?: string;
   /**
    * Called with the error behind each 503, for your logs: responses never show it. Also called with an

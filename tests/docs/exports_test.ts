@@ -2,7 +2,14 @@
  * The comments of all that the entries export have an example, the errors and the units.
  */
 import { assert, assertEquals } from "@std/assert";
-import { callablesOf, isCode, readApi, valuesOf } from "../../tools/docs/api.ts";
+import {
+  callablesOf,
+  entries,
+  isCode,
+  readApi,
+  readDocumentation,
+  valuesOf,
+} from "../../tools/docs/api.ts";
 import { withoutErrors, withoutExample, withoutUnit } from "../../tools/docs/rules.ts";
 
 const api = readApi();
@@ -10,6 +17,16 @@ const api = readApi();
 Deno.test("every exported function and class has an example", () => {
   assert(api.filter(isCode).length >= 25, "functions and classes are missing");
   assertEquals(withoutExample(api), []);
+});
+
+Deno.test("every entry has a comment about the whole module, and JSR gets the README", () => {
+  const documentation = Object.entries(readDocumentation(entries()));
+  assert(documentation.length >= 16, "entries are missing");
+  const silent = documentation.filter(([, { module_doc }]) => !module_doc?.doc);
+  assertEquals(silent.map(([url]) => url), []);
+  const { publish } = JSON.parse(Deno.readTextFileSync("deno.json"));
+  assert(publish.include.includes("README.md"));
+  assert(/^```(?:js|ts)/m.test(Deno.readTextFileSync("README.md")), "an example");
 });
 
 Deno.test("every exported function and method that throws says which errors", () => {

@@ -114,7 +114,7 @@ Deno.test("demo.ts exits with 2 for invalid arguments", async () => {
 Deno.test("demo.ts --help lists its options", async () => {
   const { code, out } = await runDemo("--help");
   assertEquals(code, 0);
-  for (const option of ["backend", "workers", "rounds", "url", "kill"]) {
+  for (const option of ["backend", "workers", "rounds", "url", "kill", "svg"]) {
     assertStringIncludes(out, `--${option}`);
   }
 });

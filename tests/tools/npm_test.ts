@@ -31,13 +31,14 @@ Deno.test("completeManifest() leaves the addresses out until the project has one
   assertEquals(homepage, "https://example.com/a/b#readme");
 });
 
-Deno.test("absoluteLinks() rewrites relative links only", () => {
-  const page = "[a](docs/a.md#b) ![i](./i.png) [c](https://d.e/f) [g](#h) [m](mailto:a@b.c) (n)";
+Deno.test("absoluteLinks() rewrites relative links only, those of images to the files themselves", () => {
+  const page =
+    "[a](docs/a.md#b) [![i](./i.png)](j.md) [c](https://d.e/f) [g](#h) [m](mailto:a@b.c)";
   assertEquals(
     absoluteLinks(page, "https://example.com/r", "1.2.3"),
     "[a](https://example.com/r/blob/v1.2.3/docs/a.md#b) " +
-      "![i](https://example.com/r/blob/v1.2.3/i.png) " +
-      "[c](https://d.e/f) [g](#h) [m](mailto:a@b.c) (n)",
+      "[![i](https://example.com/r/raw/v1.2.3/i.png)](https://example.com/r/blob/v1.2.3/j.md) " +
+      "[c](https://d.e/f) [g](#h) [m](mailto:a@b.c)",
   );
 });
 

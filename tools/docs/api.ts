@@ -25,6 +25,8 @@ export interface Tag {
   readonly doc?: string;
   /** The type in braces. */
   readonly tsType?: unknown;
+  /** The value of a `@default {…}`, and the whole tag if its kind is `unsupported`. */
+  readonly value?: string;
 }
 
 /** Something with a name and a comment: a function, a method, a property, a parameter. */
@@ -67,10 +69,12 @@ export interface Documented {
 }
 
 /** The part of the output of `deno doc --json` that is used: the symbols of each module, by its URL. */
-export type Documentation<S> = Readonly<Record<string, { readonly symbols: readonly S[] }>>;
+export type Documentation<S> = Readonly<
+  Record<string, { readonly module_doc?: Comment; readonly symbols: readonly S[] }>
+>;
 
-/** The entries of `deno.json`. */
-function entries(): string[] {
+/** The modules of the entries of `deno.json`. */
+export function entries(): string[] {
   const { exports } = JSON.parse(readFileSync(new URL("deno.json", ROOT), "utf8")) as {
     exports: Record<string, string>;
   };

@@ -11,8 +11,9 @@ import { isIP } from "node:net";
 /** TLS settings, as `node:tls` takes them. */
 export interface ZooKeeperTls {
   /**
-   * The certificates, in PEM, of the authorities that the servers' certificates are checked against. By
-   * default those that the runtime trusts.
+   * The certificates, in PEM, of the authorities that the servers' certificates are checked against.
+   *
+   * @default those that the runtime trusts
    */
   ca?: string | Uint8Array | readonly (string | Uint8Array)[];
   /** The client's certificate in PEM, with its chain if there is one. It needs `key`. */
@@ -20,8 +21,9 @@ export interface ZooKeeperTls {
   /** The private key of `cert` in PEM, not encrypted. */
   key?: string | Uint8Array;
   /**
-   * The host name that the servers' certificates must have. By default each certificate must have the
-   * host name or IP address of its server in the connect string.
+   * The host name that the servers' certificates must have.
+   *
+   * @default the host name or IP address of each server in the connect string
    */
   servername?: string;
   /**

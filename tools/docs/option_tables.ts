@@ -1,0 +1,114 @@
+/**
+ * The tables of `docs/options.md`: their order, titles, and the interfaces whose options each has. How a
+ * table is written is in `options.ts`.
+ *
+ * @module
+ */
+
+/** A table, or the title of a part if it is of no interface. */
+export interface OptionTable {
+  readonly title: string;
+  /** A text below the title. */
+  readonly text?: string;
+  /** The names of the exported interfaces. */
+  readonly of: readonly string[];
+}
+
+/** Interfaces without a table: options of errors, and a narrower form of `OptionalFetchLockOptions`. */
+export const NOT_LISTED: readonly string[] = ["LockErrorOptions", "FetchLockOptions"];
+
+/** The text above the tables. */
+export const HEAD = `# Options
+
+Every option of every call, in the words of its comment in the code. An editor shows the rest of that
+comment. \`deno task api\` writes this page, and the gate compares it with the code.
+
+- The types that a table names are in [api.txt](api.txt), the public API.
+- In the column _default_, \`-\` means that the option is not set.
+- Durations are whole numbers of milliseconds.
+- An unknown option is a \`TypeError\`, except in \`request()\`, which ignores it as Web Locks does.`;
+
+const COMMON = "Also those of [every integration](#every-integration)";
+const MIDDLEWARE = `${COMMON} and of [middleware](#middleware).`;
+
+/** All tables. */
+export const TABLES: readonly OptionTable[] = [
+  {
+    title: "Constructors",
+    text: "Each strategy takes the options of the first table.",
+    of: [],
+  },
+  {
+    title: "Every strategy",
+    text: "`MemoryLock` has no others.",
+    of: ["StrategyOptions"],
+  },
+  { title: "RedisLock", of: ["RedisLockOptions"] },
+  { title: "ZooKeeperLock", of: ["ZooKeeperLockOptions"] },
+  { title: "auth of ZooKeeperLock", of: ["ZooKeeperAuth"] },
+  { title: "tls of ZooKeeperLock", of: ["ZooKeeperTls"] },
+  { title: "FileLock", of: ["FileLockOptions"] },
+  {
+    title: "Calls",
+    text: "The options of one call of a lock, with any strategy unless the title names one.",
+    of: [],
+  },
+  { title: "acquire() and tryAcquire()", of: ["TryAcquireOptions", "LeaseOptions"] },
+  {
+    title: "request()",
+    text: "Also those of [`acquire()`](#acquire-and-tryacquire).",
+    of: ["RequestOptions"],
+  },
+  { title: "query()", of: ["QueryOptions"] },
+  {
+    title: "acquire(), tryAcquire() and request() of RedisLock",
+    text: "Also those above.",
+    of: ["AttachableAcquireOptions", "AttachableLeaseOptions"],
+  },
+  {
+    title: "attach() of RedisLock",
+    of: ["AttachOptions", "AttachableLeaseOptions", "LeaseOptions"],
+  },
+  {
+    title: "Web handlers",
+    text:
+      "The options of `@holdfast/lock/http` and its entries. A `LockKey` is the name of the lock, " +
+      "or a function of the request that returns it.",
+    of: [],
+  },
+  { title: "Every integration", of: ["HoldOptions"] },
+  {
+    title: "Middleware",
+    text: "Of Express, NestJS, Koa, Fastify and Hono.",
+    of: ["MethodOptions"],
+  },
+  {
+    title: "fetchLock()",
+    text: `${COMMON}. If a request may run without a lease, the handler must expect \`undefined\`.`,
+    of: ["OptionalFetchLockOptions"],
+  },
+  { title: "expressLock()", text: MIDDLEWARE, of: ["ExpressLockOptions"] },
+  { title: "@Lock() and LockInterceptor of NestJS", text: MIDDLEWARE, of: ["NestLockOptions"] },
+  { title: "koaLock()", text: MIDDLEWARE, of: ["KoaLockOptions"] },
+  { title: "honoLock()", text: MIDDLEWARE, of: ["HonoLockOptions"] },
+  {
+    title: "fastifyLock()",
+    text: `${MIDDLEWARE} They are the defaults of the routes.`,
+    of: ["FastifyLockOptions"],
+  },
+  {
+    title: "config.lock of a Fastify route",
+    text: `${MIDDLEWARE} The key alone may stand in the place of the options.`,
+    of: ["FastifyRouteLockOptions"],
+  },
+  {
+    title: "lambdaLock()",
+    text: `${COMMON}, except \`fencingHeader\`.`,
+    of: ["OptionalLambdaLockOptions", "LambdaLockOptions"],
+  },
+  { title: "Lock service and fencing", of: [] },
+  { title: "lockRoutes()", of: ["LockRoutesOptions"] },
+  { title: "principalLimits of lockRoutes()", of: ["PrincipalLimits"] },
+  { title: "redisReservations()", of: ["RedisReservationsOptions"] },
+  { title: "fencedRedis()", of: ["FencedRedisOptions"] },
+];
