@@ -1,5 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { AbortWatch } from "../../core/abort_watch.ts";
+import { cpuTimeMs } from "../../testing/core/cpu_time.ts";
 
 Deno.test("AbortWatch notifies the listeners of a signal, once it aborts", () => {
   const watch = new AbortWatch();
@@ -40,9 +41,9 @@ Deno.test("AbortWatch leaves no event listener on a signal without listeners", (
 Deno.test("AbortWatch takes constant time per listener when 100,000 watch one signal", () => {
   const watch = new AbortWatch();
   const { signal } = new AbortController();
-  const startMs = performance.now();
+  const startMs = cpuTimeMs();
   const listeners = Array.from({ length: 100_000 }, () => ({ onAborted: () => {} }));
   for (const listener of listeners) watch.add(signal, listener);
   for (const listener of listeners) watch.delete(signal, listener);
-  assertLess(performance.now() - startMs, 5_000);
+  assertLess(cpuTimeMs() - startMs, 5_000);
 });

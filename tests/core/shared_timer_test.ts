@@ -3,6 +3,7 @@ import { SharedTimer } from "../../core/shared_timer.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { say } from "../../testing/processes/figures.ts";
+import { cpuTimeMs } from "../../testing/core/cpu_time.ts";
 
 function open() {
   const clock = new FakeClock();
@@ -102,10 +103,10 @@ Deno.test("SharedTimer does not look at all deadlines each time that one is due"
   const timer = new SharedTimer(runtime);
   for (let i = 0; i < 50_000; i++) timer.schedule(() => {}, 1_000 + i);
   clock.block(1_000);
-  const startMs = performance.now();
+  const startMs = cpuTimeMs();
   for (let i = 0; i < 50_000; i++) {
     due();
     clock.block(1);
   }
-  assertLess(performance.now() - startMs, 10_000); // looking at all takes 18 s
+  assertLess(cpuTimeMs() - startMs, 10_000); // looking at all takes 18 s
 });

@@ -6,6 +6,7 @@ import {
   MAX_UNANSWERED,
 } from "../../../redis/protocol/command_window.ts";
 import { FakeClock, settle } from "../../../testing/core/fake_clock.ts";
+import { cpuTimeMs } from "../../../testing/core/cpu_time.ts";
 
 const UNAVAILABLE_MS = 5_000;
 /** How exactly the window measures that. */
@@ -145,12 +146,12 @@ Deno.test("CommandWindow.silentSinceMs is the last answer, or the first command 
 Deno.test("CommandWindow takes constant time per ask when 100,000 wait", async () => {
   const { window, ask } = full();
   const count = 100_000;
-  const startMs = performance.now();
+  const startMs = cpuTimeMs();
   const turns = Array.from({ length: count }, (_, i) => ask(String(i)));
   for (const turn of turns.filter((_, i) => i % 2 === 0)) window.withdraw(turn);
   for (let i = 0; i < count / 2; i++) window.free(true);
   await settle();
-  assertLess(performance.now() - startMs, 10_000);
+  assertLess(cpuTimeMs() - startMs, 10_000);
   window.free(true);
   assertEquals(window.take(), true, "nobody waits");
 });
