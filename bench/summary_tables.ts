@@ -35,9 +35,12 @@ export interface SummaryTable {
 }
 
 /** The head of the column with the commands. */
-export const PRINTED_BY: Text = { en: "printed by", zh: "由哪条命令打印" };
+export const PRINTED_BY: Text = { en: "printed by", zh: "命令" };
 /** The title of the plot. */
-export const PLOT: Text = { en: "Grants per second by number of waiters", zh: "每秒授予次数" };
+export const PLOT: Text = {
+  en: "Grants per second by number of waiters",
+  zh: "每秒授予次数与等待者数量的关系",
+};
 
 const CALLS = [1, 8, 64];
 
@@ -124,7 +127,7 @@ export const TABLES: readonly SummaryTable[] = [
       files(
         {
           en: "… fairness: % of an equal share for the least served",
-          zh: "…… 公平：最少者得到平均份额的 %",
+          zh: "…… 公平：得到最少的进程占平均份额的 %",
         },
         FILE.least,
         { processes: 10 },

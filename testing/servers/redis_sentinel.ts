@@ -36,13 +36,13 @@ export interface RedisSentinels extends AsyncDisposable {
 
 /** Why no sentinels can be started on this machine; `undefined` if they can. */
 export async function redisSentinelSkip(): Promise<string | undefined> {
-  if (await localSource() !== undefined) return undefined;
+  if (await localRedisSource() !== undefined) return undefined;
   return "sentinels must reach the servers, so redis-server must be installed here";
 }
 
 /** Starts all servers. Resolves when the sentinels know the replica and each other. */
 export async function startRedisSentinels(): Promise<RedisSentinels> {
-  const source = await localSource();
+  const source = await localRedisSource();
   if (source === undefined) throw new Error("Cannot start sentinels: install redis-server");
   await using stack = new AsyncDisposableStack();
   const args = ["--repl-diskless-sync-delay", "0"];
@@ -83,7 +83,8 @@ export async function startRedisSentinels(): Promise<RedisSentinels> {
 }
 
 /** Only local servers work: a container announces an address that the others cannot reach. */
-async function localSource(): Promise<OwnSource | undefined> {
+/** `redis-server` as a program of this machine; `undefined` if there is none. */
+export async function localRedisSource(): Promise<OwnSource | undefined> {
   const { own } = await serverSource("redis");
   if (own?.kind === "local") return own;
   const local = await findLocalRedis();
