@@ -82,8 +82,10 @@ export async function startRedisSentinels(): Promise<RedisSentinels> {
   };
 }
 
-/** Only local servers work: a container announces an address that the others cannot reach. */
-/** `redis-server` as a program of this machine; `undefined` if there is none. */
+/**
+ * `redis-server` as a program of this machine; `undefined` if there is none. A container announces an
+ * address that others cannot reach, and cannot read files of a test.
+ */
 export async function localRedisSource(): Promise<OwnSource | undefined> {
   const { own } = await serverSource("redis");
   if (own?.kind === "local") return own;
