@@ -18,7 +18,6 @@ const SERVERLESS_TESTS = [
   "tests/testing/runtime",
   "tests/architecture_test.ts",
   "tests/conformance/memory_test.ts",
-  "tests/conformance/file_test.ts",
   // Files that need no server, in folders where most tests do.
   "tests/faults/mutant_texts_test.ts",
   "tests/redis/protocol/lua_constants_test.ts",
@@ -30,6 +29,8 @@ const SERVERLESS_TESTS = [
 ];
 /** Folders in which only tests without a strategy run: the others need servers or time. */
 const MIXED_TESTS = ["tests/bench", "tests/fencing", "tests/http", "tests/lock_service"];
+/** How many test files run at a time: they mostly wait. */
+const TEST_JOBS = "3";
 /** Of its tests, those that are about no strategy check all examples and comments. */
 const DOCUMENTATION_TESTS = "tests/docs";
 
@@ -50,7 +51,8 @@ interface Parts {
 }
 
 function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
-  const test = ["test", "-A", "-q", ...imports];
+  // The step "check" checks the types.
+  const test = ["test", "-A", "-q", "--no-check", "--parallel", ...imports];
   return [
     { name: "fmt", args: ["fmt", "--check", "-q"] },
     { name: "lint", args: ["lint", "-q"] },
@@ -80,7 +82,7 @@ async function run({ name, args }: Step): Promise<boolean> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [...args],
     cwd: ROOT,
-    env: { NO_COLOR: "1" },
+    env: { NO_COLOR: "1", DENO_JOBS: TEST_JOBS },
   }).output();
   const seconds = ((performance.now() - startMs) / 1_000).toFixed(1);
   console.log(`${success ? "ok    " : "FAILED"} ${name} (${seconds} s)`);

@@ -61,7 +61,7 @@ export const growth: Suite = {
   title: "Growth in waiters, locks, names and processes",
   async measure({ options, progress }) {
     const book = new FigureBook();
-    const rounds = { warmUp: 1, rounds: options.rounds ?? (options.isQuick ? 1 : 3) };
+    const rounds = { warmUp: 1, rounds: options.rounds ?? (options.isQuick ? 1 : 5) };
     const axes = AXES.map((axis) => ({
       ...axis,
       values: axis.values.filter((value) => !options.isQuick || value <= 100),
@@ -105,12 +105,14 @@ async function jobsOf(
     for (const value of values) {
       const open = stack.use(await contender.open(server.url, SETTINGS));
       const id = `${name}:${value}:${contender.client}`;
-      if (name === "locks") {
-        const holds = await holdAll(open, id, value);
-        stack.defer(() => void holds.length); // held until the end
-      }
       const names = name === "names" ? value : 1;
-      jobs.push(job(name, contender, value, () => cycle(open, `${id}:free`, names)));
+      jobs.push(job(name, contender, value, async () => {
+        // Held during this job only: the renewals of others would slow it down.
+        const holds = name === "locks" ? await holdAll(open, id, value) : [];
+        const cycleUs = await cycle(open, `${id}:free`, names);
+        await releaseAll(holds);
+        return cycleUs;
+      }));
     }
   }
   return jobs;
@@ -139,6 +141,12 @@ async function holdAll(open: OpenContender, id: string, count: number): Promise<
     holds.push(...await Promise.all(names.map((name) => open.acquire(name))));
   }
   return holds;
+}
+
+async function releaseAll(holds: readonly Hold[]): Promise<void> {
+  for (let i = 0; i < holds.length; i += AT_ONCE) {
+    await Promise.all(holds.slice(i, i + AT_ONCE).map((hold) => hold.release()));
+  }
 }
 
 /** Each name is used for a while before the first one comes again. */

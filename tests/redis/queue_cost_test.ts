@@ -19,7 +19,7 @@ const BOUND_MS = 60_000;
 /** The bound of the cost of waiting itself. */
 const COMMANDS_PER_SECOND = 5;
 /** The soak runs the full figure. */
-const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 50_000 : 3_000;
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 50_000 : 1_500;
 
 function start(server: RedisServer, waiters: number): Worker[] {
   const spec = {

@@ -17,7 +17,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 const IS_SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** The soak runs the full figure. */
 const SIZES = IS_SOAK ? [1_000, 3_000, 10_000] : [1_000];
-const ENSEMBLE_SIZES = IS_SOAK ? SIZES : [600];
+const ENSEMBLE_SIZES = IS_SOAK ? SIZES : [300];
 const METHODS = ["acquire", "tryAcquire"] as const;
 
 /** Takes many locks at once, releases them, and takes one more. Another lease is held meanwhile. */

@@ -269,7 +269,9 @@ Deno.test("ZooKeeperLock rejects calls that begin in an outage in time, though i
 Deno.test("ZooKeeperLock.acquire() survives a short outage, and rejects in a long one without losing a held lease", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
-  await using locks = through(proxy, { rootPath, unavailableAfterMs: 2_000 });
+  // Far longer than the outages, also where the machine is slow.
+  const sessionTimeoutMs = 40_000;
+  await using locks = through(proxy, { rootPath, sessionTimeoutMs, unavailableAfterMs: 2_000 });
   await using others = new ZooKeeperLock(server.connectString, { rootPath });
   const first = await others.acquire("n");
   const second = await waiter(locks, "n");

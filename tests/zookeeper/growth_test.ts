@@ -25,7 +25,7 @@ const ENTRY_BYTES = 64;
 const ANSWER_BYTES = 400;
 /** A process lists the queue when it enters, and once more for the calls that came meanwhile. */
 const LISTINGS = 3;
-/** Work in one turn of the event loop: 256 answers, or one listing. Generous, for a busy machine. */
+/** The soak judges the work in one turn of the event loop: 256 answers, or one listing. */
 const GAP_MS = 500;
 const GAP_PER_ENTRY_MS = 0.1;
 
@@ -134,6 +134,6 @@ for (const [processes, waiters] of CROWDS) {
     // on average.
     assertLessOrEqual(perHandoff.packets, 1.2 + 2 * (processes - 1) + 10 / waiters);
     assertLessOrEqual(perHandoff.bytes, ANSWER_BYTES * (1 + processes));
-    assertLessOrEqual(costs.longestGapMs, GAP_MS + GAP_PER_ENTRY_MS * waiters);
+    if (IS_SOAK) assertLessOrEqual(costs.longestGapMs, GAP_MS + GAP_PER_ENTRY_MS * waiters);
   });
 }
