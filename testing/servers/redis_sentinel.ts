@@ -15,6 +15,9 @@ import { waitUntil } from "./wait.ts";
 /** The name by which the sentinels know the primary. */
 export const PRIMARY_NAME = "mymaster";
 
+/** A program of this machine that serves Redis. */
+export type LocalSource = Extract<OwnSource, { kind: "local" }>;
+
 const SENTINELS = 3;
 const QUORUM = 2;
 const DOWN_AFTER_MS = 500;
@@ -86,7 +89,7 @@ export async function startRedisSentinels(): Promise<RedisSentinels> {
  * `redis-server` as a program of this machine; `undefined` if there is none. A container announces an
  * address that others cannot reach, and cannot read files of a test.
  */
-export async function localRedisSource(): Promise<OwnSource | undefined> {
+export async function localRedisSource(): Promise<LocalSource | undefined> {
   const { own } = await serverSource("redis");
   if (own?.kind === "local") return own;
   const local = await findLocalRedis();
