@@ -19,7 +19,6 @@ import { updateSummary } from "./summary.ts";
 
 const NAMES = SUITES.map(({ name }) => name);
 const FORMAT_BOUND_MS = 60_000;
-const README = "README.md";
 
 /** Runs a suite in its own process. */
 async function run(suite: Suite, options: SuiteOptions): Promise<SuiteRecord> {
@@ -85,12 +84,11 @@ async function measure({ suites, out, options }: BenchCommand): Promise<number> 
   return exitCode;
 }
 
-/** Writes the pages of a directory, and the table of README if they are its source. */
+/** Writes the pages of a directory, and the tables of the READMEs if they are their source. */
 async function writeReport(out: string): Promise<string[]> {
   const files = await writePages(out, NAMES);
   if (out !== REPORT) return files;
-  await updateSummary(README, await readRecords(out, NAMES));
-  return [...files, README];
+  return [...files, ...await updateSummary(await readRecords(out, NAMES))];
 }
 
 /** The gate checks the format of all files, these too. */

@@ -1,101 +1,69 @@
 /**
- * The table and the plot of the benchmark that README shows, from the records in `docs/bench/`.
+ * The tables and the plot of the benchmark that README shows, in English and in Chinese, from the records
+ * in `docs/bench/`.
  *
  * @module
  */
 import { readFile, writeFile } from "node:fs/promises";
-import type { Figure, Place } from "./library/figures.ts";
+import type { Figure } from "./library/figures.ts";
 import { valuesOf } from "./library/figures.ts";
 import type { SuiteRecord } from "./library/record.ts";
 import { median, ratios } from "./library/statistics.ts";
 import { number, rowsText } from "./library/tables.ts";
-import { MEASURES as CONTENDED } from "./suites/contended_report.ts";
-import { MEASURES as IDLE } from "./suites/idle.ts";
-import { HOLE } from "./suites/loss.ts";
-import { MEASURES as UNCONTENDED } from "./suites/uncontended_report.ts";
+import {
+  PLOT,
+  PRINTED_BY,
+  type Row,
+  type SummaryTable,
+  TABLES,
+  type Text,
+} from "./summary_tables.ts";
 
 /** The marks around the text that {@linkcode updateSummary} writes. */
 export const MARKS = { begin: "<!-- bench: begin -->", end: "<!-- bench: end -->" } as const;
 
-const PACKAGES = ["holdfast", "redlock", "redis-semaphore", "redlock-universal"];
+/** A language of README. */
+export type Language = keyof Text;
+/** The file of each language. */
+export const READMES: Readonly<Record<Language, string>> = {
+  en: "README.md",
+  zh: "README.zh-CN.md",
+};
 
-/** A row: the same measure of each package, in one or more places. */
-interface Row {
-  readonly title: string;
-  readonly suite: string;
-  readonly measure: string;
-  readonly places: readonly Place[];
-  /** Whether the cells are ratios to the bare commands. */
-  readonly isRatio?: boolean;
-}
+type Suites = ReadonlyMap<string, SuiteRecord>;
 
-const CALLS = [1, 8, 64];
-const CROWD = { client: "ioredis", waiters: 100, processes: 4, "hold ms": 1 };
-
-function cycles(client: string, delayMs: number): Row {
-  const where = delayMs === 0 ? "" : `, ${delayMs} ms away`;
-  return {
-    title: `acquire + release with ${client}${where}, ${
-      CALLS.join(" / ")
-    } in flight, × bare commands`,
-    suite: "uncontended",
-    measure: UNCONTENDED.time,
-    places: CALLS.map((calls) => ({ client, calls, "added round trip ms": delayMs })),
-    isRatio: true,
-  };
-}
-
-function crowd(title: string, measure: string): Row {
-  return {
-    title: `100 waiters in 4 processes, 1 ms each: ${title}`,
-    suite: "contended",
-    measure,
-    places: [CROWD],
-  };
-}
-
-const ROWS: readonly Row[] = [
-  cycles("ioredis", 0),
-  cycles("node-redis", 0),
-  cycles("ioredis", 1),
-  crowd("grants per second", CONTENDED.rate),
-  crowd("commands per grant", CONTENDED.commands),
-  crowd("longest waits (p99), ms", CONTENDED.p99),
-  crowd("grants out of order, %", CONTENDED.inversions),
-  {
-    title: "50 idle waiters: commands per second",
-    suite: "idle",
-    measure: IDLE.commands,
-    places: [{ client: "ioredis", waiters: 50 }],
-  },
-  {
-    title: "black hole: ms from the loss to the holder's signal (negative: before it)",
-    suite: "loss",
-    measure: HOLE.late,
-    places: [{ client: "ioredis", fault: "black hole" }],
-  },
-];
-
-/** The text for README. */
-export function summaryOf(records: readonly SuiteRecord[]): string {
+/** The text for the README of a language. */
+export function summaryOf(records: readonly SuiteRecord[], language: Language): string {
   const suites = new Map(records.map((record) => [record.suite, record]));
-  const rows = ROWS.map(({ title, suite, ...row }) => {
-    const figures = suites.get(suite)?.figures ?? [];
-    return [title, ...PACKAGES.map((contender) => cellOf(figures, row, contender))];
-  });
-  const commands = [...new Set(ROWS.map(({ suite }) => suite))]
-    .flatMap((suite) => suites.get(suite)?.command ?? [])
-    .map((command) => `\`${command}\``);
   return [
-    `Medians of ${commands.join(", ")} (${machineOf(records)}):`,
-    rowsText([["", ...PACKAGES], ...rows]),
-    "![Grants per second by number of waiters](docs/bench/contended.svg)",
+    introOf(machineOf(records))[language],
+    ...TABLES.flatMap((table) => tableOf(table, suites, language)),
+    `![${PLOT[language]}](docs/bench/contended.svg)`,
   ].join("\n\n");
+}
+
+function introOf(machine: string): Text {
+  return {
+    en: `Medians on ${machine}, with ioredis where the row names no client:`,
+    zh: `${machine} 上的中位数；未注明客户端的行使用 ioredis：`,
+  };
+}
+
+/** A table as Markdown; none if nothing of it was measured. */
+function tableOf(table: SummaryTable, suites: Suites, language: Language): string[] {
+  const rows = table.rows.flatMap((row) => {
+    const record = suites.get(row.suite);
+    if (record === undefined) return [];
+    const cells = table.contenders.map((contender) => cellOf(record.figures, row, contender));
+    return [[row.title[language], ...cells, `\`${record.command}\``]];
+  });
+  if (rows.length === 0) return [];
+  return [rowsText([[table.title[language], ...table.contenders, PRINTED_BY[language]], ...rows])];
 }
 
 function cellOf(
   figures: readonly Figure[],
-  { places, measure, isRatio = false }: Omit<Row, "title" | "suite">,
+  { places, measure, isRatio = false }: Row,
   contender: string,
 ): string {
   const cells = places.map((at) => {
@@ -110,11 +78,16 @@ function machineOf([first]: readonly SuiteRecord[]): string {
   return first === undefined ? "nothing measured" : first.machine.cpu;
 }
 
-/** Replaces the text between the marks of a file. */
-export async function updateSummary(file: string, records: readonly SuiteRecord[]): Promise<void> {
-  const text = await readFile(file, "utf8");
-  const [begin, end] = [text.indexOf(MARKS.begin), text.indexOf(MARKS.end)];
-  if (begin === -1 || end < begin) throw new Error(`Cannot update ${file}: it has no marks`);
-  const head = text.slice(0, begin + MARKS.begin.length);
-  await writeFile(file, `${head}\n\n${summaryOf(records)}\n\n${text.slice(end)}`);
+/** Replaces the text between the marks of the READMEs. Returns their names. */
+export async function updateSummary(records: readonly SuiteRecord[]): Promise<string[]> {
+  const languages = Object.keys(READMES) as Language[];
+  return await Promise.all(languages.map(async (language) => {
+    const file = READMES[language];
+    const text = await readFile(file, "utf8");
+    const [begin, end] = [text.indexOf(MARKS.begin), text.indexOf(MARKS.end)];
+    if (begin === -1 || end < begin) throw new Error(`Cannot update ${file}: it has no marks`);
+    const head = text.slice(0, begin + MARKS.begin.length);
+    await writeFile(file, `${head}\n\n${summaryOf(records, language)}\n\n${text.slice(end)}`);
+    return file;
+  }));
 }

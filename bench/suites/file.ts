@@ -18,7 +18,8 @@ import { medianCell, type Table } from "../library/tables.ts";
 import { type Fleet, startFleet, warmUp } from "../processes/contention.ts";
 import { CRASH_MEASURES, killHolder } from "./crashes.ts";
 
-const MEASURES = {
+/** The measured quantities of processes that contend. */
+export const MEASURES = {
   rate: "grants per second",
   p50: "ms from release to next grant, p50",
   p99: "ms from release to next grant, p99",

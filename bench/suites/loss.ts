@@ -16,7 +16,7 @@ import { CRASH_MEASURES, killHolder, killWaiter } from "./crashes.ts";
 /** Short, so that the suite is too; what a killed holder costs grows with it. */
 const SETTINGS = { ttlMs: 2_000, pollMs: 5 } as const;
 /** The measured quantities in the black hole. */
-export const HOLE = {
+const HOLE = {
   late: "ms from the loss to the signal",
   overlap: "ms in which two processes believed that they hold the lock",
 } as const;

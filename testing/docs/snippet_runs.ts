@@ -15,22 +15,25 @@ import { parseCurl } from "./curl.ts";
 import type { SnippetFolder, SnippetRuntime } from "./snippet_runtimes.ts";
 
 /** The servers that a snippet connects to. */
-export type SnippetServer = ExampleServer | "zookeeper-tls";
+export type SnippetServer = ExampleServer | "redis-tls" | "zookeeper-tls";
 
 /** The names that snippets have for their servers. */
 const ADDRESSES: Readonly<Record<Exclude<SnippetServer, "none">, string>> = {
   "redis": "6379",
+  "redis-tls": "6380",
   "redis-cluster": "7000",
   "redis-sentinel": "port: 5000",
   "zookeeper": "zk1:2181,zk2:2181,zk3:2181",
   "zookeeper-tls": "zk1:2281,zk2:2281,zk3:2281",
 };
+/** The servers that are known by their address alone: the calls that connect are the same. */
+const WITH_TLS = ["redis-tls", "zookeeper-tls"] as const;
 /** The port that a snippet itself listens on. */
 const OWN_PORT = "8080";
 /** The service that a snippet sends requests to. */
 const OTHER_SERVICE = "https://example.com";
 
-/** Printed when a request that may wait uses its signal: harmless, and the README says so. */
+/** Printed when a request that may wait uses its signal: harmless, and docs/frameworks.md says so. */
 const NOTICE = /^Deno\.serve: request\.signal aborts on successful responses .*$/gm;
 
 const RUN_BOUND_MS = 60_000;
@@ -49,8 +52,8 @@ export interface SnippetPlace {
 
 /** The server that must be up for a snippet. */
 export function snippetServer(snippet: Snippet): SnippetServer {
-  if (snippet.code.includes(ADDRESSES["zookeeper-tls"])) return "zookeeper-tls";
-  return serverOf(snippet);
+  const tls = WITH_TLS.find((kind) => snippet.code.includes(ADDRESSES[kind]));
+  return tls ?? serverOf(snippet);
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Runs the documented servers with all spellings of the URL of one order, and records the locks and
- * fences that they use. The snippets are those of the README and of `docs/`, run as they are except for
- * the lock, and the server that they start.
+ * fences that they use. The snippets are those of `docs/`, run as they are except for the lock, and the
+ * server that they start.
  *
  * @module
  */

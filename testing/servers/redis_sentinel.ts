@@ -15,6 +15,9 @@ import { waitUntil } from "./wait.ts";
 /** The name by which the sentinels know the primary. */
 export const PRIMARY_NAME = "mymaster";
 
+/** A program of this machine that serves Redis. */
+export type LocalSource = Extract<OwnSource, { kind: "local" }>;
+
 const SENTINELS = 3;
 const QUORUM = 2;
 const DOWN_AFTER_MS = 500;
@@ -36,13 +39,13 @@ export interface RedisSentinels extends AsyncDisposable {
 
 /** Why no sentinels can be started on this machine; `undefined` if they can. */
 export async function redisSentinelSkip(): Promise<string | undefined> {
-  if (await localSource() !== undefined) return undefined;
+  if (await localRedisSource() !== undefined) return undefined;
   return "sentinels must reach the servers, so redis-server must be installed here";
 }
 
 /** Starts all servers. Resolves when the sentinels know the replica and each other. */
 export async function startRedisSentinels(): Promise<RedisSentinels> {
-  const source = await localSource();
+  const source = await localRedisSource();
   if (source === undefined) throw new Error("Cannot start sentinels: install redis-server");
   await using stack = new AsyncDisposableStack();
   const args = ["--repl-diskless-sync-delay", "0"];
@@ -82,8 +85,11 @@ export async function startRedisSentinels(): Promise<RedisSentinels> {
   };
 }
 
-/** Only local servers work: a container announces an address that the others cannot reach. */
-async function localSource(): Promise<OwnSource | undefined> {
+/**
+ * `redis-server` as a program of this machine; `undefined` if there is none. A container announces an
+ * address that others cannot reach, and cannot read files of a test.
+ */
+export async function localRedisSource(): Promise<LocalSource | undefined> {
   const { own } = await serverSource("redis");
   if (own?.kind === "local") return own;
   const local = await findLocalRedis();

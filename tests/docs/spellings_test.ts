@@ -12,9 +12,13 @@ import {
 import { examplesIn, publishedExamples } from "../../tools/docs/examples.ts";
 
 const SERVERS: Record<string, DocumentedServer> = {
-  "fetch": { file: "README.md", having: "Deno.serve({ port: 8080 }, ship)", handler: "ship" },
+  "fetch": {
+    file: "docs/frameworks.md",
+    having: "Deno.serve({ port: 8080 }, ship)",
+    handler: "ship",
+  },
   "Koa": {
-    file: "README.md",
+    file: "docs/frameworks.md",
     having: "NO_LOCK",
     handler: `await (async () => {
       if (!server.listening) await new Promise((resolve) => server.once("listening", resolve));
@@ -23,19 +27,14 @@ const SERVERS: Record<string, DocumentedServer> = {
     })()`,
   },
   "Fastify": {
-    file: "README.md",
+    file: "docs/frameworks.md",
     having: "await app.register(fastifyLock",
     handler: `async ({ url }) => {
       const { statusCode } = await app.inject({ method: "POST", url: url.slice(16) });
       return { status: statusCode };
     }`,
   },
-  "Hono": { file: "README.md", having: "new Hono()", handler: "app.fetch" },
-  "the fence of the README": {
-    file: "README.md",
-    having: "const handler = fencedHttp(",
-    handler: "handler",
-  },
+  "Hono": { file: "docs/frameworks.md", having: "new Hono()", handler: "app.fetch" },
   "the fence of docs/fencing.md": {
     file: "docs/fencing.md",
     having: "const handler = fencedHttp(",

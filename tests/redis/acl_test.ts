@@ -22,7 +22,7 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 
 const SCRIPTS = [ASK, LEAVE, QUERY, RENEW, STEAL];
 const RIGHTS = commandRights(SCRIPTS);
-const DOCS = new URL("../../docs/redis-protocol.md", import.meta.url);
+const PAGES = ["docs/redis-protocol.md", "docs/redis-clients.md"];
 const PASSWORD = "secret";
 
 /** Makes a user with these rules and no others. Returns the URL to log in with. */
@@ -31,10 +31,13 @@ async function urlOfUser(server: RedisServer, name: string, rules: string[]): Pr
   return `redis://${name}:${PASSWORD}@${server.hostname}:${server.port}`;
 }
 
-Deno.test("docs/redis-protocol.md has the ACL rule that the scripts need", async () => {
-  const [, rule] = /```text\nACL SETUSER locks (.*?)```/s.exec(await Deno.readTextFile(DOCS))!;
-  assertEquals(rule!.trim().split(/\s+/), ["on", ">PASSWORD", ...aclRules(RIGHTS, "lock:")]);
-});
+for (const page of PAGES) {
+  Deno.test(`${page} has the ACL rule that the scripts need`, async () => {
+    const text = await Deno.readTextFile(new URL(`../../${page}`, import.meta.url));
+    const [, rule] = /```text\nACL SETUSER locks (.*?)```/s.exec(text)!;
+    assertEquals(rule!.trim().split(/\s+/), ["on", ">PASSWORD", ...aclRules(RIGHTS, "lock:")]);
+  });
+}
 
 /** Clients whose user has the rule of the docs. */
 function harness(client: RedisClientName): Harness {

@@ -9,6 +9,8 @@ import { filesIn } from "../architecture/imports.ts";
 const ROOT = new URL("../../", import.meta.url);
 /** The page for language models is Markdown, too. */
 const PAGE = /\.md$|^llms\.txt$/;
+/** A translation. Its code blocks are those of the original, which a test compares. */
+const TRANSLATION = /\.zh-CN\.md$/;
 const FENCE = /^ *```(.*)$/;
 /** The languages of blocks that are no programs of a reader. */
 const OTHER_LANGUAGES = ["sh", "text", "sql", "python", "diff", "json", "yaml", "mermaid"];
@@ -60,9 +62,9 @@ const ALL_TARGETS: readonly SnippetTarget[] = [
   { kind: "bun", since: 0 },
 ];
 
-/** The pages, by their paths from the root. */
+/** The pages, by their paths from the root, without translations. */
 export function documentedPages(): string[] {
-  return filesIn("").filter((file) => PAGE.test(file));
+  return filesIn("").filter((file) => PAGE.test(file) && !TRANSLATION.test(file));
 }
 
 /** The programs of all pages. */
