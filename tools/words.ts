@@ -1,7 +1,7 @@
 /**
  * Finds phrases that this project does not write: `deno run -A tools/words.ts [FILE…]`. The list is in
  * `docs/design.md`, section "Words we avoid". Without files it checks those of the gate: all `*.ts` and
- * `*.lua` files and two pages. A line that ends with `words: off` is exempt, and so is every line from
+ * `*.lua` files and all pages. A line that ends with `words: off` is exempt, and so is every line from
  * one that has nothing else to a line with `words: on`.
  *
  * @module
@@ -11,7 +11,8 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const LIST = "docs/design.md";
-const PAGES = ["CONTRIBUTING.md", LIST];
+/** The files of the gate. */
+const CHECKED = ["*.ts", "*.lua", "*.md", "llms.txt"];
 const OFF = "words: off";
 const ON = "words: on";
 
@@ -127,10 +128,10 @@ function patternOf(phrase: string): string {
 
 /** The files that the gate checks. */
 async function checkedFiles(): Promise<string[]> {
-  const git = new Deno.Command("git", { args: ["ls-files", "*.ts", "*.lua"], cwd: ROOT });
+  const git = new Deno.Command("git", { args: ["ls-files", ...CHECKED], cwd: ROOT });
   const { success, stdout } = await git.output();
   if (!success) throw new Error("Cannot list the files: run this in a Git checkout");
-  return [...new TextDecoder().decode(stdout).trim().split("\n"), ...PAGES];
+  return new TextDecoder().decode(stdout).trim().split("\n");
 }
 
 async function main(args: readonly string[]): Promise<number> {

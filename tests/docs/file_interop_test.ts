@@ -9,7 +9,7 @@ import { blocksIn } from "../../tools/docs/snippets.ts";
 const PAGE = "docs/files.md";
 const DIRECTORY = "/run/my-app/locks";
 const COMMAND = "./backup.sh";
-/** What `flock -n` exits with when the lock is held. */
+/** The exit code of `flock -n` when the lock is held. */
 const HELD = 1;
 
 const hasFlock = await new Deno.Command("flock", { args: ["--version"], stdout: "null" }).output()
