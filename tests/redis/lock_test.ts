@@ -298,9 +298,9 @@ Deno.test("RedisLock frees the lock when it is disposed during a request", async
 
 Deno.test("RedisLock rejects with LockUnavailableError when every grant arrives after its deadline", async () => {
   await using redis = await open();
-  const { proxy, lock } = await redis.proxied({ ttlMs: 200, unavailableAfterMs: 1_000 });
+  const { proxy, lock } = await redis.proxied({ ttlMs: 500, unavailableAfterMs: 3_000 });
   await (await lock.acquire("warm-up")).release();
-  proxy.onReply = () => ({ delayMs: 350 });
+  proxy.onReply = () => ({ delayMs: 900 });
   // Two names: until the first call has cleaned up, it holds its lock.
   for (const call of [() => lock.acquire("a"), () => lock.tryAcquire("b")]) {
     await within("it gives up", assertRejects(call, LockUnavailableError));

@@ -39,7 +39,7 @@ for (
         urls: [url, url],
         name: "n",
         waiters: 6,
-        options: { ttlMs: 600, onWarning: (message) => warnings.push(message) },
+        options: { ttlMs: 1_500, onWarning: (message) => warnings.push(message) },
       });
       const enough = () => fleet.grants.length >= GRANTS;
       await waitUntil("enough were granted", enough, 60_000);
