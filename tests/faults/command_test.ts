@@ -2,6 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { scriptCommand } from "../../testing/runtime/processes.ts";
 
 const SCRIPT = new URL("../../testing/faults/main.ts", import.meta.url);
+const PEERS_SCRIPT = new URL("../../testing/faults/peers.ts", import.meta.url);
 /** Wrong arguments, each with the beginning of what is said about it. */
 const WRONG: Record<string, string> = {
   "--strategy file --faults unknown": 'Unknown fault "unknown": choose from worker-kill, ',
@@ -16,14 +17,23 @@ const WRONG: Record<string, string> = {
   "--speed 5": "Unknown option '--speed'",
 };
 
+/** Runs a script with wrong arguments, and checks what it says. */
+async function refuses(script: URL, args: string, said: string): Promise<void> {
+  const [command, ...start] = scriptCommand(script);
+  const child = new Deno.Command(command!, { args: [...start, ...args.split(" ")] });
+  const { code, stderr } = await child.output();
+  const text = new TextDecoder().decode(stderr);
+  assertMatch(text, /^[^\n]+ \(--help lists the options\)\n$/);
+  assertEquals(text.slice(0, said.length), said);
+  assertEquals(code, 2);
+}
+
 for (const [args, said] of Object.entries(WRONG)) {
-  Deno.test(`deno task faults ${args}: says in one line what is wrong, and ends with 2`, async () => {
-    const [command, ...start] = scriptCommand(SCRIPT);
-    const child = new Deno.Command(command!, { args: [...start, ...args.split(" ")] });
-    const { code, stderr } = await child.output();
-    const text = new TextDecoder().decode(stderr);
-    assertMatch(text, /^[^\n]+ \(--help lists the options\)\n$/);
-    assertEquals(text.slice(0, said.length), said);
-    assertEquals(code, 2);
-  });
+  Deno.test(`deno task faults ${args}: says in one line what is wrong, and ends with 2`, () =>
+    refuses(SCRIPT, args, said));
+}
+
+for (const args of ["--rounds 0", "--rounds some"]) {
+  Deno.test(`deno task faults:peers ${args}: says in one line what is wrong, and ends with 2`, () =>
+    refuses(PEERS_SCRIPT, args, `Cannot use ${args.replace(" ", ' "')}"`));
 }
