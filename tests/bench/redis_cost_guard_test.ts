@@ -23,7 +23,7 @@ const LIMITS: Readonly<Record<string, Limits>> = {
 /** The greatest number of bytes that a cycle may allocate with ioredis, with a generous margin. */
 const BYTES_LIMITS = [
   { calls: 1, cycles: 300, rounds: 4, limit: 36_000 },
-  { calls: 64, cycles: 1_280, rounds: 4, limit: 30_000 },
+  { calls: 64, cycles: 1_280, rounds: 4, limit: 26_000 },
 ];
 
 Deno.test("RedisLock operations need no more commands, arguments and inner calls than they may", async () => {
