@@ -1,5 +1,5 @@
 /**
- * Runs `deno test` as a child that cannot outlive this process.
+ * Runs Deno as a child that cannot outlive this process.
  *
  * @module
  */
@@ -10,37 +10,33 @@ import type { Readable } from "node:stream";
 import { type Signal, spawnProcess } from "../runtime/processes.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
-import type { Progress } from "./progress.ts";
 
 const END_BOUND_MS = 3_000;
 const DRAIN_BOUND_MS = 5_000;
 
-/** How `deno test` ended. */
-export interface DenoTestResult {
+/** How a child ended. */
+export interface ChildResult {
   readonly code: number;
-  /** Its whole standard output, which was also passed on to ours. */
+  /** Its whole standard output. Its error output was passed on to ours. */
   readonly output: string;
 }
 
-/** The command line of `deno test`, and where to run it. */
-export interface DenoTestOptions {
+/** The arguments of Deno, and where to run it. */
+export interface ChildOptions {
   readonly args: readonly string[];
   readonly cwd: string;
-  /** Ends the tests when it aborts; its reason is the name of the signal to send. */
+  /** Ends the child when it aborts; its reason is the name of the signal to send. */
   readonly signal: AbortSignal;
-  /** Reads the output while the tests run. */
-  readonly progress: Progress;
+  /** Environment variables besides those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Runs `deno test` with these arguments and passes on its output. */
-export async function runDenoTest(
-  { args, cwd, signal, progress }: DenoTestOptions,
-): Promise<DenoTestResult> {
+/** Runs Deno with these arguments. */
+export async function runDeno({ args, cwd, signal, env }: ChildOptions): Promise<ChildResult> {
   await using lifeline = openLifeline();
-  // Tests mostly wait: running five files at a time keeps two cores busy.
-  const child = spawnProcess([process.execPath, "test", "--parallel", ...args], {
+  const child = spawnProcess([process.execPath, ...args], {
     cwd,
-    env: { DENO_JOBS: "5", ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
+    env: { ...env, ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
     stdout: "pipe",
     stderr: "inherit",
   });
@@ -55,7 +51,7 @@ export async function runDenoTest(
   const chunks: Buffer[] = [];
   // A grandchild that outlives its test would keep the output open.
   const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
-  await Promise.race([passOn(child.stdout!, chunks, progress), drained]);
+  await Promise.race([collect(child.stdout!, chunks), drained]);
   const { code } = await child.ended;
   signal.removeEventListener("abort", end);
   clearTimeout(timer);
@@ -63,10 +59,6 @@ export async function runDenoTest(
   return { code, output: Buffer.concat(chunks).toString() };
 }
 
-async function passOn(stream: Readable, chunks: Buffer[], progress: Progress): Promise<void> {
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    progress.add(chunk.toString());
-    await new Promise<void>((resolve) => process.stdout.write(chunk, () => resolve()));
-  }
+async function collect(stream: Readable, chunks: Buffer[]): Promise<void> {
+  for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk);
 }

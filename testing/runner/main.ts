@@ -12,11 +12,11 @@ import { importMapArgs } from "../../tools/import_map.ts";
 import { coverageArgs, printCoverage, removeCoverage } from "./coverage.ts";
 import { preparePrograms } from "../interop/programs.ts";
 import { readArguments, type Selection, USAGE } from "./arguments.ts";
-import { type DenoTestResult, runDenoTest } from "./child.ts";
+import { checkTypes, type FileResult, runFiles } from "./files.ts";
 import { strategyOf } from "./select.ts";
 import { Progress } from "./progress.ts";
 import { roundsOf, type ServerProgram, useRedis } from "./servers.ts";
-import { closingLine, readSummary, type Summary, sumOf } from "./summary.ts";
+import { closingLine, type Summary, sumOf } from "./summary.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
 
@@ -62,17 +62,23 @@ async function run({ files, filter, servers, isWhole, isCovered }: Selection): P
   if (imports === undefined) return exitCodeOf(signal);
   const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
   if (isCovered) await removeCoverage(ROOT);
-  const results: RoundResult[] = [];
   console.log(`Running ${files.length} test files${isWhole ? `: ${WHOLE_RUN}` : ""}`);
+  if (!await checkTypes(files, { args: imports, cwd: ROOT, signal })) {
+    if (signal.aborted) return exitCodeOf(signal);
+    console.log("The types are wrong, so no test ran\n0 passed, 1 failed");
+    return 1;
+  }
+  const results: RoundResult[] = [];
   for (const round of roundsOf(files, servers)) {
     if (round.redis !== undefined) useRedis(round.redis);
     if (servers.length > 1) console.log(`\nRunning ${round.title}`);
-    const args = ["-A", ...imports, ...filterArgs, ...coverageArgs(isCovered), ...round.files];
+    const args = ["-A", ...imports, ...filterArgs, ...coverageArgs(isCovered)];
     const progress = new Progress(round.files.length);
     const timer = setInterval(() => console.log(progress.line), PROGRESS_EVERY_MS);
-    const result = readResult(await runDenoTest({ args, cwd: ROOT, signal, progress }));
+    const { files } = round;
+    const done = await runFiles({ files, args, cwd: ROOT, signal, progress });
     clearInterval(timer);
-    results.push({ title: round.title, time: progress.time, ...result });
+    results.push({ title: round.title, time: progress.time, files: done });
     if (signal.aborted) break;
   }
   if (isCovered && !signal.aborted) await printCoverage(ROOT);
@@ -118,31 +124,31 @@ async function prepare(
 interface RoundResult {
   readonly title: string;
   readonly time: string;
-  readonly code: number;
-  readonly summary: Summary;
+  readonly files: readonly FileResult[];
 }
 
-function readResult({ code, output }: DenoTestResult): Omit<RoundResult, "title" | "time"> {
-  const none = { passed: 0, failed: 1, skipped: 0, skippedNames: [] };
-  return { code, summary: readSummary(output) ?? none };
+function countsOf({ files }: RoundResult): Summary {
+  return sumOf(files.map(({ summary }) => summary));
 }
 
 /** Prints the closing lines; returns the exit code. */
 function report(results: readonly RoundResult[], hasServers: boolean): number {
-  const total = sumOf(results.map(({ summary }) => summary));
+  const total = sumOf(results.map(countsOf));
   for (const name of new Set(total.skippedNames)) console.log(`skipped: ${name}`);
+  for (const name of total.failedNames) console.log(`failed: ${name}`);
   const hasRun = total.passed + total.failed > 0;
   if (!hasRun) console.error("No test ran: choose other files or another --filter");
-  for (const { code, summary } of results) {
-    const isUnexplained = hasRun && code !== 0 && summary.failed === 0;
-    if (isUnexplained) console.error(`deno test exited with ${code}`);
-  }
+  const files = results.flatMap((result) => result.files);
+  const unexplained = files.filter(({ code, summary }) => code !== 0 && summary.failed === 0);
+  for (const { file, code } of unexplained) console.error(`${file} exited with ${code}`);
   console.log(`Time: ${results.map(({ time }) => time).join(" + ")}`);
   if (hasServers) {
-    for (const { title, summary } of results) console.log(`${title}: ${closingLine(summary)}`);
+    for (const result of results) {
+      console.log(`${result.title}: ${closingLine(countsOf(result))}`);
+    }
   }
   console.log(closingLine(total));
-  const isFailed = results.some(({ code, summary }) => code !== 0 || summary.failed > 0);
+  const isFailed = files.some(({ code, summary }) => code !== 0 || summary.failed > 0);
   return isFailed || !hasRun ? 1 : 0;
 }
 

@@ -39,7 +39,7 @@ export class Progress {
 
   /** One line for the user. */
   get line(): string {
-    const files = `${this.#files.size} of ${this.#fileCount} files begun`;
+    const files = `${this.#files.size} of ${this.#fileCount} files done`;
     return `After ${this.time}: ${files}, ${this.#testCount} tests done, ${this.#failedCount} failed`;
   }
 

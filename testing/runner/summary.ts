@@ -11,6 +11,8 @@ export interface Summary {
   readonly skipped: number;
   /** The names of the skipped tests and steps, in the order of the run. */
   readonly skippedNames: readonly string[];
+  /** The same of the failed ones. */
+  readonly failedNames: readonly string[];
 }
 
 // deno-lint-ignore no-control-regex -- colours begin with the escape character
@@ -18,6 +20,7 @@ const COLOURS = /\x1b\[[\d;]*m/g;
 const SUMMARY_LINE = /^(?:ok|FAILED) \| (\d+) passed\b.*? \| (\d+) failed\b(.*)$/gm;
 // When files run in parallel, each line begins with its file.
 const IGNORED_LINE = /^\s*(?:\S+\.[jt]s => )?(.+) \.\.\. ignored(?: \(.*\))?$/gm;
+const FAILED_LINE = /^\s*(.+) \.\.\. FAILED(?: \(.*\))?$/gm;
 
 /** Removes the colours of a terminal. */
 export function withoutColours(text: string): string {
@@ -34,8 +37,13 @@ export function readSummary(output: string): Summary | undefined {
     passed: Number(passed),
     failed: Number(failed),
     skipped: Number(/ \| (\d+) ignored\b/.exec(rest)?.[1] ?? 0),
-    skippedNames: [...text.matchAll(IGNORED_LINE)].map(([, name = ""]) => name),
+    skippedNames: namesIn(text, IGNORED_LINE),
+    failedNames: namesIn(text, FAILED_LINE),
   };
+}
+
+function namesIn(text: string, line: RegExp): string[] {
+  return [...text.matchAll(line)].map(([, name = ""]) => name);
 }
 
 /** The counts of several runs together. */
@@ -47,6 +55,7 @@ export function sumOf(summaries: readonly Summary[]): Summary {
     failed: sum(({ failed }) => failed),
     skipped: sum(({ skipped }) => skipped),
     skippedNames: summaries.flatMap(({ skippedNames }) => skippedNames),
+    failedNames: summaries.flatMap(({ failedNames }) => failedNames),
   };
 }
 

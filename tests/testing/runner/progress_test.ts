@@ -14,7 +14,7 @@ Deno.test("Progress counts files and tests, but no steps, whatever the parts of 
   for (const size of [1, 7, output.length]) {
     const progress = new Progress(9);
     for (let i = 0; i < output.length; i += size) progress.add(output.slice(i, i + size));
-    assertEquals(progress.line, "After 0 s: 2 of 9 files begun, 3 tests done, 1 failed");
+    assertEquals(progress.line, "After 0 s: 2 of 9 files done, 3 tests done, 1 failed");
   }
 });
 

@@ -138,3 +138,17 @@ for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGKILL",
     await Deno.remove(folder, { recursive: true });
   });
 }
+
+Deno.test("deno task test counts the tests of other files when one kills its process", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
+  await Deno.writeTextFile(`${folder}/a_test.js`, `Deno.test("a", () => {});`);
+  await Deno.writeTextFile(
+    `${folder}/b_test.js`,
+    `Deno.test("b", () => Deno.kill(Deno.pid, "SIGKILL"));`,
+  );
+  const { code, stdout } = await runner([folder]).output();
+  const lines = new TextDecoder().decode(stdout).trimEnd().split("\n");
+  assertEquals([code, lines.at(-1)], [1, "1 passed, 1 failed"]);
+  assert(lines.includes(`failed: ${folder}/b_test.js (exit code 137)`), lines.join("\n"));
+  await Deno.remove(folder, { recursive: true });
+});

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { closingLine, readSummary, sumOf } from "../../../testing/runner/summary.ts";
 
-const NONE = { passed: 0, failed: 0, skipped: 0, skippedNames: [] };
+const NONE = { passed: 0, failed: 0, skipped: 0, skippedNames: [], failedNames: [] };
 
 Deno.test("readSummary() reads the last summary line, with or without colours", () => {
   const lines = {
@@ -13,7 +13,7 @@ Deno.test("readSummary() reads the last summary line, with or without colours", 
   };
   for (const [line, [passed, failed, skipped]] of Object.entries(lines)) {
     const output = `ok | 9 passed | 9 failed (1ms)\n\n${line}\n\n`;
-    const expected = { passed, failed, skipped, skippedNames: [] };
+    const expected = { ...NONE, passed, failed, skipped };
     assertEquals(readSummary(output), expected as typeof NONE, line);
   }
 });
@@ -26,6 +26,7 @@ Deno.test("readSummary() lists skipped tests and returns undefined without a sum
     failed: 0,
     skipped: 1,
     skippedNames: ["a test: with ... dots", "a step"],
+    failedNames: [],
   });
 });
 
@@ -41,8 +42,15 @@ Deno.test("readSummary() lists skipped tests when files run in parallel", () => 
 });
 
 Deno.test("sumOf() adds the counts of several runs", () => {
-  const one = { passed: 1, failed: 2, skipped: 1, skippedNames: ["a"] };
-  const two = { passed: 3, failed: 0, skipped: 1, skippedNames: ["b"] };
-  assertEquals(sumOf([one, two]), { passed: 4, failed: 2, skipped: 2, skippedNames: ["a", "b"] });
+  const one = { passed: 1, failed: 1, skipped: 1, skippedNames: ["a"], failedNames: ["c"] };
+  const two = { passed: 3, failed: 1, skipped: 1, skippedNames: ["b"], failedNames: ["d"] };
+  const names = { skippedNames: ["a", "b"], failedNames: ["c", "d"] };
+  assertEquals(sumOf([one, two]), { passed: 4, failed: 2, skipped: 2, ...names });
   assertEquals(sumOf([]), NONE);
+});
+
+Deno.test("readSummary() lists failed tests with their files", () => {
+  const output = "./tests/a_test.ts => the moon ... \x1b[31mFAILED\x1b[0m (3ms)\n" +
+    "./tests/a_test.ts => a test ... ok (0ms)\n\nFAILED | 1 passed | 1 failed (3ms)\n";
+  assertEquals(readSummary(output)?.failedNames, ["./tests/a_test.ts => the moon"]);
 });
