@@ -146,7 +146,7 @@ Deno.test("deno task test counts the tests of other files when one kills its pro
     `${folder}/b_test.js`,
     `Deno.test("b", () => Deno.kill(Deno.pid, "SIGKILL"));`,
   );
-  const { code, stdout } = await runner([folder]).output();
+  const { code, stdout } = await runner([`${folder}/a_test.js`, `${folder}/b_test.js`]).output();
   const lines = new TextDecoder().decode(stdout).trimEnd().split("\n");
   assertEquals([code, lines.at(-1)], [1, "1 passed, 1 failed"]);
   assert(lines.includes(`failed: ${folder}/b_test.js (exit code 137)`), lines.join("\n"));
