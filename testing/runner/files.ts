@@ -22,7 +22,7 @@ export interface FileResult {
   readonly summary: Summary;
 }
 
-/** What to run. */
+/** The files to run, and how. */
 export interface FilesOptions extends Omit<ChildOptions, "env"> {
   readonly files: readonly string[];
   readonly progress: Progress;
