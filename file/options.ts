@@ -47,8 +47,8 @@ export interface FileLockOptions extends StrategyOptions {
    */
   keepFiles?: boolean | undefined;
   /**
-   * How often, in ms, a waiter looks at the lock for what no watch reports: on Node and Bun a killed holder,
-   * without a watch a release too.
+   * How often, in ms, a waiter looks for what no watch reports: on Node and Bun a killed holder, without a
+   * watch a release too.
    *
    * - **On Node and Bun** the watch of the directory reports releases only. A process that waits for more names
    *   than this number of ms looks at each less often, but about once a second at least.
