@@ -187,7 +187,7 @@ async function main(): Promise<number> {
   const current = { tree: NEW_TREE, isJudged: true };
   const versions: Version[] = [
     { ...current, title: "Waiters that watch the directory", isPolling: false },
-    { ...current, title: "Waiters that poll, each 10 ms", isPolling: true, isJudged: false },
+    { ...current, title: "Waiters that poll, every 10 ms", isPolling: true, isJudged: false },
   ];
   if (values.old !== undefined) {
     const tree = pathToFileURL(`${values.old}/`).href;

@@ -43,7 +43,7 @@ export class DirectoryChanges implements DirectoryListener {
 
   /**
    * @param fs The file system of the runtime.
-   * @param pollIntervalMs How often, in ms, a waiter looks if the directory cannot be watched.
+   * @param pollIntervalMs How often, in ms, a waiter looks for what no watch of the directory reports.
    */
   constructor(fs: Pick<FileSystem, "watch" | "stat">, pollIntervalMs: number) {
     this.#fs = fs;

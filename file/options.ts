@@ -47,14 +47,16 @@ export interface FileLockOptions extends StrategyOptions {
    */
   keepFiles?: boolean | undefined;
   /**
-   * The interval, in ms, at which a waiting process looks at the lock where no watch of the directory
-   * reports a release. That is so on other systems than Linux, and if the system refuses the watch, for
-   * instance because its limit of watches is reached. Also while another program has locked the file, for
-   * instance `flock(1)`. Otherwise a release and a killed holder are reported at once, and a waiting process looks
-   * once a second in any case.
+   * How often, in ms, a waiter looks for what no watch reports: on Node and Bun a killed holder, without a
+   * watch a release too.
    *
-   * On Node and Bun the watch reports a release, but no killed holder: for that, a process looks at this
-   * interval too, or once in as many ms as it waits for names, but once a second at least.
+   * - **On Node and Bun** the watch of the directory reports releases only. A process that waits for more names
+   *   than this number of ms looks at each less often, but about once a second at least.
+   * - **There is no watch** in Deno 2.8, on other systems than Linux, and if the system refuses it, for
+   *   instance because its limit of watches is reached.
+   * - **While another program has locked the file**, such as `flock(1)`, its release is not reported either.
+   *
+   * In Deno 2.9 the watch also reports a killed holder: a waiter looks about once a second besides.
    *
    * @default {10}
    */

@@ -43,7 +43,7 @@ export function reportOf(figures: readonly Figure[]): SuiteResult {
     verdicts: CLIENTS.flatMap((client) => verdictsOf(figures, client, counts)),
     notes: [
       "Each waiter acquires the lock, holds it, releases it, and asks again at once. Packages that " +
-      "poll do so each 5 ms here, more often than by default, because it gives them the most grants; " +
+      "poll do so every 5 ms here, more often than by default, because it gives them the most grants; " +
       "they are measured with up to 100 waiters.",
       "Without a queue, a waiter that released the lock often takes it again at once, while the others " +
       "sleep: with few waiters, and no time held, that gives more grants per second. The columns on " +

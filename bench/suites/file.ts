@@ -163,7 +163,7 @@ function reportOf(book: FigureBook): SuiteResult {
     verdicts: [],
     notes: [
       "`flock(1)` needs a process for each holder and each waiter, whose start is part of its cycle. " +
-      "`proper-lockfile` polls, each 5 ms here; it takes the lock of a dead holder after 10 s.",
+      "`proper-lockfile` polls, every 5 ms here; it takes the lock of a dead holder after 10 s.",
     ],
     figures,
   };

@@ -123,7 +123,7 @@ function reportOf(figures: readonly Figure[], leases: number, { watchMs }: Times
     verdicts: [],
     notes: [
       "All waiters are in one process and wait for a lock that another process holds. Packages that " +
-      "poll do so each 5 ms here, as in the suite `contended`. Held locks have a TTL of " +
+      "poll do so every 5 ms here, as in the suite `contended`. Held locks have a TTL of " +
       `${SETTINGS.ttlMs / 1_000} s and are renewed.`,
     ],
     figures,

@@ -1,7 +1,8 @@
 /**
  * The tables of `docs/migrating.md`: an old option is refused here, and everything of ours exists.
  */
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { MemoryLock } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -38,6 +39,19 @@ Deno.test("RedisLock refuses each old option of the page about migrating", () =>
     const error = assertThrows(() => new RedisLock(CLIENT, { [name]: 1 }), TypeError);
     assert(error.message.includes(`'${name}'`), error.message);
   }
+});
+
+Deno.test("the calls that the page about migrating names refuse an old option, and request() ignores it", async () => {
+  const old: object = { retryCount: 1 };
+  const redis = new RedisLock(CLIENT);
+  await using memory = new MemoryLock();
+  for (const locks of [redis, memory]) {
+    await assertRejects(() => locks.acquire("n", old), TypeError, "retryCount");
+    await assertRejects(() => locks.tryAcquire("n", old), TypeError, "retryCount");
+    await assertRejects(() => locks.query("n", old), TypeError, "retryCount");
+  }
+  await assertRejects(() => redis.attach("n", crypto.randomUUID(), old), TypeError, "retryCount");
+  assertEquals(await memory.request("n", old, () => "ran"), "ran");
 });
 
 Deno.test("everything of ours in the tables about migrating is in the public API", () => {

@@ -15,6 +15,9 @@ function statementsOf(heading: string): string[] {
   return Array.from(section.matchAll(/```sql\n(.*?)```/gs), ([, sql]) => sql!);
 }
 
+/** The statement for a table that exists stands above the sections of the databases. */
+const [, ALTER = ""] = /```sql\n(alter table [^]*?)```/.exec(DOCUMENT)!;
+
 const [SCHEMA, UPDATE, UPSERT, RAISE] = statementsOf("PostgreSQL and SQLite") as [
   string,
   string,
@@ -60,6 +63,16 @@ Deno.test("docs/fencing.md: the update and the upsert reject a stale token and a
     assert(!orders[kind]("42", "late", LAST - 1n));
     assertEquals(orders.read("42"), ["last", LAST]);
   }
+});
+
+Deno.test("docs/fencing.md: a table that exists gets a fence, which the first token exceeds", () => {
+  using orders = open(":memory:");
+  orders.exec("create table orders (id text primary key, state text not null)");
+  orders.exec("insert into orders (id, state) values ('42', 'new')");
+  orders.exec(ALTER);
+  assertEquals(orders.read("42"), ["new", 0n]);
+  assert(orders.update("42", "paid", 1n));
+  assertEquals(orders.read("42"), ["paid", 1n]);
 });
 
 Deno.test("docs/fencing.md: the read raises the fence, so that the earlier holder cannot write", () => {

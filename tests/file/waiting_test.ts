@@ -210,6 +210,19 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   changes.leave(waiter);
 });
 
+Deno.test("DirectoryChanges polls for killed holders when the watch does not report them", async () => {
+  const watch: WatchDirectory = () => ({ seesKills: false, close: () => {} });
+  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
+  const waiter = changes.enter("/locks/n.lock");
+  const { signal } = new AbortController();
+  const looks = async () => {
+    for (let i = 0; i < 30; i++) await changes.next(waiter, "held", signal);
+  };
+  await within("30 looks, which take 30 s at one in a second", looks());
+  changes.leave(waiter);
+  changes.close();
+});
+
 Deno.test("FileLock does not keep a process alive that has waited for a lock", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });
