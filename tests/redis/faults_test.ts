@@ -43,9 +43,9 @@ const FAULTS: Fault[] = [
   },
   {
     name: "a reply arrives after the TTL",
-    ttlMs: 400,
+    ttlMs: 1_000,
     survivable: false,
-    strike: () => ({ delayMs: 700 }),
+    strike: () => ({ delayMs: 1_700 }),
   },
 ];
 
