@@ -15,7 +15,7 @@ import { parseCurl } from "./curl.ts";
 import type { SnippetFolder, SnippetRuntime } from "./snippet_runtimes.ts";
 
 /** The servers that a snippet connects to. */
-export type SnippetServer = ExampleServer | "redis-tls" | "zookeeper-tls";
+export type SnippetServer = ExampleServer | "redis-tls" | "redis-sentinel-tls" | "zookeeper-tls";
 
 /** The names that snippets have for their servers. */
 const ADDRESSES: Readonly<Record<Exclude<SnippetServer, "none">, string>> = {
@@ -23,11 +23,12 @@ const ADDRESSES: Readonly<Record<Exclude<SnippetServer, "none">, string>> = {
   "redis-tls": "6380",
   "redis-cluster": "7000",
   "redis-sentinel": "port: 5000",
+  "redis-sentinel-tls": "port: 5001",
   "zookeeper": "zk1:2181,zk2:2181,zk3:2181",
   "zookeeper-tls": "zk1:2281,zk2:2281,zk3:2281",
 };
 /** The servers that are known by their address alone: the calls that connect are the same. */
-const WITH_TLS = ["redis-tls", "zookeeper-tls"] as const;
+const WITH_TLS = ["redis-tls", "redis-sentinel-tls", "zookeeper-tls"] as const;
 /** The port that a snippet itself listens on. */
 const OWN_PORT = "8080";
 /** The service that a snippet sends requests to. */

@@ -37,3 +37,51 @@ export function aclRules(commands: readonly string[], keyPrefix: string): string
   const channels = ["resetchannels", `&${INBOX_CHANNEL_PREFIX}*`];
   return [...keys, ...channels, ...commands.map((command) => `+${command}`)];
 }
+
+/** The clients that talk to a cluster or to sentinels, too. */
+export type TopologyClientName =
+  | "node-redis-cluster"
+  | "ioredis-cluster"
+  | "node-redis-sentinel"
+  | "ioredis-sentinel";
+
+/** Rights that a client package needs besides those of the locks, in lower case. */
+export interface ClientRights {
+  /** At the nodes of a cluster, or at the sentinels, whose users are their own. */
+  readonly required: readonly string[];
+  /** Rights without which locks work. */
+  readonly optional: readonly string[];
+  /** The rule for channels, which an optional right needs. */
+  readonly channels: readonly string[];
+}
+
+/** Found by `ACL LOG`; `tests/redis/client_rights_test.ts` shows that each is used, and that they are all. */
+export const CLIENT_RIGHTS: Readonly<Record<TopologyClientName, ClientRights>> = {
+  "node-redis-cluster": {
+    required: ["asking", "cluster|slots"],
+    optional: [],
+    channels: [],
+  },
+  "ioredis-cluster": {
+    required: ["asking", "cluster|info", "cluster|slots"],
+    optional: [],
+    channels: [],
+  },
+  "node-redis-sentinel": {
+    required: ["sentinel|master", "sentinel|replicas", "sentinel|sentinels"],
+    optional: ["psubscribe"],
+    channels: ["allchannels"],
+  },
+  "ioredis-sentinel": {
+    required: ["sentinel|get-master-addr-by-name", "sentinel|sentinels"],
+    optional: [],
+    channels: [],
+  },
+};
+
+/** The rules of `ACL SETUSER` for these rights, without those that are left out. */
+export function clientRules(client: TopologyClientName, without?: string): string[] {
+  const { required, optional, channels } = CLIENT_RIGHTS[client];
+  const rights = [...optional, ...required].filter((right) => right !== without);
+  return [...channels, ...rights.map((right) => `+${right}`)];
+}

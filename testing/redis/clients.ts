@@ -104,7 +104,7 @@ export async function endIoredis(client: Redis): Promise<void> {
  * The same for a cluster client, whose nodes may end after it. The connections by which it searched for
  * nodes end without an event, within their `disconnectTimeout`.
  */
-async function endIoredisCluster(client: Cluster): Promise<void> {
+export async function endIoredisCluster(client: Cluster): Promise<void> {
   const nodes = client.nodes().filter(({ status }) => status !== "wait" && status !== "end");
   const ended = Promise.all([client, ...nodes].map(endOf));
   client.disconnect();

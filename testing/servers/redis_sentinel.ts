@@ -8,6 +8,7 @@ import { writeFile } from "node:fs/promises";
 import { type OwnSource, serverSource } from "./find.ts";
 import { findLocalRedis } from "./find_local.ts";
 import { type OwnServer, startOwnServer } from "./own_server.ts";
+import { freePort } from "./ports.ts";
 import { isServing, type RedisServer, startRedis } from "./redis.ts";
 import { connectResp } from "./resp.ts";
 import { waitUntil } from "./wait.ts";
@@ -31,6 +32,8 @@ export interface RedisSentinels extends AsyncDisposable {
   readonly replica: RedisServer;
   /** The addresses of the sentinels, for clients. */
   readonly sentinels: readonly { readonly host: string; readonly port: number }[];
+  /** Sends a command to each of the sentinels. */
+  sentinelCommand(...args: string[]): Promise<void>;
   /** Kills all servers and sentinels. */
   killAll(): Promise<void>;
   /** Resolves when the sentinels agree that this server is the primary, and it accepts writes. */
@@ -43,19 +46,41 @@ export async function redisSentinelSkip(): Promise<string | undefined> {
   return "sentinels must reach the servers, so redis-server must be installed here";
 }
 
-/** Starts all servers. Resolves when the sentinels know the replica and each other. */
-export async function startRedisSentinels(): Promise<RedisSentinels> {
+/** The certificate of all servers, for TLS on ports of their own. */
+export interface ServerCertificate {
+  /** The path of the authority's certificate. */
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+/**
+ * Starts all servers. Resolves when the sentinels know the replica and each other.
+ *
+ * @param certificate If given, the servers and sentinels talk TLS to each other, and to clients: `sentinels`
+ * has the addresses for it.
+ */
+export async function startRedisSentinels(
+  certificate?: ServerCertificate,
+): Promise<RedisSentinels> {
   const source = await localRedisSource();
   if (source === undefined) throw new Error("Cannot start sentinels: install redis-server");
   await using stack = new AsyncDisposableStack();
   const args = ["--repl-diskless-sync-delay", "0"];
-  const primary = stack.use(await startRedis({ args, source }));
-  const replicaOf = ["--replicaof", primary.hostname, String(primary.port)];
-  const replica = stack.use(await startRedis({ args: [...args, ...replicaOf], source }));
+  const primaryTls = tlsSettings(certificate);
+  const primary = stack.use(await startRedis({ args: [...args, ...argsOf(primaryTls)], source }));
+  const primaryPort = primaryTls?.port ?? primary.port;
+  const replicaArgs = ["--replicaof", primary.hostname, String(primaryPort)];
+  replicaArgs.push(...args, ...argsOf(tlsSettings(certificate)));
+  const replica = stack.use(await startRedis({ args: replicaArgs, source }));
   await waitUntil("the replica is in sync", () => isInSync(replica));
   const sentinels: OwnServer[] = [];
+  const addresses: { host: string; port: number }[] = [];
   while (sentinels.length < SENTINELS) {
-    sentinels.push(stack.use(await startSentinel(source, primary)));
+    const tls = tlsSettings(certificate);
+    const sentinel = stack.use(await startSentinel(source, primary.hostname, primaryPort, tls));
+    sentinels.push(sentinel);
+    addresses.push({ host: sentinel.hostname, port: tls?.port ?? sentinel.port });
   }
   for (const sentinel of sentinels) {
     await waitUntil("the sentinel knows all others", () => knowsAll(sentinel));
@@ -64,7 +89,13 @@ export async function startRedisSentinels(): Promise<RedisSentinels> {
   return {
     primary,
     replica,
-    sentinels: sentinels.map(({ hostname, port }) => ({ host: hostname, port })),
+    sentinels: addresses,
+    sentinelCommand: async (...args) => {
+      for (const { hostname, port } of sentinels) {
+        using connection = await connectResp(`redis://${hostname}:${port}`);
+        await connection.command(...args);
+      }
+    },
     async killAll() {
       await Promise.all([...sentinels, primary, replica].map((server) => server.kill("SIGKILL")));
     },
@@ -96,8 +127,31 @@ export async function localRedisSource(): Promise<LocalSource | undefined> {
   return local && { kind: "local", command: local.command };
 }
 
+/** The settings of one server with TLS. */
+interface TlsSettings {
+  readonly port: number;
+  readonly values: readonly (readonly [name: string, value: string])[];
+}
+
+function tlsSettings(certificate?: ServerCertificate): TlsSettings | undefined {
+  if (certificate === undefined) return undefined;
+  const { ca, cert, key } = certificate;
+  const port = freePort();
+  const files = [["tls-ca-cert-file", ca], ["tls-cert-file", cert], ["tls-key-file", key]] as const;
+  return { port, values: [["tls-port", String(port)], ["tls-replication", "yes"], ...files] };
+}
+
+function argsOf(tls?: TlsSettings): string[] {
+  return tls?.values.flatMap(([name, value]) => [`--${name}`, value]) ?? [];
+}
+
 /** A sentinel writes what it learns into its configuration file, so it needs one of its own. */
-function startSentinel(source: OwnSource, primary: RedisServer): Promise<OwnServer> {
+function startSentinel(
+  source: OwnSource,
+  primaryHost: string,
+  primaryPort: number,
+  tls?: TlsSettings,
+): Promise<OwnServer> {
   return startOwnServer({
     title: "Redis Sentinel",
     source,
@@ -107,7 +161,8 @@ function startSentinel(source: OwnSource, primary: RedisServer): Promise<OwnServ
         `port ${port}`,
         "bind 127.0.0.1",
         `dir ${directory}`,
-        `sentinel monitor ${PRIMARY_NAME} ${primary.hostname} ${primary.port} ${QUORUM}`,
+        ...tls?.values.map((setting) => setting.join(" ")) ?? [],
+        `sentinel monitor ${PRIMARY_NAME} ${primaryHost} ${primaryPort} ${QUORUM}`,
         `sentinel down-after-milliseconds ${PRIMARY_NAME} ${DOWN_AFTER_MS}`,
         `sentinel failover-timeout ${PRIMARY_NAME} ${FAILOVER_TIMEOUT_MS}`,
       ];

@@ -21,10 +21,10 @@ function sectionOf(page: string, heading: string): string {
   return text.split("\n## ")[0]!;
 }
 
-/** The paths of a table that do not exist. A row must have one in its second and its third column. */
+/** The paths of a table that do not exist. A row must have one in each column but the first. */
 function problemsOfRow(row: string): string[] {
-  const [, , files = "", tests = ""] = row.split("|");
-  return [files, tests].flatMap((cell) => {
+  const [, , files = "", others = "", first = ""] = row.split("|");
+  return [files, others, first].flatMap((cell) => {
     const paths = [...cell.matchAll(PATH)].map(([, path = ""]) => path);
     if (paths.length === 0) return [`no file in "${cell.trim()}"`];
     return paths.filter((path) => !existsSync(new URL(path, ROOT)));
@@ -48,6 +48,18 @@ Deno.test("each file of the table of changes exists", () => {
   assertEquals(rows.flatMap(problemsOfRow), []);
 });
 
+Deno.test("CONTRIBUTING.md lists each task of deno.json once", () => {
+  const section = sectionOf(PAGE, "Tasks");
+  const listed = [...section.matchAll(/^deno task ([\w:]+)/gm)].map(([, name]) => name!);
+  const tasks = Object.keys(JSON.parse(read("deno.json")).tasks);
+  assertEquals(listed.toSorted(), tasks.toSorted());
+});
+
+Deno.test("the pages show no marker of the words check to their readers", () => {
+  const shown = PAGE.replaceAll(/<!--.*?-->/g, "");
+  assert(!shown.includes("words: o"), "a marker outside of a comment");
+});
+
 Deno.test("each step of the walk through an acquire names a function of its file", () => {
   const section = sectionOf(PAGE, "A contended acquire, step by step");
   const steps = [...section.matchAll(STEP)];
@@ -64,10 +76,10 @@ Deno.test("each step of the walk through an acquire names a function of its file
 });
 
 Deno.test("the checks of CONTRIBUTING.md find a missing file, function and method", () => {
-  assertEquals(problemsOfRow("| a | `core/lease.ts` | `tests/no_test.ts`, `core/` |"), [
+  assertEquals(problemsOfRow("| a | `core/lease.ts` | `docs/` | `tests/no_test.ts`, `core/` |"), [
     "tests/no_test.ts",
   ]);
-  assertEquals(problemsOfRow("| a | `deno task embed` | `core/` |"), [
+  assertEquals(problemsOfRow("| a | `deno task embed` | `docs/` | `core/` |"), [
     'no file in "`deno task embed`"',
   ]);
   const source =

@@ -26,6 +26,7 @@ const SUITES: Readonly<Record<SnippetServer, string>> = {
   "redis": "redis_snippets_test.ts",
   "redis-cluster": "redis_cluster_snippets_test.ts",
   "redis-sentinel": "redis_sentinel_snippets_test.ts",
+  "redis-sentinel-tls": "redis_sentinel_snippets_test.ts",
   "redis-tls": "redis_snippets_test.ts",
   "zookeeper": "zookeeper_snippets_test.ts",
   "zookeeper-tls": "zookeeper_snippets_test.ts",

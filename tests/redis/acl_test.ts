@@ -39,6 +39,16 @@ for (const page of PAGES) {
   });
 }
 
+Deno.test("the ACL rule of docs/redis-clients.md is one command that redis-cli takes", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/redis-clients.md", import.meta.url));
+  const [line] = /^ACL SETUSER locks .*$/m.exec(page)!;
+  await using server = await startRedis();
+  await server.command(...line.split(" "));
+  const user = await server.command("ACL", "GETUSER", "locks") as unknown[];
+  const has = String(user[user.indexOf("commands") + 1]);
+  for (const right of RIGHTS) assert(has.includes(`+${right}`), `${right} is not in ${has}`);
+});
+
 /** Clients whose user has the rule of the docs. */
 function harness(client: RedisClientName): Harness {
   const started = new AsyncDisposableStack();
