@@ -14,6 +14,15 @@ const AT_ONCE = 5;
 /** `deno test` puts the file's name before each line when it may run several files at a time. */
 const NAMES_IN_LINES = { args: ["--parallel"], env: { DENO_JOBS: "2" } } as const;
 
+/** The counts of a file that ended before it printed any. */
+const NO_COUNTS: Summary = {
+  passed: 0,
+  failed: 1,
+  skipped: 0,
+  skippedNames: [],
+  failedNames: [],
+};
+
 /** How the tests of a file ended. */
 export interface FileResult {
   readonly file: string;
@@ -51,25 +60,14 @@ export async function runFiles(
     // From the end: the last files in the order of their names take the longest.
     for (let file = queue.pop(); file !== undefined && !signal.aborted; file = queue.pop()) {
       const test = ["test", "--no-check", ...NAMES_IN_LINES.args, ...args, file];
-      const { code, output } = await runDeno({
-        args: test,
-        ...{ cwd, signal, env: NAMES_IN_LINES.env },
-      });
-      process.stdout.write(output);
+      const options = { args: test, cwd, signal, env: NAMES_IN_LINES.env };
+      const { code, output } = await runDeno(options);
+      await new Promise<void>((resolve) => process.stdout.write(output, () => resolve()));
       progress.add(output);
-      const none: Summary = {
-        ...NO_COUNTS,
-        failed: 1,
-        failedNames: [`${file} (exit code ${code})`],
-      };
+      const none = { ...NO_COUNTS, failedNames: [`${file} (exit code ${code})`] };
       results.push({ file, code, summary: readSummary(output) ?? none });
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   return results;
 }
-
-const NO_COUNTS: Summary = {
-  ...{ passed: 0, failed: 0, skipped: 0 },
-  ...{ skippedNames: [], failedNames: [] },
-};
