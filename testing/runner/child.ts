@@ -29,10 +29,14 @@ export interface ChildOptions {
   readonly signal: AbortSignal;
   /** Environment variables besides those of this process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Gets each part of the standard output at once. */
+  readonly onOutput?: ((part: Buffer) => Promise<void>) | undefined;
 }
 
 /** Runs Deno with these arguments. */
-export async function runDeno({ args, cwd, signal, env }: ChildOptions): Promise<ChildResult> {
+export async function runDeno(
+  { args, cwd, signal, env, onOutput }: ChildOptions,
+): Promise<ChildResult> {
   await using lifeline = openLifeline();
   const child = spawnProcess([process.execPath, ...args], {
     cwd,
@@ -51,7 +55,7 @@ export async function runDeno({ args, cwd, signal, env }: ChildOptions): Promise
   const chunks: Buffer[] = [];
   // A grandchild that outlives its test would keep the output open.
   const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
-  await Promise.race([collect(child.stdout!, chunks), drained]);
+  await Promise.race([collect(child.stdout!, chunks, onOutput), drained]);
   const { code } = await child.ended;
   signal.removeEventListener("abort", end);
   clearTimeout(timer);
@@ -59,6 +63,13 @@ export async function runDeno({ args, cwd, signal, env }: ChildOptions): Promise
   return { code, output: Buffer.concat(chunks).toString() };
 }
 
-async function collect(stream: Readable, chunks: Buffer[]): Promise<void> {
-  for await (const chunk of stream as AsyncIterable<Buffer>) chunks.push(chunk);
+async function collect(
+  stream: Readable,
+  chunks: Buffer[],
+  onOutput: ChildOptions["onOutput"],
+): Promise<void> {
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    await onOutput?.(chunk);
+  }
 }

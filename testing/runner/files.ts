@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { Buffer } from "node:buffer";
 import process from "node:process";
 import { type ChildOptions, runDeno } from "./child.ts";
 import type { Progress } from "./progress.ts";
@@ -32,7 +33,7 @@ export interface FileResult {
 }
 
 /** The files to run, and how. */
-export interface FilesOptions extends Omit<ChildOptions, "env"> {
+export interface FilesOptions extends Omit<ChildOptions, "env" | "onOutput"> {
   readonly files: readonly string[];
   readonly progress: Progress;
 }
@@ -50,20 +51,24 @@ export async function checkTypes(
   return code === 0;
 }
 
-/** Runs test files, and prints the output of each when it has ended. */
+/** Runs test files. Prints the output of each when it has ended; of a single one, at once. */
 export async function runFiles(
   { files, args, cwd, signal, progress }: FilesOptions,
 ): Promise<FileResult[]> {
   const results: FileResult[] = [];
   const queue = [...files];
+  const print = async (output: string | Buffer) => {
+    progress.add(output.toString());
+    await new Promise<void>((resolve) => process.stdout.write(output, () => resolve()));
+  };
+  const onOutput = files.length === 1 ? print : undefined;
   const worker = async () => {
     // From the end: the last files in the order of their names take the longest.
     for (let file = queue.pop(); file !== undefined && !signal.aborted; file = queue.pop()) {
       const test = ["test", "--no-check", ...NAMES_IN_LINES.args, ...args, file];
-      const options = { args: test, cwd, signal, env: NAMES_IN_LINES.env };
+      const options = { args: test, cwd, signal, env: NAMES_IN_LINES.env, onOutput };
       const { code, output } = await runDeno(options);
-      await new Promise<void>((resolve) => process.stdout.write(output, () => resolve()));
-      progress.add(output);
+      if (onOutput === undefined) await print(output);
       const none = { ...NO_COUNTS, failedNames: [`${file} (exit code ${code})`] };
       results.push({ file, code, summary: readSummary(output) ?? none });
     }
