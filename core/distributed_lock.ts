@@ -60,7 +60,7 @@ export interface TryAcquireOptions extends LeaseOptions {
    * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()`
    * resolves with `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does
    * not answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
-   * later. (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
+   * later; an outage that lasts for `unavailableAfterMs` ends the wait before. (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
    *
    * @default no limit in `acquire()`, 0 in `tryAcquire()`
    */
