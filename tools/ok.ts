@@ -12,13 +12,15 @@ const ROOT = fileURLToPath(new URL("../", import.meta.url));
 const SERVERLESS_TESTS = [
   "tests/core",
   "tests/memory",
-  "tests/file",
   "tests/tools",
   "tests/testing/assert",
   "tests/testing/runtime",
   "tests/architecture_test.ts",
   "tests/conformance/memory_test.ts",
-  // Files that need no server, in folders where most tests do.
+  // Files that need neither a server nor other processes, in folders where most tests do.
+  "tests/file/file_lock_test.ts",
+  "tests/file/record_test.ts",
+  "tests/file/tokens_test.ts",
   "tests/faults/mutant_texts_test.ts",
   "tests/redis/protocol/lua_constants_test.ts",
   "tests/redis/protocol/lua_style_test.ts",
@@ -54,6 +56,8 @@ function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
   // The step "check" checks the types.
   const test = ["test", "-A", "-q", "--no-check", "--parallel", ...imports];
   return [
+    // It takes the longest, so it begins first.
+    { name: "check", args: ["run", "-A", "tools/check.ts"] },
     { name: "fmt", args: ["fmt", "--check", "-q"] },
     { name: "lint", args: ["lint", "-q"] },
     { name: "scripts are fresh", args: ["run", "-A", "tools/embed_lua.ts", "--check"] },
@@ -62,7 +66,6 @@ function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
       args: ["run", "-A", "tools/api.ts", "--check"],
     },
     { name: "words", args: ["run", "-A", "tools/words.ts"] },
-    { name: "check", args: ["run", "-A", "tools/check.ts"] },
     { name: "doc --lint", args: ["doc", "--lint", ...entries] },
     { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
     { name: "examples and comments", args: [...test, ...documentationTests] },
