@@ -57,10 +57,11 @@ export interface TryAcquireOptions extends LeaseOptions {
   /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
   signal?: AbortSignal | undefined;
   /**
-   * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()`
-   * resolves with `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does
-   * not answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
-   * later; an outage that lasts for `unavailableAfterMs` ends the wait before. (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
+   * The longest time, in ms, to wait in the queue for the lock; 0 to try once. Then `tryAcquire()` resolves
+   * with `null`, and `acquire()` rejects with a {@linkcode LockTimeoutError}. If the service does not
+   * answer at the end of the wait, both reject with a {@linkcode LockUnavailableError} up to a second
+   * later; an outage that lasts for `unavailableAfterMs` ends the wait before.
+   * (`signal: AbortSignal.timeout(ms)` rejects with a bare `TimeoutError`, also in an outage.)
    *
    * @default no limit in `acquire()`, 0 in `tryAcquire()`
    */
@@ -72,8 +73,8 @@ export interface TryAcquireOptions extends LeaseOptions {
   label?: string | undefined;
   /**
    * Called when the caller starts to wait, and when its position or the number of waiters has changed. The
-   * strategy reports the changes that it learns of. `tryAcquire()` without a wait calls it once before it resolves with
-   * `null`, if the strategy knows something of the holder or the waiters; a try has no position.
+   * strategy reports the changes that it learns of. `tryAcquire()` without a wait calls it once before it
+   * resolves with `null`, if the strategy knows something of the holder or the waiters; a try has no position.
    */
   onWait?: ((info: WaitInfo) => void) | undefined;
 }
@@ -258,8 +259,8 @@ export interface RequestMethod {
  *
  * Disposal of the manager rejects its waiters with an `AbortError` at once, and ends all leases for their
  * holders with the reason `"disposed"`. It keeps the locks until the holders release them (`request()` does
- * so when the callback has settled), for half of `disposeTimeoutMs`. Then it releases what is left and waits
- * for clean-ups, all within `disposeTimeoutMs`. It never rejects.
+ * so when the callback has settled), for half of `disposeTimeoutMs`. Then it releases what is left and
+ * waits for clean-ups, all within `disposeTimeoutMs`. It never rejects.
  *
  * @example Usage
  * ```ts
@@ -366,8 +367,8 @@ export interface AttachableLeaseOptions {
   ttlMs?: number | undefined;
   /**
    * Whether the lock outlives the instance that acquired it. Disposal then ends the lease for its holder,
-   * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until {@linkcode AttachableLock.attach}
-   * re-creates the lease, for instance after a restart.
+   * but neither waits for it nor releases it: the lock stays held until the TTL ends, or until
+   * {@linkcode AttachableLock.attach} re-creates the lease, for instance after a restart.
    *
    * @default {false}
    */
@@ -383,11 +384,12 @@ export interface AttachOptions extends LeaseOptions, AttachableLeaseOptions {
 /** {@linkcode AcquireOptions} of a strategy that can attach. */
 export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeaseOptions {
   /**
-   * An owner id that the caller chooses, to find the lease again with {@linkcode AttachableLock.attach}. It must be unguessable for everybody who may not release the
-   * lock. 1 to 500 UTF-16 code units without control characters. Calls of one instance with the
-   * same id share one lease, on the terms of the call that acquired it. Each call asks the service
-   * whether the id still holds the lock. If it does not, the lease is lost, and the call goes on as a new
-   * one. In another instance such a call takes the lock over, as `attach()` does. Excludes `label`.
+   * An owner id that the caller chooses, to find the lease again with {@linkcode AttachableLock.attach}. It
+   * must be unguessable for everybody who may not release the lock. 1 to 500 UTF-16 code units without
+   * control characters. Calls of one instance with the same id share one lease, on the terms of the call
+   * that acquired it. Each call asks the service whether the id still holds the lock. If it does not, the
+   * lease is lost, and the call goes on as a new one. In another instance such a call takes the lock over,
+   * as `attach()` does. Excludes `label`.
    */
   ownerId?: string | undefined;
 }

@@ -18,7 +18,8 @@ export interface StrategyOptions {
   label?: string | undefined;
   /**
    * How long, in ms, disposal may take. Holders have half of it to stop; then the locks that are still held
-   * are released, even if their holders' code still runs. With 0 the releases are sent, but no answer is awaited.
+   * are released, even if their holders' code still runs. With 0 the releases are sent, but no answer is
+   * awaited.
    *
    * @default {2000}
    */

@@ -31,8 +31,9 @@ export interface HoldOptions {
   retryAfterMs?: number;
   /**
    * The reaction to an outage: `"reject"` answers 503, `"proceed"` runs the handler *without* a lease. The
-   * latter is for work that is better done twice than not at all. It only ever follows an outage. A `LockSetupError` fails the request like an error of the handler, and a lock that was
-   * disposed, at the end of the server, always answers 503.
+   * latter is for work that is better done twice than not at all. It only ever follows an outage. A
+   * `LockSetupError` fails the request like an error of the handler, and a lock that was disposed, at the
+   * end of the server, always answers 503.
    *
    * @default {"reject"}
    */

@@ -8,7 +8,7 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
-const TTL_MS = 1_000;
+const TTL_MS = 3_000;
 
 async function open(stack: AsyncDisposableStack, { url }: RedisServer): Promise<RedisLock> {
   const { client, close } = await openRedisClient("ioredis", url);
