@@ -1,0 +1,79 @@
+/**
+ * Measures how late things happen on this machine now, for the times that tests choose
+ * (`testing/time.ts`).
+ *
+ * @module
+ */
+import process from "node:process";
+import { spawnProcess } from "../runtime/processes.ts";
+import { pause } from "../servers/wait.ts";
+import { TIME_FACTOR, TIME_FACTOR_VARIABLE } from "../time.ts";
+
+/** A shell that computes for about 7 ms: long enough to be interrupted on a busy machine. */
+const PROCESS = ["sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done"];
+/** How long the process takes at most on an idle machine, or beside some test files. */
+const PROCESS_MS = 15;
+const TIMER_MS = 5;
+const TIMERS = 3;
+/** How much later than asked the timers fire at most on such a machine. */
+const LATENESS_MS = 5;
+
+const MOST = 4;
+/** The part of a new measurement in the factor: one moment does not change it much. */
+const WEIGHT = 0.3;
+const FIRST_MEASUREMENTS = 5;
+/** Measurements cost about 10 ms of a core: this keeps them below 1 %. */
+const EVERY_MS = 2_000;
+
+/** How many times later things happen than on an idle machine: 1 to 4. */
+export class TimeFactor {
+  /** Whether the environment sets the factor, so that nothing is measured. */
+  readonly isFixed: boolean = process.env[TIME_FACTOR_VARIABLE] !== undefined;
+  #factor = TIME_FACTOR;
+  #least = TIME_FACTOR;
+  #most = TIME_FACTOR;
+  #nextMs = 0;
+
+  /** Measures for the first time. */
+  static async measured(): Promise<TimeFactor> {
+    const factor = new TimeFactor();
+    if (factor.isFixed) return factor;
+    const samples: number[] = [];
+    for (let i = 0; i < FIRST_MEASUREMENTS; i++) samples.push(await sample());
+    factor.#factor = samples.sort((a, b) => a - b)[Math.floor(FIRST_MEASUREMENTS / 2)]!;
+    factor.#least = factor.#most = factor.value;
+    return factor;
+  }
+
+  /** The factor, with one decimal place. */
+  get value(): number {
+    return Math.round(this.#factor * 10) / 10;
+  }
+
+  /** The smallest and the largest value so far: `1 to 2.3`. */
+  get range(): string {
+    return this.#least === this.#most ? `${this.#least}` : `${this.#least} to ${this.#most}`;
+  }
+
+  /** Measures again, unless the last time was a moment ago. */
+  async update(): Promise<void> {
+    if (this.isFixed || performance.now() < this.#nextMs) return;
+    this.#nextMs = performance.now() + EVERY_MS;
+    this.#factor += WEIGHT * (await sample() - this.#factor);
+    this.#least = Math.min(this.#least, this.value);
+    this.#most = Math.max(this.#most, this.value);
+  }
+}
+
+async function sample(): Promise<number> {
+  let latenessMs = 0;
+  for (let i = 0; i < TIMERS; i++) {
+    const startMs = performance.now();
+    await pause(TIMER_MS);
+    latenessMs = Math.max(latenessMs, performance.now() - startMs - TIMER_MS);
+  }
+  const startMs = performance.now();
+  await spawnProcess(PROCESS).ended;
+  const processMs = performance.now() - startMs;
+  return Math.min(Math.max(latenessMs / LATENESS_MS, processMs / PROCESS_MS, 1), MOST);
+}
