@@ -68,9 +68,7 @@ async function run(selection: Selection, signal: AbortSignal): Promise<boolean> 
     : await changedFiles(changedSince, ROOT);
   if (isCovered) await removeCoverage(ROOT);
   const output = new Output(selection.isVerbose);
-  const factor = await TimeFactor.measured();
-  const origin = factor.isFixed ? `, from ${TIME_FACTOR_VARIABLE}` : "";
-  output.line(`Time factor: ${factor.value}${origin}`);
+  const factor = new TimeFactor();
   const count = repeat ?? 1;
   const runs: RunResult[] = [];
   let imports: readonly string[] | undefined;
@@ -80,6 +78,9 @@ async function run(selection: Selection, signal: AbortSignal): Promise<boolean> 
       imports = await prepare(selection, output, signal);
       if (imports === undefined) return false;
     }
+    await factor.measure();
+    const origin = factor.isFixed ? `, from ${TIME_FACTOR_VARIABLE}` : "";
+    output.line(`Time factor: ${factor.value}${origin}`);
     const args = ["-A", ...imports, ...coverageArgs(isCovered)];
     const result = await runRounds({
       rounds: roundsOf(files, servers),
@@ -116,7 +117,7 @@ async function prepare(
   const imports = await Promise.race([findAll(files, servers, output), interrupted]);
   if (imports === undefined) return undefined;
   const length = isWhole && repeat === undefined ? `: ${WHOLE_RUN}` : "";
-  output.line(`Running ${files.length} test files${length}`);
+  output.line(`Running ${files.length} test ${files.length === 1 ? "file" : "files"}${length}`);
   const check = { args: ["check", "-q", ...imports, ...files], cwd: ROOT, signal };
   const { code, output: printed, errors } = await runDeno(check);
   if (signal.aborted) return undefined;

@@ -61,10 +61,7 @@ export class Output {
   /** Shows on a terminal how many files are done, and how long the others will take. */
   bar(done: number, count: number, elapsedMs: number): void {
     if (!process.stdout.isTTY) return;
-    const filled = Math.round(BAR_WIDTH * done / count);
-    const left = done === 0 ? "" : `, about ${timeOf(elapsedMs / done * (count - done))} left`;
-    const bar = "#".repeat(filled).padEnd(BAR_WIDTH, "-");
-    process.stdout.write(`${CLEAR_LINE}[${bar}] ${done} of ${count} files${left}`);
+    process.stdout.write(`${CLEAR_LINE}${barOf(done, count, elapsedMs)}`);
     this.#hasBar = true;
   }
 
@@ -78,6 +75,13 @@ export class Output {
     this.clearBar();
     console.log(text);
   }
+}
+
+/** How many files are done, as a bar, and how long the others take if they are like those. */
+export function barOf(done: number, count: number, elapsedMs: number): string {
+  const bar = "#".repeat(Math.round(BAR_WIDTH * done / count)).padEnd(BAR_WIDTH, "-");
+  const left = done === 0 ? "" : `, about ${timeOf(elapsedMs / done * (count - done))} left`;
+  return `[${bar}] ${done} of ${count} files${left}`;
 }
 
 /** A time for a reader: `7 min 30 s`. */

@@ -19,10 +19,10 @@ const TIMERS = 3;
 const LATENESS_MS = 5;
 
 const MOST = 4;
-/** The part of a new measurement in the factor: one moment does not change it much. */
+/** The part of a new sample in the factor: one moment does not change it much. */
 const WEIGHT = 0.3;
-const FIRST_MEASUREMENTS = 5;
-/** Measurements cost about 10 ms of a core: this keeps them below 1 %. */
+const FIRST_SAMPLES = 5;
+/** A sample costs about 10 ms of a core: this keeps the samples below 1 %. */
 const EVERY_MS = 2_000;
 
 /** How many times later things happen than on an idle machine: 1 to 4. */
@@ -30,19 +30,16 @@ export class TimeFactor {
   /** Whether the environment sets the factor, so that nothing is measured. */
   readonly isFixed: boolean = process.env[TIME_FACTOR_VARIABLE] !== undefined;
   #factor = TIME_FACTOR;
-  #least = TIME_FACTOR;
-  #most = TIME_FACTOR;
+  #least: number | undefined;
+  #most: number | undefined;
   #nextMs = 0;
 
-  /** Measures for the first time. */
-  static async measured(): Promise<TimeFactor> {
-    const factor = new TimeFactor();
-    if (factor.isFixed) return factor;
+  /** Measures afresh, at the start of a run. */
+  async measure(): Promise<void> {
+    if (this.isFixed) return;
     const samples: number[] = [];
-    for (let i = 0; i < FIRST_MEASUREMENTS; i++) samples.push(await sample());
-    factor.#factor = samples.sort((a, b) => a - b)[Math.floor(FIRST_MEASUREMENTS / 2)]!;
-    factor.#least = factor.#most = factor.value;
-    return factor;
+    for (let i = 0; i < FIRST_SAMPLES; i++) samples.push(await sample());
+    this.#set(samples.sort((a, b) => a - b)[Math.floor(FIRST_SAMPLES / 2)]!);
   }
 
   /** The factor, with one decimal place. */
@@ -52,16 +49,23 @@ export class TimeFactor {
 
   /** The smallest and the largest value so far: `1 to 2.3`. */
   get range(): string {
-    return this.#least === this.#most ? `${this.#least}` : `${this.#least} to ${this.#most}`;
+    const { value } = this;
+    const [least, most] = [this.#least ?? value, this.#most ?? value];
+    return least === most ? `${least}` : `${least} to ${most}`;
   }
 
-  /** Measures again, unless the last time was a moment ago. */
+  /** Follows the machine during a run. Measures nothing if the last time was a moment ago. */
   async update(): Promise<void> {
     if (this.isFixed || performance.now() < this.#nextMs) return;
     this.#nextMs = performance.now() + EVERY_MS;
-    this.#factor += WEIGHT * (await sample() - this.#factor);
-    this.#least = Math.min(this.#least, this.value);
-    this.#most = Math.max(this.#most, this.value);
+    const latest = await sample();
+    this.#set(this.#factor + WEIGHT * (latest - this.#factor));
+  }
+
+  #set(factor: number): void {
+    this.#factor = factor;
+    this.#least = Math.min(this.#least ?? this.value, this.value);
+    this.#most = Math.max(this.#most ?? this.value, this.value);
   }
 }
 
