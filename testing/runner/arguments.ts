@@ -65,7 +65,7 @@ export interface Selection {
   readonly jobs: number;
   /** How many runs to make in a row; undefined without `--repeat`. */
   readonly repeat: number | undefined;
-  /** What the order of the files follows from. */
+  /** Decides the order of the files. */
   readonly seed: number;
   readonly stress: Stress | undefined;
   /** Whether failed tests must not run once more. */

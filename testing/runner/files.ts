@@ -19,6 +19,8 @@ export interface FileResult {
   /** The path of the file. */
   readonly file: string;
   readonly seconds: number;
+  /** The time factor that its tests got. */
+  readonly factor: number;
   /** The counts. One failure of the whole file if it failed without counts or failed tests. */
   readonly summary: Summary;
   /** All that `deno test` printed. */
@@ -68,15 +70,17 @@ export async function runFile(
 ): Promise<FileResult> {
   await factor.update();
   const startMs = performance.now();
+  const { value } = factor;
   const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
   const { code, output, errors } = await runDeno({
     args: ["test", "--no-check", ...args, ...filterArgs, file],
-    env: { [TIME_FACTOR_VARIABLE]: `${factor.value}` },
+    env: { [TIME_FACTOR_VARIABLE]: `${value}` },
     ...{ cwd, signal, onOutput },
   });
   return {
     file: relative(cwd, file).startsWith("..") ? file : relative(cwd, file),
     seconds: (performance.now() - startMs) / 1_000,
+    factor: value,
     summary: summaryOf(code, output, errors),
     output: `${output}${errors}`.trimEnd(),
   };

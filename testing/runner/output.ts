@@ -1,9 +1,9 @@
 /**
- * What a run prints: on the terminal what a reader needs, in a log file everything.
+ * The output of a run: on the terminal as much as a reader needs, in a log file everything.
  *
  * @module
  */
-// deno-lint-ignore-file no-console -- this is what a command prints
+// deno-lint-ignore-file no-console -- this is the output of a command
 import type { Buffer } from "node:buffer";
 import { appendFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

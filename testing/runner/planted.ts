@@ -10,7 +10,7 @@ import { scriptCommand, type SpawnedProcess, spawnProcess } from "../runtime/pro
 
 const RUNNER = new URL("./main.ts", import.meta.url);
 
-/** What a run left. */
+/** The outcome of a run. */
 export interface PlantedRun {
   readonly code: number;
   /** The lines of its standard output. */

@@ -1,5 +1,5 @@
 /**
- * What many runs of the tests show together: which tests failed how often.
+ * The report about several runs of the tests: which tests failed how often.
  *
  * @module
  */

@@ -95,7 +95,7 @@ function printFile(result: FileResult, isBrief: boolean, output: Output): void {
       output.line(`\n${titleOf(file, test)}\n${text}\n`);
     }
   }
-  output.detail(`${result.output}\n`);
+  output.detail(`time factor ${result.factor}\n${result.output}\n`);
 }
 
 function lineOf({ file, seconds, summary: { passed, failed, skipped } }: FileResult): string {

@@ -11,7 +11,7 @@ import type { Failure, Summary } from "./summary.ts";
 export const MOST_AT_SECOND_TRY = 3;
 /** So many failures are no chance: none gets a second look. */
 const MOST_LOOKED_AT = 20;
-/** What a leak is blamed on may be another test of the file. */
+/** Another test of the file may have caused a leak. */
 const LEAK = /\bleaks? detected\b/i;
 
 /** The results of a run after the second look. */

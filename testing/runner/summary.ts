@@ -9,7 +9,7 @@
 export interface Failure {
   /** The name of the test; undefined if the file failed outside of its tests. */
   readonly test: string | undefined;
-  /** What the test printed, and its errors. */
+  /** The output of the test, and its errors. */
   readonly text: string;
 }
 
@@ -76,7 +76,7 @@ function failuresIn(lines: readonly string[]): Failure[] {
   return [...texts].map(([test, parts]) => ({ test, text: parts.join("\n").trim() }));
 }
 
-/** What a test and its steps printed: the lines after the result of the test before it. */
+/** The output of a test and its steps: the lines after the result of the test before it. */
 function printedBy(test: string | undefined, lines: readonly string[]): string[] {
   if (test === undefined) return [];
   const end = lines.findIndex((line) => line.startsWith(`${test} ... FAILED`));

@@ -11,11 +11,11 @@ import { TIME_FACTOR, TIME_FACTOR_VARIABLE } from "../time.ts";
 
 /** A shell that computes for about 7 ms: long enough to be interrupted on a busy machine. */
 const PROCESS = ["sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done"];
-/** How long the process takes at most on an idle machine, or beside some test files. */
-const PROCESS_MS = 15;
+/** How long the process takes at most on two cores on which only a run of the tests goes on. */
+const PROCESS_MS = 25;
 const TIMER_MS = 5;
 const TIMERS = 3;
-/** How much later than asked the timers fire at most on such a machine. */
+/** How much later than asked the timers fire at most there. */
 const LATENESS_MS = 5;
 
 const MOST = 4;
@@ -25,7 +25,7 @@ const FIRST_SAMPLES = 5;
 /** A sample costs about 10 ms of a core: this keeps the samples below 1 %. */
 const EVERY_MS = 2_000;
 
-/** How many times later things happen than on an idle machine: 1 to 4. */
+/** How many times later things happen than on a machine that only runs the tests: 1 to 4. */
 export class TimeFactor {
   /** Whether the environment sets the factor, so that nothing is measured. */
   readonly isFixed: boolean = process.env[TIME_FACTOR_VARIABLE] !== undefined;

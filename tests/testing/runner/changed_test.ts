@@ -31,7 +31,11 @@ Deno.test("reportRun() fails when a test of a changed file needed a second try",
   const file = "tests/a_test.ts";
   const run = {
     seed: 1,
-    rounds: [{ title: "", timeMs: 0, files: [{ file, seconds: 1, summary, output: "" }] }],
+    rounds: [{
+      title: "",
+      timeMs: 0,
+      files: [{ file, seconds: 1, factor: 1, summary, output: "" }],
+    }],
     atSecondTry: [{ file, test: "a", text: "Error: no" }],
   };
   const output = new Output(false);
