@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { JOBS } from "./files.ts";
 import { newSeed } from "./order.ts";
-import { MOST_AT_SECOND_TRY } from "./second_look.ts";
+import { MOST_AT_SECOND_TRY, MOST_LOOKED_AT } from "./second_look.ts";
 import { isStrategy, selectFiles, STRATEGIES, testFilesIn } from "./select.ts";
 import { readServers, type ServerProgram } from "./servers.ts";
 import { isStress, type Stress, STRESSES } from "./stress.ts";
@@ -18,8 +18,8 @@ export const USAGE = `Usage: deno task test [options] [FILES…]
 Runs the tests. Finds or starts the servers that they need and stops them at the end. Prints a line for
 each file, and failures in full; a log file, named at the end, has everything.
 
-Tests that fail run once more, alone, at the end. One that passes then is named, but does not fail the
-run, unless these are more than ${MOST_AT_SECOND_TRY}.
+Tests that fail run once more at the end, alone, if they are at most ${MOST_LOOKED_AT}. One that passes then
+is named, but does not fail the run, unless these are more than ${MOST_AT_SECOND_TRY}.
 
   FILES                 only these test files or folders
   --only memory,file,redis,zookeeper

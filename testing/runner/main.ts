@@ -94,6 +94,7 @@ async function run(selection: Selection, signal: AbortSignal): Promise<boolean> 
     runs.push(result);
     if (repeat !== undefined) output.line(runLine(result, i + 1, count));
   }
+  if (runs.length === 0) return false;
   if (isCovered && !signal.aborted) await printCoverage(ROOT);
   if (repeat !== undefined) return reportRuns(runs, factor.range, output);
   const hasServers = servers.length > 0;

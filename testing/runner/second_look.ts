@@ -9,8 +9,8 @@ import type { Failure, Summary } from "./summary.ts";
 
 /** More tests than this that pass only at the second try fail the run. */
 export const MOST_AT_SECOND_TRY = 3;
-/** So many failures are no chance: none gets a second look. */
-const MOST_LOOKED_AT = 20;
+/** With more failures than this, something is broken: none gets a second look. */
+export const MOST_LOOKED_AT = 20;
 /** Another test of the file may have caused a leak. */
 const LEAK = /\bleaks? detected\b/i;
 
@@ -50,11 +50,8 @@ export async function lookAgain(
     const second = isAboutFile(summary)
       ? await look()
       : await lookAtTests(summary, (test) => look(`/^${escaped(test)}$/`));
-    const stillFailed = new Set(second.failures.map(({ test }) => test));
-    if (!stillFailed.has(undefined)) {
-      const recovered = summary.failures.filter(({ test }) => !stillFailed.has(test));
-      passed.push(...recovered.map((failure) => ({ ...failure, file })));
-    }
+    const recovered = summary.failures.filter(({ test }) => passes(test, second));
+    passed.push(...recovered.map((failure) => ({ ...failure, file })));
     updated.push({ ...result, summary: second });
   }
   return { results: updated, passed };
@@ -64,6 +61,12 @@ export async function lookAgain(
 function isAboutFile({ failed, failures }: Summary): boolean {
   return failures.length !== failed ||
     failures.some(({ test, text }) => test === undefined || LEAK.test(text));
+}
+
+/** Whether a test passes at the second look; of a file as a whole, whether all of its tests do. */
+function passes(test: string | undefined, { failed, failures }: Summary): boolean {
+  if (test === undefined) return failed === 0;
+  return !failures.some((failure) => failure.test === undefined || failure.test === test);
 }
 
 async function lookAtTests(

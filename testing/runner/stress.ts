@@ -95,6 +95,7 @@ async function useFreshCaches(): Promise<AsyncDisposable> {
     HOME: `${folder}/home`,
     XDG_CACHE_HOME: `${folder}/cache`,
     DENO_DIR: `${folder}/deno`,
+    BUN_INSTALL_CACHE_DIR: `${folder}/bun`,
     npm_config_cache: `${folder}/npm`,
     [NPM_FOLDER_VARIABLE]: `${folder}/project`,
   };

@@ -25,6 +25,14 @@ Deno.test("deno task test names a test that passes at the second try, and --stri
   const { code, lines } = await planted.run(["--seed", "7"]);
   assertEquals(code, 0, lines.join("\n"));
   assertEquals(lines.slice(-2), ["3 at the second try", "6 passed, 0 failed"]);
+  const again = lines.filter((line) => line.startsWith("again ")).map((line) =>
+    line.replace(/, \d+\.\d s$/, "")
+  );
+  assertEquals(again.sort(), [
+    `again  ${folder}/a_test.js: 1 test`,
+    `again  ${folder}/b_test.js: 2 tests`,
+    `again  ${folder}/c_test.js: 2 tests`,
+  ]);
   const named = lines.filter((line) => line.startsWith("passed at the second try: ")).sort();
   assertEquals(named.map((line) => line.slice("passed at the second try: ".length)), [
     `${folder}/a_test.js => one (a/b) (seed 7)`,
