@@ -6,11 +6,15 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { FileLock } from "../../file/mod.ts";
 
-/** The folder of this project for all that has to do with npm; git ignores it. */
-export const NPM_FOLDER = fileURLToPath(new URL("../../.npm", import.meta.url));
+/** The environment variable that names another folder than `.npm/` of this project. */
+export const NPM_FOLDER_VARIABLE = "HOLDFAST_NPM_FOLDER";
+/** The folder for all that has to do with npm; git ignores the one of this project. */
+export const NPM_FOLDER = process.env[NPM_FOLDER_VARIABLE] ??
+  fileURLToPath(new URL("../../.npm", import.meta.url));
 const OLD_MS = 24 * 3_600_000;
 
 /**

@@ -17,8 +17,10 @@ const DRAIN_BOUND_MS = 5_000;
 /** How a child ended. */
 export interface ChildResult {
   readonly code: number;
-  /** Its whole standard output. Its error output was passed on to ours. */
+  /** Its whole standard output. */
   readonly output: string;
+  /** Its whole error output. */
+  readonly errors: string;
 }
 
 /** The arguments of Deno, and where to run it. */
@@ -29,7 +31,7 @@ export interface ChildOptions {
   readonly signal: AbortSignal;
   /** Environment variables besides those of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Gets each part of the standard output at once. */
+  /** Gets each part of both outputs at once. */
   readonly onOutput?: ((part: Buffer) => Promise<void>) | undefined;
 }
 
@@ -42,7 +44,7 @@ export async function runDeno(
     cwd,
     env: { ...env, ...process.stdout.isTTY ? {} : { NO_COLOR: "1" } },
     stdout: "pipe",
-    stderr: "inherit",
+    stderr: "pipe",
   });
   await lifeline.guard(child.pid);
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -52,15 +54,19 @@ export async function runDeno(
   };
   if (signal.aborted) end();
   else signal.addEventListener("abort", end);
-  const chunks: Buffer[] = [];
-  // A grandchild that outlives its test would keep the output open.
+  const [output, errors]: [Buffer[], Buffer[]] = [[], []];
+  // A grandchild that outlives its test would keep the outputs open.
   const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
-  await Promise.race([collect(child.stdout!, chunks, onOutput), drained]);
+  const collected = Promise.all([
+    collect(child.stdout!, output, onOutput),
+    collect(child.stderr!, errors, onOutput),
+  ]);
+  await Promise.race([collected, drained]);
   const { code } = await child.ended;
   signal.removeEventListener("abort", end);
   clearTimeout(timer);
   await lifeline.forget();
-  return { code, output: Buffer.concat(chunks).toString() };
+  return { code, output: textOf(output), errors: textOf(errors) };
 }
 
 async function collect(
@@ -72,4 +78,8 @@ async function collect(
     chunks.push(chunk);
     await onOutput?.(chunk);
   }
+}
+
+function textOf(chunks: readonly Buffer[]): string {
+  return Buffer.concat(chunks).toString();
 }

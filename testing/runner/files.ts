@@ -5,74 +5,99 @@
  * @module
  */
 import type { Buffer } from "node:buffer";
-import process from "node:process";
+import { relative } from "node:path";
+import { TIME_FACTOR_VARIABLE } from "../time.ts";
 import { type ChildOptions, runDeno } from "./child.ts";
-import type { Progress } from "./progress.ts";
 import { readSummary, type Summary } from "./summary.ts";
+import type { TimeFactor } from "./time_factor.ts";
 
-/** Tests mostly wait: running five files at a time keeps two cores busy. */
-const AT_ONCE = 5;
-/** `deno test` puts the file's name before each line when it may run several files at a time. */
-const NAMES_IN_LINES = { args: ["--parallel"], env: { DENO_JOBS: "2" } } as const;
-
-/** The counts of a file that ended before it printed any. */
-const NO_COUNTS: Summary = {
-  passed: 0,
-  failed: 1,
-  skipped: 0,
-  skippedNames: [],
-  failedNames: [],
-};
+/** How many files run at a time. Tests mostly wait: five keep two cores busy. */
+export const JOBS = 5;
 
 /** How the tests of a file ended. */
 export interface FileResult {
+  /** The path of the file. */
   readonly file: string;
-  readonly code: number;
-  /** The counts. One failure if the file ended before it printed any. */
+  readonly seconds: number;
+  /** The time factor that its tests got. */
+  readonly factor: number;
+  /** The counts. One failure of the whole file if it failed without counts or failed tests. */
   readonly summary: Summary;
+  /** All that `deno test` printed. */
+  readonly output: string;
 }
 
-/** The files to run, and how. */
-export interface FilesOptions extends Omit<ChildOptions, "env" | "onOutput"> {
-  readonly files: readonly string[];
-  readonly progress: Progress;
+/** How to run test files. */
+export interface FilesOptions extends Pick<ChildOptions, "args" | "cwd" | "signal"> {
+  /** The only tests to run, by their names: a text or `/REGEX/`. */
+  readonly filter: string | undefined;
+  /** How late things happen on this machine; measured again between files. */
+  readonly factor: TimeFactor;
+  /** Gets each part of the output of `deno test` at once. */
+  readonly onOutput?: ((part: Buffer) => Promise<void>) | undefined;
 }
 
 /**
- * Checks the types of test files. Their errors are printed.
+ * Runs test files in this order, `jobs` at a time.
  *
- * @returns Whether there is none.
+ * @param onResult Gets the result of each file when it has ended; not after an interruption.
  */
-export async function checkTypes(
-  files: readonly string[],
-  { args, cwd, signal }: ChildOptions,
-): Promise<boolean> {
-  const { code } = await runDeno({ args: ["check", "-q", ...args, ...files], cwd, signal });
-  return code === 0;
-}
-
-/** Runs test files. Prints the output of each when it has ended; of a single one, at once. */
 export async function runFiles(
-  { files, args, cwd, signal, progress }: FilesOptions,
+  files: readonly string[],
+  jobs: number,
+  options: FilesOptions,
+  onResult: (result: FileResult) => void,
 ): Promise<FileResult[]> {
   const results: FileResult[] = [];
   const queue = [...files];
-  const print = async (output: string | Buffer) => {
-    progress.add(output.toString());
-    await new Promise<void>((resolve) => process.stdout.write(output, () => resolve()));
-  };
-  const onOutput = files.length === 1 ? print : undefined;
   const worker = async () => {
-    // From the end: the last files in the order of their names take the longest.
-    for (let file = queue.pop(); file !== undefined && !signal.aborted; file = queue.pop()) {
-      const test = ["test", "--no-check", ...NAMES_IN_LINES.args, ...args, file];
-      const options = { args: test, cwd, signal, env: NAMES_IN_LINES.env, onOutput };
-      const { code, output } = await runDeno(options);
-      if (onOutput === undefined) await print(output);
-      const none = { ...NO_COUNTS, failedNames: [`${file} (exit code ${code})`] };
-      results.push({ file, code, summary: readSummary(output) ?? none });
+    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
+      if (options.signal.aborted) return;
+      const result = await runFile(file, options);
+      if (options.signal.aborted) return;
+      results.push(result);
+      onResult(result);
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await Promise.all(Array.from({ length: jobs }, worker));
   return results;
+}
+
+/** Runs a test file. */
+export async function runFile(
+  file: string,
+  { args, cwd, signal, filter, factor, onOutput }: FilesOptions,
+): Promise<FileResult> {
+  await factor.update();
+  const startMs = performance.now();
+  const { value } = factor;
+  const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
+  const { code, output, errors } = await runDeno({
+    args: ["test", "--no-check", ...args, ...filterArgs, file],
+    env: { [TIME_FACTOR_VARIABLE]: `${value}` },
+    ...{ cwd, signal, onOutput },
+  });
+  return {
+    file: relative(cwd, file).startsWith("..") ? file : relative(cwd, file),
+    seconds: (performance.now() - startMs) / 1_000,
+    factor: value,
+    summary: summaryOf(code, output, errors),
+    output: `${output}${errors}`.trimEnd(),
+  };
+}
+
+function summaryOf(code: number, output: string, errors: string): Summary {
+  const summary = readSummary(output);
+  if (summary !== undefined && (code === 0 || summary.failures.length > 0)) return summary;
+  const text = `exit code ${code}\n${output}${errors}`.trimEnd();
+  return {
+    ...{ passed: 0, skipped: 0, skippedNames: [], ...summary },
+    failed: Math.max(summary?.failed ?? 0, 1),
+    failures: [{ test: undefined, text }],
+  };
+}
+
+/** Names a failed test, or a file that failed as a whole. */
+export function titleOf(file: string, test: string | undefined): string {
+  return test === undefined ? `${file} (the file as a whole)` : `${file} => ${test}`;
 }

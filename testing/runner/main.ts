@@ -9,22 +9,27 @@
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { importMapArgs } from "../../tools/import_map.ts";
-import { coverageArgs, printCoverage, removeCoverage } from "./coverage.ts";
 import { preparePrograms } from "../interop/programs.ts";
-import { readArguments, type Selection, USAGE } from "./arguments.ts";
-import { checkTypes, type FileResult, runFiles } from "./files.ts";
-import { strategyOf } from "./select.ts";
-import { Progress } from "./progress.ts";
-import { roundsOf, type ServerProgram, useRedis } from "./servers.ts";
-import { closingLine, type Summary, sumOf } from "./summary.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
+import { TIME_FACTOR_VARIABLE } from "../time.ts";
+import { readArguments, type Selection, USAGE } from "./arguments.ts";
+import { changedFiles } from "./changed.ts";
+import { runDeno } from "./child.ts";
+import { coverageArgs, printCoverage, removeCoverage } from "./coverage.ts";
+import { shuffled, slowFirst } from "./order.ts";
+import { Output } from "./output.ts";
+import { reportRuns, runLine } from "./repeat.ts";
+import { reportRun, type RunResult, runRounds } from "./run.ts";
+import { strategyOf } from "./select.ts";
+import { roundsOf, type ServerProgram } from "./servers.ts";
+import { startStress } from "./stress.ts";
+import { TimeFactor } from "./time_factor.ts";
 
 /** How long all tests take. */
-const WHOLE_RUN = "this takes about 9 minutes on 2 cores";
+const WHOLE_RUN = "this takes about 5 minutes on 2 cores";
 const SERVER_KINDS: readonly ServerKind[] = ["redis", "zookeeper"];
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
-const PROGRESS_EVERY_MS = 60_000;
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 if (import.meta.main) process.exit(await main());
@@ -42,64 +47,103 @@ async function main(): Promise<number> {
     return 0;
   }
   if (selection.isInstallRefused) refuseInstall();
+  const signal = listenForInterruption();
   try {
-    return await run(selection);
+    const isGreen = await run(selection, signal);
+    return signal.aborted ? exitCodeOf(signal) : isGreen ? 0 : 1;
   } catch (error) {
     console.error((error as Error).message);
     return 1;
   }
 }
 
-async function run({ files, filter, servers, isWhole, isCovered }: Selection): Promise<number> {
+/** Makes all runs and reports them; resolves with whether they are green. */
+async function run(selection: Selection, signal: AbortSignal): Promise<boolean> {
+  const { files, filter, servers, repeat, seed, stress, changedSince, isCovered } = selection;
   if (files.length === 0) {
     throw new Error("No test file is selected: name other files or strategies");
   }
-  const signal = listenForInterruption();
+  const changed = changedSince === undefined
+    ? new Set<string>()
+    : await changedFiles(changedSince, ROOT);
+  if (isCovered) await removeCoverage(ROOT);
+  const output = new Output(selection.isVerbose);
+  const factor = new TimeFactor();
+  const count = repeat ?? 1;
+  const runs: RunResult[] = [];
+  let imports: readonly string[] | undefined;
+  for (let i = 0; i < count && !signal.aborted; i++) {
+    await using _stress = stress === undefined ? null : await startStress(stress);
+    if (imports === undefined || stress === "cold") {
+      imports = await prepare(selection, output, signal);
+      if (imports === undefined) return false;
+    }
+    await factor.measure();
+    const origin = factor.isFixed ? `, from ${TIME_FACTOR_VARIABLE}` : "";
+    output.line(`Time factor: ${factor.value}${origin}`);
+    const args = ["-A", ...imports, ...coverageArgs(isCovered)];
+    const result = await runRounds({
+      rounds: roundsOf(files, servers),
+      seed: seed + i,
+      arrange: (files) => (repeat === undefined ? slowFirst : shuffled)(files, seed + i),
+      jobs: selection.jobs,
+      isStrict: selection.isStrict,
+      isBrief: repeat !== undefined,
+      ...{ args, cwd: ROOT, filter, factor, output, signal },
+    });
+    runs.push(result);
+    if (repeat !== undefined) output.line(runLine(result, i + 1, count));
+  }
+  if (runs.length === 0) return false;
+  if (isCovered && !signal.aborted) await printCoverage(ROOT);
+  if (repeat !== undefined) return reportRuns(runs, factor.range, output);
+  const hasServers = servers.length > 0;
+  return reportRun(runs[0]!, changed, { hasServers, range: factor.range, output });
+}
+
+/**
+ * Finds the servers and checks the types.
+ *
+ * @returns The arguments that `deno test` needs on this machine; undefined if the types are wrong or a
+ *   signal has interrupted this.
+ */
+async function prepare(
+  { files, servers, isWhole, repeat }: Selection,
+  output: Output,
+  signal: AbortSignal,
+): Promise<string[] | undefined> {
   const interrupted = new Promise<undefined>((resolve) =>
     signal.addEventListener("abort", () => resolve(undefined))
   );
-  const imports = await Promise.race([prepare(files, servers), interrupted]);
-  if (imports === undefined) return exitCodeOf(signal);
-  const filterArgs = filter === undefined ? [] : [`--filter=${filter}`];
-  if (isCovered) await removeCoverage(ROOT);
-  console.log(`Running ${files.length} test files${isWhole ? `: ${WHOLE_RUN}` : ""}`);
-  if (!await checkTypes(files, { args: imports, cwd: ROOT, signal })) {
-    if (signal.aborted) return exitCodeOf(signal);
-    console.log("The types are wrong, so no test ran\n0 passed, 1 failed");
-    return 1;
-  }
-  const results: RoundResult[] = [];
-  for (const round of roundsOf(files, servers)) {
-    if (round.redis !== undefined) useRedis(round.redis);
-    if (servers.length > 1) console.log(`\nRunning ${round.title}`);
-    const args = ["-A", ...imports, ...filterArgs, ...coverageArgs(isCovered)];
-    const progress = new Progress(round.files.length);
-    const timer = setInterval(() => console.log(progress.line), PROGRESS_EVERY_MS);
-    const { files } = round;
-    const done = await runFiles({ files, args, cwd: ROOT, signal, progress });
-    clearInterval(timer);
-    results.push({ title: round.title, time: progress.time, files: done });
-    if (signal.aborted) break;
-  }
-  if (isCovered && !signal.aborted) await printCoverage(ROOT);
-  const counted = report(results, servers.length > 0);
-  return signal.aborted ? exitCodeOf(signal) : counted;
+  const imports = await Promise.race([findAll(files, servers, output), interrupted]);
+  if (imports === undefined) return undefined;
+  const length = isWhole && repeat === undefined ? `: ${WHOLE_RUN}` : "";
+  output.line(`Running ${files.length} test ${files.length === 1 ? "file" : "files"}${length}`);
+  const check = { args: ["check", "-q", ...imports, ...files], cwd: ROOT, signal };
+  const { code, output: printed, errors } = await runDeno(check);
+  if (signal.aborted) return undefined;
+  if (code === 0) return imports;
+  output.line(`${printed}${errors}`.trimEnd());
+  output.line("The types are wrong, so no test ran");
+  output.line(`Log: ${output.logPath}\n0 passed, 1 failed`);
+  return undefined;
 }
 
 /** Finds the servers; resolves with the arguments that `deno test` needs on this machine. */
-async function prepare(
+async function findAll(
   files: readonly string[],
   programs: readonly ServerProgram[],
+  output: Output,
 ): Promise<string[]> {
   const problems: string[] = [];
-  for (const { path, version } of programs) console.log(`Redis: ${version}, ${path}`);
+  for (const { path, version } of programs) output.line(`Redis: ${version}, ${path}`);
   for (const kind of SERVER_KINDS) {
     if (kind === "redis" && programs.length > 0) continue;
     if (!files.some((file) => strategyOf(file) === kind)) continue;
     try {
       const { source, line } = await findServer(kind);
       process.env[sourceVariable(kind)] = JSON.stringify(source);
-      console.log(line);
+      output.line(line);
     } catch (error) {
       problems.push((error as Error).message);
     }
@@ -112,44 +156,13 @@ async function prepare(
   // A missing program only skips its tests: it does not stop the run.
   if (files.some((file) => /\binterop\/zookeeper/.test(file))) {
     for (const { line } of Object.values(await preparePrograms())) {
-      console.log(`For comparison: ${line}`);
+      output.line(`For comparison: ${line}`);
     }
   }
   const imports = await importMapArgs();
   const standIns = "does not answer, so small stand-ins replace @std/assert and @std/async";
-  console.log(`JSR: ${imports.length === 0 ? "answers" : standIns}`);
+  output.line(`JSR: ${imports.length === 0 ? "answers" : standIns}`);
   return imports;
-}
-
-interface RoundResult {
-  readonly title: string;
-  readonly time: string;
-  readonly files: readonly FileResult[];
-}
-
-function countsOf({ files }: RoundResult): Summary {
-  return sumOf(files.map(({ summary }) => summary));
-}
-
-/** Prints the closing lines; returns the exit code. */
-function report(results: readonly RoundResult[], hasServers: boolean): number {
-  const total = sumOf(results.map(countsOf));
-  for (const name of new Set(total.skippedNames)) console.log(`skipped: ${name}`);
-  for (const name of total.failedNames) console.log(`failed: ${name}`);
-  const hasRun = total.passed + total.failed > 0;
-  if (!hasRun) console.error("No test ran: choose other files or another --filter");
-  const files = results.flatMap((result) => result.files);
-  const unexplained = files.filter(({ code, summary }) => code !== 0 && summary.failed === 0);
-  for (const { file, code } of unexplained) console.error(`${file} exited with ${code}`);
-  console.log(`Time: ${results.map(({ time }) => time).join(" + ")}`);
-  if (hasServers) {
-    for (const result of results) {
-      console.log(`${result.title}: ${closingLine(countsOf(result))}`);
-    }
-  }
-  console.log(closingLine(total));
-  const isFailed = files.some(({ code, summary }) => code !== 0 || summary.failed > 0);
-  return isFailed || !hasRun ? 1 : 0;
 }
 
 /** Aborts at Ctrl-C or SIGTERM; the reason is the signal's name. */

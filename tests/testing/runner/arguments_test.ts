@@ -30,7 +30,40 @@ Deno.test("readArguments() returns undefined for --help", async () => {
 });
 
 Deno.test("readArguments() rejects unknown strategies, options and files", async () => {
-  for (const args of [["--only", "postgres"], ["--onyl", "redis"], ["no/such_test.ts"]]) {
+  for (
+    const args of [
+      ["--only", "postgres"],
+      ["--onyl", "redis"],
+      ["no/such_test.ts"],
+      ["--stress", "heat"],
+      ["--seed", "x"],
+      ["--jobs", ""],
+    ]
+  ) {
     assert(await assertRejects(() => readArguments(args, ROOT)) instanceof Error);
   }
+});
+
+Deno.test("readArguments() makes repeated runs strict, and draws a seed unless it is given", async () => {
+  const plain = await readArguments([], ROOT);
+  assertEquals([plain!.repeat, plain!.isStrict, plain!.stress], [undefined, false, undefined]);
+  assert(Number.isInteger(plain!.seed));
+  const args = ["--repeat", "3", "--stress", "one-core", "--seed", "7", "--jobs", "2"];
+  const { repeat, isStrict, stress, seed, jobs } = (await readArguments(args, ROOT))!;
+  assertEquals([repeat, isStrict, stress, seed, jobs], [3, true, "one-core", 7, 2]);
+});
+
+Deno.test("USAGE explains each option", () => {
+  const options = [
+    "only",
+    "filter",
+    "jobs",
+    "verbose",
+    "strict",
+    "changed-since",
+    "repeat",
+    "seed",
+  ];
+  options.push("stress", "servers", "no-install", "coverage", "help");
+  for (const option of options) assertStringIncludes(USAGE, `  --${option}`);
 });

@@ -1,52 +1,27 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { plant } from "../../../testing/runner/planted.ts";
 import { isAlive } from "../../../testing/servers/process_checks.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../../testing/time.ts";
 
-const RUNNER = new URL("../../../testing/runner/main.ts", import.meta.url).href;
-
-function runner(args: string[]): Deno.Command {
-  return new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", RUNNER, ...args],
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  });
-}
-
-/**
- * Runs `deno task test` on a test file with this text; resolves with its exit code and output. The text is
- * JavaScript, if it is not said to be TypeScript: the type check takes most of the time.
- */
+/** Runs a test file with this text. */
 async function runOn(text: string, args: string[] = [], ending = "js") {
-  const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
-  const file = `${folder}/some_test.${ending}`;
-  await Deno.writeTextFile(file, text);
-  const { code, stdout, stderr } = await runner([file, ...args]).output();
-  await Deno.remove(folder, { recursive: true });
-  const decoder = new TextDecoder();
-  const lines = decoder.decode(stdout).trimEnd().split("\n");
-  return { code, lines, lastLine: lines.at(-1), errors: decoder.decode(stderr) };
+  await using planted = await plant({ [`some_test.${ending}`]: text });
+  return await planted.run(args);
 }
 
 Deno.test("deno task test prints counts and skipped tests and exits with 0", async () => {
-  const { code, lines, lastLine } = await runOn(`
+  const { code, lines, lastLine, log } = await runOn(`
     import { assertEquals } from "@std/assert";
     import { delay } from "@std/async";
     Deno.test("a", async () => { await delay(1); assertEquals(1, 1); });
     Deno.test("b", async (t) => { await t.step("c", () => {}); });
-    Deno.test.ignore("needs the moon", () => {});
+    Deno.test.ignore("d [skipped: it needs the moon]", () => {});
   `);
   assertEquals(lastLine, "2 passed, 0 failed, 1 skipped");
-  assert(lines.includes("skipped: needs the moon"));
+  assert(lines.includes("skipped: 1 (it needs the moon: 1)"), lines.join("\n"));
+  assertStringIncludes(log, "\nskipped: d [skipped: it needs the moon]\n");
   assertEquals(code, 0);
-});
-
-Deno.test("deno task test exits with 1 when a test fails", async () => {
-  const { code, lastLine } = await runOn(`
-    Deno.test("a", () => {});
-    Deno.test("b", () => { throw new Error("no"); });
-  `);
-  assertEquals([code, lastLine], [1, "1 passed, 1 failed"]);
 });
 
 Deno.test("deno task test exits with 1 for type errors, failed imports and leaks", async () => {
@@ -67,19 +42,59 @@ Deno.test("deno task test exits with 1 when no test ran", async () => {
 });
 
 Deno.test("deno task test --filter takes a text or a regular expression", async () => {
-  const text = `Deno.test("one", () => {}); Deno.test("two", () => {});`;
-  assertEquals((await runOn(text, ["--filter", "tw"])).lastLine, "1 passed, 0 failed");
-  assertEquals((await runOn(text, ["--filter", "/^(one|two)$/"])).lastLine, "2 passed, 0 failed");
+  await using planted = await plant({
+    "some_test.js": `Deno.test("one", () => {}); Deno.test("two", () => {});`,
+  });
+  assertEquals((await planted.run(["--filter", "tw"])).lastLine, "1 passed, 0 failed");
+  assertEquals((await planted.run(["--filter", "/^(one|two)$/"])).lastLine, "2 passed, 0 failed");
 });
 
 Deno.test("deno task test exits with 2 for invalid arguments", async () => {
-  const bad = [["--only", "postgres"], ["--only", ""], ["--onyl", "redis"], ["no/such_test.ts"]];
-  bad.push(["--servers", "redis=/no/such"], ["--servers", "etcd=/bin/sh"], ["--servers", ""]);
+  await using planted = await plant({});
+  const bad = [["--only", "postgres"], ["--onyl", "redis"], ["no/such_test.ts"], ["--repeat", "0"]];
   for (const args of bad) {
-    const { code, stderr } = await runner(args).output();
+    const { code, errors } = await planted.run(args);
     assertEquals(code, 2, args.join(" "));
-    assertStringIncludes(new TextDecoder().decode(stderr), "Usage: deno task test");
+    assertStringIncludes(errors, "Usage: deno task test");
   }
+});
+
+Deno.test("deno task test prints a line for each file, its failures in full, and the rest to the log", async () => {
+  await using planted = await plant({
+    "a_test.js": `Deno.test("a", () => console.log("printed by a"));`,
+    "b_test.js": `Deno.test("b", () => { console.log("printed by b"); throw new Error("no b"); });
+      Deno.test("c", () => console.log("printed by c"));`,
+    "d_test.js": `Deno.test("d", () => Deno.kill(Deno.pid, "SIGKILL"));`,
+  });
+  const { folder } = planted;
+  const { code, lines, log } = await planted.run();
+  const printed = lines.join("\n");
+  assertEquals([code, lines.at(-1)], [1, "2 passed, 2 failed"]);
+  assertMatch(printed, /^ok {5}\S*\/a_test\.js: 1 test, \d+\.\d s$/m);
+  assertMatch(printed, /^FAILED .*\/b_test\.js: 2 tests, 1 failed, \d+\.\d s$/m);
+  assertStringIncludes(printed, "printed by b");
+  assertStringIncludes(printed, "Error: no b");
+  assertStringIncludes(printed, `failed: ${folder}/b_test.js => b\n`);
+  assertStringIncludes(printed, `failed: ${folder}/d_test.js (the file as a whole)\n`);
+  assertStringIncludes(printed, "exit code 137");
+  assert(!printed.includes("printed by a") && !printed.includes("printed by c"), printed);
+  for (const line of [...lines, "printed by a", "printed by c"]) assertStringIncludes(log, line);
+  assertMatch(lines.at(-2)!, /^Log: /);
+  const verbose = await planted.run(["--verbose"], ["a_test.js", "b_test.js"]);
+  assertStringIncludes(verbose.lines.join("\n"), "printed by c");
+});
+
+Deno.test("deno task test tells tests how late things happen on this machine", async () => {
+  await using planted = await plant({
+    "a_test.js":
+      `Deno.test("a", () => console.log("[" + Deno.env.get("HOLDFAST_TIME_FACTOR") + "]"));`,
+  });
+  const { lines } = await planted.run(["--strict"]);
+  const printed = lines.join("\n");
+  const factor = Number(/\[(\S+)\]/.exec(printed)?.[1]);
+  assert(factor >= 1 && factor <= 4, printed);
+  assertMatch(printed, /^Time factor: \d/m);
+  assertMatch(printed, /; time factor: \d(\.\d)?( to \d(\.\d)?)?; /);
 });
 
 /** A program that answers `--version` like a Redis server; nothing starts it as one. */
@@ -88,67 +103,52 @@ async function writeProgram(path: string, version: string): Promise<void> {
 }
 
 Deno.test("deno task test --servers runs tests of Redis with each program, and counts for each", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
-  await writeProgram(`${folder}/a`, "Redis server v=6.2.16 sha=00000000:0 bits=64");
-  await writeProgram(`${folder}/b`, "Valkey server v=8.1.1 sha=00000000:0 bits=64");
-  await Deno.mkdir(`${folder}/tests/redis`, { recursive: true });
-  await Deno.writeTextFile(
-    `${folder}/tests/redis/some_test.ts`,
-    `Deno.test("is not b", () => {
-      if (Deno.env.get("HOLDFAST_REDIS_SOURCE")!.includes("/b")) throw new Error("It is b");
+  await using planted = await plant({
+    "tests/redis/some_test.js": `Deno.test("is not b", () => {
+      if (Deno.env.get("HOLDFAST_REDIS_SOURCE").includes("/b")) throw new Error("It is b");
     });
     Deno.test("always", () => {});`,
-  );
-  await Deno.writeTextFile(`${folder}/tests/other_test.ts`, `Deno.test("other", () => {});`);
-  const servers = ["--servers", `redis=${folder}/a,redis=${folder}/b`];
-  const { code, stdout } = await runner([`${folder}/tests`, ...servers]).output();
-  const lines = new TextDecoder().decode(stdout).trimEnd().split("\n");
-  assertEquals(lines.slice(-4), [
+    "tests/other_test.js": `Deno.test("other", () => {});`,
+  });
+  const { folder } = planted;
+  await writeProgram(`${folder}/a`, "Redis server v=6.2.16 sha=00000000:0 bits=64");
+  await writeProgram(`${folder}/b`, "Valkey server v=8.1.1 sha=00000000:0 bits=64");
+  const both = await planted.run(["--servers", `redis=${folder}/a,redis=${folder}/b`]);
+  assertEquals(both.lines.slice(-4), [
     `Redis 6.2.16 (${folder}/a): 2 passed, 0 failed`,
     `Valkey 8.1.1 (${folder}/b): 1 passed, 1 failed`,
     "other tests: 1 passed, 0 failed",
     "4 passed, 1 failed",
   ]);
-  assertEquals(code, 1);
-  const one = await runner([`${folder}/tests`, "--servers", `redis=${folder}/a`]).output();
-  const last = new TextDecoder().decode(one.stdout).trimEnd().split("\n").slice(-2);
-  assertEquals(last, [`Redis 6.2.16 (${folder}/a): 3 passed, 0 failed`, "3 passed, 0 failed"]);
-  await Deno.remove(folder, { recursive: true });
+  assertEquals(both.code, 1);
+  const one = await planted.run(["--servers", `redis=${folder}/a`]);
+  assertEquals(one.lines.slice(-2), [
+    `Redis 6.2.16 (${folder}/a): 3 passed, 0 failed`,
+    "3 passed, 0 failed",
+  ]);
 });
 
 for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGKILL", 137]] as const) {
-  Deno.test(`deno task test ends its tests on ${signal}`, async () => {
-    const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
-    const pidFile = JSON.stringify(`${folder}/pid`);
-    await Deno.writeTextFile(
-      `${folder}/endless_test.js`,
-      `Deno.test("endless", async () => {
-        Deno.writeTextFileSync(${pidFile}, String(Deno.pid));
+  Deno.test(`deno task test ends its tests and the stress on ${signal}`, async () => {
+    await using planted = await plant({
+      "endless_test.js": `Deno.test("endless", async () => {
+        Deno.writeTextFileSync(import.meta.dirname + "/pid", String(Deno.pid));
         await new Promise((resolve) => setTimeout(resolve, 600_000));
       });`,
-    );
-    const child = runner([`${folder}/endless_test.js`]).spawn();
-    const output = child.output();
-    const readPid = () => Deno.readTextFile(`${folder}/pid`).then(Number, () => 0);
-    await waitUntil("the test runs", async () => await readPid() > 0);
+    });
+    const child = planted.start(["--stress", "disk"]);
+    const readPid = () => Deno.readTextFile(`${planted.folder}/pid`).then(Number, () => 0);
+    await waitUntil("the test runs", async () => await readPid() > 0, CONDITION_BOUND_MS);
     const pid = await readPid();
+    // The disk writer has its own.
+    const folders = () =>
+      [...Deno.readDirSync(`${planted.folder}/tmp`)].filter((entry) => entry.isDirectory);
+    assertEquals(folders().length, 1);
     child.kill(signal);
-    assertEquals((await output).code, exitCode);
-    await waitUntil("the tests are gone", async () => !await isAlive(pid));
-    await Deno.remove(folder, { recursive: true });
+    child.stdout!.resume();
+    child.stderr!.resume();
+    assertEquals((await child.ended).code, exitCode);
+    await waitUntil("the tests are gone", async () => !await isAlive(pid), CONDITION_BOUND_MS);
+    await waitUntil("the stress is gone", () => folders().length === 0, CONDITION_BOUND_MS);
   });
 }
-
-Deno.test("deno task test counts the tests of other files when one kills its process", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "holdfast-" });
-  await Deno.writeTextFile(`${folder}/a_test.js`, `Deno.test("a", () => {});`);
-  await Deno.writeTextFile(
-    `${folder}/b_test.js`,
-    `Deno.test("b", () => Deno.kill(Deno.pid, "SIGKILL"));`,
-  );
-  const { code, stdout } = await runner([`${folder}/a_test.js`, `${folder}/b_test.js`]).output();
-  const lines = new TextDecoder().decode(stdout).trimEnd().split("\n");
-  assertEquals([code, lines.at(-1)], [1, "1 passed, 1 failed"]);
-  assert(lines.includes(`failed: ${folder}/b_test.js (exit code 137)`), lines.join("\n"));
-  await Deno.remove(folder, { recursive: true });
-});

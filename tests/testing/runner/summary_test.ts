@@ -1,7 +1,13 @@
-import { assertEquals } from "@std/assert";
-import { closingLine, readSummary, sumOf } from "../../../testing/runner/summary.ts";
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  closingLine,
+  readSummary,
+  skippedLine,
+  type Summary,
+  sumOf,
+} from "../../../testing/runner/summary.ts";
 
-const NONE = { passed: 0, failed: 0, skipped: 0, skippedNames: [], failedNames: [] };
+const NONE: Summary = { passed: 0, failed: 0, skipped: 0, skippedNames: [], failures: [] };
 
 Deno.test("readSummary() reads the last summary line, with or without colours", () => {
   const lines = {
@@ -14,20 +20,64 @@ Deno.test("readSummary() reads the last summary line, with or without colours", 
   for (const [line, [passed, failed, skipped]] of Object.entries(lines)) {
     const output = `ok | 9 passed | 9 failed (1ms)\n\n${line}\n\n`;
     const expected = { ...NONE, passed, failed, skipped };
-    assertEquals(readSummary(output), expected as typeof NONE, line);
+    assertEquals(readSummary(output), expected as Summary, line);
   }
 });
 
 Deno.test("readSummary() lists skipped tests and returns undefined without a summary line", () => {
   const output = "a test: with ... dots ... ignored (0ms)\n  a step ... \x1b[33mignored\x1b[0m\n";
   assertEquals(readSummary(output), undefined);
-  assertEquals(readSummary(`${output}\nok | 0 passed | 0 failed | 1 ignored (1ms)`), {
-    passed: 0,
-    failed: 0,
-    skipped: 1,
-    skippedNames: ["a test: with ... dots", "a step"],
-    failedNames: [],
-  });
+  const { skipped, skippedNames } = readSummary(
+    `${output}\nok | 0 passed | 0 failed | 1 ignored (1ms)`,
+  )!;
+  assertEquals([skipped, skippedNames], [1, ["a test: with ... dots", "a step"]]);
+});
+
+Deno.test("readSummary() lists each failed test once, with what it printed and all its errors", () => {
+  const output = `running 3 tests from ./tests/a_test.ts
+one ... ok (1ms)
+two ...
+  a step ...
+------- output -------
+seed 7
+----- output end -----
+  a step ... \x1b[31mFAILED\x1b[0m (1ms)
+two ... FAILED (due to 1 failed step) (2ms)
+three ... FAILED (1ms)
+Uncaught error from ./tests/a_test.ts FAILED
+
+ ERRORS 
+
+two ... a step => ./tests/a_test.ts:3:6
+error: Error: first
+three => ./tests/a_test.ts:9:1
+
+two => ./tests/a_test.ts:2:6
+error: Error: second
+
+three => ./tests/a_test.ts:8:6
+error: Error: third
+
+./tests/a_test.ts (uncaught error)
+error: Error: late
+
+ FAILURES 
+
+two ... a step => ./tests/a_test.ts:3:6
+two => ./tests/a_test.ts:2:6
+three => ./tests/a_test.ts:8:6
+./tests/a_test.ts (uncaught error)
+
+FAILED | 1 passed | 3 failed (2 steps) (3ms)
+`;
+  const { failed, failures } = readSummary(output)!;
+  assertEquals([failed, failures.map(({ test }) => test)], [3, ["two", "three", undefined]]);
+  const [two, three, file] = failures.map(({ text }) => text) as [string, string, string];
+  for (const part of ["seed 7", "error: Error: first\nthree => ./tests/a_test.ts:9:1", "second"]) {
+    assertStringIncludes(two, part);
+  }
+  assertEquals(three, "three => ./tests/a_test.ts:8:6\nerror: Error: third");
+  assertEquals(file, "./tests/a_test.ts (uncaught error)\nerror: Error: late");
 });
 
 Deno.test("closingLine() mentions skipped tests only if there are any", () => {
@@ -35,22 +85,29 @@ Deno.test("closingLine() mentions skipped tests only if there are any", () => {
   assertEquals(closingLine({ ...NONE, failed: 1, skipped: 2 }), "0 passed, 1 failed, 2 skipped");
 });
 
-Deno.test("readSummary() lists skipped tests when files run in parallel", () => {
-  const output = "./tests/a_test.ts => needs => the moon ... ignored (0ms)\n" +
-    "../tmp/b_test.ts => a test ... ignored (0ms)\n\nok | 1 passed | 0 failed | 2 ignored (1ms)\n";
-  assertEquals(readSummary(output)?.skippedNames, ["needs => the moon", "a test"]);
+Deno.test("skippedLine() counts skipped tests by the reasons behind their names", () => {
+  const names = [
+    "a [soak only]",
+    "b() with (brackets) [soak only]",
+    "c (skipped: this needs Linux)",
+  ];
+  names.push(
+    "d [skipped: jsr:@db/redis cannot be loaded]",
+    "e (skipped: this needs flock(1))",
+    "f",
+  );
+  assertEquals(
+    skippedLine(names),
+    "skipped: 6 (soak only: 2; this needs Linux: 1; jsr:@db/redis cannot be loaded: 1; " +
+      "this needs flock(1): 1; no reason given: 1)",
+  );
 });
 
-Deno.test("sumOf() adds the counts of several runs", () => {
-  const one = { passed: 1, failed: 1, skipped: 1, skippedNames: ["a"], failedNames: ["c"] };
-  const two = { passed: 3, failed: 1, skipped: 1, skippedNames: ["b"], failedNames: ["d"] };
-  const names = { skippedNames: ["a", "b"], failedNames: ["c", "d"] };
+Deno.test("sumOf() adds the counts of several files", () => {
+  const [c, d] = ["c", "d"].map((test) => ({ test, text: "" })) as [never, never];
+  const one = { passed: 1, failed: 1, skipped: 1, skippedNames: ["a"], failures: [c] };
+  const two = { passed: 3, failed: 1, skipped: 1, skippedNames: ["b"], failures: [d] };
+  const names = { skippedNames: ["a", "b"], failures: [c, d] };
   assertEquals(sumOf([one, two]), { passed: 4, failed: 2, skipped: 2, ...names });
   assertEquals(sumOf([]), NONE);
-});
-
-Deno.test("readSummary() lists failed tests with their files", () => {
-  const output = "./tests/a_test.ts => the moon ... \x1b[31mFAILED\x1b[0m (3ms)\n" +
-    "./tests/a_test.ts => a test ... ok (0ms)\n\nFAILED | 1 passed | 1 failed (3ms)\n";
-  assertEquals(readSummary(output)?.failedNames, ["./tests/a_test.ts => the moon"]);
 });
