@@ -10,6 +10,7 @@ import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, ENDING_SESSION_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { openTransport } from "../../testing/zookeeper/open_transport.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -50,7 +51,11 @@ Deno.test("The transport tries all addresses of a host: one that is dead, one th
   })();
   {
     const lookUp = () => Promise.resolve(["::1", "127.0.0.1"]);
-    using transport = await openTransport(port, { ...host, lookUp, sessionTimeoutMs: 1_000 });
+    using transport = await openTransport(port, {
+      ...host,
+      lookUp,
+      sessionTimeoutMs: ENDING_SESSION_MS,
+    });
     await transport.createPersistent(newRoot());
   }
   assertEquals(muted.length, 1);
@@ -101,9 +106,9 @@ Deno.test("The transport looks a host up again when it reconnects, and resumes i
   addresses = ["::1", "::1"];
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("it is back", () => transport.epoch === 2);
+  await waitUntil("it is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
   await transport.set(path);
-  await transport.close(5_000);
+  await transport.close(CONDITION_BOUND_MS);
 });
 
 Deno.test("The transport names the addresses that it has tried", async () => {
@@ -126,7 +131,10 @@ Deno.test("ZooKeeperLock gets its servers from a function, and keeps its leases 
     calls++;
     return Promise.resolve(`127.0.0.1:${port}`);
   };
-  await using locks = new ZooKeeperLock(servers, { rootPath: newRoot(), sessionTimeoutMs: 4_000 });
+  await using locks = new ZooKeeperLock(servers, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+  });
   assertEquals(calls, 0);
   const lease = await locks.acquire("n");
   assertEquals(calls, 1);
@@ -139,8 +147,9 @@ Deno.test("ZooKeeperLock gets its servers from a function, and keeps its leases 
 });
 
 Deno.test("ZooKeeperLock takes a failure of the function for an outage, which ends with it", async () => {
-  let isDown = true;
+  let [isDown, failures] = [true, 0];
   const servers = () => {
+    failures++;
     if (isDown) throw new TypeError("consul is down");
     return server.connectString;
   };
@@ -148,8 +157,10 @@ Deno.test("ZooKeeperLock takes a failure of the function for an outage, which en
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
   assert(message.includes("list of servers: consul is down"), message);
   const call = new ZooKeeperLock(servers, { rootPath: newRoot() });
+  const before = failures;
   const lease = call.acquire("n");
-  await pause(300);
+  const hasFailed = () => failures > before + 1;
+  await waitUntil("the function has failed again", hasFailed, CONDITION_BOUND_MS);
   isDown = false;
   await (await lease).release();
   await call[Symbol.asyncDispose]();

@@ -147,6 +147,7 @@ class Reader {
 
   #declareImports(node: Node): void {
     const from = String(node.source.value);
+    if (from === "node:timers") return; // the same as the global ones
     for (const specifier of list(node.specifiers)) {
       const name = specifier.type === "ImportSpecifier"
         ? nameOf(specifier.imported)
@@ -343,7 +344,8 @@ function isTarget(meaning: Meaning | undefined): meaning is Target {
 }
 
 function importOf(from: string, name: string): Target {
-  const isTimer = from === "node:timers/promises" || (from === "@std/async" && name === "delay");
+  const isTimer = (from === "node:timers/promises" && name !== "setImmediate") ||
+    (from === "@std/async" && name === "delay");
   return isTimer ? { kind: "timer" } : { kind: "import", from, name };
 }
 
