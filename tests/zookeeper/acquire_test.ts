@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { startProxy } from "../../testing/servers/proxy.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";

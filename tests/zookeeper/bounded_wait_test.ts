@@ -7,20 +7,27 @@ import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
-const LONG_MS = 60_000;
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage during the wait, and one that lasts for all of it", async () => {
-  await using server = await startZooKeeper();
   await using proxy = startProxy(server);
   const rootPath = newRoot();
   const options = {
     rootPath,
-    sessionTimeoutMs: 20_000,
-    unavailableAfterMs: LONG_MS,
+    sessionTimeoutMs: 2 * KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
     disposeTimeoutMs: 200,
   };
   await using other = new ZooKeeperLock(server.connectString, { rootPath });
@@ -38,7 +45,6 @@ Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage
 });
 
 Deno.test("ZooKeeperLock.query() lists no more waiters than it is asked for, and counts all", async () => {
-  await using server = await startZooKeeper();
   const rootPath = newRoot();
   await using lock = new ZooKeeperLock(server.connectString, { rootPath, label: "l" });
   const held = await lock.acquire("n");

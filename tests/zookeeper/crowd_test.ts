@@ -8,7 +8,7 @@ import { assertEquals, assertLessOrEqual } from "@std/assert";
 import { tally } from "../../testing/load/lines.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { LONG_BOUND_MS } from "../../testing/time.ts";
+import { KEPT_SESSION_MS, LONG_BOUND_MS } from "../../testing/time.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { openCrowd, PacketCounter } from "../../testing/zookeeper/crowd.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
@@ -66,11 +66,15 @@ Deno.test("ZooKeeperLock queues many waiters of one instance with few requests, 
 
 const CROWDS = IS_SOAK
   ? [[1, 1_500], [1, 5_000], [10, 1_500], [10, 5_000]] as const
-  : [[1, 400], [4, 400]] as const;
+  : [[1, 200], [4, 200]] as const;
 
 for (const [processes, waiters] of CROWDS) {
   Deno.test(`ZooKeeperLock keeps the places of ${waiters} waiters in ${processes} processes when the server restarts`, async () => {
-    await using crowd = await openCrowd({ processes, waiters, sessionTimeoutMs: 30_000 });
+    await using crowd = await openCrowd({
+      processes,
+      waiters,
+      sessionTimeoutMs: 3 * KEPT_SESSION_MS,
+    });
     const { lines, held } = crowd;
     const queued = await crowd.during(() => crowd.lineUp());
     let downMs = 0;

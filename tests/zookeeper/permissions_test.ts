@@ -1,8 +1,16 @@
 import { assertEquals } from "@std/assert";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 Deno.test("ZooKeeperLock needs --allow-net for the server, and nothing else", async () => {
-  await using server = await startZooKeeper();
   const output = await run(
     [`--allow-net=${server.connectString}`],
     `
@@ -28,7 +36,6 @@ Deno.test("ZooKeeperLock.acquire() rejects at once, and names the missing permis
 });
 
 Deno.test("ZooKeeperLock skips a server for which --allow-net is missing, and warns", async () => {
-  await using server = await startZooKeeper();
   const output = await run(
     [`--allow-net=${server.connectString}`],
     `
@@ -46,7 +53,6 @@ Deno.test("ZooKeeperLock skips a server for which --allow-net is missing, and wa
 });
 
 Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-net names only the host", async () => {
-  await using server = await startZooKeeper();
   const transport = JSON.stringify(
     new URL("../../zookeeper/transport/node_zookeeper_client.ts", import.meta.url).href,
   );
