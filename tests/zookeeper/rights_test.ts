@@ -21,8 +21,8 @@ const { READ, WRITE, CREATE, DELETE } = RIGHTS;
 const ALL = READ | WRITE | CREATE | DELETE;
 /** The tests wait for several heartbeats, six of which are sent in this time. */
 const SESSION_TIMEOUT_MS = scaled(3_000);
-/** How many pings are sent in more than the session timeout: three in each. */
-const PINGS = 4;
+/** So many pings and heartbeats take longer than the session timeout. */
+const SIGNS_OF_LIFE = 8;
 
 let server: ZooKeeperServer;
 
@@ -41,11 +41,11 @@ function open(rootPath: string, { port }: { readonly port: number } = server): Z
   });
 }
 
-/** Counts the requests of the clients behind a proxy, by operation. */
-function countRequests(proxy: FaultProxy): (operation: string) => number {
+/** Lists the operations of the requests of the clients behind a proxy. */
+function requestsThrough(proxy: FaultProxy): readonly string[] {
   const seen: string[] = [];
   proxy.onRequest = operations((operation) => void seen.push(operation));
-  return (operation) => seen.filter((each) => each === operation).length;
+  return seen;
 }
 
 /** Makes the znode of a lock, and permits everybody these rights to it and to the root path. */
@@ -166,16 +166,17 @@ Deno.test("ZooKeeperLock does not repeat a delete in the background that the ser
   await using holders = open(rootPath);
   const lease = await holders.acquire("n");
   await using proxy = startProxy(server);
-  const sent = countRequests(proxy);
+  const requests = requestsThrough(proxy);
   const locks = open(rootPath, proxy);
   const waiting = await waiter(locks, "n");
   await permit(`${rootPath}/n`, READ | WRITE | CREATE);
   waiting.abort();
   await waiting.lease.catch(() => {});
-  const beats = sent("setData");
-  const hasBeaten = () => sent("setData") >= beats + 2;
-  await waitUntil("two heartbeats were sent", hasBeaten, CONDITION_BOUND_MS);
-  // A repeated delete would make about 20 meanwhile.
+  const sent = (operation: string) => requests.filter((each) => each === operation).length;
+  const pings = sent("ping");
+  const hasPinged = () => sent("ping") >= pings + 2;
+  await waitUntil("two pings were sent", hasPinged, CONDITION_BOUND_MS);
+  // A repeated delete would make about 20 a second meanwhile.
   assertEquals(sent("delete"), 1);
   await locks[Symbol.asyncDispose]();
   await permit(`${rootPath}/n`, ALL);
@@ -185,7 +186,7 @@ Deno.test("ZooKeeperLock does not repeat a delete in the background that the ser
 Deno.test("ZooKeeperLock keeps its leases, as the server does, when its heartbeats are refused later", async () => {
   const rootPath = await makeLock("n", {});
   await using proxy = startProxy(server);
-  const sent = countRequests(proxy);
+  const requests = requestsThrough(proxy);
   await using locks = open(rootPath, proxy);
   await using others = open(rootPath);
   const lease = await locks.acquire("n");
@@ -219,12 +220,12 @@ Deno.test("ZooKeeperLock keeps its leases, as the server does, when its heartbea
   await (await within("the next waiter gets the lock", next.lease)).release();
 
   async function assertHeld(): Promise<void> {
-    const pings = sent("ping");
-    await waitUntil("pings have kept the session", () => {
+    const before = requests.length;
+    await waitUntil("the session would have ended", () => {
       lease.throwIfLost();
       second.throwIfLost();
       assert(!isGranted.value, "there should be one lease at a time");
-      return sent("ping") >= pings + PINGS;
+      return requests.length >= before + SIGNS_OF_LIFE;
     }, CONDITION_BOUND_MS);
   }
 });
