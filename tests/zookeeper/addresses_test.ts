@@ -10,7 +10,12 @@ import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
-import { CONDITION_BOUND_MS, ENDING_SESSION_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_SESSION_MS,
+  KEPT_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { openTransport } from "../../testing/zookeeper/open_transport.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -72,7 +77,7 @@ async function startFull(port: number): Promise<AsyncDisposable> {
     const connecting = Deno.connect({ hostname: "::1", port }).catch(() => null);
     waiting.push(connecting);
     const isMade = connecting.then((connection) => connection !== null);
-    isFull = !await Promise.race([isMade, pause(200).then(() => false)]);
+    isFull = !await Promise.race([isMade, pause(scaled(500)).then(() => false)]);
   }
   return {
     async [Symbol.asyncDispose]() {
@@ -90,7 +95,7 @@ Deno.test("The transport leaves an address soon that cannot be reached, if the h
   using transport = await openTransport(port, { ...hostAt(port), lookUp });
   // An attempt may take 2,000 ms in all.
   const tookMs = performance.now() - startMs;
-  assert(tookMs < 4_000, `${tookMs} ms`);
+  assert(tookMs < scaled(5_000), `${tookMs} ms`);
   await transport.createPersistent(newRoot());
 });
 
@@ -178,7 +183,9 @@ Deno.test("ZooKeeperLock takes a function that does not answer for an outage", a
 Deno.test("ZooKeeperLock.acquire() rejects with a LockSetupError at once when the function returns no servers", async () => {
   const bad = ["", "a,,b", `${server.connectString}/chroot`, 42, undefined];
   for (const value of bad) {
-    await using locks = new ZooKeeperLock(() => value as string, { unavailableAfterMs: 60_000 });
+    await using locks = new ZooKeeperLock(() => value as string, {
+      unavailableAfterMs: CONDITION_BOUND_MS,
+    });
     const { message } = await assertRejects(() => locks.acquire("n"), LockSetupError);
     assert(message.includes("list of servers: it is bad"), message);
   }

@@ -2,7 +2,12 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { within } from "../../testing/conformance/wait.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
+import {
+  CONDITION_BOUND_MS,
+  KEPT_SESSION_MS,
+  LONG_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { clientsOf, NOTHING, nothingLeft } from "../../testing/zookeeper/leaks.ts";
@@ -151,7 +156,7 @@ for (const isAnswered of [true, false]) {
     const locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
       disposeTimeoutMs: 0,
       rootPath: newRoot(),
-      sessionTimeoutMs: 60_000,
+      sessionTimeoutMs: LONG_SESSION_MS,
     });
     const leases = await Promise.all(["a", "b", "c"].map((name) => locks.acquire(name)));
     if (!isAnswered) proxy.onReply = () => "drop";

@@ -7,6 +7,7 @@ import {
   CONDITION_BOUND_MS,
   ENDING_SESSION_MS,
   KEPT_SESSION_MS,
+  LONG_SESSION_MS,
   scaled,
 } from "../../testing/time.ts";
 import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
@@ -22,8 +23,7 @@ import { operations, refuseAll } from "../../testing/zookeeper/wire.ts";
 /** How often an answer is lost. */
 const LOSSES = Deno.env.get("HOLDFAST_SOAK") ? 5 : 3;
 const CALLS = ["acquire", "tryAcquire", "query"] as const;
-/** The longest session that the server grants: a call that rejects does not wait for its end. */
-const LONG_SESSION_MS = 60_000;
+/** A call that rejects does not wait for the end of its session. */
 const SOONER_THAN_SESSION_MS = scaled(10_000);
 
 let server: ZooKeeperServer;
@@ -270,7 +270,7 @@ Deno.test("ZooKeeperLock rejects calls that begin in an outage in time, though i
   await using locks = through(proxy, {
     rootPath: newRoot(),
     sessionTimeoutMs: LONG_SESSION_MS,
-    unavailableAfterMs: 1_000,
+    unavailableAfterMs: scaled(2_000),
   });
   const lease = await locks.acquire("n");
   await proxy.refuse(true);

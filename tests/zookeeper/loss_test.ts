@@ -2,7 +2,12 @@ import { assert, assertEquals, assertInstanceOf, assertThrows } from "@std/asser
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
+import {
+  CONDITION_BOUND_MS,
+  KEPT_SESSION_MS,
+  LONG_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { LeaseLostError, type RenewalLate } from "../../mod.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
@@ -116,7 +121,7 @@ Deno.test("ZooKeeperLock watches a holder's znode after a tenth of the session t
 Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode was deleted in an outage", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
-  await using locks = through(proxy, rootPath, 60_000);
+  await using locks = through(proxy, rootPath, LONG_SESSION_MS);
   const beats = countBeats(proxy);
   const lease = await locks.acquire("n");
   await observing(server.connectString, async (observer) => {
@@ -232,7 +237,7 @@ Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the proces
   await using locks = through(proxy, rootPath, sessionTimeoutMs);
   await using others = new ZooKeeperLock(server.connectString, {
     rootPath,
-    sessionTimeoutMs: 60_000,
+    sessionTimeoutMs: LONG_SESSION_MS,
   });
   await (await others.acquire("other")).release();
   const lease = await locks.acquire("n");

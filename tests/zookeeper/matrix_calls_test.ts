@@ -11,13 +11,18 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
+import {
+  CONDITION_BOUND_MS,
+  KEPT_SESSION_MS,
+  LONG_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { sessionKeys } from "../../testing/zookeeper/wire.ts";
 
-/** A session of 60 s outlives this, on any machine. */
+/** The longest session outlives this, on any machine. */
 const SOONER_THAN_SESSION_MS = scaled(10_000);
 
 let server: ZooKeeperServer;
@@ -67,7 +72,7 @@ Deno.test("ZooKeeperLock closes its session when it is disposed of in a short ou
   const servers = countedServers(proxy);
   const locks = new ZooKeeperLock(servers.list, {
     rootPath: newRoot(),
-    sessionTimeoutMs: 60_000,
+    sessionTimeoutMs: LONG_SESSION_MS,
     disposeTimeoutMs: SOONER_THAN_SESSION_MS,
   });
   await (await locks.acquire("n")).release();
@@ -86,7 +91,7 @@ Deno.test("ZooKeeperLock closes its session when it is disposed of in a short ou
 Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, {
-    sessionTimeoutMs: 60_000,
+    sessionTimeoutMs: LONG_SESSION_MS,
     disposeTimeoutMs: 800,
   });
   await locks.acquire("n");

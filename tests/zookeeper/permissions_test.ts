@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 
 let server: ZooKeeperServer;
@@ -26,7 +27,9 @@ Deno.test("ZooKeeperLock.acquire() rejects at once, and names the missing permis
     const output = await run(
       [],
       `
-      await using locks = new ZooKeeperLock("${host}:1", { unavailableAfterMs: 60_000 });
+      await using locks = new ZooKeeperLock("${host}:1", {
+        unavailableAfterMs: ${CONDITION_BOUND_MS},
+      });
       const error = await locks.acquire("n").catch((error) => error);
       console.log(error.name, error.cause.cause.code, error.message.includes("--allow-net"));
     `,
@@ -64,8 +67,8 @@ Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-
       listServers: () => Promise.resolve([{ host: "localhost", port: ${server.port} }]),
       lookUp: () => Promise.resolve(["127.0.0.9", "127.0.0.1"]),
       warnings: { warn: (message) => console.log(message) },
-      sessionTimeoutMs: 10_000,
-      unavailableAfterMs: 5_000,
+      sessionTimeoutMs: ${KEPT_SESSION_MS},
+      unavailableAfterMs: ${CONDITION_BOUND_MS},
     });
     const { promise, resolve } = Promise.withResolvers();
     transport.listen({ onStateChange: resolve });
