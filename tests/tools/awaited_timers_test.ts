@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { findAwaitedTimers } from "../../tools/awaited_timers/find.ts";
+import { findAwaitedTimers, LIMIT } from "../../tools/awaited_timers/find.ts";
+import { judge } from "../../tools/awaited_timers/main.ts";
 import { readSource } from "../../tools/awaited_timers/source.ts";
 
 const PAUSE = `
@@ -20,7 +21,7 @@ const PAUSE = `
 `;
 const IMPORT = `import { pause, waitUntil, within } from "../testing/wait.ts";`;
 
-/** What is found in a test with this text, and in other files. */
+/** Searches a test with this text, and other files. */
 function found(text: string, others: Record<string, string> = {}): string[] {
   const files = { "testing/wait.ts": PAUSE, "tests/a_test.ts": `${IMPORT}\n${text}`, ...others };
   const sources = Object.entries(files).map(([path, code]) => readSource(path, code));
@@ -29,7 +30,7 @@ function found(text: string, others: Record<string, string> = {}): string[] {
   );
 }
 
-/** What is found in the callback of a test. */
+/** Searches the callback of a test. */
 function foundIn(body: string): string[] {
   return found(`Deno.test("a", async () => {\n${body}\n});`);
 }
@@ -147,4 +148,17 @@ Deno.test("findAwaitedTimers() ignores workloads, which a test itself cannot be"
   const file = `${comment}\n${IMPORT}\nawait pause(5);`;
   assertEquals(found("", { "testing/load.ts": file }), []);
   assertEquals(found("", { "tests/load.ts": file }), ["await pause(5);"]);
+});
+
+Deno.test("judge() accepts only timers that have reasons, and not too many", () => {
+  const timer = { path: "tests/a_test.ts", line: 1, text: "await pause(5);", hasReason: true };
+  const isGood = (timers: Parameters<typeof judge>[0]) => judge(timers).isGood;
+  assertEquals(isGood([]), true);
+  assertEquals(isGood([{ ...timer, count: LIMIT }]), true);
+  assertEquals(isGood([{ ...timer, count: LIMIT + 1 }]), false);
+  assertEquals(isGood([{ ...timer, count: 1, hasReason: false }]), false);
+  assertEquals(
+    judge([{ ...timer, count: 2, hasReason: false }]).lines[0],
+    "tests/a_test.ts:1: 2 times await pause(5);",
+  );
 });

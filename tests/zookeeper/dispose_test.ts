@@ -14,7 +14,7 @@ import { clientsOf, NOTHING, nothingLeft } from "../../testing/zookeeper/leaks.t
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations } from "../../testing/zookeeper/wire.ts";
 
-/** Sessions that a server without answers ends by itself. */
+/** Short, because the server keeps the session of a client that cannot close it for so long. */
 const SESSION_TIMEOUT_MS = scaled(4_000);
 /** How many requests of the calls are sent before the instance is disposed of, one after the other. */
 const MOMENTS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 10;

@@ -30,20 +30,33 @@ async function scan(): Promise<AwaitedTimer[]> {
   }
 }
 
-/** Prints what was found, and returns the exit code. */
-async function main(paths: readonly string[]): Promise<number> {
-  const found = await scan();
+/** The result of a search. */
+export interface Judgement {
+  readonly isGood: boolean;
+  /** The last line has the count. */
+  readonly lines: readonly string[];
+}
+
+/**
+ * Judges what was found.
+ *
+ * @param paths Lists all below these paths; without any, those that have no reason.
+ */
+export function judge(
+  found: readonly AwaitedTimer[],
+  paths: readonly string[] = [],
+): Judgement {
   const isListed = ({ path, hasReason }: AwaitedTimer) =>
     paths.length === 0 ? !hasReason : paths.some((prefix) => path.startsWith(prefix));
   const listed = found.filter(isListed);
-  for (const { path, line, text, hasReason, count } of listed) {
-    console.log(`${path}:${line}:${times(count)} ${text}${hasReason ? " (has a reason)" : ""}`);
-  }
-  if (paths.length > 0) console.log(`${sum(listed)} below ${paths.join(" ")}`);
   const isReasoned = found.every(({ hasReason }) => hasReason);
-  if (!isReasoned) console.log('Wait for a condition, or write "// No condition: <why>" above');
-  console.log(`${sum(found)} awaited timers, at most ${LIMIT}`);
-  return isReasoned && sum(found) <= LIMIT ? 0 : 1;
+  const lines = listed.map(({ path, line, text, hasReason, count }) =>
+    `${path}:${line}:${times(count)} ${text}${hasReason ? " (has a reason)" : ""}`
+  );
+  if (paths.length > 0) lines.push(`${sum(listed)} below ${paths.join(" ")}`);
+  if (!isReasoned) lines.push('Wait for a condition, or write "// No condition: <why>" above');
+  lines.push(`${sum(found)} awaited timers, at most ${LIMIT}`);
+  return { isGood: isReasoned && sum(found) <= LIMIT, lines };
 }
 
 function sum(timers: readonly AwaitedTimer[]): number {
@@ -54,4 +67,8 @@ function times(count: number): string {
   return count === 1 ? "" : ` ${count} times`;
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args));
+if (import.meta.main) {
+  const { isGood, lines } = judge(await scan(), Deno.args);
+  console.log(lines.join("\n"));
+  Deno.exit(isGood ? 0 : 1);
+}

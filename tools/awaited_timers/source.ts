@@ -13,7 +13,7 @@ export interface NamedFunction {
   readonly isWorkload: boolean;
 }
 
-/** What a place uses: a timer, a function of the same file, or an import. */
+/** A timer, a function of the same file, or an import. */
 export type Target =
   | { readonly kind: "timer" }
   | { readonly kind: "function"; readonly index: number }
@@ -33,7 +33,7 @@ export interface Use {
   readonly hasReason: boolean;
 }
 
-/** What the search needs of a file. */
+/** A file, as far as the search needs it. */
 export interface Source {
   readonly path: string;
   readonly functions: readonly NamedFunction[];
@@ -43,7 +43,7 @@ export interface Source {
   readonly allOf: readonly string[];
 }
 
-/** What a name stands for. */
+/** The meaning of a name in its scope. */
 type Meaning =
   | Target
   | { readonly kind: "resolve"; readonly promise: Node | undefined }
@@ -203,7 +203,7 @@ class Reader {
     this.#names.set(scope, names.set(name, meaning));
   }
 
-  /** What an identifier stands for, `undefined` if the file does not declare it. */
+  /** The meaning of an identifier, `undefined` if the file does not declare it. */
   #meaning(node: Node): Meaning | undefined {
     const name = nameOf(node);
     for (let at: Node | undefined = node.parent; at; at = at.parent) {
@@ -424,7 +424,7 @@ function namesDeclaredBy(node: Node): string[] {
   return list(node.declarations).flatMap((each) => idsIn(each.id).map(nameOf));
 }
 
-/** Whether an identifier is a value that is used here. */
+/** Whether an identifier is a value that is used here, and not a declaration, a key or a type. */
 function isReference(node: Node): boolean {
   const { parent } = node;
   if (isFunction(parent)) return parent.body === node;
