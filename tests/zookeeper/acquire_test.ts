@@ -26,7 +26,10 @@ Deno.test("ZooKeeperLock.acquire() takes one round trip when the lock is free, a
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot() });
   await (await locks.acquire("n")).release();
   const seen: string[] = [];
-  proxy.onRequest = operations((operation) => void seen.push(operation));
+  proxy.onRequest = operations((operation) => {
+    // A late machine may be due for a sign of life.
+    if (operation !== "setData" && operation !== "ping") seen.push(operation);
+  });
   proxy.onReply = () => {
     seen.push("reply");
     // A request that was sent only after the first answer would come after this.

@@ -8,7 +8,7 @@ import { within } from "../../testing/conformance/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
-import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_SESSION_MS, scaled } from "../../testing/time.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
@@ -26,7 +26,8 @@ Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage
   const rootPath = newRoot();
   const options = {
     rootPath,
-    sessionTimeoutMs: 2 * KEPT_SESSION_MS,
+    sessionTimeoutMs: LONG_SESSION_MS,
+    requestTimeoutMs: scaled(2_000),
     unavailableAfterMs: CONDITION_BOUND_MS,
     disposeTimeoutMs: 200,
   };

@@ -10,7 +10,7 @@ import {
   startZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";

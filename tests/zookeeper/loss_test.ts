@@ -35,7 +35,11 @@ function through(
   rootPath: string,
   sessionTimeoutMs = KEPT_SESSION_MS,
 ): ZooKeeperLock {
-  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath, sessionTimeoutMs });
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath,
+    sessionTimeoutMs,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  });
 }
 
 /** Waits until the lease is lost; returns the reason. */

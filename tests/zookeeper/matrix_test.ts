@@ -50,6 +50,7 @@ function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeep
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
     sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
     ...options,
   });
 }

@@ -36,6 +36,7 @@ Deno.test("The transport says which requests the server has throttled, and goes 
   });
   assertEquals([...new Set(codes)].sort(), ["NO_NODE", "THROTTLED"]);
   assertEquals(transport.epoch, 1);
+  await transport.close(CONDITION_BOUND_MS);
 });
 
 Deno.test("ZooKeeperLock grants all locks, and keeps a lease, when the server throttles requests", async () => {

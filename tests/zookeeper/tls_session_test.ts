@@ -72,7 +72,12 @@ check(
 );
 
 check("ZooKeeperLock with 'tls' takes and leaves 500 locks at once", async () => {
-  const options = { tls: scene.anonymous, rootPath: newRoot() };
+  const options = {
+    tls: scene.anonymous,
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  };
   await using locks = new ZooKeeperLock(secure(scene.valid), options);
   const leases = await Promise.all(Array.from({ length: 500 }, (_, i) => locks.acquire(`n${i}`)));
   const released = await Promise.all(leases.map((lease) => lease.release()));
