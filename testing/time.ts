@@ -24,6 +24,8 @@ export const ENDING_TTL_MS = scaled(1_000);
 export const KEPT_SESSION_MS = scaled(10_000);
 /** The ZooKeeper session whose end the test waits for. */
 export const ENDING_SESSION_MS = scaled(1_000);
+/** The longest ZooKeeper session that the tests' servers grant: no machine changes that. */
+export const LONG_SESSION_MS = 60_000;
 
 /** How long a test waits for what must happen: generous, since only a failure takes this long. */
 export const CONDITION_BOUND_MS = scaled(60_000);

@@ -39,6 +39,8 @@ const DOCUMENTATION_TESTS = "tests/docs";
 interface Step {
   readonly name: string;
   readonly args: readonly string[];
+  /** Whether the last line that it prints is a figure to show. */
+  readonly hasFigure?: boolean;
 }
 
 /** The parts of the steps that depend on this machine and on the tree. */
@@ -66,6 +68,11 @@ function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
       args: ["run", "-A", "tools/api.ts", "--check"],
     },
     { name: "words", args: ["run", "-A", "tools/words.ts"] },
+    {
+      name: "awaited timers",
+      args: ["run", "-A", "tools/awaited_timers/main.ts"],
+      hasFigure: true,
+    },
     { name: "doc --lint", args: ["doc", "--lint", ...entries] },
     { name: "publish --dry-run", args: ["publish", "--dry-run", "--allow-dirty"] },
     { name: "examples and comments", args: [...test, ...documentationTests] },
@@ -83,7 +90,7 @@ async function testsOfNoStrategy(folder: string): Promise<string[]> {
 }
 
 /** Runs one step and prints its result; prints its output only if it failed. */
-async function run({ name, args }: Step): Promise<boolean> {
+async function run({ name, args, hasFigure }: Step): Promise<boolean> {
   const startMs = performance.now();
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [...args],
@@ -91,7 +98,9 @@ async function run({ name, args }: Step): Promise<boolean> {
     env: { NO_COLOR: "1", DENO_JOBS: TEST_JOBS },
   }).output();
   const seconds = ((performance.now() - startMs) / 1_000).toFixed(1);
-  console.log(`${success ? "ok    " : "FAILED"} ${name} (${seconds} s)`);
+  const lastLine = new TextDecoder().decode(stdout).trimEnd().split("\n").at(-1);
+  const figure = hasFigure ? `: ${lastLine}` : "";
+  console.log(`${success ? "ok    " : "FAILED"} ${name} (${seconds} s)${figure}`);
   if (!success) {
     await Deno.stdout.write(stdout);
     await Deno.stderr.write(stderr);

@@ -7,9 +7,10 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { runCommand } from "../servers/command.ts";
 import { installWithApt } from "../servers/find_apt.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 import { programPaths } from "../servers/find_local.ts";
 
-const PROBE_BOUND_MS = 60_000;
+const PROBE_BOUND_MS = CONDITION_BOUND_MS;
 const PROGRAMS_VARIABLE = "HOLDFAST_INTEROP_PROGRAMS";
 /** The manifest of each jar file names the jar files that it needs. */
 const CURATOR_CLASS_PATH = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-nop.jar";

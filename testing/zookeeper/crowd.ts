@@ -9,15 +9,16 @@ import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS, LONG_BOUND_MS, scaled } from "../time.ts";
 import { newRoot } from "./waiter.ts";
 
 const NAME = "n";
 /** On a busy machine, a server may need several seconds to start again. */
-const UNAVAILABLE_AFTER_MS = 20_000;
+const UNAVAILABLE_AFTER_MS = CONDITION_BOUND_MS;
 /** 10,000 handoffs, each of which may need 20 ms on a busy machine. */
-const DRAIN_BOUND_MS = 300_000;
+const DRAIN_BOUND_MS = LONG_BOUND_MS;
 /** How long in ms the server is observed to see whether the waiters only wait. */
-const SETTLED_MS = 300;
+const SETTLED_MS = scaled(200);
 /** How often it is observed. */
 const QUIET_TIMES = 3;
 
@@ -26,7 +27,7 @@ export interface CrowdOptions {
   readonly processes: number;
   /** The number of waiters in all processes. */
   readonly waiters: number;
-  /** @default {10_000} */
+  /** @default {KEPT_SESSION_MS} */
   readonly sessionTimeoutMs?: number;
 }
 
@@ -102,7 +103,7 @@ export class PacketCounter {
 
 /** Starts a server, a holder, and processes that are connected. */
 export async function openCrowd(options: CrowdOptions): Promise<Crowd> {
-  const { processes, waiters, sessionTimeoutMs = 10_000 } = options;
+  const { processes, waiters, sessionTimeoutMs = KEPT_SESSION_MS } = options;
   await using stack = new AsyncDisposableStack();
   const server = stack.use(await startZooKeeper());
   const proxy = stack.use(startProxy(server));
@@ -127,7 +128,6 @@ export async function openCrowd(options: CrowdOptions): Promise<Crowd> {
   const settled = () => waitUntil("all only wait", () => isSettled(counter, processes), BOUND_MS);
   const watching = () =>
     waitUntil("all have set their watches", async () => {
-      await pause(SETTLED_MS);
       return await counter.watches() >= waiters;
     }, BOUND_MS);
   const owned = stack.move();
@@ -145,6 +145,7 @@ export async function openCrowd(options: CrowdOptions): Promise<Crowd> {
       const after = await traffic();
       return { packets: after.packets - before.packets, bytes: after.bytes - before.bytes };
     },
+    // Paces a workload: how long the server is down.
     async restart(downMs) {
       await server.kill();
       await pause(downMs);

@@ -6,6 +6,7 @@
  */
 import type { ZooKeeperServer } from "../servers/zookeeper.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 /** The answer of {@linkcode clientsOf} for a server without clients. */
 export const NOTHING = "0 sessions, 0 znodes, 0 connections, Total watches:0";
@@ -25,7 +26,10 @@ export async function clientsOf(server: ZooKeeperServer): Promise<string> {
 }
 
 /** Waits until the server has no session, ephemeral znode, connection or watch of any client. */
-export async function nothingLeft(server: ZooKeeperServer, boundMs = 30_000): Promise<void> {
+export async function nothingLeft(
+  server: ZooKeeperServer,
+  boundMs = CONDITION_BOUND_MS,
+): Promise<void> {
   let seen = "";
   const isNothing = async () => (seen = await clientsOf(server)) === NOTHING;
   await waitUntil("nothing is left of any client", isNothing, boundMs).catch((error) => {

@@ -10,6 +10,7 @@ import type {
   ZooKeeperTransport,
 } from "../../zookeeper/transport/transport.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../time.ts";
 
 /**
  * Opens a session with a server of this machine, or opens a transport until it has another state. Disposal
@@ -23,12 +24,12 @@ export async function openTransport(
     listServers: () => Promise.resolve([{ host: "127.0.0.1", port }]),
     tls: undefined,
     warnings: { warn: () => {} },
-    sessionTimeoutMs: 10_000,
+    sessionTimeoutMs: KEPT_SESSION_MS,
     auth: undefined,
     requestTimeoutMs: undefined,
-    unavailableAfterMs: 5_000,
+    unavailableAfterMs: scaled(5_000),
     ...options,
   });
-  await waitUntil(`the transport is ${until}`, () => transport.state === until);
+  await waitUntil(`the transport is ${until}`, () => transport.state === until, CONDITION_BOUND_MS);
   return Object.assign(transport, { [Symbol.dispose]: () => transport.destroy() });
 }

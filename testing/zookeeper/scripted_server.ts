@@ -8,6 +8,7 @@ import { abortable } from "../../core/abort.ts";
 import type { Socket } from "../runtime/sockets.ts";
 import { listenOnFreePort } from "../servers/ports.ts";
 import { writeAll } from "../servers/sockets.ts";
+import { KEPT_SESSION_MS } from "../time.ts";
 import { accepted, Frames, operationOf } from "./wire.ts";
 
 /** One request of a client. */
@@ -41,7 +42,10 @@ export interface ScriptedServer extends AsyncDisposable {
 }
 
 /** Starts a server on a free port of 127.0.0.1. */
-export function startScriptedServer(script: Script, sessionTimeoutMs = 10_000): ScriptedServer {
+export function startScriptedServer(
+  script: Script,
+  sessionTimeoutMs = KEPT_SESSION_MS,
+): ScriptedServer {
   const listener = listenOnFreePort();
   const stop = new AbortController();
   const open = new Set<Promise<void>>();

@@ -5,11 +5,9 @@
  * @module
  */
 import { waitUntil } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 import type { ZooKeeperServer } from "../servers/zookeeper.ts";
 import { observing } from "./observer.ts";
-
-/** How long in ms the servers may take to end the sessions of killed processes. */
-const GONE_BOUND_MS = 60_000;
 
 /** Waits until nothing is left on any of the servers except the root path itself. */
 export async function nothingLeft(
@@ -21,7 +19,7 @@ export async function nothingLeft(
     await waitUntil("nothing is left", async () => {
       left = await tracesOf(server);
       return left === "";
-    }, GONE_BOUND_MS).catch((cause) => {
+    }, CONDITION_BOUND_MS).catch((cause) => {
       throw new Error(`Left on ${server.connectString}: ${left}`, { cause });
     });
   }

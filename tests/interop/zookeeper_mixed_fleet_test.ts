@@ -5,7 +5,8 @@ import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { say } from "../../testing/processes/figures.ts";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../../testing/time.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -16,8 +17,16 @@ import { type Findings, readRecord } from "../../testing/interop/record.ts";
 /** How many critical sections each kind enters at least; the soak runs the full figure. */
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 500 : 15;
 const WAITERS = 3;
-const BOUND_MS = 180_000;
 const found = await programs();
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 /** Lets all kinds contend until `isEnough` accepts the record; resolves with the whole record. */
 async function contend(
@@ -30,13 +39,19 @@ async function contend(
   const drivers: Driver[] = [];
   try {
     for (const kind of kinds) {
-      drivers.push(await within(`${kind} is ready`, startDriver(kind, place, found), 60_000));
+      drivers.push(
+        await within(`${kind} is ready`, startDriver(kind, place, found), CONDITION_BOUND_MS),
+      );
     }
     for (const driver of drivers) await driver.send(`contend ${WAITERS} ${file}`);
-    await waitUntil("the record is long enough", async () => isEnough(await read()), BOUND_MS);
+    await waitUntil("the record is long enough", async () => isEnough(await read()), LONG_BOUND_MS);
     // Ours ends last: it deletes the lock's znode when that is unused, which kazoo does not expect.
     for (const driver of drivers.toReversed()) {
-      assertEquals(await within(`${driver.kind} ends`, driver.end(), 60_000), 0, driver.kind);
+      assertEquals(
+        await within(`${driver.kind} ends`, driver.end(), CONDITION_BOUND_MS),
+        0,
+        driver.kind,
+      );
     }
     return await read();
   } finally {
@@ -57,7 +72,6 @@ function fleet(name: string, kinds: readonly Kind[], test: (place: Place) => Pro
     name: name + skip,
     ignore: missing.length > 0,
     async fn() {
-      await using server = await startZooKeeper();
       await test({ connectString: server.connectString, path: `${newRoot()}/orders` });
     },
   });
@@ -114,7 +128,6 @@ doNotExcludeEachOther("Curator and kazoo with our pattern", ["curator", "kazoo-p
 doNotExcludeEachOther("ZooKeeperLock and stock kazoo", ["ours", "kazoo"]);
 
 Deno.test("ZooKeeperLock does not delete the znode of an unused lock that has a permanent child", async () => {
-  await using server = await startZooKeeper();
   const rootPath = newRoot();
   await observing(server.connectString, async (observer) => {
     await observer.make(`${rootPath}/kept/keep`);

@@ -10,6 +10,12 @@ import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_SESSION_MS,
+  KEPT_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { openTransport } from "../../testing/zookeeper/open_transport.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -50,7 +56,11 @@ Deno.test("The transport tries all addresses of a host: one that is dead, one th
   })();
   {
     const lookUp = () => Promise.resolve(["::1", "127.0.0.1"]);
-    using transport = await openTransport(port, { ...host, lookUp, sessionTimeoutMs: 1_000 });
+    using transport = await openTransport(port, {
+      ...host,
+      lookUp,
+      sessionTimeoutMs: ENDING_SESSION_MS,
+    });
     await transport.createPersistent(newRoot());
   }
   assertEquals(muted.length, 1);
@@ -67,7 +77,7 @@ async function startFull(port: number): Promise<AsyncDisposable> {
     const connecting = Deno.connect({ hostname: "::1", port }).catch(() => null);
     waiting.push(connecting);
     const isMade = connecting.then((connection) => connection !== null);
-    isFull = !await Promise.race([isMade, pause(200).then(() => false)]);
+    isFull = !await Promise.race([isMade, pause(scaled(500)).then(() => false)]);
   }
   return {
     async [Symbol.asyncDispose]() {
@@ -85,7 +95,7 @@ Deno.test("The transport leaves an address soon that cannot be reached, if the h
   using transport = await openTransport(port, { ...hostAt(port), lookUp });
   // An attempt may take 2,000 ms in all.
   const tookMs = performance.now() - startMs;
-  assert(tookMs < 4_000, `${tookMs} ms`);
+  assert(tookMs < scaled(5_000), `${tookMs} ms`);
   await transport.createPersistent(newRoot());
 });
 
@@ -101,9 +111,9 @@ Deno.test("The transport looks a host up again when it reconnects, and resumes i
   addresses = ["::1", "::1"];
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("it is back", () => transport.epoch === 2);
+  await waitUntil("it is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
   await transport.set(path);
-  await transport.close(5_000);
+  await transport.close(CONDITION_BOUND_MS);
 });
 
 Deno.test("The transport names the addresses that it has tried", async () => {
@@ -126,7 +136,10 @@ Deno.test("ZooKeeperLock gets its servers from a function, and keeps its leases 
     calls++;
     return Promise.resolve(`127.0.0.1:${port}`);
   };
-  await using locks = new ZooKeeperLock(servers, { rootPath: newRoot(), sessionTimeoutMs: 4_000 });
+  await using locks = new ZooKeeperLock(servers, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+  });
   assertEquals(calls, 0);
   const lease = await locks.acquire("n");
   assertEquals(calls, 1);
@@ -139,8 +152,9 @@ Deno.test("ZooKeeperLock gets its servers from a function, and keeps its leases 
 });
 
 Deno.test("ZooKeeperLock takes a failure of the function for an outage, which ends with it", async () => {
-  let isDown = true;
+  let [isDown, failures] = [true, 0];
   const servers = () => {
+    failures++;
     if (isDown) throw new TypeError("consul is down");
     return server.connectString;
   };
@@ -148,8 +162,10 @@ Deno.test("ZooKeeperLock takes a failure of the function for an outage, which en
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
   assert(message.includes("list of servers: consul is down"), message);
   const call = new ZooKeeperLock(servers, { rootPath: newRoot() });
+  const before = failures;
   const lease = call.acquire("n");
-  await pause(300);
+  const hasFailed = () => failures > before + 1;
+  await waitUntil("the function has failed again", hasFailed, CONDITION_BOUND_MS);
   isDown = false;
   await (await lease).release();
   await call[Symbol.asyncDispose]();
@@ -167,7 +183,9 @@ Deno.test("ZooKeeperLock takes a function that does not answer for an outage", a
 Deno.test("ZooKeeperLock.acquire() rejects with a LockSetupError at once when the function returns no servers", async () => {
   const bad = ["", "a,,b", `${server.connectString}/chroot`, 42, undefined];
   for (const value of bad) {
-    await using locks = new ZooKeeperLock(() => value as string, { unavailableAfterMs: 60_000 });
+    await using locks = new ZooKeeperLock(() => value as string, {
+      unavailableAfterMs: CONDITION_BOUND_MS,
+    });
     const { message } = await assertRejects(() => locks.acquire("n"), LockSetupError);
     assert(message.includes("list of servers: it is bad"), message);
   }

@@ -7,6 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
@@ -34,6 +35,7 @@ interface Visit {
  * Runs workers in several sessions, and checks that at most one at a time has a lease that was not
  * stolen.
  */
+// Paces a workload: the workers hold the lock, and rest, for some ms.
 async function workers(
   rootPath: string,
   { sessions, each, holdMs = 10, restMs = 0 }: {
@@ -54,7 +56,7 @@ async function workers(
     // A previous holder that is still inside must have lost its znode, and is notified of that.
     if (before !== null) {
       const isNotified = () => before.lease.signal.aborted || before.isStolen !== null;
-      await waitUntil("the previous holder is notified", isNotified);
+      await waitUntil("the previous holder is notified", isNotified, CONDITION_BOUND_MS);
       assert(before.isStolen ?? before.lease.signal.reason.reason === "stolen", "two holders");
     }
     await pause(holdMs);
@@ -64,7 +66,10 @@ async function workers(
     await pause(random() * restMs);
   };
   const work = async () => {
-    await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+    await using locks = new ZooKeeperLock(server.connectString, {
+      rootPath,
+      sessionTimeoutMs: KEPT_SESSION_MS,
+    });
     const worker = async () => {
       for (let i = 0; i < ROUNDS; i++) await enter(await locks.acquire("n"));
     };
@@ -149,7 +154,11 @@ Deno.test("ZooKeeperLock grants the lock to the third in line when the first two
       const names = await observer.children(`${rootPath}/n`);
       await Promise.all(order.map((i) => observer.remove(`${rootPath}/n/${names[i]}`)));
       const lease = await third.lease;
-      await waitUntil("the holder is notified", () => holder.signal.aborted);
+      await waitUntil(
+        "the holder is notified",
+        () => holder.signal.aborted,
+        CONDITION_BOUND_MS,
+      );
       const snapshot = await locks.query("n");
       assertEquals(snapshot.holders[0]?.fencingToken, lease.fencingToken);
       // The second entered the queue again behind the third, or it held the lock for a moment and its

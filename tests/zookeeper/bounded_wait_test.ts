@@ -7,20 +7,28 @@ import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { CONDITION_BOUND_MS, LONG_SESSION_MS, scaled } from "../../testing/time.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 
-const LONG_MS = 60_000;
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage during the wait, and one that lasts for all of it", async () => {
-  await using server = await startZooKeeper();
   await using proxy = startProxy(server);
   const rootPath = newRoot();
   const options = {
     rootPath,
-    sessionTimeoutMs: 20_000,
-    unavailableAfterMs: LONG_MS,
+    sessionTimeoutMs: LONG_SESSION_MS,
+    requestTimeoutMs: scaled(2_000),
+    unavailableAfterMs: CONDITION_BOUND_MS,
     disposeTimeoutMs: 200,
   };
   await using other = new ZooKeeperLock(server.connectString, { rootPath });
@@ -38,7 +46,6 @@ Deno.test("ZooKeeperLock.acquire() and tryAcquire() with waitMs report an outage
 });
 
 Deno.test("ZooKeeperLock.query() lists no more waiters than it is asked for, and counts all", async () => {
-  await using server = await startZooKeeper();
   const rootPath = newRoot();
   await using lock = new ZooKeeperLock(server.connectString, { rootPath, label: "l" });
   const held = await lock.acquire("n");

@@ -5,11 +5,12 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { say } from "../../testing/processes/figures.ts";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import {
   startZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
@@ -27,7 +28,10 @@ async function burst(
   method: typeof METHODS[number],
   size: number,
 ): Promise<void> {
-  await using locks = new ZooKeeperLock(connectString, { rootPath, disposeTimeoutMs: 20_000 });
+  await using locks = new ZooKeeperLock(connectString, {
+    rootPath,
+    disposeTimeoutMs: CONDITION_BOUND_MS,
+  });
   const held = await locks.acquire("held");
   const startMs = performance.now();
   const names = Array.from({ length: size }, (_, i) => `free-${i}`);
@@ -45,10 +49,18 @@ async function burst(
   assertEquals(await held.release(), true);
 }
 
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
 for (const method of METHODS) {
   for (const size of SIZES) {
     Deno.test(`ZooKeeperLock.${method}() takes ${size} free locks at once, keeps a held lease, and works afterwards`, async () => {
-      await using server = await startZooKeeper();
       const rootPath = newRoot();
       await burst(server.connectString, rootPath, method, size);
       await nothingLeft([server], rootPath);

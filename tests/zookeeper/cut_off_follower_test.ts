@@ -7,6 +7,7 @@ import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { median, say } from "../../testing/processes/figures.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 import {
   type EnsembleMember,
   startZooKeeperEnsemble,
@@ -19,12 +20,12 @@ import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 2;
-const SESSION_TIMEOUTS_MS = RUNS > 2 ? [1_000, 2_000, 4_000] : [4_000];
+const SESSION_TIMEOUTS_MS = RUNS > 2 ? [1_000, 2_000, 4_000] : [scaled(2_500)];
 /**
  * After so many ticks of 100 ms, a follower that is cut off stops serving clients: longer than any
  * run.
  */
-const SYNC_LIMIT_TICKS = 600;
+const SYNC_LIMIT_TICKS = scaled(600);
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;
@@ -61,6 +62,7 @@ function refuseHeartbeats({ elsewhere }: Scene, rootPath: string): Promise<void>
  * Cuts the holder's server off until the waiter gets the lock. Returns the ms from the loss to that
  * grant.
  */
+// Paces a workload: the moment between two heartbeats at which the fault begins.
 async function cutOffRun(scene: Scene): Promise<number> {
   const { ensemble, follower, elsewhere, sessionTimeoutMs, holdMs } = scene;
   const rootPath = newRoot();
@@ -81,7 +83,7 @@ async function cutOffRun(scene: Scene): Promise<number> {
     ensemble.cutOff(follower);
     const stale = await observer.children(`${rootPath}/n`);
     try {
-      const granted = await within("the waiter gets the lock", next.lease);
+      const granted = await within("the waiter gets the lock", next.lease, CONDITION_BOUND_MS);
       grantedMs = performance.now();
       assertEquals(lease.remainingMs, 0, "the holder's lease should have ended");
       assert(lease.signal.aborted, "the holder should be notified");
@@ -101,7 +103,7 @@ async function cutOffRun(scene: Scene): Promise<number> {
       await waitUntil("the holder's server has deleted its znode", async () => {
         const names = await observer.children(`${rootPath}/n`).catch(() => stale);
         return !names.includes(stale[0]!);
-      }, 60_000);
+      }, CONDITION_BOUND_MS);
     }
     return grantedMs - lostMs;
   });
@@ -155,7 +157,7 @@ Deno.test({
     `ZooKeeperLock keeps its lease when its server is cut off from the leader and it knows another server${note}`,
   ignore,
   async fn() {
-    const options = { rootPath: newRoot(), sessionTimeoutMs: 3_000 };
+    const options = { rootPath: newRoot(), sessionTimeoutMs: scaled(3_000) };
     await using ensemble = await startEnsemble();
     const [follower, other] = await ensemble.followers();
     await using locks = await openAt(follower!, other!, options);
@@ -170,8 +172,8 @@ Deno.test({
       lease.throwIfLost();
       assert(!isGranted, "there should be one lease at a time");
       return performance.now() > endMs;
-    });
+    }, CONDITION_BOUND_MS);
     assertEquals(await lease.release(), true);
-    await (await within("the next waiter gets the lock", granted)).release();
+    await (await within("the next waiter gets the lock", granted, CONDITION_BOUND_MS)).release();
   },
 });

@@ -3,6 +3,7 @@ import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause } from "../../testing/servers/wait.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -20,13 +21,14 @@ Deno.test("ZooKeeperLock keeps all leases and serves all waiters when connection
   let entered = 0;
   let cuts = 0;
   let isOver = false;
+  // Paces a workload: workers hold the lock for some ms, while connections are cut.
   const session = async () => {
     await using proxy = startProxy(server);
     await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
       rootPath,
-      sessionTimeoutMs: 10_000,
-      unavailableAfterMs: 20_000,
-      disposeTimeoutMs: 20_000,
+      sessionTimeoutMs: KEPT_SESSION_MS,
+      unavailableAfterMs: CONDITION_BOUND_MS,
+      disposeTimeoutMs: CONDITION_BOUND_MS,
     });
     const worker = async () => {
       for (let i = 0; i < ROUNDS; i++) {

@@ -17,19 +17,20 @@ import {
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
+import { CONDITION_BOUND_MS, ENDING_SESSION_MS, scaled } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
 const PROCESSES = 4;
-const SESSION_TIMEOUT_MS = 1_000;
+const SESSION_TIMEOUT_MS = ENDING_SESSION_MS;
 /**
  * After so many ticks of 100 ms, a follower that is cut off stops serving: longer than its clients'
  * sessions.
  */
-const SYNC_LIMIT_TICKS = 40;
-const BOUND_MS = 60_000;
+const SYNC_LIMIT_TICKS = scaled(40);
+const BOUND_MS = CONDITION_BOUND_MS;
 
 const skip = await zooKeeperEnsembleSkip();
 
@@ -80,12 +81,14 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await fleet.goesOn();
     await leader.restart();
   },
+  // Paces a workload: how long the fault lasts.
   async "a suspended leader"(_fleet, ensemble, random) {
     const leader = await ensemble.leader();
     await leader.pause();
     await pause(random() * SESSION_TIMEOUT_MS * 2);
     await leader.resume();
   },
+  // Paces a workload: how long the fault lasts.
   async "a follower that is cut off"(_fleet, ensemble, random) {
     const followers = await ensemble.followers();
     const follower = followers[Math.floor(random() * followers.length)]!;
@@ -93,6 +96,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     await pause(random() * SESSION_TIMEOUT_MS * 3);
     ensemble.rejoin(follower);
   },
+  // Paces a workload: how long the fault lasts.
   async "a suspended process"({ live }, _ensemble, random) {
     const worker = live[Math.floor(random() * live.length)]!;
     worker.kill("SIGSTOP");

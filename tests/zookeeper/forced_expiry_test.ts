@@ -14,6 +14,7 @@ import {
 import { pause } from "../../testing/servers/wait.ts";
 import { nowUs } from "../../testing/processes/clock.ts";
 import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
+import { LONG_SESSION_MS, scaled } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeeper/wire.ts";
@@ -23,13 +24,13 @@ const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 1;
 const PROCESSES = 4;
 const WAITERS = 20;
 /** The servers soon let a silent session expire, but not one on a busy machine. */
-const SHORT_TIMEOUT_MS = 6_000;
+const SHORT_TIMEOUT_MS = scaled(6_000);
 /** Long, so that the holder's own clock does not end its lease first. */
-const LONG_TIMEOUT_MS = 40_000;
+const LONG_TIMEOUT_MS = LONG_SESSION_MS;
 const HOLDER = 0;
 const LOOK_EVERY_MS = 5;
 /** The bound in ms for "at once", even on a busy machine. */
-const AT_ONCE_MS = 5_000;
+const AT_ONCE_MS = scaled(5_000);
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;

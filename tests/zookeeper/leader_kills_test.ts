@@ -17,20 +17,21 @@ import {
   type ZooKeeperEnsemble,
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */
 const KILLING_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
 const PROCESSES = 8;
-const PROGRESS_BOUND_MS = 60_000;
+const PROGRESS_BOUND_MS = CONDITION_BOUND_MS;
 
 const skip = await zooKeeperEnsembleSkip();
 
 function startWorkers({ connectString }: ZooKeeperEnsemble, rootPath: string): Worker[] {
   const spec = {
     ...{ strategy: "zookeeper", connectString, rootPath } as const,
-    sessionTimeoutMs: 4_000,
+    sessionTimeoutMs: scaled(4_000),
     // No call must reject during an election, even on a busy machine.
     unavailableAfterMs: PROGRESS_BOUND_MS,
   };
@@ -68,6 +69,11 @@ async function killLeader(ensemble: ZooKeeperEnsemble, workers: readonly Worker[
   return (servedUs - killedUs) / 1_000;
 }
 
+// Paces a workload: the time between two kills.
+async function rest(random: () => number): Promise<void> {
+  await pause(random() * 2_000);
+}
+
 Deno.test({
   name: "ZooKeeperLock never has two holders, and keeps the order, when leaders are killed" +
     (skip ? ` [${skip}]` : ""),
@@ -84,7 +90,7 @@ Deno.test({
       await allServedAfter(workers, 0);
       for (const endMs = performance.now() + KILLING_MS; performance.now() < endMs;) {
         gapsMs.push(await killLeader(ensemble, workers));
-        await pause(random() * 2_000);
+        await rest(random);
       }
       await allServedAfter(workers, nowUs());
       const codes = await Promise.all(workers.map((worker) => worker.finish()));

@@ -1,12 +1,25 @@
 import { assert, assertEquals, assertInstanceOf, assertThrows } from "@std/assert";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import {
+  CONDITION_BOUND_MS,
+  KEPT_SESSION_MS,
+  LONG_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { LeaseLostError, type RenewalLate } from "../../mod.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
-import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeeper/wire.ts";
+import {
+  endSession,
+  operations,
+  type SessionKey,
+  sessionKeys,
+} from "../../testing/zookeeper/wire.ts";
+
+const LATE_SESSION_MS = scaled(4_000);
 
 let server: ZooKeeperServer;
 
@@ -17,13 +30,21 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-function through(proxy: FaultProxy, rootPath: string, sessionTimeoutMs = 10_000): ZooKeeperLock {
-  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath, sessionTimeoutMs });
+function through(
+  proxy: FaultProxy,
+  rootPath: string,
+  sessionTimeoutMs = KEPT_SESSION_MS,
+): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath,
+    sessionTimeoutMs,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  });
 }
 
 /** Waits until the lease is lost; returns the reason. */
 async function lossOf({ signal }: Lease): Promise<string> {
-  await waitUntil("the lease is lost", () => signal.aborted);
+  await waitUntil("the lease is lost", () => signal.aborted, CONDITION_BOUND_MS);
   assertInstanceOf(signal.reason, LeaseLostError);
   return signal.reason.reason;
 }
@@ -36,30 +57,35 @@ async function expire(proxy: FaultProxy, key: SessionKey): Promise<void> {
   await proxy.refuse(false);
 }
 
+/** Waits until the server keeps a watch on a znode. */
+async function watched(path: string): Promise<void> {
+  const isWatched = async () => (await server.fourLetterWord("wchp")).includes(`${path}\n`);
+  await waitUntil("the holder watches its znode", isWatched, CONDITION_BOUND_MS);
+}
+
 Deno.test("ZooKeeperLock loses a lease as stolen when its znode is deleted", async () => {
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
-    sessionTimeoutMs: 2_000,
+    sessionTimeoutMs: KEPT_SESSION_MS,
   });
   await observing(server.connectString, async (observer) => {
-    const deleteHolder = async () => {
-      const [holder] = await observer.children(`${rootPath}/n`);
-      await observer.remove(`${rootPath}/n/${holder}`);
-    };
+    const holder = async () => `${rootPath}/n/${(await observer.children(`${rootPath}/n`))[0]}`;
+    const deleteHolder = async () => await observer.remove(await holder());
     // Before the holder watches its znode, while it does, and after another client wrote to the znode.
-    for (const heldMs of [0, 500]) {
+    for (const isWatched of [false, true]) {
       const lease = await locks.acquire("n");
-      await pause(heldMs);
+      if (isWatched) await watched(await holder());
       await deleteHolder();
       assertEquals(await lossOf(lease), "stolen");
       assertEquals(await lease.release(), false);
     }
     const lease = await locks.acquire("n");
-    await pause(500);
-    const [holder] = await observer.children(`${rootPath}/n`);
-    for (let i = 0; i < 3; i++) await observer.write(`${rootPath}/n/${holder}`);
-    await pause(100);
+    const path = await holder();
+    await watched(path);
+    // A write uses the watch up before it is answered.
+    for (let i = 0; i < 3; i++) await observer.write(path);
+    await watched(path);
     lease.throwIfLost();
     await deleteHolder();
     assertEquals(await lossOf(lease), "stolen");
@@ -73,29 +99,34 @@ Deno.test("ZooKeeperLock loses a lease as stolen when its znode is deleted", asy
   });
 });
 
+/** Counts the heartbeats of the clients behind a proxy. */
+function countBeats(proxy: FaultProxy): () => number {
+  let beats = 0;
+  proxy.onRequest = operations((operation) => {
+    if (operation === "setData") beats++;
+  });
+  return () => beats;
+}
+
 Deno.test("ZooKeeperLock watches a holder's znode after a tenth of the session timeout", async () => {
   const rootPath = newRoot();
-  await using locks = new ZooKeeperLock(server.connectString, {
-    rootPath,
-    sessionTimeoutMs: 20_000,
-  });
+  await using proxy = startProxy(server);
+  const beats = countBeats(proxy);
+  await using locks = through(proxy, rootPath, scaled(20_000));
   const lease = await locks.acquire("n");
-  const startMs = performance.now();
   await observing(server.connectString, async (observer) => {
     const [holder] = await observer.children(`${rootPath}/n`);
     await observer.remove(`${rootPath}/n/${holder}`);
   });
   assertEquals(await lossOf(lease), "stolen");
-  assert(
-    performance.now() - startMs < 3_000,
-    "the watch should notify the holder, not the next heartbeat",
-  );
+  assertEquals(beats(), 0, "the watch should notify the holder, not the next heartbeat");
 });
 
 Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode was deleted in an outage", async () => {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
-  await using locks = through(proxy, rootPath, 60_000);
+  await using locks = through(proxy, rootPath, LONG_SESSION_MS);
+  const beats = countBeats(proxy);
   const lease = await locks.acquire("n");
   await observing(server.connectString, async (observer) => {
     const [holder] = await observer.children(`${rootPath}/n`);
@@ -103,12 +134,8 @@ Deno.test("ZooKeeperLock loses a lease as stolen at its reconnect when its znode
     proxy.cutAll();
     await observer.remove(`${rootPath}/n/${holder}`);
     await proxy.refuse(false);
-    const startMs = performance.now();
     assertEquals(await lossOf(lease), "stolen");
-    assert(
-      performance.now() - startMs < 9_000,
-      "the watch should notify the holder, not the next heartbeat",
-    );
+    assertEquals(beats(), 0, "the watch should notify the holder, not the next heartbeat");
   });
 });
 
@@ -140,7 +167,7 @@ Deno.test("ZooKeeperLock has one holder again, and never two, when all znodes of
   const rootPath = newRoot();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
-    sessionTimeoutMs: 2_000,
+    sessionTimeoutMs: KEPT_SESSION_MS,
   });
   const first = await locks.acquire("n");
   let inside = 0;
@@ -148,7 +175,7 @@ Deno.test("ZooKeeperLock has one holder again, and never two, when all znodes of
   const done = waits.map(async ({ lease }) => {
     const held = await lease;
     assertEquals(++inside, 1);
-    await pause(5);
+    await locks.query("n"); // time in which a second holder could enter
     inside--;
     await held.release();
   });
@@ -194,8 +221,8 @@ Deno.test("ZooKeeperLock keeps its leases and places when the server restarts wi
   await using server = await startZooKeeper();
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
-    sessionTimeoutMs: 30_000,
-    unavailableAfterMs: 20_000,
+    sessionTimeoutMs: 2 * KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
   });
   const lease = await locks.acquire("n");
   const next = await waiter(locks, "n");
@@ -208,22 +235,24 @@ Deno.test("ZooKeeperLock keeps its leases and places when the server restarts wi
 
 Deno.test("ZooKeeperLock loses its lease, and deletes its znode, when the process was blocked for too long", async () => {
   const rootPath = newRoot();
-  await using locks = new ZooKeeperLock(server.connectString, {
-    rootPath,
-    sessionTimeoutMs: 4_000,
-  });
+  await using proxy = startProxy(server);
+  const requests: string[] = [];
+  const sessionTimeoutMs = scaled(5_000);
+  await using locks = through(proxy, rootPath, sessionTimeoutMs);
   await using others = new ZooKeeperLock(server.connectString, {
     rootPath,
-    sessionTimeoutMs: 30_000,
+    sessionTimeoutMs: LONG_SESSION_MS,
   });
   await (await others.acquire("other")).release();
   const lease = await locks.acquire("n");
-  block(3_200);
-  const startMs = performance.now();
+  proxy.onRequest = operations((operation) => void requests.push(operation));
+  // The lease is over after three quarters of the timeout, the session after all of it.
+  block(sessionTimeoutMs * 0.78);
   assertEquals(lease.remainingMs, 0);
   assertThrows(() => lease.throwIfLost(), LeaseLostError, "its session expired");
   await (await others.acquire("n")).release();
-  assert(performance.now() - startMs < 700, "the znode should be deleted before the session ends");
+  const isEnded = requests.includes("delete") || requests.includes("closeSession");
+  assert(isEnded, "the client should delete the znode, before the server does");
   assertEquals(await lease.release(), false);
   await (await locks.acquire("n")).release();
 });
@@ -238,12 +267,12 @@ Deno.test("ZooKeeperLock calls onRenewalLate once for each lease before the serv
   const late: RenewalLate[] = [];
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
-    sessionTimeoutMs: 4_000,
+    sessionTimeoutMs: LATE_SESSION_MS,
     onRenewalLate: (event) => late.push(event),
   });
   const leases = [await locks.acquire("a"), await locks.acquire("b")];
   proxy.blackHole("both");
   for (const lease of leases) await lossOf(lease);
   assertEquals(late.map(({ name }) => name).sort(), ["a", "b"]);
-  for (const { remainingMs } of late) assert(remainingMs > 0 && remainingMs <= 1_000);
+  for (const { remainingMs } of late) assert(remainingMs > 0 && remainingMs <= LATE_SESSION_MS / 4);
 });

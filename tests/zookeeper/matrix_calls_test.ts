@@ -7,12 +7,23 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import process from "node:process";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { within } from "../../testing/conformance/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
+import {
+  CONDITION_BOUND_MS,
+  KEPT_SESSION_MS,
+  LONG_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
+import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { sessionKeys } from "../../testing/zookeeper/wire.ts";
+
+/** The longest session outlives this, on any machine. */
+const SOONER_THAN_SESSION_MS = scaled(10_000);
 
 let server: ZooKeeperServer;
 
@@ -58,34 +69,35 @@ Deno.test("ZooKeeperLock.acquire() rejects with an AbortError when its instance 
 
 Deno.test("ZooKeeperLock closes its session when it is disposed of in a short outage and the server is back", async () => {
   await using proxy = startProxy(server);
-  const locks = through(proxy, { sessionTimeoutMs: 60_000, disposeTimeoutMs: 10_000 });
+  const servers = countedServers(proxy);
+  const locks = new ZooKeeperLock(servers.list, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: LONG_SESSION_MS,
+    disposeTimeoutMs: SOONER_THAN_SESSION_MS,
+  });
   await (await locks.acquire("n")).release();
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("the client is cut off", () => proxy.connections === 0);
+  const cutOff = () => proxy.connections === 0;
+  await waitUntil("the client is cut off", cutOff, CONDITION_BOUND_MS);
   const disposed = locks[Symbol.asyncDispose]();
-  await pause(300);
+  await servers.triedAgain();
   await proxy.refuse(false);
   await disposed;
   // Sooner than by the session timeout.
-  await nothingLeft(server, 10_000);
+  await nothingLeft(server, SOONER_THAN_SESSION_MS);
 });
 
 Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", async () => {
   await using server = await startZooKeeper();
   const locks = new ZooKeeperLock(server.connectString, {
-    sessionTimeoutMs: 4_000,
+    sessionTimeoutMs: LONG_SESSION_MS,
     disposeTimeoutMs: 800,
   });
   await locks.acquire("n");
   const { lease } = await waiter(locks, "n");
   await server.pause();
-  const startMs = performance.now();
-  await locks[Symbol.asyncDispose]();
-  assert(
-    performance.now() - startMs < 3_000,
-    "disposal should take 800 ms, or somewhat longer on a busy machine",
-  );
+  await within("disposal ends", locks[Symbol.asyncDispose](), SOONER_THAN_SESSION_MS);
   await assertRejects(() => lease, DOMException);
   await server.resume();
   await nothingLeft(server);
@@ -93,16 +105,17 @@ Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", a
 
 Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket cannot take all requests", async () => {
   await using server = await startZooKeeper();
-  const locks = new ZooKeeperLock(server.connectString, { unavailableAfterMs: 5_000 });
+  const unavailableAfterMs = scaled(3_000);
+  const options = { sessionTimeoutMs: KEPT_SESSION_MS, unavailableAfterMs };
+  const locks = new ZooKeeperLock(server.connectString, options);
   const names = Array.from({ length: 400 }, (_, i) => `${i}-${"x".repeat(900)}`);
   const all = () => names.map((name) => locks.acquire(name));
   const release = (leases: Lease[]) => Promise.all(leases.map((lease) => lease.release()));
   await release(await Promise.all(all()));
   await server.pause();
-  const startMs = performance.now();
-  for (const { status } of await Promise.allSettled(all())) assertEquals(status, "rejected");
   // Not all requests could be sent, and the session ends meanwhile: neither may prolong the wait.
-  assert(performance.now() - startMs < 12_000, "the calls should reject after 5 s");
+  const calls = within("the calls reject", Promise.allSettled(all()), 4 * unavailableAfterMs);
+  for (const { status } of await calls) assertEquals(status, "rejected");
   await server.resume();
   await (await locks.acquire("n")).release();
   await locks[Symbol.asyncDispose]();
@@ -133,7 +146,11 @@ Deno.test("ZooKeeperLock keeps session and places when it reconnects with more w
   await using server = await startZooKeeper();
   await using proxy = startProxy(server);
   // Long, so that a busy machine does not look like an outage.
-  const patient = { rootPath, sessionTimeoutMs: 20_000, unavailableAfterMs: 20_000 };
+  const patient = {
+    rootPath,
+    sessionTimeoutMs: 2 * KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  };
   await using others = new ZooKeeperLock(server.connectString, patient);
   await using locks = through(proxy, patient);
   // Two watches for each waiter, in all more than the server accepts in one request: 1 MiB.
@@ -144,7 +161,7 @@ Deno.test("ZooKeeperLock keeps session and places when it reconnects with more w
   const allWatch = async () => {
     return (await server.fourLetterWord("wchs")).includes("Total watches:1800");
   };
-  await waitUntil("all watches are set", allWatch);
+  await waitUntil("all watches are set", allWatch, CONDITION_BOUND_MS);
   const ids: bigint[] = [];
   proxy.onReply = sessionKeys(({ id }) => void ids.push(id));
   for (let i = 1; i <= 2; i++) {
@@ -153,6 +170,7 @@ Deno.test("ZooKeeperLock keeps session and places when it reconnects with more w
     await waitUntil(
       "all watches are set again",
       async () => ids.length > soFar && await allWatch(),
+      CONDITION_BOUND_MS,
     );
   }
   await Promise.all(held.map((lease) => lease.release()));

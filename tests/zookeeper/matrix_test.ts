@@ -8,11 +8,18 @@ import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/asse
 import { Buffer } from "node:buffer";
 import zooKeeper from "node-zookeeper-client";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
 import { LeaseLostError, LockUnavailableError } from "../../core/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_SESSION_MS,
+  KEPT_SESSION_MS,
+  scaled,
+} from "../../testing/time.ts";
+import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
@@ -26,7 +33,7 @@ import {
 } from "../../testing/zookeeper/wire.ts";
 
 /** How many replies are cut in the middle. */
-const CUTS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 6;
+const CUTS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 4;
 const MAX_XID = 2 ** 31 - 1;
 
 let server: ZooKeeperServer;
@@ -40,7 +47,12 @@ Deno.test.afterAll(async () => {
 });
 
 function through(proxy: FaultProxy, options: ZooKeeperLockOptions = {}): ZooKeeperLock {
-  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath: newRoot(), ...options });
+  return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+    ...options,
+  });
 }
 
 /** Acquires a lock when it is free, then as a waiter; returns the last token. */
@@ -94,15 +106,24 @@ Deno.test("ZooKeeperLock completes the calls of an outage, even when the session
   await using proxy = startProxy(server);
   const keys: SessionKey[] = [];
   proxy.onReply = sessionKeys((key) => void keys.push(key));
-  await using locks = through(proxy, { unavailableAfterMs: 20_000 });
+  const servers = countedServers(proxy);
+  await using locks = new ZooKeeperLock(servers.list, {
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  });
   const lease = await locks.acquire("n");
   await proxy.refuse(true);
   proxy.cutAll();
-  await waitUntil("the client is cut off", () => proxy.connections === 0);
+  await waitUntil(
+    "the client is cut off",
+    () => proxy.connections === 0,
+    CONDITION_BOUND_MS,
+  );
   const asked = [locks.acquire("n"), locks.acquire("m")];
   const query = locks.query("n");
   const released = lease.release();
-  await pause(200);
+  await servers.triedAgain();
   await endSession(server.port, keys[0]!);
   await proxy.refuse(false);
   for (const lease of await Promise.all(asked)) await lease.release();
@@ -115,7 +136,7 @@ Deno.test("ZooKeeperLock completes the calls of an outage, even when the session
 Deno.test("ZooKeeperLock keeps its session and its lease when the connection is cut within any reply", async () => {
   const random = randomFrom("cuts");
   await using proxy = startProxy(server);
-  await using locks = through(proxy, { sessionTimeoutMs: 30_000 });
+  await using locks = through(proxy);
   const ids = new Set<bigint>();
   const keys = sessionKeys(({ id }) => void ids.add(id));
   proxy.onReply = keys;
@@ -145,7 +166,8 @@ Deno.test("ZooKeeperLock.acquire() rejects with a LockUnavailableError when a qu
   const quota = `/zookeeper/quota${rootPath}`;
   await using locks = new ZooKeeperLock(server.connectString, {
     rootPath,
-    unavailableAfterMs: 3_000, // half of it is the time limit of a request
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: scaled(2_000), // half of it is the time limit of a request
   });
   const lease = await locks.acquire("n");
   await withClient(server.connectString, async (client) => {
@@ -177,13 +199,13 @@ Deno.test("ZooKeeperLock opens a new session when the servers have lost their da
   await using empty = await startZooKeeper();
   const target = { hostname: "127.0.0.1", port: server.port };
   await using proxy = startProxy(target);
-  await using locks = through(proxy, { sessionTimeoutMs: 1_500 });
+  await using locks = through(proxy, { sessionTimeoutMs: ENDING_SESSION_MS });
   for (let i = 0; i < 20; i++) await (await locks.acquire("n")).release();
   const lease = await locks.acquire("n");
   // The empty server refuses clients that have seen more writes than it has.
   target.port = empty.port;
   proxy.cutAll();
-  await waitUntil("the lease is lost", () => lease.signal.aborted);
+  await waitUntil("the lease is lost", () => lease.signal.aborted, CONDITION_BOUND_MS);
   assertInstanceOf(lease.signal.reason, LeaseLostError);
   assertEquals(lease.signal.reason.reason, "session-expired");
   await use(locks);

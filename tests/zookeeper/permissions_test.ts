@@ -1,8 +1,17 @@
 import { assertEquals } from "@std/assert";
-import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
+import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 Deno.test("ZooKeeperLock needs --allow-net for the server, and nothing else", async () => {
-  await using server = await startZooKeeper();
   const output = await run(
     [`--allow-net=${server.connectString}`],
     `
@@ -18,7 +27,9 @@ Deno.test("ZooKeeperLock.acquire() rejects at once, and names the missing permis
     const output = await run(
       [],
       `
-      await using locks = new ZooKeeperLock("${host}:1", { unavailableAfterMs: 60_000 });
+      await using locks = new ZooKeeperLock("${host}:1", {
+        unavailableAfterMs: ${CONDITION_BOUND_MS},
+      });
       const error = await locks.acquire("n").catch((error) => error);
       console.log(error.name, error.cause.cause.code, error.message.includes("--allow-net"));
     `,
@@ -28,7 +39,6 @@ Deno.test("ZooKeeperLock.acquire() rejects at once, and names the missing permis
 });
 
 Deno.test("ZooKeeperLock skips a server for which --allow-net is missing, and warns", async () => {
-  await using server = await startZooKeeper();
   const output = await run(
     [`--allow-net=${server.connectString}`],
     `
@@ -46,7 +56,6 @@ Deno.test("ZooKeeperLock skips a server for which --allow-net is missing, and wa
 });
 
 Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-net names only the host", async () => {
-  await using server = await startZooKeeper();
   const transport = JSON.stringify(
     new URL("../../zookeeper/transport/node_zookeeper_client.ts", import.meta.url).href,
   );
@@ -58,8 +67,8 @@ Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-
       listServers: () => Promise.resolve([{ host: "localhost", port: ${server.port} }]),
       lookUp: () => Promise.resolve(["127.0.0.9", "127.0.0.1"]),
       warnings: { warn: (message) => console.log(message) },
-      sessionTimeoutMs: 10_000,
-      unavailableAfterMs: 5_000,
+      sessionTimeoutMs: ${KEPT_SESSION_MS},
+      unavailableAfterMs: ${CONDITION_BOUND_MS},
     });
     const { promise, resolve } = Promise.withResolvers();
     transport.listen({ onStateChange: resolve });

@@ -8,15 +8,21 @@ import { LockSetupError } from "../../core/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
 import { within } from "../../testing/conformance/wait.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing, RIGHTS } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
+import { operations } from "../../testing/zookeeper/wire.ts";
 
 const { READ, WRITE, CREATE, DELETE } = RIGHTS;
 const ALL = READ | WRITE | CREATE | DELETE;
-const SESSION_TIMEOUT_MS = 2_000;
+/** The tests wait for several heartbeats, six of which are sent in this time. */
+const SESSION_TIMEOUT_MS = scaled(3_000);
+/** So many pings and heartbeats take longer than the session timeout. */
+const SIGNS_OF_LIFE = 8;
 
 let server: ZooKeeperServer;
 
@@ -28,11 +34,18 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-function open(rootPath: string): ZooKeeperLock {
-  return new ZooKeeperLock(server.connectString, {
+function open(rootPath: string, { port }: { readonly port: number } = server): ZooKeeperLock {
+  return new ZooKeeperLock(`127.0.0.1:${port}`, {
     rootPath,
     sessionTimeoutMs: SESSION_TIMEOUT_MS,
   });
+}
+
+/** Lists the operations of the requests of the clients behind a proxy. */
+function requestsThrough(proxy: FaultProxy): readonly string[] {
+  const seen: string[] = [];
+  proxy.onRequest = operations((operation) => void seen.push(operation));
+  return seen;
 }
 
 /** Makes the znode of a lock, and permits everybody these rights to it and to the root path. */
@@ -152,29 +165,29 @@ Deno.test("ZooKeeperLock does not repeat a delete in the background that the ser
   const rootPath = await makeLock("n", {});
   await using holders = open(rootPath);
   const lease = await holders.acquire("n");
-  const locks = open(rootPath);
+  await using proxy = startProxy(server);
+  const requests = requestsThrough(proxy);
+  const locks = open(rootPath, proxy);
   const waiting = await waiter(locks, "n");
   await permit(`${rootPath}/n`, READ | WRITE | CREATE);
   waiting.abort();
   await waiting.lease.catch(() => {});
-  const packets = await received();
-  await pause(SESSION_TIMEOUT_MS / 2);
-  // Heartbeats, pings and the two counts themselves: a repeated delete would make 20 a second.
-  const more = await received() - packets;
-  assert(more <= 8, `${more} packets`);
+  const sent = (operation: string) => requests.filter((each) => each === operation).length;
+  const pings = sent("ping");
+  const hasPinged = () => sent("ping") >= pings + 2;
+  await waitUntil("two pings were sent", hasPinged, CONDITION_BOUND_MS);
+  // A repeated delete would make about 20 a second meanwhile.
+  assertEquals(sent("delete"), 1);
   await locks[Symbol.asyncDispose]();
   await permit(`${rootPath}/n`, ALL);
   assertEquals(await lease.release(), true);
 });
 
-/** How many packets the server has received so far. */
-async function received(): Promise<number> {
-  return Number(/Received: (\d+)/.exec(await server.fourLetterWord("srvr"))![1]);
-}
-
 Deno.test("ZooKeeperLock keeps its leases, as the server does, when its heartbeats are refused later", async () => {
   const rootPath = await makeLock("n", {});
-  await using locks = open(rootPath);
+  await using proxy = startProxy(server);
+  const requests = requestsThrough(proxy);
+  await using locks = open(rootPath, proxy);
   await using others = open(rootPath);
   const lease = await locks.acquire("n");
   const second = await locks.acquire("m");
@@ -191,7 +204,7 @@ Deno.test("ZooKeeperLock keeps its leases, as the server does, when its heartbea
     return names;
   });
   assert(mine.some((name) => name.startsWith("%session-")));
-  await assertHeld(2 * SESSION_TIMEOUT_MS);
+  await assertHeld();
   // Nor when the znode is gone and may not be created again.
   await permit(rootPath, READ | DELETE);
   await observing(server.connectString, async (observer) => {
@@ -200,19 +213,19 @@ Deno.test("ZooKeeperLock keeps its leases, as the server does, when its heartbea
     }
   });
   await permit(rootPath, READ);
-  await assertHeld(2 * SESSION_TIMEOUT_MS);
+  await assertHeld();
   assertEquals(await second.release(), true);
   assertEquals(await lease.release(), true);
   await permit(rootPath, ALL);
   await (await within("the next waiter gets the lock", next.lease)).release();
 
-  async function assertHeld(durationMs: number): Promise<void> {
-    const endMs = performance.now() + durationMs;
-    while (performance.now() < endMs) {
+  async function assertHeld(): Promise<void> {
+    const before = requests.length;
+    await waitUntil("the session would have ended", () => {
       lease.throwIfLost();
       second.throwIfLost();
       assert(!isGranted.value, "there should be one lease at a time");
-      await pause(50);
-    }
+      return requests.length >= before + SIGNS_OF_LIFE;
+    }, CONDITION_BOUND_MS);
   }
 });

@@ -4,6 +4,7 @@ import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { LockSetupError } from "../../core/errors.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/order.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import { setNextSequence } from "../../testing/zookeeper/forge.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
@@ -21,7 +22,7 @@ Deno.test({
     {
       await using locks = new ZooKeeperLock(server.connectString, {
         rootPath,
-        unavailableAfterMs: 20_000,
+        unavailableAfterMs: CONDITION_BOUND_MS,
       });
       await (await locks.acquire("n")).release();
       await observing(server.connectString, async (observer) => {

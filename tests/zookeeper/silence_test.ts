@@ -7,6 +7,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, ENDING_SESSION_MS, scaled } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LeaseLostError } from "../../core/errors.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
@@ -14,18 +15,28 @@ import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
+import { operations } from "../../testing/zookeeper/wire.ts";
 
 /** How often each kind of silence is tried with each session timeout. */
 const [HOLES, STOPS] = Deno.env.get("HOLDFAST_SOAK") ? [20, 20] : [2, 1];
 /** How many black holes are tried at the same time. */
 const AT_A_TIME = 5;
-const SESSION_TIMEOUTS_MS = [1_000, 4_000];
+const SESSION_TIMEOUTS_MS = Deno.env.get("HOLDFAST_SOAK") ? [1_000, 4_000] : [scaled(2_000)];
+
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper();
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 /**
  * Waits until the znode of a holder is deleted. By then its lease must be lost, with its signal
  * aborted.
  */
-async function outlived(server: ZooKeeperServer, path: string, lease: Lease): Promise<void> {
+async function outlived(path: string, lease: Lease): Promise<void> {
   const { signal } = lease;
   await observing(server.connectString, async (observer) => {
     while (await observer.exists(path)) await pause(1);
@@ -37,34 +48,42 @@ async function outlived(server: ZooKeeperServer, path: string, lease: Lease): Pr
 }
 
 /** Returns the path of the holder's znode. */
-async function znodeOf(server: ZooKeeperServer, parent: string): Promise<string> {
+async function znodeOf(parent: string): Promise<string> {
   const [name] = await observing(server.connectString, (observer) => observer.children(parent));
   return `${parent}/${name}`;
 }
 
-async function blackHole(server: ZooKeeperServer, sessionTimeoutMs: number, beforeMs: number) {
+// Paces a workload: the moment between two heartbeats at which the fault begins.
+async function blackHole(sessionTimeoutMs: number, beforeMs: number) {
   const rootPath = newRoot();
   await using proxy = startProxy(server);
   const way = `127.0.0.1:${proxy.port}`;
   await using locks = new ZooKeeperLock(way, { rootPath, sessionTimeoutMs });
   const lease = await locks.acquire("n");
-  const path = await znodeOf(server, `${rootPath}/n`);
+  const path = await znodeOf(`${rootPath}/n`);
   await pause(beforeMs);
   lease.throwIfLost();
   proxy.blackHole("both");
-  await outlived(server, path, lease);
+  await outlived(path, lease);
   proxy.heal();
   await (await locks.acquire("n")).release();
+}
+
+// Paces a workload: when the fault begins, and how long it lasts until the server is resumed.
+async function suspend(lease: Lease, beforeMs: number, durationMs: number): Promise<void> {
+  await pause(beforeMs);
+  lease.throwIfLost();
+  await server.pause();
+  await pause(durationMs);
 }
 
 for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
   Deno.test(`ZooKeeperLock loses its lease before the server drops the session in a black hole (${sessionTimeoutMs} ms)`, async () => {
     const random = randomFrom("black holes");
-    await using server = await startZooKeeper();
     for (let i = 0; i < HOLES; i += AT_A_TIME) {
       const runs = Array.from({ length: Math.min(AT_A_TIME, HOLES - i) }, async (_, i) => {
         // Each one begins at a different moment between two heartbeats.
-        await blackHole(server, sessionTimeoutMs, 20 * i + random() * sessionTimeoutMs / 2);
+        await blackHole(sessionTimeoutMs, 20 * i + random() * sessionTimeoutMs / 2);
       });
       await Promise.all(runs);
     }
@@ -73,23 +92,20 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
 
   Deno.test(`ZooKeeperLock loses its lease before a suspended server drops the session (${sessionTimeoutMs} ms)`, async () => {
     const random = randomFrom("stops");
-    await using server = await startZooKeeper();
     const rootPath = newRoot();
     let lost = 0;
     for (let i = 0; i < STOPS; i++) {
       await using locks = new ZooKeeperLock(server.connectString, { rootPath, sessionTimeoutMs });
       const lease = await locks.acquire("n");
-      const path = await znodeOf(server, `${rootPath}/n`);
-      await pause(random() * sessionTimeoutMs / 4);
-      lease.throwIfLost();
-      await server.pause();
-      // The first pause is longer than the timeout. Others may be shorter, and the session may survive.
-      await pause(sessionTimeoutMs * (i === 0 ? 1.1 : 0.7 + random() * 0.8));
+      const path = await znodeOf(`${rootPath}/n`);
+      // The first one is longer than the timeout. Others may be shorter, and the session may survive.
+      const timeouts = i === 0 ? 1.1 : 0.7 + random() * 0.8;
+      await suspend(lease, random() * sessionTimeoutMs / 4, sessionTimeoutMs * timeouts);
       const { aborted } = lease.signal;
       await server.resume();
       if (aborted) lost++;
       if (!aborted) assert(await lease.release() || lease.remainingMs === 0);
-      else await outlived(server, path, lease);
+      else await outlived(path, lease);
     }
     assert(lost > 0);
     await nothingLeft(server);
@@ -97,18 +113,22 @@ for (const sessionTimeoutMs of SESSION_TIMEOUTS_MS) {
 }
 
 Deno.test("ZooKeeperLock ends its session when the server is silent for the session timeout, though it waits for no answer", async () => {
-  await using server = await startZooKeeper();
   await using proxy = startProxy(server);
   await using locks = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
-    sessionTimeoutMs: 1_000,
+    sessionTimeoutMs: ENDING_SESSION_MS,
   });
   await (await locks.acquire("n")).release();
-  // Longer than the timeout: the answers to pings keep the session.
-  await pause(1_500);
+  let pings = 0;
+  proxy.onRequest = operations((operation) => {
+    if (operation === "ping") pings++;
+  });
+  // Longer than the timeout, of which a ping is sent every third: their answers keep the session.
+  await waitUntil("pings have kept the session", () => pings >= 5, CONDITION_BOUND_MS);
   assertEquals(proxy.connections, 1);
   proxy.blackHole("to-client");
-  await waitUntil("the client has closed its connection", () => proxy.connections === 0, 10_000);
+  const isClosed = () => proxy.connections === 0;
+  await waitUntil("the client has closed its connection", isClosed, CONDITION_BOUND_MS);
   proxy.heal();
   await (await locks.acquire("n")).release();
 });

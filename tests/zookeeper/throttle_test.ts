@@ -7,22 +7,27 @@ import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { openTransport } from "../../testing/zookeeper/open_transport.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How many requests a test sends at once: more than the server takes. */
-const BURST = 250;
+const BURST = Deno.env.get("HOLDFAST_SOAK") ? 250 : 100;
 
 /** A server that takes one request at a time, and throttles each that waits longer than 1 ms. */
-function startThrottling(): Promise<ZooKeeperServer> {
-  return startZooKeeper({
+let server: ZooKeeperServer;
+
+Deno.test.beforeAll(async () => {
+  server = await startZooKeeper({
     extra: { settings: { request_throttle_max_requests: 1, throttled_op_wait_time: 1 } },
   });
-}
+});
+Deno.test.afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
 
 Deno.test("The transport says which requests the server has throttled, and goes on", async () => {
-  await using server = await startThrottling();
   using transport = await openTransport(server.port);
   const calls = Array.from({ length: BURST }, () => transport.delete("/nothing"));
   const codes = (await Promise.allSettled(calls)).map((call) => {
@@ -31,15 +36,15 @@ Deno.test("The transport says which requests the server has throttled, and goes 
   });
   assertEquals([...new Set(codes)].sort(), ["NO_NODE", "THROTTLED"]);
   assertEquals(transport.epoch, 1);
+  await transport.close(CONDITION_BOUND_MS);
 });
 
 Deno.test("ZooKeeperLock grants all locks, and keeps a lease, when the server throttles requests", async () => {
-  await using server = await startThrottling();
   {
     await using locks = new ZooKeeperLock(server.connectString, {
       rootPath: newRoot(),
-      sessionTimeoutMs: 20_000, // heartbeats are throttled, too
-      unavailableAfterMs: 60_000,
+      sessionTimeoutMs: 2 * KEPT_SESSION_MS, // heartbeats are throttled, too
+      unavailableAfterMs: CONDITION_BOUND_MS,
     });
     const held = await locks.acquire("held");
     const names = Array.from({ length: BURST }, (_, i) => `n${i}`);

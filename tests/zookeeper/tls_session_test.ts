@@ -8,7 +8,8 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import zooKeeper from "node-zookeeper-client";
 import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
 import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
 import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
@@ -45,7 +46,7 @@ check(
   async () => {
     const rootPath = newRoot();
     await using proxy = startProxy({ hostname: "127.0.0.1", port: scene.valid.securePort });
-    const options = { tls: scene.certified, rootPath, sessionTimeoutMs: 4_000 };
+    const options = { tls: scene.certified, rootPath, sessionTimeoutMs: KEPT_SESSION_MS };
     await using holders = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, options);
     await using others = new ZooKeeperLock(secure(scene.strict), options);
     const first = await holders.acquire("n");
@@ -71,7 +72,12 @@ check(
 );
 
 check("ZooKeeperLock with 'tls' takes and leaves 500 locks at once", async () => {
-  const options = { tls: scene.anonymous, rootPath: newRoot() };
+  const options = {
+    tls: scene.anonymous,
+    rootPath: newRoot(),
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  };
   await using locks = new ZooKeeperLock(secure(scene.valid), options);
   const leases = await Promise.all(Array.from({ length: 500 }, (_, i) => locks.acquire(`n${i}`)));
   const released = await Promise.all(leases.map((lease) => lease.release()));
@@ -81,13 +87,20 @@ check("ZooKeeperLock with 'tls' takes and leaves 500 locks at once", async () =>
 check("The transport with TLS keeps an idle session, and resumes it after a cut", async () => {
   await using proxy = startProxy({ hostname: "127.0.0.1", port: scene.valid.securePort });
   const tls = readTls(scene.anonymous);
-  using transport = await openTransport(proxy.port, { tls, sessionTimeoutMs: 2_000 });
-  await pause(5_000);
+  const sessionTimeoutMs = scaled(2_000);
+  using transport = await openTransport(proxy.port, { tls, sessionTimeoutMs });
+  let answers = 0;
+  proxy.onReply = () => {
+    answers++;
+    return "pass";
+  };
+  // The client sends three pings in a session timeout, and nothing else.
+  await waitUntil("pings have kept the session", () => answers >= 5, CONDITION_BOUND_MS);
   assertEquals([transport.state, transport.epoch], ["connected", 1]);
-  assert(transport.silentMs < 2_000, `${transport.silentMs} ms`);
+  assert(transport.silentMs < sessionTimeoutMs, `${transport.silentMs} ms`);
   await transport.createEphemeral("/resumed");
   proxy.cutAll();
-  await waitUntil("it is back", () => transport.epoch === 2);
+  await waitUntil("it is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
   await transport.set("/resumed");
 });
 
@@ -163,15 +176,15 @@ check(
     await using locks = new ZooKeeperLock(() => servers, {
       tls: scene.anonymous,
       rootPath,
-      sessionTimeoutMs: 20_000,
-      unavailableAfterMs: 1_000,
+      sessionTimeoutMs: 2 * KEPT_SESSION_MS,
+      unavailableAfterMs: scaled(1_000),
       onWarning: (message) => warnings.push(message),
     });
     const lease = await locks.acquire("n");
     // Reconnects can reach only the server whose certificate has expired.
     servers = secure(scene.expired);
     proxy.cutAll();
-    await waitUntil("there is a warning", () => warnings.length > 0);
+    await waitUntil("there is a warning", () => warnings.length > 0, CONDITION_BOUND_MS);
     const error = await assertRejects(() => locks.acquire("other"), LockUnavailableError);
     assert(error.message.includes("CERT_HAS_EXPIRED"), error.message);
     assertEquals(warnings.length, 1);

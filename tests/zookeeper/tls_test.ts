@@ -9,7 +9,14 @@ import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
 import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { drain, recordTcp, recordTls } from "../../testing/servers/recorder.ts";
+import { within } from "../../testing/conformance/wait.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_SESSION_MS,
+  LONG_BOUND_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { zooKeeperEnsembleSkip } from "../../testing/servers/zookeeper_ensemble.ts";
 import { secure, startTlsScene, type TlsScene } from "../../testing/zookeeper/tls_scene.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
@@ -25,8 +32,8 @@ const ignore = skip !== undefined;
 const note = skip ? ` [${skip}]` : "";
 const UNTRUSTED = /^UNABLE_TO_VERIFY_LEAF_SIGNATURE$/;
 const AUTH = { scheme: "digest", credentials: "billing:hunter2" };
-/** An outage lasts longer than any test. So whatever rejects, rejects before. */
-const LONG_MS = 60_000;
+/** Far sooner than an outage would reject. */
+const AT_ONCE_MS = LONG_BOUND_MS / 4;
 
 let scene: TlsScene;
 
@@ -49,15 +56,14 @@ async function setupError(
 ): Promise<string> {
   const warnings: string[] = [];
   await using locks = new ZooKeeperLock(servers, {
-    unavailableAfterMs: LONG_MS,
+    unavailableAfterMs: LONG_BOUND_MS,
     onWarning: (message) => warnings.push(message),
     ...options,
   });
   let message = "";
   for (const call of ["acquire", "tryAcquire", "query"] as const) {
-    const startMs = performance.now();
-    const error = await assertRejects(() => locks[call]("n"), LockSetupError);
-    assert(performance.now() - startMs < LONG_MS / 4);
+    const rejected = assertRejects(() => locks[call]("n"), LockSetupError);
+    const error = await within("the call rejects", rejected, AT_ONCE_MS);
     assertInstanceOf(error.cause, ZooKeeperError);
     const { code: found } = error.cause.cause as { code?: string };
     assert(code.test(String(found)), `${found} instead of ${code}`);
@@ -69,7 +75,10 @@ async function setupError(
 
 /** Checks that a call rejects with a `LockUnavailableError` when its time is over. */
 async function outage(servers: ConnectSource, options: ZooKeeperLockOptions): Promise<string> {
-  await using locks = new ZooKeeperLock(servers, { unavailableAfterMs: 500, ...options });
+  await using locks = new ZooKeeperLock(servers, {
+    unavailableAfterMs: scaled(800),
+    ...options,
+  });
   const { message } = await assertRejects(() => locks.acquire("n"), LockUnavailableError);
   return message;
 }
@@ -225,7 +234,7 @@ check(
     await waitUntil("the silent one was tried", async () => {
       await using locks = new ZooKeeperLock(servers, {
         tls: scene.anonymous,
-        sessionTimeoutMs: 1_000,
+        sessionTimeoutMs: ENDING_SESSION_MS,
         rootPath: newRoot(),
       });
       await (await locks.acquire("n")).release();
@@ -250,7 +259,7 @@ check(
     const servers = server.address;
     const tls = scene.foreign;
     await setupError(servers, { tls, auth: AUTH }, UNTRUSTED);
-    await waitUntil("the connections are closed", () => server.open === 0);
+    await waitUntil("the connections are closed", () => server.open === 0, CONDITION_BOUND_MS);
     assertEquals(server.bytes, []);
   },
 );
@@ -260,13 +269,11 @@ check("ZooKeeperLock with 'tls' is disposed of in time during a handshake", asyn
   const locks = new ZooKeeperLock(mute.address, {
     tls: scene.anonymous,
     disposeTimeoutMs: 500,
-    unavailableAfterMs: LONG_MS,
+    unavailableAfterMs: LONG_BOUND_MS,
   });
   const call = assertRejects(() => locks.acquire("n"), DOMException);
-  await waitUntil("the handshake has begun", () => mute.bytes.length > 0);
-  const startMs = performance.now();
-  await locks[Symbol.asyncDispose]();
-  assert(performance.now() - startMs < 5_000);
+  await waitUntil("the handshake has begun", () => mute.bytes.length > 0, CONDITION_BOUND_MS);
+  await within("disposal ends", locks[Symbol.asyncDispose](), AT_ONCE_MS);
   assertEquals((await call).name, "AbortError");
-  await waitUntil("the connection is closed", () => mute.open === 0);
+  await waitUntil("the connection is closed", () => mute.open === 0, CONDITION_BOUND_MS);
 });

@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
 import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
 import {
   childrenReply,
@@ -12,9 +13,9 @@ import {
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
 
-const LIMIT_MS = 1_000;
+const LIMIT_MS = scaled(1_500);
 /** The pause between two answers, or two parts of an answer. */
-const PACE_MS = 100;
+const PACE_MS = scaled(100);
 /** So many paces take longer than the limit, several times. */
 const PACES = 40;
 
@@ -30,16 +31,23 @@ Deno.test("The transport keeps its connection while each answer comes in time, h
   assertEquals(transport.epoch, 1);
 });
 
+// Paces a workload: the server is slow, which is the fault.
+async function sendSlowly(
+  bytes: Uint8Array,
+  send: (part: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const part = Math.ceil(bytes.length / PACES);
+  for (let at = 0; at < bytes.length; at += part) {
+    await pause(PACE_MS);
+    await send(bytes.slice(at, at + part));
+  }
+}
+
 Deno.test("The transport keeps its connection while a long answer arrives, however long it takes", async () => {
   const names = Array.from({ length: PACES }, (_, i) => `child-${i}`);
   await using server = startScriptedServer(async ({ next, send }) => {
     for (let request; (request = await next()) !== null;) {
-      const bytes = childrenReply(request.xid, names);
-      const part = Math.ceil(bytes.length / PACES);
-      for (let at = 0; at < bytes.length; at += part) {
-        await pause(PACE_MS);
-        await send(bytes.slice(at, at + part));
-      }
+      await sendSlowly(childrenReply(request.xid, names), send);
     }
   });
   using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
@@ -57,7 +65,7 @@ Deno.test("The transport reconnects, and fails all requests, when the answers st
   const calls = await Promise.allSettled([1, 2, 3, 4].map(() => transport.delete("/a")));
   const seen = calls.map((call) => call.status === "fulfilled" ? "done" : call.reason.code);
   assertEquals(seen, ["done", "done", "TIMEOUT", "TIMEOUT"]);
-  await waitUntil("the client is back", () => transport.epoch === 2);
+  await waitUntil("the client is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
   await transport.delete("/a");
 });
 
@@ -77,7 +85,7 @@ Deno.test("The transport sets one timer for requests that follow one another", a
   await using server = startScriptedServer(async ({ next, send }) => {
     for (let request; (request = await next()) !== null;) await send(reply(request.xid));
   });
-  using transport = await openTransport(server.port, { requestTimeoutMs: 60_000 });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
   using timers = countTimers();
   for (let i = 0; i < 100; i++) await transport.delete("/a");
   assert(timers.count <= 2, `${timers.count} timers were set`);

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { listenOnFreePort } from "../../../testing/servers/ports.ts";
-import { pause, waitUntil } from "../../../testing/servers/wait.ts";
+import { waitUntil } from "../../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
 import type { ServerAddress } from "../../../zookeeper/transport/connect_string.ts";
 import {
@@ -124,26 +125,26 @@ Deno.test("ZooKeeperLock tries to connect more and more rarely, but at once for 
   await using server = startRefusing();
   const { attemptsMs } = server;
   // The pauses may grow to a tenth of the session timeout.
+  const sessionTimeoutMs = scaled(20_000);
   await using locks = new ZooKeeperLock(`127.0.0.1:${server.port}`, {
-    sessionTimeoutMs: 60_000,
-    unavailableAfterMs: 60_000,
+    sessionTimeoutMs,
+    unavailableAfterMs: LONG_BOUND_MS,
   });
   const controller = new AbortController();
   const { signal } = controller;
   const calls = [locks.acquire("n", { signal }).catch(() => {})];
-  await pause(5_000);
-  assert(attemptsMs.length <= 10, `${attemptsMs.length} attempts in 5 s`);
-  const isPauseLong = () => attemptsMs.at(-1)! - attemptsMs.at(-2)! > 2_500;
-  await waitUntil("the pauses are long", isPauseLong);
-  // Each pause takes 2.5 to 5 seconds now, unless a call ends it.
+  const isPauseLong = () => attemptsMs.at(-1)! - attemptsMs.at(-2)! > sessionTimeoutMs / 20;
+  await waitUntil("the pauses are long", isPauseLong, CONDITION_BOUND_MS);
+  assert(attemptsMs.length <= 12, `${attemptsMs.length} attempts until the pauses are long`);
+  // Each pause takes half to all of the longest one now, unless a call ends it.
   await waitUntil("a new call connects at once", async () => {
     const before = attemptsMs.length;
-    await waitUntil("the next attempt is made", () => attemptsMs.length > before);
-    await pause(700);
+    const hasTried = (times: number) => () => attemptsMs.length >= before + times;
+    await waitUntil("the next attempt is made", hasTried(1), CONDITION_BOUND_MS);
     calls.push(locks.acquire("n", { signal }).catch(() => {}));
-    await waitUntil("the next attempt is made", () => attemptsMs.length > before + 1);
-    return attemptsMs.at(-1)! - attemptsMs.at(-2)! < 2_000;
-  });
+    await waitUntil("the next attempt is made", hasTried(2), CONDITION_BOUND_MS);
+    return attemptsMs.at(-1)! - attemptsMs.at(-2)! < sessionTimeoutMs / 25;
+  }, CONDITION_BOUND_MS);
   controller.abort();
   await Promise.all(calls);
 });
