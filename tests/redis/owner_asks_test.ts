@@ -4,10 +4,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Lease, LeaseLostError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import type { SentScript } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS, play, type Stage } from "../../testing/redis/race_stage.ts";
+import { atOnce, play, type Stage } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
@@ -54,7 +53,7 @@ Deno.test("RedisLock.acquire() with an owner id waits when another instance has 
     await waitUntil("it waits", async () => await stage.waiting() === 1);
     assertEquals(lossOf(first), "stolen");
     await held.release();
-    const next = await within("it is granted", waiting, AT_ONCE_MS);
+    const next = await atOnce("it is granted", waiting);
     assert(next !== first);
     next.throwIfLost();
   }));
@@ -130,10 +129,10 @@ Deno.test("RedisLock.tryAcquire() and attach() ask Redis while a call of the sam
       assert(scripts(stage).length > before, "it has asked");
     }
     await held.release();
-    const lease = await within("it is granted", waiting, AT_ONCE_MS);
+    const lease = await atOnce("it is granted", waiting);
     lease.throwIfLost();
     assertEquals(await lease.release(), true);
-    assertEquals(await (await within("then the other", behind, AT_ONCE_MS)).release(), true);
+    assertEquals(await (await atOnce("then the other", behind)).release(), true);
   }));
 
 Deno.test("RedisLock.attach() while a call of the same owner id waits: the waiting call gets the lease that attach has", () =>
@@ -154,7 +153,7 @@ Deno.test("RedisLock.attach() while a call of the same owner id waits: the waiti
       async (stolen) => {
         const attached = await lock.attach("n", ID);
         assert(attached !== null && attached.fencingToken > stolen!.fencingToken);
-        const waited = await within("it ends", waiting, AT_ONCE_MS);
+        const waited = await atOnce("it ends", waiting);
         // On a late machine the waiting call asks before attach does, and gets a lease, which attach takes over.
         const askedItself = asks() > asksBefore + 1;
         assert(waited === attached || (askedItself && lossOf(waited) === "stolen"));

@@ -3,10 +3,9 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS, play } from "../../testing/redis/race_stage.ts";
+import { atOnce, play } from "../../testing/redis/race_stage.ts";
 
 const OWNER = { ownerId: "job-7" };
 
@@ -60,7 +59,7 @@ Deno.test("RedisLock.acquire() keeps waiting when another call with the same own
     await first;
     await waitUntil("only the second one waits", async () => await stage.waiting() === 1);
     await held.release();
-    const lease = await within("it is granted", second, AT_ONCE_MS);
+    const lease = await atOnce("it is granted", second);
     assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
   }));
