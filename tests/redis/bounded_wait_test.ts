@@ -12,7 +12,7 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const OUTAGE_MS = 60_000;
 
@@ -68,8 +68,9 @@ Deno.test("RedisLock.tryAcquire() with waitMs gets a free lock although the firs
     const gate = new Gate();
     gates.onReply = gate.first("ask");
     const taking = lock.tryAcquire("n", { waitMs: 1 });
+    const endMs = performance.now() + 20;
     await gate.arrived;
-    await pause(50);
+    await waitUntil("the wait is over", () => performance.now() > endMs);
     gate.open();
     const lease = await taking;
     assert(lease !== null);

@@ -215,7 +215,10 @@ Deno.test("RedisLock.acquire() uses the TTL of the call instead of the default",
   assert(longer!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2);
   const brief = { autoRenew: false, outlivesDisposal: true, ttlMs: KEPT_TTL_MS };
   const shorter = await (await redis.lock()).attach("n", "job-7", brief);
-  assert(shorter!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2, "nothing is shortened");
+  assert(
+    shorter!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2,
+    "nothing is shortened",
+  );
   await shorter!.release();
   for (const ttlMs of [9, 1.5, 2 ** 31]) {
     await assertRejects(() => a.acquire("n", { ttlMs }), RangeError);

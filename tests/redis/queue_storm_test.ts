@@ -15,13 +15,18 @@ import { overlaps, startWorker, type Worker } from "../../testing/processes/work
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
 const TTL_MS = 1_000;
 
+// Paces a workload: how long a fault lasts.
+function lasts(ms: number): Promise<void> {
+  return pause(ms);
+}
+
 type Fault = (workers: readonly Worker[], server: RedisServer, random: () => number) => unknown;
 
 const FAULTS: Fault[] = [
   async (workers, _server, random) => {
     const worker = workers[Math.floor(random() * workers.length)]!;
     worker.kill("SIGSTOP");
-    await pause(random() * TTL_MS * 1.5);
+    await lasts(random() * TTL_MS * 1.5);
     worker.kill("SIGCONT");
   },
   (_workers, { command }) => command("CLIENT", "KILL", "TYPE", "pubsub"),
@@ -29,12 +34,12 @@ const FAULTS: Fault[] = [
   (_workers, { command }) => command("SCRIPT", "FLUSH"),
   async (_workers, { command }, random) => {
     await command("CONFIG", "SET", "maxmemory", 1);
-    await pause(random() * 200);
+    await lasts(random() * 200);
     await command("CONFIG", "SET", "maxmemory", 0);
   },
   async (_workers, server, random) => {
     await server.pause();
-    await pause(random() * 300);
+    await lasts(random() * 300);
     await server.resume();
   },
 ];
