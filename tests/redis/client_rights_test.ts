@@ -19,12 +19,13 @@ import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis
 import { redisSentinelSkip, startRedisSentinels } from "../../testing/servers/redis_sentinel.ts";
 import { connectResp } from "../../testing/servers/resp.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const RULES = aclRules(commandRights([ASK, LEAVE, QUERY, RENEW, STEAL]), "lock:");
 const PAGE = Deno.readTextFileSync(new URL("../../docs/redis-clients.md", import.meta.url));
 const PASSWORD = "secret";
 const GIVE_UP_MS = 500;
-const PATIENT_MS = 30_000;
+const PATIENT_MS = CONDITION_BOUND_MS;
 /** The packages name their connections, and ignore a refusal. */
 const NAMES_CONNECTION = /^client\b/;
 

@@ -14,7 +14,7 @@ import { pause } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { nothingAtLast } from "../../testing/redis/traces.ts";
 
-const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 2_000;
+const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 1_000;
 const PATIENCE_MS = 60_000;
 const MIN_GRANTS = 50;
 const TTL_MS = 1_500;
