@@ -9,11 +9,12 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
-import { ENDING_TTL_MS } from "../../testing/time.ts";
+import { scaled } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const RUNS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 3;
-const TTL_MS = ENDING_TTL_MS;
+/** A warning comes in its last third, which a stalled machine must not outlive. */
+const TTL_MS = scaled(2_000);
 
 // Paces a workload: the fault strikes at any moment between two renewals.
 function someTime(): Promise<void> {

@@ -19,7 +19,7 @@ import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis
 import { redisSentinelSkip, startRedisSentinels } from "../../testing/servers/redis_sentinel.ts";
 import { connectResp } from "../../testing/servers/resp.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const RULES = aclRules(commandRights([ASK, LEAVE, QUERY, RENEW, STEAL]), "lock:");
 const PAGE = Deno.readTextFileSync(new URL("../../docs/redis-clients.md", import.meta.url));
@@ -63,7 +63,7 @@ async function deniedTo(username: string, servers: readonly RedisCommand[]): Pro
 
 /** One process holds the lock, another waits for it and is granted it. */
 async function useLock(open: ReturnType<typeof openAsUser>, unavailableAfterMs: number) {
-  const options = { ttlMs: 10_000, unavailableAfterMs, disposeTimeoutMs: unavailableAfterMs };
+  const options = { ttlMs: LONG_TTL_MS, unavailableAfterMs, disposeTimeoutMs: unavailableAfterMs };
   await using holder = new RedisLock(open.client, options);
   await using waiter = new RedisLock(open.client, options);
   const name = crypto.randomUUID();

@@ -65,7 +65,7 @@ Deno.test(`RedisLock grants ${NAMES} names that are asked for at once by a new i
 
 Deno.test("RedisLock renews a lease ahead of thousands of asks that wait for their turn", () =>
   play(async (server, { client }) => {
-    await using lock = new RedisLock(client, { unavailableAfterMs: 60_000 });
+    await using lock = new RedisLock(client, { unavailableAfterMs: CONDITION_BOUND_MS });
     const lease = await lock.acquire("held");
     await server.pause();
     const calls = Array.from({ length: 5_000 }, async (_, i) => {

@@ -13,6 +13,7 @@ import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Ledger } from "../../testing/redis/ledger.ts";
 import { warmUp } from "../../testing/redis/memory_check.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 /** The commands of the job below, in order. */
@@ -29,7 +30,7 @@ interface Fault {
 const FAULTS: Fault[] = [
   {
     name: "a reply is lost and the connection breaks later",
-    ttlMs: 30_000,
+    ttlMs: LONG_TTL_MS,
     survivable: true,
     strike(proxy) {
       setTimeout(() => proxy.cutAll(), 200);
@@ -38,15 +39,15 @@ const FAULTS: Fault[] = [
   },
   {
     name: "the connection breaks instead of a reply",
-    ttlMs: 30_000,
+    ttlMs: LONG_TTL_MS,
     survivable: true,
     strike: () => "cut",
   },
   {
     name: "a reply arrives after the TTL",
-    ttlMs: 1_000,
+    ttlMs: ENDING_TTL_MS,
     survivable: false,
-    strike: () => ({ delayMs: 1_700 }),
+    strike: () => ({ delayMs: 1.7 * ENDING_TTL_MS }),
   },
 ];
 

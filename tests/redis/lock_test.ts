@@ -265,7 +265,7 @@ Deno.test("RedisLock rejects with LockUnavailableError and reports no held lock 
 
 Deno.test("RedisLock names the error code when the server refuses", async () => {
   await using redis = await open();
-  const lock = await redis.lock({ unavailableAfterMs: 1_500 });
+  const lock = await redis.lock({ unavailableAfterMs: 500 });
   await redis.server.command("RPUSH", "lock:list", "x");
   const wrong = await assertRejects(() => lock.acquire("list"), LockSetupError, "WRONGTYPE");
   assert(wrong.cause instanceof Error);

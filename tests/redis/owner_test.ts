@@ -6,12 +6,14 @@ import { LeaseLostError } from "../../mod.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { atOnce, play } from "../../testing/redis/race_stage.ts";
+import { aborted } from "../../testing/conformance/wait.ts";
+import { ENDING_TTL_MS, KEPT_TTL_MS } from "../../testing/time.ts";
 
 const OWNER = { ownerId: "job-7" };
 
 Deno.test("Lease.release() that is retried keeps a later lease of the same owner id", () =>
   play(async ({ lock, gates }) => {
-    const first = await lock.acquire("n", { ...OWNER, ttlMs: 1_200 });
+    const first = await lock.acquire("n", { ...OWNER, ttlMs: ENDING_TTL_MS });
     const gate = new Gate();
     gates.onRequest = gate.first("leave");
     const released = first.release();
@@ -29,7 +31,11 @@ Deno.test("Lease.release() that is retried keeps a later lease of the same owner
 
 Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up after a lost one", () =>
   play(async ({ lock, gates }) => {
-    const first = await lock.acquire("n", { ...OWNER, ttlMs: 6_000, maxHoldMs: 300 });
+    const first = await lock.acquire("n", {
+      ...OWNER,
+      ttlMs: KEPT_TTL_MS,
+      maxHoldMs: ENDING_TTL_MS,
+    });
     const gate = new Gate();
     gates.onReply = gate.first("renew");
     const renewed = assertRejects(() => first.renew(), LeaseLostError);

@@ -12,7 +12,7 @@ import { say } from "../../testing/processes/figures.ts";
 import { startFleet } from "../../testing/redis/fleet.ts";
 import { nothingLeft, onlyFencesLeft, provenInboxes } from "../../testing/redis/traces.ts";
 import { inversions } from "../../testing/processes/workers.ts";
-import { CONDITION_BOUND_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 4;
@@ -125,5 +125,5 @@ Deno.test("RedisLock hands over locks whose names contain braces", async () => {
     assertEquals([fleet.overlaps, fleet.refusals, inversions(fleet.grants)], [0, 0, 0]);
     assert(fleet.grants.some(({ queuedUs }) => queuedUs !== null), "somebody waited");
   }
-  await onlyFencesLeft(server, 30_000);
+  await onlyFencesLeft(server, LONG_TTL_MS);
 });

@@ -10,10 +10,11 @@ import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { explainOrder, traceOrder } from "../../testing/redis/order_trace.ts";
 import { nothingAtLast } from "../../testing/redis/traces.ts";
 import { overlaps, startWorker, type Worker } from "../../testing/processes/workers.ts";
+import { ENDING_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
-const TTL_MS = 1_000;
+const TTL_MS = ENDING_TTL_MS;
 
 // Paces a workload: how long a fault lasts.
 function lasts(ms: number): Promise<void> {

@@ -8,6 +8,7 @@ import { aborted, within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { atOnce, play, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { scaled } from "../../testing/time.ts";
 
 function assertStolen({ signal }: Lease): void {
   assert(signal.aborted);
@@ -67,7 +68,7 @@ Deno.test("RedisLock.request() with steal: a victim whose inbox is closed learns
   const near = await openRedisClient("node-redis", server.url);
   const far = await openRedisClient("node-redis", server.url);
   try {
-    const ttlMs = 3_000;
+    const ttlMs = scaled(3_000);
     await using lock = new RedisLock(far.client, { ttlMs });
     await using other = new RedisLock(near.client, { ttlMs });
     const victim = await lock.acquire("n");

@@ -154,7 +154,7 @@ Deno.test("RedisLock shows no owner id in the causes of its errors, which ioredi
   const { hostname: host, port } = server;
   const io = new Redis({ host, port }).on("error", () => {});
   {
-    await using lock = new RedisLock(ioredis(io), { unavailableAfterMs: 1_500 });
+    await using lock = new RedisLock(ioredis(io), { unavailableAfterMs: 500 });
     await server.command("RPUSH", "lock:n", "x");
     await server.command("CONFIG", "SET", "maxmemory", 1);
     for (const name of ["n", "full"]) {
