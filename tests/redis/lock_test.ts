@@ -7,7 +7,13 @@ import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { warmUp } from "../../testing/redis/memory_check.ts";
-import { CONDITION_BOUND_MS, ENDING_TTL_MS, KEPT_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_TTL_MS,
+  KEPT_TTL_MS,
+  LONG_TTL_MS,
+  scaled,
+} from "../../testing/time.ts";
 
 /** A server, and locks on it that are disposed with it. */
 async function open(options: { args?: string[] } = {}) {
@@ -265,7 +271,7 @@ Deno.test("RedisLock rejects with LockUnavailableError and reports no held lock 
 
 Deno.test("RedisLock names the error code when the server refuses", async () => {
   await using redis = await open();
-  const lock = await redis.lock({ unavailableAfterMs: 500 });
+  const lock = await redis.lock({ unavailableAfterMs: scaled(1_000) });
   await redis.server.command("RPUSH", "lock:list", "x");
   const wrong = await assertRejects(() => lock.acquire("list"), LockSetupError, "WRONGTYPE");
   assert(wrong.cause instanceof Error);
