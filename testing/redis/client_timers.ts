@@ -9,7 +9,7 @@ import { pause } from "../servers/wait.ts";
 import { scaled } from "../time.ts";
 
 /** More than the longest timer of a closed package: 2.2 s, a pause between attempts to connect. */
-const AT_REST_WITHIN_MS = scaled(10_000);
+const AT_REST_WITHIN_MS = scaled(5_000);
 
 /** Only a test is blamed. Processes of a test end their timers when they end. */
 const IS_TEST = process.argv[1]?.endsWith("_test.ts") ?? false;

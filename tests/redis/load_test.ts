@@ -7,7 +7,6 @@ import { lateGrants, type Line, tally } from "../../testing/load/lines.ts";
 import { openScene, type Scene } from "../../testing/load/scene.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { nothingLasts, nothingLeft } from "../../testing/redis/traces.ts";
-import { within } from "../../testing/conformance/wait.ts";
 import { scaled } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */

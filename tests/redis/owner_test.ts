@@ -6,7 +6,6 @@ import { LeaseLostError } from "../../mod.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { atOnce, play } from "../../testing/redis/race_stage.ts";
-import { aborted } from "../../testing/conformance/wait.ts";
 import { ENDING_TTL_MS, KEPT_TTL_MS } from "../../testing/time.ts";
 
 const OWNER = { ownerId: "job-7" };
