@@ -85,7 +85,8 @@ async function checkRights(client: TopologyClientName, stage: Stage): Promise<vo
     assertEquals(await deniedTo(username, all), [], client);
   }
   const { required, optional } = CLIENT_RIGHTS[client];
-  for (const right of [...required, ...optional].filter((right) => right !== "asking")) {
+  const rights = [...required, ...optional].filter((right) => right !== "asking");
+  await Promise.all(rights.map(async (right) => {
     const username = await makeUser(stage, clientRules(client, right));
     await using open = openAsUser(client, { ...stage.users, username, password: PASSWORD });
     await waitUntil(`${client} is refused ${right}`, async () => {
@@ -94,7 +95,7 @@ async function checkRights(client: TopologyClientName, stage: Stage): Promise<vo
     });
     if (optional.includes(right)) await useLock(open, PATIENT_MS);
     else await assertRejects(() => useLock(open, GIVE_UP_MS), Error, undefined, right);
-  }
+  }));
 }
 
 /** The answer to a client whose key is being moved, so that the server redirects it. */
@@ -145,8 +146,9 @@ test(
       unhandled.push(String(event.reason));
     };
     globalThis.addEventListener("unhandledrejection", onUnhandled);
-    for (const client of ["node-redis-cluster", "ioredis-cluster"] as const) {
-      await checkRights(client, stage);
+    const clients = ["node-redis-cluster", "ioredis-cluster"] as const;
+    await Promise.all(clients.map((client) => checkRights(client, stage)));
+    for (const client of clients) {
       assertEquals(await askDuringMove(client, cluster, stage), 0, client);
       assertEquals(unhandled, []);
       const error = await askDuringMove(client, cluster, stage, "asking");
@@ -173,7 +175,7 @@ test(
       topologyServers: sentinels.map(({ command }) => command),
       users: { addresses: servers.sentinels },
     };
-    await checkRights("node-redis-sentinel", stage);
-    await checkRights("ioredis-sentinel", stage);
+    const clients = ["node-redis-sentinel", "ioredis-sentinel"] as const;
+    await Promise.all(clients.map((client) => checkRights(client, stage)));
   },
 );
