@@ -5,7 +5,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Lease, LeaseLostError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
-import type { SentScript } from "../../testing/redis/gated_client.ts";
+import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";
 import { atOnce, play, type Stage } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
@@ -162,6 +162,29 @@ Deno.test("RedisLock.attach() while a call of the same owner id waits: the waiti
         assertEquals(await attached.release(), true);
       },
     );
+    await assertRejects(() => thief, LeaseLostError);
+    await held.release();
+  }));
+
+Deno.test("RedisLock.attach() takes over from a call of the same owner id that waited and has asked before it", () =>
+  play(async (stage) => {
+    const { lock, other, gates } = stage;
+    const held = await other.acquire("n");
+    const waiting = lock.acquire("n", OWNER);
+    waiting.catch(() => {}); // it is awaited later
+    const ask = new Gate();
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    gates.onRequest = ask.first("ask");
+    await ask.arrived;
+    const thief = other.request("n", { steal: true, ...OWNER } as { steal: true }, async () => {
+      ask.open(); // Redis says that the owner id holds the lock
+      const first = await atOnce("it is granted", waiting);
+      const attached = await lock.attach("n", ID);
+      assert(attached !== null && attached.fencingToken > first.fencingToken);
+      assertEquals(lossOf(first), "stolen");
+      attached.throwIfLost();
+      assertEquals(await attached.release(), true);
+    });
     await assertRejects(() => thief, LeaseLostError);
     await held.release();
   }));
