@@ -4,9 +4,10 @@
  * @module
  */
 import { startChild } from "../processes/child.ts";
-import { pause } from "../servers/wait.ts";
+import { waitUntil } from "../servers/wait.ts";
 
-const WARM_UP_MS = 300;
+/** The first answers in a process are slow. */
+const WARM_UP_COUNT = 20;
 
 /** How long the server took to answer a PING, in ms. */
 export interface Delays {
@@ -29,8 +30,8 @@ export async function startBystander(url: string): Promise<Bystander> {
     return JSON.parse((await child.line())!) as Delays;
   };
   await delays(); // it is connected
-  await pause(WARM_UP_MS);
-  await delays();
+  let count = 0;
+  await waitUntil("it is warm", async () => (count += (await delays()).count) >= WARM_UP_COUNT);
   return { delays, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() };
 }
 

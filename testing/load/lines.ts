@@ -8,9 +8,10 @@ import { nowUs } from "../processes/clock.ts";
 import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { Signal } from "../runtime/processes.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 /** How long in ms a test waits for a step of thousands of calls, also on a busy machine. */
-export const BOUND_MS = 120_000;
+export const BOUND_MS = LONG_BOUND_MS;
 
 /** Options of one process. */
 export interface LineOptions {

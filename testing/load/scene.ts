@@ -7,18 +7,21 @@ import { assert } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
+import { within } from "../conformance/wait.ts";
 import { openRedisClient } from "../redis/clients.ts";
 import { queuedValues } from "../redis/queue_reader.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { type Bystander, startBystander } from "./bystander.ts";
 import { BOUND_MS, type Line, lineUp, startLine } from "./lines.ts";
+import { LONG_TTL_MS } from "../time.ts";
 
 const NAME = "n";
-const TTL_MS = 10_000;
+const TTL_MS = LONG_TTL_MS;
 const NONCE_LENGTH = "#0123456789abcdef".length;
-/** Fewer commands than this in a second: nobody asks but the heartbeats. */
-const SETTLED = 20;
+/** Fewer commands than this in the time below: nobody asks but the heartbeats. */
+const SETTLED = 10;
+const COUNT_FOR_MS = 500;
 
 /** Options of {@linkcode openScene}. */
 export interface SceneOptions {
@@ -57,7 +60,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
   await using stack = new AsyncDisposableStack();
   const holder = await openRedisClient("node-redis", server.url);
   stack.defer(() => holder.close());
-  const lock = stack.use(new RedisLock(holder.client, { ttlMs: 60_000 }));
+  const lock = stack.use(new RedisLock(holder.client, { ttlMs: LONG_TTL_MS }));
   const held = await lock.acquire(NAME);
   const lines = await startLines(server, options);
   for (const line of lines) stack.use(line);
@@ -76,7 +79,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
     },
     listening: () => waitUntil("all listen", async () => await channels(server) === lines.length),
     end: () => clients.disposeAsync(),
-    settled: () => waitUntil("all only wait", () => isSettled(scripts), BOUND_MS),
+    settled: () => within("all only wait", settled(scripts), BOUND_MS),
     granted: (count) => waitUntil(`${count} are granted`, () => grants() >= count, BOUND_MS),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -93,10 +96,12 @@ async function channels({ command }: RedisServer): Promise<number> {
   return (await command("PUBSUB", "CHANNELS") as unknown[]).length;
 }
 
-async function isSettled(scripts: () => Promise<number>): Promise<boolean> {
-  const before = await scripts();
-  await pause(1_000);
-  return await scripts() - before < SETTLED;
+async function settled(scripts: () => Promise<number>): Promise<void> {
+  for (let count = Infinity; count >= SETTLED;) {
+    const before = await scripts();
+    await pause(COUNT_FOR_MS);
+    count = await scripts() - before;
+  }
 }
 
 async function scriptsOf({ command }: RedisServer): Promise<number> {

@@ -11,7 +11,7 @@ import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import type { RedisClientName } from "../conformance/lock_spec.ts";
 import { PRIMARY_NAME } from "../servers/redis_sentinel.ts";
-import { pause } from "../servers/wait.ts";
+import { noteOpen } from "./client_timers.ts";
 import { connectLike } from "./deno_redis_like.ts";
 
 /** Not a literal, so that processes with another client do not load it. */
@@ -20,6 +20,7 @@ const DENO_REDIS: string = "@db/redis";
 /** A client, and how to close it. */
 export interface OpenClient {
   readonly client: RedisClient;
+  /** Closes it. If it is the last open client, also waits for the timers of its package. */
   close(): Promise<void>;
 }
 
@@ -36,26 +37,25 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
       const { createClient } = await import("redis");
       const client = createClient({ url }).on("error", () => {});
       await client.connect();
-      return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
+      return { client: nodeRedis(client), close: noteOpen(() => client.destroy()) };
     }
     case "node-redis-cluster": {
       const { createCluster } = await import("redis");
       const client = createCluster({ rootNodes: [{ url }] }).on("error", () => {});
       await client.connect();
-      return { client: nodeRedis(client), close: () => Promise.resolve(client.destroy()) };
+      return { client: nodeRedis(client), close: noteOpen(() => client.destroy()) };
     }
     case "ioredis": {
       const { Redis } = await import("ioredis");
       const client = new Redis(url).on("error", () => {});
-      return { client: ioredis(client), close: () => endIoredis(client) };
+      return { client: ioredis(client), close: noteOpen(() => endIoredis(client)) };
     }
     case "ioredis-cluster": {
       const { Cluster } = await import("ioredis");
-      const redisOptions = { disconnectTimeout: 1 };
-      const client = new Cluster([url], { lazyConnect: true, redisOptions });
+      const client = new Cluster([url], { lazyConnect: true });
       client.on("error", () => {});
       await client.connect(); // a client that is closed while it connects may never end
-      return { client: ioredis(client), close: () => endIoredisCluster(client) };
+      return { client: ioredis(client), close: noteOpen(() => endIoredisCluster(client)) };
     }
     case "deno-redis": {
       const { connect } = await import(DENO_REDIS);
@@ -84,13 +84,13 @@ export async function openSentinelClient(
     const { Redis } = await import("ioredis");
     const client = new Redis({ name: PRIMARY_NAME, sentinels: [...sentinels] });
     client.on("error", () => {});
-    return { client: ioredis(client), close: () => endIoredis(client) };
+    return { client: ioredis(client), close: noteOpen(() => endIoredis(client)) };
   }
   const { createSentinel } = await import("redis");
   const options = { name: PRIMARY_NAME, sentinelRootNodes: [...sentinels] };
   const client = createSentinel(options).on("error", () => {});
   await client.connect();
-  return { client: nodeRedis(client), close: () => client.destroy() };
+  return { client: nodeRedis(client), close: noteOpen(() => client.destroy()) };
 }
 
 /** Disconnects, and waits for the end of the connection: otherwise a test reports it as a leak. */
@@ -100,16 +100,12 @@ export async function endIoredis(client: Redis): Promise<void> {
   if (!["end", "reconnecting"].includes(client.status)) await ended;
 }
 
-/**
- * The same for a cluster client, whose nodes may end after it. The connections by which it searched for
- * nodes end without an event, within their `disconnectTimeout`.
- */
+/** The same for a cluster client, whose nodes may end after it. */
 export async function endIoredisCluster(client: Cluster): Promise<void> {
   const nodes = client.nodes().filter(({ status }) => status !== "wait" && status !== "end");
   const ended = Promise.all([client, ...nodes].map(endOf));
   client.disconnect();
   await ended;
-  await pause(5);
 }
 
 function endOf(client: Redis | Cluster): Promise<void> {

@@ -11,9 +11,10 @@ import { within } from "../conformance/wait.ts";
 import { pause } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import type { Grant } from "../processes/workers.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 /** How long in ms a waiter may wait for one lease before the test fails. */
-const WAIT_BOUND_MS = 60_000;
+const WAIT_BOUND_MS = LONG_BOUND_MS;
 
 /** Options of {@linkcode startFleet}. */
 export interface FleetOptions {

@@ -10,6 +10,7 @@ import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import type { RedisClient } from "../../redis/mod.ts";
 import { PRIMARY_NAME } from "../servers/redis_sentinel.ts";
 import type { TopologyClientName } from "./acl_rule.ts";
+import { noteOpen } from "./client_timers.ts";
 import { endIoredis, endIoredisCluster } from "./clients.ts";
 
 /** Where a client finds the servers, and as whom: the same user on all of them. */
@@ -47,7 +48,7 @@ export function openAsUser(name: TopologyClientName, users: TopologyUsers): Topo
       return opened(nodeRedis(client), client.connect(), () => client.destroy());
     }
     case "ioredis-cluster": {
-      const redisOptions = { ...login, disconnectTimeout: 1 };
+      const redisOptions = login;
       const client = new Cluster([...addresses], { redisOptions }).on("error", () => {});
       const ready = new Promise((resolve) => client.once("ready", resolve));
       return opened(ioredis(client), ready, () => {
@@ -75,5 +76,5 @@ function opened(
   close: () => unknown,
 ): TopologyClient {
   connected.catch(() => {});
-  return { client, connected, [Symbol.asyncDispose]: async () => void await close() };
+  return { client, connected, [Symbol.asyncDispose]: noteOpen(close) };
 }

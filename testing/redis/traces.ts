@@ -6,6 +6,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { RedisCommand, RedisServer } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { LONG_TTL_MS } from "../time.ts";
 import { INBOX_CHANNEL_PREFIX } from "../../redis/protocol/keys.ts";
 import { readMember } from "./queue_reader.ts";
 import { isOfQueue, keysLeft, tokensLeft } from "./residue.ts";
@@ -18,7 +19,7 @@ import {
 } from "./wire_names.ts";
 
 /** Longest TTL that most tests use, in ms. */
-const TTL_MS = 60_000;
+const TTL_MS = LONG_TTL_MS;
 const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
 
 /**
@@ -83,7 +84,7 @@ export async function nothingAtLast(server: RedisServer, ttlMs: number): Promise
   if (!SOAK) return;
   const isEmpty = async () => await server.command("DBSIZE") === 0;
   const longestMs = Math.max(TOKEN_OUTLIVES_LOCK_MS + ttlMs, QUEUE_LIFE_MS); // tombstones last as long as a queue
-  await waitUntil("the server is empty", isEmpty, longestMs + 5_000);
+  await waitUntil("the server is empty", isEmpty, longestMs + 60_000);
 }
 
 /** Waits until the observer is the only client, and no channel has a subscriber. */

@@ -12,13 +12,12 @@ import { GRANT_MESSAGE } from "../../redis/protocol/messages.ts";
 import { GRANTED, QUEUED } from "../../redis/protocol/replies.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
-import { within } from "../conformance/wait.ts";
 import { startProxy, type Verdict } from "../servers/proxy.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import type { Gate } from "./gated_client.ts";
-import { AT_ONCE_MS, TTL_MS } from "./race_stage.ts";
+import { atOnce, TTL_MS } from "./race_stage.ts";
 import { queueLength } from "./queue_reader.ts";
 import { nothingLeft, provenInboxes } from "./traces.ts";
 
@@ -128,7 +127,7 @@ function actors(server: RedisServer, lock: RedisLock, other: RedisLock): WireSta
       await lease.renew();
     },
     async freeAtOnce() {
-      const lease = await within("the lock is free", other.acquire("n"), AT_ONCE_MS);
+      const lease = await atOnce("the lock is free", other.acquire("n"));
       lease.throwIfLost();
       assertEquals(await lease.release(), true);
     },

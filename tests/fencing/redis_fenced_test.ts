@@ -8,6 +8,7 @@ import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
+import { LONG_TTL_MS } from "../../testing/time.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 const CLUSTER_CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
@@ -157,7 +158,7 @@ Deno.test("FencedRedis.run() never writes under a smaller token after a greater 
 Deno.test("FencedRedis.run() rejects the token of an expired lease after the next lease has written", async () => {
   await using stage = await open();
   const { client, fenced, command } = stage;
-  await using locks = new RedisLock(client, { ttlMs: 1_000 });
+  await using locks = new RedisLock(client, { ttlMs: LONG_TTL_MS });
   const late = await locks.acquire("orders:42", { autoRenew: false });
   await command("DEL", "lock:orders:42"); // as if it had expired
   await using lease = await locks.acquire("orders:42");

@@ -12,7 +12,8 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
 
 const OUTAGE_MS = 60_000;
 
@@ -68,8 +69,9 @@ Deno.test("RedisLock.tryAcquire() with waitMs gets a free lock although the firs
     const gate = new Gate();
     gates.onReply = gate.first("ask");
     const taking = lock.tryAcquire("n", { waitMs: 1 });
+    const endMs = performance.now() + 20;
     await gate.arrived;
-    await pause(50);
+    await waitUntil("the wait is over", () => performance.now() > endMs);
     gate.open();
     const lease = await taking;
     assert(lease !== null);
@@ -92,7 +94,7 @@ Deno.test("RedisLock: waits for one lock that end together ask for its holder on
   play(async ({ lock, other, gates }) => {
     const held = await other.acquire("n");
     let waits = 0;
-    const options = { waitMs: 1_500, onWait: () => void waits++ };
+    const options = { waitMs: scaled(2_000), onWait: () => void waits++ };
     const calls = Array.from({ length: 200 }, () => lock.tryAcquire("n", options));
     await waitUntil("all wait", () => waits >= 200);
     assertEquals(new Set(await Promise.all(calls)), new Set([null]));

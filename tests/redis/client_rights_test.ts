@@ -19,12 +19,13 @@ import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis
 import { redisSentinelSkip, startRedisSentinels } from "../../testing/servers/redis_sentinel.ts";
 import { connectResp } from "../../testing/servers/resp.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const RULES = aclRules(commandRights([ASK, LEAVE, QUERY, RENEW, STEAL]), "lock:");
 const PAGE = Deno.readTextFileSync(new URL("../../docs/redis-clients.md", import.meta.url));
 const PASSWORD = "secret";
 const GIVE_UP_MS = 500;
-const PATIENT_MS = 30_000;
+const PATIENT_MS = CONDITION_BOUND_MS;
 /** The packages name their connections, and ignore a refusal. */
 const NAMES_CONNECTION = /^client\b/;
 
@@ -62,7 +63,7 @@ async function deniedTo(username: string, servers: readonly RedisCommand[]): Pro
 
 /** One process holds the lock, another waits for it and is granted it. */
 async function useLock(open: ReturnType<typeof openAsUser>, unavailableAfterMs: number) {
-  const options = { ttlMs: 10_000, unavailableAfterMs, disposeTimeoutMs: unavailableAfterMs };
+  const options = { ttlMs: LONG_TTL_MS, unavailableAfterMs, disposeTimeoutMs: unavailableAfterMs };
   await using holder = new RedisLock(open.client, options);
   await using waiter = new RedisLock(open.client, options);
   const name = crypto.randomUUID();
@@ -84,7 +85,8 @@ async function checkRights(client: TopologyClientName, stage: Stage): Promise<vo
     assertEquals(await deniedTo(username, all), [], client);
   }
   const { required, optional } = CLIENT_RIGHTS[client];
-  for (const right of [...required, ...optional].filter((right) => right !== "asking")) {
+  const rights = [...required, ...optional].filter((right) => right !== "asking");
+  await Promise.all(rights.map(async (right) => {
     const username = await makeUser(stage, clientRules(client, right));
     await using open = openAsUser(client, { ...stage.users, username, password: PASSWORD });
     await waitUntil(`${client} is refused ${right}`, async () => {
@@ -93,7 +95,7 @@ async function checkRights(client: TopologyClientName, stage: Stage): Promise<vo
     });
     if (optional.includes(right)) await useLock(open, PATIENT_MS);
     else await assertRejects(() => useLock(open, GIVE_UP_MS), Error, undefined, right);
-  }
+  }));
 }
 
 /** The answer to a client whose key is being moved, so that the server redirects it. */
@@ -144,8 +146,9 @@ test(
       unhandled.push(String(event.reason));
     };
     globalThis.addEventListener("unhandledrejection", onUnhandled);
-    for (const client of ["node-redis-cluster", "ioredis-cluster"] as const) {
-      await checkRights(client, stage);
+    const clients = ["node-redis-cluster", "ioredis-cluster"] as const;
+    await Promise.all(clients.map((client) => checkRights(client, stage)));
+    for (const client of clients) {
       assertEquals(await askDuringMove(client, cluster, stage), 0, client);
       assertEquals(unhandled, []);
       const error = await askDuringMove(client, cluster, stage, "asking");
@@ -172,7 +175,7 @@ test(
       topologyServers: sentinels.map(({ command }) => command),
       users: { addresses: servers.sentinels },
     };
-    await checkRights("node-redis-sentinel", stage);
-    await checkRights("ioredis-sentinel", stage);
+    const clients = ["node-redis-sentinel", "ioredis-sentinel"] as const;
+    await Promise.all(clients.map((client) => checkRights(client, stage)));
   },
 );

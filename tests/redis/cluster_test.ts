@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Cluster } from "ioredis";
 import { type Lease, LockSetupError } from "../../mod.ts";
-import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
+import { type RedisClient, RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { within } from "../../testing/conformance/wait.ts";
@@ -16,21 +16,28 @@ import {
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
 const skip = await redisClusterSkip();
+const note = skip === undefined ? "" : ` [skipped: ${skip}]`;
 
-/** A cluster, and locks on it that are closed with it. */
-async function open(clientName: RedisClientName, args: string[] = []) {
+/** The cluster of all tests that kill no node. A start takes over 2 s: until then no master accepts writes. */
+let shared: RedisCluster;
+if (skip === undefined) {
+  Deno.test.beforeAll(async () => void (shared = await startRedisCluster()));
+  Deno.test.afterAll(async () => await shared[Symbol.asyncDispose]());
+}
+
+/** Clients and locks on a cluster that are closed together. */
+function open(clientName: RedisClientName, { url }: RedisCluster) {
   const stack = new AsyncDisposableStack();
-  const cluster = stack.use(await startRedisCluster({ args }));
   const connect = async () => {
-    const { client, close } = await openRedisClient(clientName, cluster.url);
+    const { client, close } = await openRedisClient(clientName, url);
     stack.defer(close);
     return client;
   };
   return {
-    cluster,
     connect,
     lock: async (options: RedisLockOptions = {}) =>
       stack.use(new RedisLock(await connect(), options)),
@@ -38,16 +45,19 @@ async function open(clientName: RedisClientName, args: string[] = []) {
   };
 }
 
+/** Registers a test of each client on the shared cluster. */
 function behaviour(
   name: string,
-  test: (clientName: RedisClientName) => Promise<void>,
+  test: (redis: ReturnType<typeof open>) => Promise<void>,
 ): void {
   for (const client of CLIENTS) {
-    const reason = skip === undefined ? "" : ` [skipped: ${skip}]`;
     Deno.test({
-      name: `${client}: ${name}${reason}`,
+      name: `${client}: ${name}${note}`,
       ignore: skip !== undefined,
-      fn: () => test(client),
+      fn: async () => {
+        await using redis = open(client, shared);
+        await test(redis);
+      },
     });
   }
 }
@@ -62,19 +72,19 @@ async function queue(lock: RedisLock, name: string) {
 }
 
 /** The number of inboxes with a subscriber, summed over all nodes. */
-async function subscribers(cluster: RedisCluster): Promise<number> {
-  const lists = cluster.masters.map(({ command }) => command("PUBSUB", "CHANNELS", "holdfast:*"));
+async function subscribers(): Promise<number> {
+  const lists = shared.masters.map(({ command }) => command("PUBSUB", "CHANNELS", "holdfast:*"));
   return (await Promise.all(lists) as string[][]).flat().length;
 }
 
-async function keysOf(cluster: RedisCluster): Promise<string[]> {
-  return (await Promise.all(cluster.masters.map(({ command }) => keysLeft(command)))).flat();
+/** The keys that a lock has left on any node. */
+async function keysOf(name: string): Promise<string[]> {
+  return (await Promise.all(shared.masters.map(({ command }) => keysLeft(command, name)))).flat();
 }
 
 behaviour(
   "RedisClient.subscribe() delivers messages of every node, even after its connection broke",
-  async (name) => {
-    await using redis = await open(name);
+  async (redis) => {
     const client = await redis.connect();
     assertEquals(client.cluster, true);
     const messages: string[] = [];
@@ -84,11 +94,11 @@ behaviour(
     await client.send("GET", ["k"], "k"); // connects a node
     await using _subscription = await client.subscribe!(channel, onMessage, () => gaps++);
     const publish = async () => {
-      for (const { command } of redis.cluster.masters) await command("PUBLISH", channel, "m");
+      for (const { command } of shared.masters) await command("PUBLISH", channel, "m");
     };
     await publish();
     await waitUntil("a message of each node has arrived", () => messages.length === 3);
-    for (const { command } of redis.cluster.masters) {
+    for (const { command } of shared.masters) {
       await command("CLIENT", "KILL", "TYPE", "pubsub");
     }
     await waitUntil("the gap is reported", () => gaps > 0);
@@ -97,12 +107,11 @@ behaviour(
   },
 );
 
-behaviour("RedisClient.epoch changes when the connection to any node is lost", async (name) => {
-  await using redis = await open(name);
+behaviour("RedisClient.epoch changes when the connection to any node is lost", async (redis) => {
   const client = await redis.connect();
   for (const key of ["a", "b", "c"]) {
     await client.send("SET", [key, "x"], key);
-    const { command } = await redis.cluster.masterOf(key);
+    const { command } = await shared.masterOf(key);
     assertEquals(await command("GET", key), "x");
     const { epoch } = client;
     await command("CLIENT", "KILL", "TYPE", "normal");
@@ -115,42 +124,18 @@ behaviour("RedisClient.epoch changes when the connection to any node is lost", a
 });
 
 behaviour(
-  "RedisClient.connectionError tells why a node is down, as long as it is",
-  async (name) => {
-    await using redis = await open(name);
-    const client = await redis.connect();
-    for (const key of ["a", "b", "c"]) await client.send("SET", [key, "x"], key); // connects all nodes
-    assertEquals(client.connectionError, undefined);
-    const node = await redis.cluster.masterOf("a");
-    await node.kill("SIGKILL");
-    const reads: Promise<unknown>[] = [];
-    const read = () => reads.push(client.send("GET", ["a"], "a").catch(() => {})); // may connect
-    await waitUntil("the error is reported", () => {
-      read();
-      return (client.connectionError as { code?: unknown } | undefined)?.code === "ECONNREFUSED";
-    });
-    await node.restart();
-    await waitUntil("the error is forgotten", () => {
-      read();
-      return client.connectionError === undefined;
-    });
-    await Promise.all(reads);
-  },
-);
-
-behaviour(
   "RedisLock keeps leases and queues when their slot moves to another node",
-  async (name) => {
-    await using redis = await open(name);
+  async (redis) => {
+    const name = crypto.randomUUID();
+    const key = `lock:${name}`;
     const [a, b, c] = [await redis.lock(), await redis.lock(), await redis.lock()];
-    const first = await a.acquire("n");
-    const second = await queue(b, "n");
-    const third = await queue(c, "n");
-    const { cluster } = redis;
-    const source = await cluster.masterOf("lock:n");
-    const target = cluster.masters.find((master) => master !== source)!;
-    await cluster.moveSlot("lock:n", target);
-    assertEquals(await target.command("EXISTS", "lock:n"), 1);
+    const first = await a.acquire(name);
+    const second = await queue(b, name);
+    const third = await queue(c, name);
+    const source = await shared.masterOf(key);
+    const target = shared.masters.find((master) => master !== source)!;
+    await shared.moveSlot(key, target);
+    assertEquals(await target.command("EXISTS", key), 1);
     await first.renew();
     assertEquals(await first.release(), true);
     const next = await within("the first waiter is granted", second.lease);
@@ -159,20 +144,22 @@ behaviour(
     const last = await within("the second waiter is granted", third.lease);
     assert(last.fencingToken > next.fencingToken);
     assertEquals(await last.release(), true);
-    await waitUntil("nothing is left", async () => (await keysOf(cluster)).length === 0);
+    await waitUntil("nothing is left", async () => (await keysOf(name)).length === 0);
   },
 );
 
-behaviour("RedisLock.acquire() succeeds after a slot move that was in progress", async (name) => {
-  await using redis = await open(name);
-  const lock = await redis.lock({ unavailableAfterMs: 60_000 });
-  await (await lock.acquire("n")).release();
-  const { masters, masterOf, moveSlot } = redis.cluster;
-  const source = await masterOf("lock:n");
+behaviour("RedisLock.acquire() succeeds after a slot move that was in progress", async (redis) => {
+  const name = crypto.randomUUID();
+  const key = `lock:${name}`;
+  const lock = await redis.lock({ unavailableAfterMs: CONDITION_BOUND_MS });
+  await (await lock.acquire(name)).release();
+  const { masters, masterOf, moveSlot } = shared;
+  const source = await masterOf(key);
   const target = masters.find((master) => master !== source)!;
+  for (const { command } of [source, target]) await command("CONFIG", "RESETSTAT");
   let wait: Promise<Lease> | undefined;
-  await moveSlot("lock:n", target, async () => {
-    wait = lock.acquire("n");
+  await moveSlot(key, target, async () => {
+    wait = lock.acquire(name);
     wait.catch(() => {});
     await waitUntil("the server answers TRYAGAIN", async () => {
       const infos = [source, target].map(({ command }) => command("INFO", "errorstats"));
@@ -181,53 +168,135 @@ behaviour("RedisLock.acquire() succeeds after a slot move that was in progress",
   });
   await using lease = await within("the lock is acquired", wait!);
   lease.throwIfLost();
-  assertEquals(await target.command("EXISTS", "lock:n"), 1);
+  assertEquals(await target.command("EXISTS", key), 1);
 });
 
-behaviour("RedisLock keeps leases and queues when a node restarts with its data", async (name) => {
-  await using redis = await open(name, ["--appendonly", "yes", "--appendfsync", "always"]);
-  const options = { ttlMs: 60_000, unavailableAfterMs: 60_000 };
-  const [a, b] = [await redis.lock(options), await redis.lock(options)];
-  const lease = await a.acquire("n");
-  const wait = await queue(b, "n");
-  const node = await redis.cluster.masterOf("lock:n");
-  await node.kill("SIGKILL");
-  // The other nodes still grant their locks.
-  const other = await a.acquire(await nameOnAnother(redis.cluster, "n"));
-  await other.release();
-  const late = b.acquire("n");
-  await node.restart();
-  assertEquals(await lease.release(), true);
-  const next = await within("the waiter is granted", wait.lease);
-  assert(next.fencingToken > lease.fencingToken);
-  await next.release();
-  await using last = await within("the call that began during the restart is granted", late);
-  assert(last.fencingToken > next.fencingToken);
-});
+/** What one client does while the node that has its lock restarts, with its data or without. */
+interface Restart {
+  /** Called before the kill, while it is down, and when it serves again. */
+  readonly before: () => Promise<void>;
+  readonly meanwhile: () => Promise<void>;
+  readonly after: () => Promise<void>;
+}
 
-behaviour(
-  "RedisLock grants waiters the lock when a node restarts without its data",
-  async (name) => {
-    await using redis = await open(name);
-    const [a, b] = [await redis.lock(), await redis.lock({ unavailableAfterMs: 60_000 })];
-    const lost = await a.acquire("n");
-    const wait = await queue(b, "n");
-    await (await redis.cluster.masterOf("lock:n")).restart();
-    await using next = await within("the waiter is granted", wait.lease);
-    assert(next.fencingToken > lost.fencingToken);
+/** One lock name per client: all locks are on the same node. */
+function nameOf(clientName: RedisClientName): string {
+  return `{n}${clientName}`;
+}
+
+function restartWithData(
+  redis: ReturnType<typeof open>,
+  cluster: RedisCluster,
+  name: string,
+): Restart {
+  const options = { ttlMs: LONG_TTL_MS, unavailableAfterMs: CONDITION_BOUND_MS };
+  let [client, a, b]: [RedisClient?, RedisLock?, RedisLock?] = [];
+  let [lease, wait, late]: [Lease?, Promise<Lease>?, Promise<Lease>?] = [];
+  const reads: Promise<unknown>[] = [];
+  const read = () => reads.push(client!.send("GET", [name], name).catch(() => {})); // may connect
+  return {
+    async before() {
+      [client, a, b] = [
+        await redis.connect(),
+        await redis.lock(options),
+        await redis.lock(options),
+      ];
+      for (const { port } of cluster.masters) { // connects all nodes
+        const key = await nameOn(cluster, port);
+        await client.send("SET", [key, "x"], key);
+      }
+      assertEquals(client.connectionError, undefined);
+      lease = await a.acquire(name);
+      wait = (await queue(b, name)).lease;
+    },
+    async meanwhile() {
+      await waitUntil("the error is reported", () => {
+        read();
+        return (client!.connectionError as { code?: unknown } | undefined)?.code === "ECONNREFUSED";
+      });
+      const { port } = await cluster.masterOf(name);
+      const other = cluster.masters.find((master) => master.port !== port)!;
+      await (await a!.acquire(await nameOn(cluster, other.port, "lock:"))).release();
+      late = b!.acquire(name);
+      late.catch(() => {}); // it is awaited later
+    },
+    async after() {
+      await waitUntil("the error is forgotten", () => {
+        read();
+        return client!.connectionError === undefined;
+      });
+      assertEquals(await lease!.release(), true);
+      const next = await within("the waiter is granted", wait!);
+      assert(next.fencingToken > lease!.fencingToken);
+      await next.release();
+      const last = await within("the call that began during the restart is granted", late!);
+      assert(last.fencingToken > next.fencingToken);
+      await last.release();
+      await Promise.all(reads);
+    },
+  };
+}
+
+function restartWithoutData(redis: ReturnType<typeof open>, name: string): Restart {
+  let [lost, wait]: [Lease?, Promise<Lease>?] = [];
+  return {
+    async before() {
+      const options = { unavailableAfterMs: CONDITION_BOUND_MS };
+      const [a, b] = [await redis.lock(options), await redis.lock(options)];
+      lost = await a.acquire(name);
+      wait = (await queue(b, name)).lease;
+    },
+    meanwhile: () => Promise.resolve(),
+    async after() {
+      const next = await within("the waiter is granted", wait!);
+      assert(next.fencingToken > lost!.fencingToken);
+      await next.release();
+    },
+  };
+}
+
+Deno.test({
+  name:
+    `${
+      CLIENTS.join(" and ")
+    }: RedisLock keeps leases and queues when a node restarts with its data, ` +
+    `and grants waiters the lock when it restarts without; RedisClient.connectionError tells why it is down${note}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using cluster = await startRedisCluster({
+      args: ["--appendonly", "yes", "--appendfsync", "always"],
+    });
+    await using stack = new AsyncDisposableStack();
+    const clients = CLIENTS.map((clientName) => {
+      return { name: nameOf(clientName), redis: stack.use(open(clientName, cluster)) };
+    });
+    const node = await cluster.masterOf("{n}");
+    const [, directory] = await node.command("CONFIG", "GET", "dir") as [string, string];
+    for (const keepsData of [true, false]) {
+      const restarts = clients.map(({ redis, name }) => {
+        return keepsData ? restartWithData(redis, cluster, name) : restartWithoutData(redis, name);
+      });
+      await Promise.all(restarts.map(({ before }) => before()));
+      await node.kill("SIGKILL");
+      if (!keepsData) await Deno.remove(`${directory}/appendonlydir`, { recursive: true });
+      // The other nodes still grant their locks.
+      await Promise.all(restarts.map(({ meanwhile }) => meanwhile()));
+      await node.restart();
+      await Promise.all(restarts.map(({ after }) => after()));
+    }
   },
-);
+});
 
-behaviour("RedisLock closes its subscription when it is disposed", async (name) => {
-  await using redis = await open(name);
+behaviour("RedisLock closes its subscription when it is disposed", async (redis) => {
+  const name = crypto.randomUUID();
   const [a, b] = [await redis.lock(), await redis.lock()];
-  await using lease = await a.acquire("n");
-  const wait = await queue(b, "n");
-  await waitUntil("the waiter listens", async () => await subscribers(redis.cluster) === 1);
+  await using lease = await a.acquire(name);
+  const wait = await queue(b, name);
+  await waitUntil("the waiter listens", async () => await subscribers() === 1);
   await lease.release();
   await (await within("the waiter is granted", wait.lease)).release();
   await b[Symbol.asyncDispose]();
-  await waitUntil("no subscriber is left", async () => await subscribers(redis.cluster) === 0);
+  await waitUntil("no subscriber is left", async () => await subscribers() === 0);
 });
 
 Deno.test("ioredis() throws when a cluster client has a 'keyPrefix'", () => {
@@ -237,10 +306,9 @@ Deno.test("ioredis() throws when a cluster client has a 'keyPrefix'", () => {
   }
 });
 
-/** A name whose lock is on another master. */
-async function nameOnAnother(cluster: RedisCluster, name: string): Promise<string> {
-  const master = await cluster.masterOf(`lock:${name}`);
+/** A key, or what follows `prefix` in it, on the master with this port. */
+async function nameOn(cluster: RedisCluster, port: number, prefix = ""): Promise<string> {
   for (let i = 0;; i++) {
-    if (await cluster.masterOf(`lock:${name}-${i}`) !== master) return `${name}-${i}`;
+    if ((await cluster.masterOf(`${prefix}k-${i}`)).port === port) return `k-${i}`;
   }
 }

@@ -9,11 +9,12 @@ import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const NAMES = Deno.env.get("HOLDFAST_SOAK") ? 100_000 : 10_000;
-const BOUND_MS = 120_000;
+const BOUND_MS = LONG_BOUND_MS;
 
 /** Wraps a client: counts the commands that it has not answered yet, and keeps what it has got. */
 function counted(client: RedisClient) {
@@ -64,7 +65,7 @@ Deno.test(`RedisLock grants ${NAMES} names that are asked for at once by a new i
 
 Deno.test("RedisLock renews a lease ahead of thousands of asks that wait for their turn", () =>
   play(async (server, { client }) => {
-    await using lock = new RedisLock(client, { unavailableAfterMs: 60_000 });
+    await using lock = new RedisLock(client, { unavailableAfterMs: CONDITION_BOUND_MS });
     const lease = await lock.acquire("held");
     await server.pause();
     const calls = Array.from({ length: 5_000 }, async (_, i) => {
@@ -102,8 +103,8 @@ Deno.test("RedisLock rejects calls that cannot be handed over, and leaves one co
     const before = sent.length;
     const calls = Array.from({ length: MAX_UNANSWERED + 100 }, (_, i) => lock.acquire(`n${i}`));
     const rejected = calls.map((call) => assertRejects(() => call, LockUnavailableError));
-    await within("all are rejected", Promise.all(rejected), 10_000);
-    await pause(200); // a clean-up that does not wait for the ask's answer would send a leave now
+    await within("all are rejected", Promise.all(rejected), CONDITION_BOUND_MS);
+    // A clean-up that does not wait for the ask's answer is sent by the rejection itself.
     assertEquals(sent.length - before, MAX_UNANSWERED);
     assertEquals(counts.unanswered, MAX_UNANSWERED);
     await server.resume();

@@ -5,32 +5,24 @@
 import { assert, assertEquals } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { TOMBSTONE_MS } from "../../redis/protocol/ask.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
+import { TOMBSTONE_PREFIX } from "../../testing/redis/wire_names.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { warmUp } from "../../testing/redis/memory_check.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, QUIET_MS } from "../../testing/time.ts";
 
 const NAMES = ["deno-redis-like", "deno-redis-like-eventless"] as const;
 
-/** Longer than `commandTimeoutMs`, by default 1 s, after which the adapter drops the connection. */
-const OUTAGE_MS = 1_200;
+/** After this time without an answer the adapter drops the connection. */
+const COMMAND_TIMEOUT_MS = 200;
 
 function urlOf({ hostname, port }: FaultProxy): string {
   return `redis://${hostname}:${port}`;
-}
-
-/** Resolves when the server has answered the command that checks its memory settings. */
-function memoryChecked(proxy: FaultProxy): Promise<void> {
-  return new Promise((resolve) => {
-    proxy.onReply = (chunk) => {
-      if (new TextDecoder().decode(chunk).includes("maxmemory_policy:")) resolve();
-      return "pass";
-    };
-  });
 }
 
 /** How many scripts the server was asked to run. */
@@ -39,11 +31,21 @@ async function scriptCalls(server: RedisServer): Promise<number> {
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]);
 }
 
+/** When the tombstones in the hash of a queue end, in ms of the server's clock, and what time it is there. */
+async function tombstonesIn({ command }: RedisServer, waiters: string) {
+  const fields = await command("HGETALL", waiters) as string[];
+  const tombstones = fields.filter((_, i) => fields[i - 1]?.startsWith(TOMBSTONE_PREFIX)).map(
+    Number,
+  );
+  const [seconds] = await command("TIME") as [string, string];
+  return { tombstones, nowMs: Number(seconds) * 1_000 };
+}
+
 /** Swallows the next reply, and breaks its connection: the client sends its command again. */
 function loseNextReply(proxy: FaultProxy): void {
   proxy.onReply = () => {
     proxy.onReply = undefined;
-    setTimeout(() => proxy.cutAll(), 50);
+    queueMicrotask(() => proxy.cutAll());
     return "drop";
   };
 }
@@ -54,10 +56,9 @@ for (const name of NAMES) {
     await using proxy = startProxy(server);
     const { client, close } = await openRedisClient(name, urlOf(proxy));
     try {
-      await using lock = new RedisLock(client, { ttlMs: 60_000 });
-      const checked = memoryChecked(proxy);
+      await using lock = new RedisLock(client, { ttlMs: LONG_TTL_MS });
+      await warmUp(lock, proxy);
       const lease = await lock.acquire("n");
-      await checked;
       loseNextReply(proxy);
       assertEquals(await within("the release is answered", lease.release()), true);
       const run = lock.request("n", () => {
@@ -74,7 +75,7 @@ for (const name of NAMES) {
     await using server = await startRedis();
     const { client, close } = await openRedisClient(name, server.url);
     try {
-      await using lock = new RedisLock(client, { ttlMs: 60_000 });
+      await using lock = new RedisLock(client, { ttlMs: LONG_TTL_MS });
       const lease = await lock.acquire("n");
       await server.command("SET", "lock:n", "somebody else");
       assertEquals(await within("the release is answered", lease.release()), false);
@@ -87,7 +88,11 @@ for (const name of NAMES) {
     await using server = await startRedis();
     await using proxy = startProxy(server);
     const { client, close } = await openRedisClient(name, urlOf(proxy));
-    const [a, b] = [new RedisLock(client), new RedisLock(client)];
+    const options = {
+      commandTimeoutMs: COMMAND_TIMEOUT_MS,
+      unavailableAfterMs: CONDITION_BOUND_MS,
+    };
+    const [a, b] = [new RedisLock(client, options), new RedisLock(client, options)];
     const lease = await a.acquire("n");
     const waiter = b.acquire("n"); // subscribes
     await waitUntil("the waiter listens", async () => {
@@ -96,14 +101,16 @@ for (const name of NAMES) {
     await proxy.refuse(true);
     proxy.cutAll();
     const released = lease.release();
-    await pause(OUTAGE_MS);
+    // No condition: the adapter drops its connection in silence, when the command times out.
+    await pause(2 * COMMAND_TIMEOUT_MS);
     await proxy.refuse(false);
     assert(await within("the release is answered", released));
     await (await within("the waiter is granted", waiter)).release();
     await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()]);
     await close();
-    await waitUntil("no connection is left", () => proxy.connections === 0, 5_000);
-    await pause(500); // none is opened again
+    await waitUntil("no connection is left", () => proxy.connections === 0);
+    // No condition: none may be opened again, which the client tries every 20 ms.
+    await pause(QUIET_MS);
     const list = String(await server.command("CLIENT", "LIST"));
     assertEquals(list.trim().split("\n").length, 1, list); // the observer's own
   });
@@ -120,13 +127,14 @@ for (const name of NAMES) {
     });
     await proxy.refuse(true);
     proxy.cutAll();
-    await pause(100);
+    await waitUntil("the client knows of the outage", () => client.connectionError !== undefined);
     await b[Symbol.asyncDispose]();
     await proxy.refuse(false);
     await a[Symbol.asyncDispose]();
     await close();
-    await pause(1_000); // both connections may be opened again meanwhile
-    await waitUntil("no connection is left", () => proxy.connections === 0, 5_000);
+    // No condition: both connections may be opened again meanwhile, by attempts every 20 ms.
+    await pause(QUIET_MS);
+    await waitUntil("no connection is left", () => proxy.connections === 0);
   });
 }
 
@@ -153,12 +161,23 @@ Deno.test("RedisLock sends two commands per cycle when the client reports no eve
     const before = await scriptCalls(server);
     await cycles(200);
     assertEquals(await scriptCalls(server) - before, 2 * 200);
-    await pause(TOMBSTONE_MS + 100);
-    await cycles(5); // each leave sweeps some
     const { queue, waiters } = lockKeys("lock:", "n");
-    const left = 5 + 1; // the first ask had no time limit, so its tombstone lasts longer
-    assertEquals(await server.command("ZCARD", queue), left);
-    assertEquals(await server.command("HLEN", waiters), left);
+    const { tombstones } = await tombstonesIn(server, waiters);
+    // The first ask had no time limit, so its tombstone lasts longer.
+    const endMs = Math.max(...tombstones.sort((a, b) => a - b).slice(0, -1));
+    await waitUntil(
+      "all others are over",
+      async () => (await tombstonesIn(server, waiters)).nowMs > endMs,
+    );
+    const sweptMs = (await tombstonesIn(server, waiters)).nowMs;
+    await cycles(5); // each leave sweeps some
+    const left = (await tombstonesIn(server, waiters)).tombstones;
+    assert(
+      left.every((tombstoneMs) => tombstoneMs >= sweptMs) && left.length <= 5 + 1,
+      String(left),
+    );
+    assertEquals(await server.command("ZCARD", queue), left.length);
+    assertEquals(await server.command("HLEN", waiters), left.length);
   } finally {
     await close();
   }

@@ -8,9 +8,12 @@ import { within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const NAMES = ["a", "b", "c"];
+/** A stalled machine must not outlive it before the first renewal. */
+const TTL_MS = scaled(1_500);
 
 for (
   const name of ["node-redis", "ioredis", "deno-redis-like", "deno-redis-like-eventless"] as const
@@ -22,7 +25,7 @@ for (
       await using proxy = startProxy(server);
       const url = `redis://${proxy.hostname}:${proxy.port}`;
       const { client, close } = await openRedisClient(name, url);
-      const locks = new RedisLock(client, { ttlMs: 60_000, disposeTimeoutMs: 0 });
+      const locks = new RedisLock(client, { ttlMs: LONG_TTL_MS, disposeTimeoutMs: 0 });
       // The first release on a server sends its script, after the server has said that it does not know it.
       await locks.request("first", () => {});
       const leases = await Promise.all(NAMES.map((name) => locks.acquire(name)));
@@ -44,14 +47,14 @@ Deno.test("RedisLock renews a lock that it keeps at disposal for longer than its
   const { client, close } = await openRedisClient("node-redis", server.url);
   {
     await using others = new RedisLock(client);
-    const locks = new RedisLock(client, { ttlMs: 1_200, disposeTimeoutMs: 60_000 });
+    const locks = new RedisLock(client, { ttlMs: TTL_MS, disposeTimeoutMs: LONG_TTL_MS });
     const lease = await locks.acquire("n");
     const disposed = locks[Symbol.asyncDispose]();
-    const endMs = performance.now() + 3_000;
-    while (performance.now() < endMs) {
+    const endMs = performance.now() + 1.5 * TTL_MS;
+    await waitUntil("its TTL would be over", async () => {
       assertEquals(await others.tryAcquire("n"), null);
-      await pause(20);
-    }
+      return performance.now() > endMs;
+    });
     assertEquals(await lease.release(), true);
     await within("disposal ends", disposed);
     await using next = await others.tryAcquire("n");

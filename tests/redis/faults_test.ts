@@ -12,6 +12,8 @@ import { type FaultProxy, startProxy, type Verdict } from "../../testing/servers
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Ledger } from "../../testing/redis/ledger.ts";
+import { warmUp } from "../../testing/redis/memory_check.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis", "ioredis", "deno-redis-like"];
 /** The commands of the job below, in order. */
@@ -28,7 +30,7 @@ interface Fault {
 const FAULTS: Fault[] = [
   {
     name: "a reply is lost and the connection breaks later",
-    ttlMs: 30_000,
+    ttlMs: LONG_TTL_MS,
     survivable: true,
     strike(proxy) {
       setTimeout(() => proxy.cutAll(), 200);
@@ -37,15 +39,15 @@ const FAULTS: Fault[] = [
   },
   {
     name: "the connection breaks instead of a reply",
-    ttlMs: 30_000,
+    ttlMs: LONG_TTL_MS,
     survivable: true,
     strike: () => "cut",
   },
   {
     name: "a reply arrives after the TTL",
-    ttlMs: 1_000,
+    ttlMs: ENDING_TTL_MS,
     survivable: false,
-    strike: () => ({ delayMs: 1_700 }),
+    strike: () => ({ delayMs: 1.7 * ENDING_TTL_MS }),
   },
 ];
 
@@ -68,7 +70,7 @@ function strikeReply(proxy: FaultProxy, { sha1 }: Script, fault: Fault): { isStr
 
 /** Acquires, renews, queries and releases. The fault hits the reply to one of these commands. */
 async function job(lock: RedisLock, ledger: Ledger, survivable: boolean): Promise<void> {
-  const lease = await within("the lock is acquired well before a TTL", lock.acquire("n"), 10_000);
+  const lease = await within("the lock is acquired well before a TTL", lock.acquire("n"));
   ledger.granted(lease);
   const renewed = await lease.renew().then(() => true, (error) => {
     assert(error instanceof LeaseLostError, String(error));
@@ -97,12 +99,12 @@ async function strikeOne(
     await using lock = new RedisLock(client, { ttlMs: fault.ttlMs, keyPrefix });
     await using rival = new RedisLock(direct.client, { ttlMs: fault.ttlMs, keyPrefix });
     // As in a running service: connected, scripts loaded, the server's clock known.
+    await warmUp(lock, proxy);
     const warm = await lock.acquire("warm-up");
     await warm.renew();
     await lock.query("warm-up");
     await warm.release();
     await waitUntil("the warm-up is over", () => proxy.connections === 1);
-    await pause(20);
     const struck = strikeReply(proxy, command, fault);
 
     const ledger = new Ledger();
@@ -118,7 +120,6 @@ async function strikeOne(
     const left = await within(
       "no key is left",
       waitUntil("no key", async () => await server.command("EXISTS", `${keyPrefix}n`) === 0),
-      5_000,
     );
     assertEquals(left, undefined);
   } finally {

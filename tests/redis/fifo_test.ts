@@ -12,14 +12,15 @@ import {
   startWorker,
   type Worker,
 } from "../../testing/processes/workers.ts";
+import { LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 20_000 : 1_500;
-const TTL_MS = 10_000;
+const TTL_MS = LONG_TTL_MS;
 const PROCESSES = 4;
 const WAITERS = 50;
 const SEED = Number(Deno.env.get("HOLDFAST_SEED") ?? 20_261_120);
-const BOUND_MS = 300_000;
+const BOUND_MS = LONG_BOUND_MS;
 
 function start(server: RedisServer, aborts: boolean): Worker[] {
   const spec = {

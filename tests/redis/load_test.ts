@@ -7,13 +7,14 @@ import { lateGrants, type Line, tally } from "../../testing/load/lines.ts";
 import { openScene, type Scene } from "../../testing/load/scene.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { nothingLasts, nothingLeft } from "../../testing/redis/traces.ts";
+import { scaled } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const WAITERS = Deno.env.get("HOLDFAST_SOAK") ? 10_000 : 1_000;
 const CALLS = WAITERS.toLocaleString("en");
 /** On a quiet machine 10,000 calls wait within 3 s, and a bystander waits for 100 ms at most. */
-const QUEUED_BOUND_MS = 30_000;
-const PING_BOUND_MS = 2_000;
+const QUEUED_BOUND_MS = scaled(30_000);
+const PING_BOUND_MS = scaled(2_000);
 /** How many scripts a process may send after a gap: its one ask, and those of some heartbeats. */
 const SCRIPTS_AFTER_GAP = 10;
 

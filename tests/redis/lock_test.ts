@@ -2,10 +2,18 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError, LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { aborted, within } from "../../testing/conformance/wait.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
+import { warmUp } from "../../testing/redis/memory_check.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_TTL_MS,
+  KEPT_TTL_MS,
+  LONG_TTL_MS,
+  scaled,
+} from "../../testing/time.ts";
 
 /** A server, and locks on it that are disposed with it. */
 async function open(options: { args?: string[] } = {}) {
@@ -24,6 +32,12 @@ async function open(options: { args?: string[] } = {}) {
   return { server, lock, proxied, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
+/** Resolves when the call with this listener waits in the queue. */
+function waitReport(): { onWait: () => void; waiting: Promise<void> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { onWait: resolve, waiting: promise };
+}
+
 async function calls(server: RedisServer, command: string): Promise<number> {
   const info = String(await server.command("INFO", "commandstats"));
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(info)?.[1] ?? 0);
@@ -32,9 +46,7 @@ async function calls(server: RedisServer, command: string): Promise<number> {
 Deno.test("RedisLock sends one command to acquire and one to release", async () => {
   await using redis = await open();
   const { proxy, lock } = await redis.proxied();
-  await (await lock.acquire("n")).release();
-  await waitUntil("the memory check is over", async () => await calls(redis.server, "info") >= 1);
-  await pause(20);
+  await warmUp(lock, proxy);
   await redis.server.command("CONFIG", "RESETSTAT");
   const order: string[] = [];
   proxy.onRequest = () => (order.push("request"), "pass");
@@ -73,8 +85,9 @@ Deno.test("RedisLock excludes a plain SET NX PX on the same key, and is excluded
     waiters: [],
     waiterCount: 0,
   });
-  const wait = lock.acquire("n");
-  await pause(100);
+  const { onWait, waiting } = waitReport();
+  const wait = lock.acquire("n", { onWait });
+  await waiting;
   await redis.server.command("DEL", "n");
   await using next = await within("the foreign lock is gone", wait);
   assert(next.fencingToken > lease.fencingToken);
@@ -82,7 +95,10 @@ Deno.test("RedisLock excludes a plain SET NX PX on the same key, and is excluded
 
 Deno.test("RedisLock.attach() takes over a lease by its owner id, and the earlier lease object is lost", async () => {
   await using redis = await open();
-  const [a, b] = [await redis.lock({ ttlMs: 1_500 }), await redis.lock({ ttlMs: 1_500 })];
+  const [a, b] = [
+    await redis.lock({ ttlMs: KEPT_TTL_MS }),
+    await redis.lock({ ttlMs: KEPT_TTL_MS }),
+  ];
   assertEquals(await b.attach("n", "job-7"), null);
   const first = await a.acquire("n", { ownerId: "job-7" });
   const { signal } = first;
@@ -101,7 +117,10 @@ Deno.test("RedisLock.attach() takes over a lease by its owner id, and the earlie
 
 Deno.test("RedisLock.acquire() gets a held lock again for the same owner id, as after a restart", async () => {
   await using redis = await open();
-  const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
+  const [a, b] = [
+    await redis.lock({ ttlMs: LONG_TTL_MS }),
+    await redis.lock({ ttlMs: LONG_TTL_MS }),
+  ];
   const lost = await a.acquire("n", { ownerId: "job-7", autoRenew: false });
   await using again = await b.acquire("n", { ownerId: "job-7" });
   again.throwIfLost();
@@ -111,7 +130,10 @@ Deno.test("RedisLock.acquire() gets a held lock again for the same owner id, as 
 
 Deno.test("RedisLock keeps a lease with outlivesDisposal on the server when it is disposed, and another instance attaches to it", async () => {
   await using redis = await open();
-  const [a, b] = [await redis.lock({ ttlMs: 60_000 }), await redis.lock({ ttlMs: 60_000 })];
+  const [a, b] = [
+    await redis.lock({ ttlMs: LONG_TTL_MS }),
+    await redis.lock({ ttlMs: LONG_TTL_MS }),
+  ];
   const options = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
   const first = await a.acquire("kept", options);
   const { signal } = first;
@@ -138,8 +160,9 @@ Deno.test("RedisLock.acquire() returns the same lease to all calls with one owne
   assert(one === two);
   await one.release();
   const held = await b.acquire("n");
-  const waiting = a.acquire("n", { ownerId: "job-7" });
-  await pause(100);
+  const { onWait, waiting: waits } = waitReport();
+  const waiting = a.acquire("n", { ownerId: "job-7", onWait });
+  await waits;
   assertEquals(await a.tryAcquire("n", { ownerId: "job-7" }), null);
   const joined = a.acquire("n", { ownerId: "job-7", signal: AbortSignal.timeout(50) });
   await assertRejects(() => joined, DOMException);
@@ -152,7 +175,7 @@ Deno.test("RedisLock.acquire() returns the same lease to all calls with one owne
 
 Deno.test("RedisLock keeps an earlier lease of the owner id when an attach or acquire call is cut off", async () => {
   await using redis = await open();
-  const holder = await redis.lock({ ttlMs: 60_000 });
+  const holder = await redis.lock({ ttlMs: LONG_TTL_MS });
   const kept = { ownerId: "job-7", autoRenew: false, outlivesDisposal: true };
   type Call = (lock: RedisLock, name: string, signal: AbortSignal) => Promise<unknown>;
   const calls: Call[] = [
@@ -167,13 +190,15 @@ Deno.test("RedisLock keeps an earlier lease of the owner id when an attach or ac
       const { proxy, lock } = await redis.proxied();
       await lock.query(name); // connects the client
       let isDone = false;
-      proxy.onReply = () => (isDone = true, proxy.onReply = undefined, { delayMs: 200 });
+      const answer = Promise.withResolvers<void>();
+      proxy.onReply = () => (isDone = true, proxy.onReply = undefined, { until: answer.promise });
       const abort = new AbortController();
       const cut = assertRejects(() => call(lock, name, abort.signal), DOMException);
       await waitUntil("the server has taken it over", () => isDone);
-      if (isDisposed) await lock[Symbol.asyncDispose]();
-      else abort.abort();
+      const disposed = isDisposed ? lock[Symbol.asyncDispose]() : abort.abort();
       await cut;
+      answer.resolve();
+      await disposed;
       await lock[Symbol.asyncDispose](); // waits for its clean-ups
       assertEquals(await holder.tryAcquire(name), null, "nobody else gets it");
       const again = await (await redis.lock()).attach(name, "job-7");
@@ -187,16 +212,19 @@ Deno.test("RedisLock.acquire() uses the TTL of the call instead of the default",
   await using redis = await open();
   const [a, b] = [await redis.lock(), await redis.lock()];
   const options = { ownerId: "job-7", autoRenew: false };
-  const lease = await a.acquire("n", { ...options, ttlMs: 1_000 });
+  const lease = await a.acquire("n", { ...options, ttlMs: KEPT_TTL_MS });
   const leftMs = () => redis.server.command("PTTL", "lock:n").then(Number);
-  assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
+  assert(lease.remainingMs < KEPT_TTL_MS && await leftMs() <= KEPT_TTL_MS);
   await lease.renew(); // uses the TTL of the lease
-  assert(lease.remainingMs < 1_000 && await leftMs() <= 1_000);
-  const longer = await b.attach("n", "job-7", { autoRenew: false, ttlMs: 60_000 });
-  assert(longer!.remainingMs > 30_000 && await leftMs() > 30_000);
-  const brief = { autoRenew: false, outlivesDisposal: true, ttlMs: 1_000 };
+  assert(lease.remainingMs < KEPT_TTL_MS && await leftMs() <= KEPT_TTL_MS);
+  const longer = await b.attach("n", "job-7", { autoRenew: false, ttlMs: LONG_TTL_MS });
+  assert(longer!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2);
+  const brief = { autoRenew: false, outlivesDisposal: true, ttlMs: KEPT_TTL_MS };
   const shorter = await (await redis.lock()).attach("n", "job-7", brief);
-  assert(shorter!.remainingMs > 30_000 && await leftMs() > 30_000, "nothing is shortened");
+  assert(
+    shorter!.remainingMs > LONG_TTL_MS / 2 && await leftMs() > LONG_TTL_MS / 2,
+    "nothing is shortened",
+  );
   await shorter!.release();
   for (const ttlMs of [9, 1.5, 2 ** 31]) {
     await assertRejects(() => a.acquire("n", { ttlMs }), RangeError);
@@ -205,7 +233,7 @@ Deno.test("RedisLock.acquire() uses the TTL of the call instead of the default",
 
 Deno.test("RedisLock issues growing fencing tokens when the server has lost the last one", async () => {
   await using redis = await open();
-  const lock = await redis.lock({ ttlMs: 600 });
+  const lock = await redis.lock({ ttlMs: ENDING_TTL_MS });
   const lost = await lock.acquire("n");
   await redis.server.command("FLUSHALL");
   await using next = await lock.acquire("n");
@@ -215,7 +243,10 @@ Deno.test("RedisLock issues growing fencing tokens when the server has lost the 
 
 Deno.test("RedisLock keeps its lease and its waiters during a short outage", async () => {
   await using redis = await open({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
-  const [a, b] = [await redis.lock({ ttlMs: 20_000 }), await redis.lock({ ttlMs: 20_000 })];
+  const [a, b] = [
+    await redis.lock({ ttlMs: LONG_TTL_MS }),
+    await redis.lock({ ttlMs: LONG_TTL_MS }),
+  ];
   const lease = await a.acquire("n");
   const wait = b.acquire("n");
   await redis.server.kill("SIGKILL");
@@ -240,7 +271,7 @@ Deno.test("RedisLock rejects with LockUnavailableError and reports no held lock 
 
 Deno.test("RedisLock names the error code when the server refuses", async () => {
   await using redis = await open();
-  const lock = await redis.lock({ unavailableAfterMs: 1_500 });
+  const lock = await redis.lock({ unavailableAfterMs: scaled(1_000) });
   await redis.server.command("RPUSH", "lock:list", "x");
   const wrong = await assertRejects(() => lock.acquire("list"), LockSetupError, "WRONGTYPE");
   assert(wrong.cause instanceof Error);
@@ -264,11 +295,11 @@ Deno.test("RedisLock renews and releases a lease while the server has no free me
 
 Deno.test("RedisLock frees the lock when a call is aborted during its request", async () => {
   await using redis = await open();
-  const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
-  await (await lock.acquire("warm-up")).release();
-  await pause(20);
+  const { proxy, lock } = await redis.proxied({ ttlMs: LONG_TTL_MS });
+  await warmUp(lock, proxy);
   let taken = false;
-  proxy.onReply = () => (taken = true, { delayMs: 300 });
+  const answers = Promise.withResolvers<void>();
+  proxy.onReply = () => (taken = true, { until: answers.promise });
   const abort = new AbortController();
   const wait = lock.acquire("n", { signal: abort.signal });
   wait.catch(() => {});
@@ -276,35 +307,41 @@ Deno.test("RedisLock frees the lock when a call is aborted during its request", 
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 1);
   abort.abort("enough");
   assertEquals(await wait.then(() => null, (reason) => reason), "enough");
+  answers.resolve();
   await waitUntil("the clean-up is done", async () => {
     return await redis.server.command("EXISTS", "lock:n") === 0;
-  }, 5_000);
+  });
 });
 
 Deno.test("RedisLock frees the lock when it is disposed during a request", async () => {
   await using redis = await open();
-  const { proxy, lock } = await redis.proxied({ ttlMs: 60_000 });
-  await (await lock.acquire("warm-up")).release();
-  await pause(20);
+  const { proxy, lock } = await redis.proxied({
+    ttlMs: LONG_TTL_MS,
+    disposeTimeoutMs: CONDITION_BOUND_MS,
+  });
+  await warmUp(lock, proxy);
   let taken = false;
-  proxy.onReply = () => (taken = true, { delayMs: 200 });
+  const answers = Promise.withResolvers<void>();
+  proxy.onReply = () => (taken = true, { until: answers.promise });
   const wait = lock.acquire("n");
   wait.catch(() => {});
   await waitUntil("the server has executed it", () => taken);
-  await lock[Symbol.asyncDispose]();
+  const disposed = lock[Symbol.asyncDispose]();
+  answers.resolve();
+  await disposed;
   assertEquals((await assertRejects(() => wait, DOMException)).name, "AbortError");
   assertEquals(await redis.server.command("EXISTS", "lock:n"), 0);
 });
 
 Deno.test("RedisLock rejects with LockUnavailableError when every grant arrives after its deadline", async () => {
   await using redis = await open();
-  const { proxy, lock } = await redis.proxied({ ttlMs: 500, unavailableAfterMs: 3_000 });
+  const { proxy, lock } = await redis.proxied({ ttlMs: 200, unavailableAfterMs: 1_500 });
   await (await lock.acquire("warm-up")).release();
-  proxy.onReply = () => ({ delayMs: 900 });
+  proxy.onReply = () => ({ delayMs: 300 });
   // Two names: until the first call has cleaned up, it holds its lock.
-  for (const call of [() => lock.acquire("a"), () => lock.tryAcquire("b")]) {
-    await within("it gives up", assertRejects(call, LockUnavailableError));
-  }
+  const calls = [() => lock.acquire("a"), () => lock.tryAcquire("b")];
+  const rejected = calls.map((call) => assertRejects(call, LockUnavailableError));
+  await within("they give up", Promise.all(rejected));
   proxy.onReply = undefined;
 });
 

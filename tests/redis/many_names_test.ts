@@ -5,12 +5,13 @@ import { assertEquals } from "@std/assert";
 import { runNames } from "../../testing/load/names.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
+import { LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure, too. */
 const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [20_000, 100_000] : [8_000];
 /** How many keys are looked at in the end. */
 const SAMPLE = 100;
-const TTL_MS = 10_000;
+const TTL_MS = LONG_TTL_MS;
 
 /** A look at each key would take longer than the calls. */
 async function nothingHeld({ command }: RedisServer): Promise<void> {

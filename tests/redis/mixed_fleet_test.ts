@@ -13,10 +13,11 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { nothingLeft } from "../../testing/redis/traces.ts";
+import { LONG_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const SECTIONS = Deno.env.get("HOLDFAST_SOAK") ? 2_000 : 150;
-const TTL_MS = 10_000;
+const TTL_MS = LONG_TTL_MS;
 /** redis-semaphore puts "mutex:" before the name. */
 const KEY = "mutex:orders";
 const RETRY_MS = 5;
@@ -45,7 +46,7 @@ function redlockTake(client: Redis): Take {
 
 function semaphoreTake(client: Redis): Take {
   return async () => {
-    const options = { lockTimeout: TTL_MS, acquireTimeout: 60_000, retryInterval: RETRY_MS };
+    const options = { lockTimeout: TTL_MS, acquireTimeout: LONG_BOUND_MS, retryInterval: RETRY_MS };
     const mutex = new Mutex(client, KEY.slice("mutex:".length), options);
     await mutex.acquire();
     return () => mutex.release();
@@ -57,6 +58,12 @@ function ourTake(lock: RedisLock): Take {
     const lease = await lock.acquire(KEY);
     return () => lease.release();
   };
+}
+
+/** What a program does in and between its critical sections. */
+// Paces a workload: others must get a chance to overlap.
+function otherWork(): Promise<void> {
+  return pause(1);
 }
 
 /**
@@ -71,12 +78,12 @@ async function compete(takers: Record<string, Take>): Promise<Map<string, number
     while (sections < SECTIONS) {
       const release = await take();
       assertEquals(++inside, 1, "two are inside");
-      await pause(1);
+      await otherWork();
       inside--;
       sections++;
       counts.set(kind, counts.get(kind)! + 1);
       await release();
-      await pause(1);
+      await otherWork();
     }
   };
   const kinds = Object.entries(takers);
@@ -98,7 +105,7 @@ Deno.test("RedisLock never overlaps with redlock, redis-semaphore or a plain SET
       "redis-semaphore": semaphoreTake(c),
       raw: rawTake(d),
     };
-    const counts = await within("enough are done", compete(takers), 300_000);
+    const counts = await within("enough are done", compete(takers), LONG_BOUND_MS);
     say([...counts].map(([kind, count]) => `${kind} ${count}`).join(", "));
     for (const [kind, count] of counts) assertGreaterOrEqual(count, SECTIONS / 100, kind);
     assert(counts.size === 4);

@@ -12,6 +12,7 @@ import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 
 const REFUSED = "the connection was refused (ECONNREFUSED). Is the server running?";
 const LOST = /: the connection was lost(?: \(E\w+\))?\. Is the server running\?$/;
@@ -58,9 +59,9 @@ for (const hasEvents of [true, false]) {
     const client = denoRedis(() => connectLike(server.url, { hasEvents }));
     await client.send("PING", [], "");
     await whileStopped(server, async () => {
-      assertEquals(await causeOf(client, 3_000), REFUSED);
+      assertEquals(await causeOf(client, scaled(1_500)), REFUSED);
       assertEquals(isRefused(client.connectionError), true);
-      assertEquals(await causeOf(client, 3_000), REFUSED);
+      assertEquals(await causeOf(client, scaled(1_500)), REFUSED);
     });
     await client.send("PING", [], "");
     assertEquals(client.connectionError, undefined);
@@ -159,7 +160,7 @@ Deno.test("RedisLock.acquire() names a refusal of the server, and no password", 
   await using server = await startRedis();
   const client = await openNodeRedis(server.url);
   await server.command("CONFIG", "SET", "requirepass", "verysecret");
-  await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: 3_000 });
+  await using lock = new RedisLock(nodeRedis(client), { unavailableAfterMs: CONDITION_BOUND_MS });
   const other = await openIoredis(server.url.replace("redis://", "redis://:verysecret@"));
   await other.call("ACL", "SETUSER", "default", "-evalsha");
   const error = await assertRejects(() => lock.acquire("n"), LockSetupError);

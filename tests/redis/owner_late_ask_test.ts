@@ -3,9 +3,8 @@
  * in a lease that is gone then, and nobody else gets the lock.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { within } from "../../testing/conformance/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS, isTheOne, play } from "../../testing/redis/race_stage.ts";
+import { atOnce, isTheOne, play } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
@@ -26,7 +25,7 @@ Deno.test("RedisLock.attach() returns a lease that holds the lock when an earlie
     joined.catch(() => {}); // it is awaited later
     await late.arrived;
     await held.release();
-    const first = await within("it is granted", waiting, AT_ONCE_MS);
+    const first = await atOnce("it is granted", waiting);
     const behind = other.acquire("n");
     behind.catch(() => {}); // it is awaited later
     await waitUntil("the other waits", async () => await stage.waiting() === 1);
@@ -38,7 +37,7 @@ Deno.test("RedisLock.attach() returns a lease that holds the lock when an earlie
       late.open();
       await lateReply.promise;
     };
-    const attached = await within("it is answered", lock.attach("n", ID), AT_ONCE_MS);
+    const attached = await atOnce("it is answered", lock.attach("n", ID));
     gates.onReply = undefined;
     assert(attached !== null && attached !== first);
     assert(!first.isHeld);
@@ -47,7 +46,7 @@ Deno.test("RedisLock.attach() returns a lease that holds the lock when an earlie
     await attached.renew();
     assert(await joined === attached || await joined === null || await joined === first);
     assertEquals(await attached.release(), true);
-    assertEquals(await (await within("then the other", behind, AT_ONCE_MS)).release(), true);
+    assertEquals(await (await atOnce("then the other", behind)).release(), true);
   }));
 
 Deno.test("RedisLock.acquire() with an owner id returns a lease that holds the lock when the ask of an aborted call is executed late", () =>
@@ -66,7 +65,7 @@ Deno.test("RedisLock.acquire() with an owner id returns a lease that holds the l
     await stage.other.query("n");
     late.open();
     for (const call of leases) {
-      const lease = await within("it is granted", call, AT_ONCE_MS);
+      const lease = await atOnce("it is granted", call);
       assert(lease !== null);
       await isTheOne(stage, lease);
     }

@@ -13,11 +13,12 @@ import { startRedis } from "../../testing/servers/redis.ts";
 import { pause } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { nothingAtLast } from "../../testing/redis/traces.ts";
+import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
 
-const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 2_000;
-const PATIENCE_MS = 60_000;
+const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 1_000;
+const PATIENCE_MS = CONDITION_BOUND_MS;
 const MIN_GRANTS = 50;
-const TTL_MS = 1_500;
+const TTL_MS = scaled(1_500);
 /** How many callers each instance has. */
 const CALLERS = 6;
 

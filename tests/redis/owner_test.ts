@@ -3,16 +3,18 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS, play } from "../../testing/redis/race_stage.ts";
+import { atOnce, play } from "../../testing/redis/race_stage.ts";
+import { ENDING_TTL_MS, KEPT_TTL_MS } from "../../testing/time.ts";
 
 const OWNER = { ownerId: "job-7" };
+/** Shorter than `commandTimeoutMs`, after which the renewal would be sent again. */
+const MAX_HOLD_MS = 300;
 
 Deno.test("Lease.release() that is retried keeps a later lease of the same owner id", () =>
   play(async ({ lock, gates }) => {
-    const first = await lock.acquire("n", { ...OWNER, ttlMs: 1_200 });
+    const first = await lock.acquire("n", { ...OWNER, ttlMs: ENDING_TTL_MS });
     const gate = new Gate();
     gates.onRequest = gate.first("leave");
     const released = first.release();
@@ -30,7 +32,11 @@ Deno.test("Lease.release() that is retried keeps a later lease of the same owner
 
 Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up after a lost one", () =>
   play(async ({ lock, gates }) => {
-    const first = await lock.acquire("n", { ...OWNER, ttlMs: 6_000, maxHoldMs: 300 });
+    const first = await lock.acquire("n", {
+      ...OWNER,
+      ttlMs: KEPT_TTL_MS,
+      maxHoldMs: MAX_HOLD_MS,
+    });
     const gate = new Gate();
     gates.onReply = gate.first("renew");
     const renewed = assertRejects(() => first.renew(), LeaseLostError);
@@ -60,7 +66,7 @@ Deno.test("RedisLock.acquire() keeps waiting when another call with the same own
     await first;
     await waitUntil("only the second one waits", async () => await stage.waiting() === 1);
     await held.release();
-    const lease = await within("it is granted", second, AT_ONCE_MS);
+    const lease = await atOnce("it is granted", second);
     assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
   }));

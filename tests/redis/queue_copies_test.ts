@@ -2,10 +2,9 @@
  * Copies of commands that are executed late, and clean-ups that arrive during a later call.
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
-import { within } from "../../testing/conformance/wait.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS, play, type Stage } from "../../testing/redis/race_stage.ts";
+import { atOnce, play, type Stage } from "../../testing/redis/race_stage.ts";
 
 const OWNER = "somebody-with-an-id-of-its-own";
 
@@ -37,7 +36,7 @@ Deno.test("RedisLock.acquire() retries without a clean-up, and the release then 
     await warmUp(stage);
     stage.gates.sent.length = 0;
     stage.gates.onReply = loseFirst("ask");
-    const lease = await within("it asks again", stage.lock.acquire("n"), AT_ONCE_MS);
+    const lease = await atOnce("it asks again", stage.lock.acquire("n"));
     assertEquals(stage.gates.sent.map(({ script }) => script), ["ask", "ask"]);
     const [first, again] = stage.gates.sent;
     assertEquals(first!.args[0], again!.args[0], "under the same value");
@@ -147,7 +146,7 @@ Deno.test("RedisLock grants a later call with the same owner id when the late cl
     const again = lock.acquire("n", { ownerId: OWNER });
     again.catch(() => {}); // it is awaited later
     cleanUp.open();
-    const lease = await within("it is granted", again, AT_ONCE_MS);
+    const lease = await atOnce("it is granted", again);
     await lease.renew();
     assert((await stage.holder())?.startsWith(OWNER));
     assertEquals(await lease.release(), true);
@@ -172,7 +171,7 @@ Deno.test("RedisLock hands the lock to the next waiter when it cleans up after a
     const second = lock.acquire("n"); // behind the aborted call, which holds the lock
     await waitUntil("it waits", async () => await stage.waiting() === 1);
     cleanUp.open();
-    const lease = await within("it is handed over", second, AT_ONCE_MS);
+    const lease = await atOnce("it is handed over", second);
     assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
   }));

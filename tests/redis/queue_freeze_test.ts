@@ -11,12 +11,13 @@ import { parkedInboxes, queuedValues, queueLength } from "../../testing/redis/qu
 import { nothingLeft, provenInboxes } from "../../testing/redis/traces.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 /** The lease of an inbox, in ms. */
 const LEASE_MS = 6_000;
-const TTL_MS = 60_000;
-/** The default of the option. */
-const UNAVAILABLE_AFTER_MS = 5_000;
+const TTL_MS = LONG_TTL_MS;
+/** Longer than a stalled machine keeps an ask waiting. */
+const UNAVAILABLE_AFTER_MS = scaled(2_000);
 const NAME = "n";
 /** So many processes thaw at once that each has to wait for the processor. */
 const PROCESSES = 6;
@@ -50,6 +51,11 @@ interface Others {
   readonly later: RedisLock;
 }
 
+// Paces a workload: how long a process is frozen.
+function lasts(ms: number): Promise<void> {
+  return pause(ms);
+}
+
 /** Freezes a process with waiters. Returns how many later calls are ahead of the last of them. */
 async function freeze({ server, keeper, later }: Others, scene: Freeze): Promise<number> {
   const { command } = server;
@@ -64,13 +70,13 @@ async function freeze({ server, keeper, later }: Others, scene: Freeze): Promise
   const values = await queuedValues(command, keys);
   frozen.kill("SIGSTOP");
   const frozenMs = performance.now();
-  await pause(scene.releaseMs);
+  await lasts(scene.releaseMs);
   await held.release();
   const again = await keeper.acquire(name); // the frozen waiters are passed over
   const calls = Array.from({ length: LATER_WAITERS }, () => later.acquire(name));
   const served = Promise.all(calls.map((call) => call.then((lease) => lease.release())));
   served.catch(() => {}); // it is awaited later
-  await pause(scene.freezeMs - (performance.now() - frozenMs));
+  await lasts(scene.freezeMs - (performance.now() - frozenMs));
   frozen.kill("SIGCONT");
   await waitUntil("all wait", async () => {
     assertEquals(tally(frozen.rejections), "none");
@@ -86,9 +92,19 @@ async function freeze({ server, keeper, later }: Others, scene: Freeze): Promise
   return places.slice(0, last).filter((value) => !values.includes(value)).length;
 }
 
-function lineOf({ url }: RedisServer, waiters: number, name = NAME): Promise<Line> {
+function lineOf(
+  { url }: RedisServer,
+  waiters: number,
+  name: string,
+  unavailableAfterMs = CONDITION_BOUND_MS,
+): Promise<Line> {
   const place = { client: "node-redis", url, keyPrefix: "lock:", ttlMs: TTL_MS } as const;
-  return startLine({ spec: { strategy: "redis", ...place }, name, waiters });
+  return startLine({ spec: { strategy: "redis", ...place, unavailableAfterMs }, name, waiters });
+}
+
+async function scriptCalls({ command }: RedisServer): Promise<number> {
+  const stats = String(await command("INFO", "commandstats"));
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]);
 }
 
 function allGranted(line: Line): void {
@@ -125,17 +141,27 @@ for (const waiters of SOAK ? [1, 500] : [1]) {
       await using lock = new RedisLock(client, { ttlMs: TTL_MS });
       const held = await lock.acquire(NAME);
       const lines = await Promise.all(
-        Array.from({ length: PROCESSES }, () => lineOf(server, waiters)),
+        Array.from(
+          { length: PROCESSES },
+          () => lineOf(server, waiters, NAME, UNAVAILABLE_AFTER_MS),
+        ),
       );
       await lineUp(lines);
-      await pause(1_000);
+      const { waiters: key } = lockKeys("lock:", NAME);
+      await waitUntil("all listen", async () => {
+        return (await provenInboxes(server.command, key)).length === PROCESSES;
+      });
       await server.pause();
-      await pause(1_000); // longer than until the next ask of the first in line, and others
+      await lasts(1_000); // longer than until the next ask of the first in line
       for (const line of lines) line.kill("SIGSTOP");
       await server.resume();
-      await pause(UNAVAILABLE_AFTER_MS);
+      await lasts(UNAVAILABLE_AFTER_MS);
+      const asked = await scriptCalls(server);
       for (const line of lines) line.kill("SIGCONT");
-      await pause(1_000);
+      await waitUntil(
+        "the first in line asks again",
+        async () => await scriptCalls(server) > asked,
+      );
       await held.release();
       for (const line of lines) {
         await line.finish();

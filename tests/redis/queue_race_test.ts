@@ -3,11 +3,11 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { ASK } from "../../redis/protocol/scripts.ts";
-import { within } from "../../testing/conformance/wait.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS, isTheOne, play } from "../../testing/redis/race_stage.ts";
+import { atOnce, isTheOne, play } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
+import { within } from "../../testing/conformance/wait.ts";
 
 Deno.test("RedisLock opens one lease when a grant message overtakes the answer to an earlier ask", () =>
   play(async (stage) => {
@@ -16,7 +16,7 @@ Deno.test("RedisLock opens one lease when a grant message overtakes the answer t
     stage.gates.onReply = gate.first("ask");
     await gate.arrived; // the first waiter has asked again; the reply "queued" is held back
     await held.release();
-    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the message is enough", waiting);
     gate.open();
     await isTheOne(stage, lease);
     assertEquals(await lease.release(), true);
@@ -30,7 +30,7 @@ Deno.test("RedisLock opens one lease when the answer to an ask overtakes the gra
     stage.gates.onMessage = () => gate.pass();
     await held.release();
     await gate.arrived; // the server has published the grant message
-    const lease = await within("the head asks again", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the head asks again", waiting);
     gate.open();
     await isTheOne(stage, lease);
     assertEquals(stage.gates.sent.filter(({ script }) => script === "leave"), []);
@@ -45,7 +45,7 @@ Deno.test("RedisLock does not touch the next holder when a grant message arrives
     stage.gates.onMessage = () => gate.pass();
     await held.release();
     await gate.arrived;
-    const lease = await within("the head asks again", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the head asks again", waiting);
     await lease.release();
     const later = await stage.other.acquire("n");
     const before = stage.gates.sent.length;
@@ -64,7 +64,7 @@ Deno.test("RedisLock keeps one lease when an ask reaches the server after the gr
     stage.gates.onRequest = gate.first("ask");
     await gate.arrived;
     await held.release();
-    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the message is enough", waiting);
     const answered = new Gate();
     stage.gates.onReply = answered.first("ask");
     gate.open();
@@ -82,7 +82,7 @@ Deno.test("RedisLock leaves the lock free when an ask reaches the server after t
     stage.gates.onRequest = gate.first("ask");
     await gate.arrived;
     await held.release();
-    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the message is enough", waiting);
     assertEquals(await lease.release(), true);
     const answered = new Gate();
     stage.gates.onReply = answered.first("ask");
@@ -104,16 +104,17 @@ Deno.test("RedisLock opens no lease for a grant that was stolen before its messa
     await stage.other.request("n", { steal: true }, async (thief) => {
       await waitUntil("the messages of the grant and of the theft are there", () => messages === 2);
       deliver();
-      const asked = stage.gates.sent.length;
-      await Promise.race([
-        waiting,
-        waitUntil("it asks again", () => stage.gates.sent.length > asked),
-      ]);
+      let isGranted = false;
+      waiting.then(() => isGranted = true);
+      const answered = new Gate();
+      stage.gates.onReply = answered.first("ask");
+      await Promise.race([waiting, within("it asks again", answered.arrived)]);
+      answered.open();
+      await stage.lock.query("n"); // answered after the ask, on the same connection
       thief!.throwIfLost();
-      const first = await Promise.race([waiting, pause(50)]);
-      assertEquals(first, undefined, "it has no lease while the thief holds the lock");
+      assert(!isGranted, "it has no lease while the thief holds the lock");
     });
-    const lease = await within("it is granted", waiting, AT_ONCE_MS);
+    const lease = await atOnce("it is granted", waiting);
     await isTheOne(stage, lease);
     assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
@@ -153,7 +154,7 @@ Deno.test("RedisLock releases a grant to an unknown call for the next waiter", (
     await assertRejects(() => earlier, DOMException);
     await waitUntil("the ghost is the first", async () => await stage.waiting() === 2);
     await held.release();
-    const lease = await within("the next waiter gets the grant of the ghost", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the next waiter gets the grant of the ghost", waiting);
     await isTheOne(stage, lease);
     assertEquals(await lease.release(), true);
   }));

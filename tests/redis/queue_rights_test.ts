@@ -12,9 +12,10 @@ import { say } from "../../testing/processes/figures.ts";
 import { startFleet } from "../../testing/redis/fleet.ts";
 import { nothingLeft, onlyFencesLeft, provenInboxes } from "../../testing/redis/traces.ts";
 import { inversions } from "../../testing/processes/workers.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
-const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 12;
+const GRANTS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 4;
 const CLAIM_MS = 3_000;
 
 /** Makes a user with these rules. Returns the URL to log in with. */
@@ -42,7 +43,7 @@ for (
         options: { ttlMs: 1_500, onWarning: (message) => warnings.push(message) },
       });
       const enough = () => fleet.grants.length >= GRANTS;
-      await waitUntil("enough were granted", enough, 60_000);
+      await waitUntil("enough were granted", enough, CONDITION_BOUND_MS);
       await within("everybody is served", fleet.finish());
       assertEquals([fleet.overlaps, fleet.refusals], [0, 0]);
       assertEquals(inversions(fleet.grants), 0);
@@ -106,7 +107,7 @@ Deno.test("RedisLock grants the lock in order when one instance can no longer su
     // Ends its subscription, and refuses the next one.
     await server.command("ACL", "SETUSER", "u", "resetchannels");
     const soFar = fleet.grants.length;
-    await (await within("it is served, too", lock.acquire("n"), 4 * CLAIM_MS)).release();
+    await (await within("it is served, too", lock.acquire("n"), CONDITION_BOUND_MS)).release();
     assert(fleet.grants.length > soFar, "the others go on");
     await within("everybody is served", fleet.finish());
     assertEquals(fleet.overlaps, 0);
@@ -124,5 +125,5 @@ Deno.test("RedisLock hands over locks whose names contain braces", async () => {
     assertEquals([fleet.overlaps, fleet.refusals, inversions(fleet.grants)], [0, 0, 0]);
     assert(fleet.grants.some(({ queuedUs }) => queuedUs !== null), "somebody waited");
   }
-  await onlyFencesLeft(server, 30_000);
+  await onlyFencesLeft(server, LONG_TTL_MS);
 });

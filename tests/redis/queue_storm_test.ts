@@ -10,10 +10,16 @@ import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { explainOrder, traceOrder } from "../../testing/redis/order_trace.ts";
 import { nothingAtLast } from "../../testing/redis/traces.ts";
 import { overlaps, startWorker, type Worker } from "../../testing/processes/workers.ts";
+import { ENDING_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
 const STORM_MS = Deno.env.get("HOLDFAST_SOAK") ? 120_000 : 3_000;
-const TTL_MS = 1_000;
+const TTL_MS = ENDING_TTL_MS;
+
+// Paces a workload: how long a fault lasts.
+function lasts(ms: number): Promise<void> {
+  return pause(ms);
+}
 
 type Fault = (workers: readonly Worker[], server: RedisServer, random: () => number) => unknown;
 
@@ -21,7 +27,7 @@ const FAULTS: Fault[] = [
   async (workers, _server, random) => {
     const worker = workers[Math.floor(random() * workers.length)]!;
     worker.kill("SIGSTOP");
-    await pause(random() * TTL_MS * 1.5);
+    await lasts(random() * TTL_MS * 1.5);
     worker.kill("SIGCONT");
   },
   (_workers, { command }) => command("CLIENT", "KILL", "TYPE", "pubsub"),
@@ -29,12 +35,12 @@ const FAULTS: Fault[] = [
   (_workers, { command }) => command("SCRIPT", "FLUSH"),
   async (_workers, { command }, random) => {
     await command("CONFIG", "SET", "maxmemory", 1);
-    await pause(random() * 200);
+    await lasts(random() * 200);
     await command("CONFIG", "SET", "maxmemory", 0);
   },
   async (_workers, server, random) => {
     await server.pause();
-    await pause(random() * 300);
+    await lasts(random() * 300);
     await server.resume();
   },
 ];

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert"
 import { within } from "../../testing/conformance/wait.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
-import { AT_ONCE_MS } from "../../testing/redis/race_stage.ts";
+import { atOnce } from "../../testing/redis/race_stage.ts";
 import {
   holdBack,
   playOnWire,
@@ -41,7 +41,7 @@ scene(
     stage.onReply = (reply) => reply === "queued" ? holdBack(gate) : "pass";
     await gate.arrived; // the first waiter has asked again; the reply "queued" is held back
     await held.release();
-    const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+    const lease = await atOnce("the message is enough", waiting);
     gate.open();
     await stage.isTheOne(lease);
     assertEquals(await lease.release(), true);
@@ -55,7 +55,7 @@ scene("opens one lease when the answer to an ask overtakes the grant message", a
   stage.onReply = (reply) => reply === "message" ? holdBack(gate) : "pass";
   await held.release();
   await gate.arrived; // the server has published the grant message
-  const lease = await within("the head asks again", waiting, AT_ONCE_MS);
+  const lease = await atOnce("the head asks again", waiting);
   gate.open();
   await stage.isTheOne(lease);
   assertEquals(stage.sent.filter(({ script }) => script === "leave").length, 1, "of the warm-up");
@@ -69,7 +69,7 @@ scene("keeps one lease when an ask reaches the server after the grant", async (s
   stage.onRequest = ({ script }) => script === "ask" ? holdBack(gate) : "pass";
   await gate.arrived;
   await held.release();
-  const lease = await within("the message is enough", waiting, AT_ONCE_MS);
+  const lease = await atOnce("the message is enough", waiting);
   const answer = new Gate();
   stage.onReply = (reply) => reply === "granted" ? holdBack(answer) : "pass";
   gate.open();
@@ -144,7 +144,7 @@ scene(
   async (stage) => {
     const { held, waiting } = await stage.queueUp();
     await held.release();
-    const lease = await within("it is granted", waiting, AT_ONCE_MS);
+    const lease = await atOnce("it is granted", waiting);
     assertEquals(await lease.release(), true);
     const leave = stage.sent.findLast(({ script }) => script === "leave")!;
     const next = await stage.other.acquire("n");

@@ -6,28 +6,26 @@ import { createSentinel } from "redis";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
+import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { openSentinelClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import type { RedisServer } from "../../testing/servers/redis.ts";
 import {
   PRIMARY_NAME,
+  type RedisSentinels,
   redisSentinelSkip,
   startRedisSentinels,
 } from "../../testing/servers/redis_sentinel.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { warmUp } from "../../testing/redis/memory_check.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 const skip = await redisSentinelSkip();
 const suffix = skip === undefined ? "" : ` [skipped: ${skip}]`;
 
 /** Calls go on trying for longer than a failover takes. */
-const OPTIONS = { unavailableAfterMs: 60_000 };
-
-/** node-redis does not end such a pause when its connection to the old primary is closed. */
-const RECONNECT_PAUSE_MS = 2_200;
-
-/** How long ioredis takes to end the connections by which it asked sentinels, and a little more. */
-const DISCONNECT_MS = 2_500;
+const OPTIONS = { unavailableAfterMs: CONDITION_BOUND_MS };
 
 /** Starts a call that waits. Resolves when the server has queued it. */
 async function queue(lock: RedisLock, name: string) {
@@ -49,57 +47,81 @@ async function foreignClients({ command }: RedisServer): Promise<string[]> {
   return lines.filter((line) => !/ name=sentinel-| cmd=client/.test(line));
 }
 
-for (const name of ["node-redis-sentinel", "ioredis-sentinel"] as const) {
-  Deno.test({
-    name: `${name}: RedisLock works on after a failover, and grants its waiters the lock${suffix}`,
-    ignore: skip !== undefined,
-    async fn() {
-      await using servers = await startRedisSentinels();
-      const { primary, replica, sentinels } = servers;
-      const opened = await Promise.all(
-        [1, 2, 3].map(() => openSentinelClient(name, sentinels)),
-      );
-      const [a, b, c] = opened.map(({ client }) => new RedisLock(client, OPTIONS));
-      const first = await a!.acquire("n");
-      const second = await queue(b!, "n");
-      const third = await queue(c!, "n");
-      await waitUntil("both listen at the primary", async () => await inboxes(primary) === 2);
-      await primary.command("WAIT", 1, 10_000); // the replica has the queue
-      const epochs = opened.map(({ client }) => client.epoch);
+const CLIENTS = ["node-redis-sentinel", "ioredis-sentinel"] as const;
 
-      await primary.kill("SIGKILL");
-      const during = a!.acquire("m");
-      during.catch(() => {});
-      for (const { client } of opened) {
-        await waitUntil("the client says why", () => client.connectionError !== undefined);
-      }
-      await servers.promoted(replica);
-
-      await (await within("the call that began during the failover is granted", during)).release();
-      await first.release(); // it may have been lost with the primary
-      const next = await within("the first waiter is granted", second.lease, 30_000);
-      assert(next.fencingToken > first.fencingToken);
-      assertEquals(await next.release(), true);
-      const last = await within("the second waiter is granted", third.lease, 30_000);
-      assert(last.fencingToken > next.fencingToken);
-      opened.forEach(({ client }, i) => assert(client.epoch !== epochs[i], "the epoch changed"));
-      opened.forEach(({ client }) => assertEquals(client.connectionError, undefined));
-
-      await waitUntil("both listen at the new primary", async () => await inboxes(replica) === 2);
-      const fourth = await queue(b!, "n");
-      assertEquals(await last.release(), true);
-      await (await within("the new waiter is granted", fourth.lease)).release();
-
-      for (const lock of [a!, b!, c!]) await lock[Symbol.asyncDispose]();
-      await Promise.all(opened.map(({ close }) => close()));
-      await waitUntil("no connection is left", async () => {
-        return (await foreignClients(replica)).length === 0;
-      });
-      await pause(RECONNECT_PAUSE_MS);
-      await waitUntil("no key is left", async () => (await keysLeft(replica.command)).length === 0);
-    },
-  });
+/** Three locks of one client package on the primary: one holds, two wait. Called before the primary is killed. */
+async function beforeFailover(name: typeof CLIENTS[number], { sentinels }: RedisSentinels) {
+  const opened = await Promise.all([1, 2, 3].map(() => openSentinelClient(name, sentinels)));
+  const [a, b, c] = opened.map(({ client }) => new RedisLock(client, OPTIONS));
+  const first = await a!.acquire(name);
+  const second = await queue(b!, name);
+  const third = await queue(c!, name);
+  return { name, opened, locks: [a!, b!, c!] as const, first, second, third };
 }
+
+type Scene = Awaited<ReturnType<typeof beforeFailover>>;
+
+/** The primary is down. Returns what the rest of the scene does after the failover. */
+async function duringFailover(
+  { name, opened, locks, first, second, third }: Scene,
+  epochs: number[],
+) {
+  const during = locks[0].acquire(`${name} during`);
+  during.catch(() => {});
+  for (const { client } of opened) {
+    await waitUntil("the client says why", () => client.connectionError !== undefined);
+  }
+  return async () => {
+    await (await within("the call that began during the failover is granted", during)).release();
+    await first.release(); // it may have been lost with the primary
+    const next = await within("the first waiter is granted", second.lease, CONDITION_BOUND_MS);
+    assert(next.fencingToken > first.fencingToken);
+    assertEquals(await next.release(), true);
+    const last = await within("the second waiter is granted", third.lease, CONDITION_BOUND_MS);
+    assert(last.fencingToken > next.fencingToken);
+    opened.forEach(({ client }, i) => assert(client.epoch !== epochs[i], "the epoch changed"));
+    opened.forEach(({ client }) => assertEquals(client.connectionError, undefined));
+    return last;
+  };
+}
+
+Deno.test({
+  name: `${
+    CLIENTS.join(" and ")
+  }: RedisLock works on after a failover, and grants its waiters the lock${suffix}`,
+  ignore: skip !== undefined,
+  async fn() {
+    await using servers = await startRedisSentinels();
+    const { primary, replica } = servers;
+    const scenes = await Promise.all(CLIENTS.map((name) => beforeFailover(name, servers)));
+    const waiters = 2 * CLIENTS.length;
+    await waitUntil("all listen at the primary", async () => await inboxes(primary) === waiters);
+    await primary.command("WAIT", 1, 10_000); // the replica has the queue
+    const epochs = scenes.map(({ opened }) => opened.map(({ client }) => client.epoch));
+
+    await primary.kill("SIGKILL");
+    const later = await Promise.all(scenes.map((scene, i) => duringFailover(scene, epochs[i]!)));
+    await servers.promoted(replica);
+    const leases = await Promise.all(later.map((go) => go()));
+
+    await waitUntil(
+      "all listen at the new primary",
+      async () => await inboxes(replica) === waiters,
+    );
+    for (const [i, { name, locks }] of scenes.entries()) {
+      const fourth = await queue(locks[1], name);
+      assertEquals(await leases[i]!.release(), true);
+      await (await within("the new waiter is granted", fourth.lease)).release();
+    }
+
+    for (const { locks } of scenes) for (const lock of locks) await lock[Symbol.asyncDispose]();
+    await Promise.all(scenes.flatMap(({ opened }) => opened.map(({ close }) => close())));
+    await waitUntil("no connection is left", async () => {
+      return (await foreignClients(replica)).length === 0;
+    });
+    await waitUntil("no key is left", async () => (await keysLeft(replica.command)).length === 0);
+  },
+});
 
 Deno.test({
   name:
@@ -114,10 +136,11 @@ Deno.test({
     await queue(lock, "n");
     await waitUntil("the waiter listens", async () => await inboxes(primary) === 1);
     await servers.killAll();
-    await pause(500); // it tries to subscribe again
+    await waitUntil("the client knows of the outage", () => client.connectionError !== undefined);
+    // No condition: it tries to subscribe again, 100 ms after the end of its connection.
+    await pause(scaled(300));
     await lock[Symbol.asyncDispose]();
-    await close();
-    await pause(DISCONNECT_MS); // a search that goes on would leave a timer
+    await close(); // a search that goes on would leave a timer
   },
 });
 
@@ -134,7 +157,7 @@ async function openProxied() {
       address.endsWith(`:${primary.port}`) ? { host: proxy.hostname, port: proxy.port } : undefined,
   }).on("error", () => {});
   await sentinel.connect();
-  stack.defer(() => sentinel.destroy());
+  stack.defer(noteOpen(() => sentinel.destroy()));
   return {
     primary,
     proxy,
@@ -149,14 +172,13 @@ Deno.test({
   async fn() {
     await using redis = await openProxied();
     const { client, proxy } = redis;
-    await using lock = new RedisLock(client, { ...OPTIONS, ttlMs: 60_000 });
-    await (await lock.acquire("n")).release();
-    await pause(100); // the memory check is over
+    await using lock = new RedisLock(client, { ...OPTIONS, ttlMs: LONG_TTL_MS });
+    await warmUp(lock, proxy);
     const lease = await lock.acquire("n");
     const { epoch } = client;
     proxy.onReply = () => {
       proxy.onReply = undefined;
-      setTimeout(() => proxy.cutAll(), 50);
+      queueMicrotask(() => proxy.cutAll());
       return "drop";
     };
     assertEquals(await within("the release is answered", lease.release()), true);

@@ -9,13 +9,17 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const CLIENTS: RedisClientName[] = ["node-redis-cluster", "ioredis-cluster"];
 const skip = await redisClusterSkip();
 
 async function openLock(clientName: RedisClientName, url: string) {
   const { client, close } = await openRedisClient(clientName, url);
-  const lock = new RedisLock(client, { ttlMs: 60_000, unavailableAfterMs: 60_000 });
+  const lock = new RedisLock(client, {
+    ttlMs: LONG_TTL_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
+  });
   return {
     lock,
     async [Symbol.asyncDispose]() {

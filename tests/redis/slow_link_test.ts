@@ -4,7 +4,9 @@
 import { assertEquals, assertLess, assertLessOrEqual, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
-import { RedisLock } from "../../redis/mod.ts";
+import { ASK_LIFE_MS } from "../../redis/protocol/ask.ts";
+import { ASK } from "../../redis/protocol/scripts.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
@@ -12,6 +14,13 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { Gate, gated } from "../../testing/redis/gated_client.ts";
+import { warmUp } from "../../testing/redis/memory_check.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
+
+/** Longer than a stall of a busy machine: then the second call has not given up. */
+const HALF_OUTAGE_MS = scaled(1_500);
+/** Where an ask says until when it may be executed: behind its digest, the number of keys, and 4 keys. */
+const NOT_AFTER = 2 + 4 + 2;
 
 for (const takesIt of [false, true]) {
   const next = takesIt ? "another owner has the lock" : "the lock is free";
@@ -22,20 +31,15 @@ for (const takesIt of [false, true]) {
     const { client, close } = await openRedisClient("ioredis", url);
     const near = await openRedisClient("node-redis", server.url);
     try {
-      await using lock = new RedisLock(client, { ttlMs: 60_000 });
-      await using other = new RedisLock(near.client, { ttlMs: 60_000 });
-      await (await lock.acquire("n")).release();
-      await waitUntil("the memory check is over", async () => {
-        return /cmdstat_info:calls=[2-9]/.test(
-          String(await server.command("INFO", "commandstats")),
-        );
-      });
+      await using lock = new RedisLock(client, { ttlMs: LONG_TTL_MS });
+      await using other = new RedisLock(near.client, { ttlMs: LONG_TTL_MS });
+      await warmUp(lock, proxy);
       const heirs: Promise<unknown>[] = [];
       const run = lock.request("n", () => {
         proxy.onReply = () => {
           proxy.onReply = undefined;
           if (takesIt) heirs.push(other.acquire("n"));
-          Promise.all(heirs).then(() => setTimeout(() => proxy.cutAll(), 50));
+          Promise.all(heirs).then(() => proxy.cutAll());
           return "drop";
         };
         return "done";
@@ -50,21 +54,41 @@ for (const takesIt of [false, true]) {
   });
 }
 
+/** Wraps a client. While it is slow, each ask seems to take a second longer than its time limit. */
+function slowLink(client: RedisClient) {
+  const link = {
+    isSlow: false,
+    asks: 0,
+    client: {
+      async send(command: string, args: string[], key: string) {
+        if (!link.isSlow || args[0] !== ASK.sha1) return await client.send(command, args, key);
+        link.asks++;
+        const late = [...args];
+        late[NOT_AFTER] = String(Number(late[NOT_AFTER]) - 2 * ASK_LIFE_MS);
+        return await client.send(command, late, key);
+      },
+      get epoch() {
+        return client.epoch;
+      },
+      cluster: client.cluster,
+    } satisfies RedisClient,
+  };
+  return link;
+}
+
 Deno.test("RedisLock rejects with LockUnavailableError when every ask reaches the server after its time limit", async () => {
   await using server = await startRedis();
-  await using proxy = startProxy(server);
-  const url = `redis://${proxy.hostname}:${proxy.port}`;
-  const { client, close } = await openRedisClient("node-redis", url);
+  const { client, close } = await openRedisClient("node-redis", server.url);
   try {
-    await using lock = new RedisLock(client, { unavailableAfterMs: 1_500 });
+    const slow = slowLink(client);
+    await using lock = new RedisLock(slow.client, { unavailableAfterMs: 1_500 });
     await (await lock.acquire("n")).release();
-    let requests = 0;
-    proxy.onRequest = () => (requests++, { delayMs: 1_200 });
+    slow.isSlow = true;
     const calls = [() => lock.acquire("n"), () => lock.tryAcquire("n")];
     const rejected = calls.map((call) => assertRejects(call, LockUnavailableError));
-    await within("they give up", Promise.all(rejected), 30_000);
-    assertLessOrEqual(requests, 2 * 8, "it pauses after each");
-    proxy.onRequest = undefined;
+    await within("they give up", Promise.all(rejected));
+    assertLessOrEqual(slow.asks, 2 * 8, "it pauses after each");
+    slow.isSlow = false;
   } finally {
     await close();
   }
@@ -95,7 +119,10 @@ Deno.test("RedisLock.acquire() keeps waiting when another call gives up while it
   const { client, close } = await openRedisClient("node-redis", server.url);
   try {
     const { client: slow, gates } = gated(client);
-    await using lock = new RedisLock(slow, { unavailableAfterMs: 6_000, ttlMs: 60_000 });
+    await using lock = new RedisLock(slow, {
+      unavailableAfterMs: 2 * HALF_OUTAGE_MS,
+      ttlMs: LONG_TTL_MS,
+    });
     const held = await lock.acquire("n");
     const waiting = [lock.acquire("n"), lock.acquire("n")];
     for (const call of waiting) call.catch(() => {}); // they are awaited later
@@ -113,7 +140,8 @@ Deno.test("RedisLock.acquire() keeps waiting when another call gives up while it
       return answers.promise;
     };
     await asked.promise;
-    await pause(3_000);
+    // No condition: half of the time that an outage may last must be over, and nothing is sent meanwhile.
+    await pause(HALF_OUTAGE_MS);
     gates.gap();
     await assertRejects(() => waiting[0]!, LockUnavailableError);
     answers.resolve(); // now the other waiter asks, too
@@ -130,8 +158,8 @@ Deno.test("RedisLock rejects all waiters soon after the first one when Redis fal
   await using server = await startRedis();
   const { client, close } = await openRedisClient("node-redis", server.url);
   try {
-    const unavailableAfterMs = 6_000;
-    await using lock = new RedisLock(client, { unavailableAfterMs, ttlMs: 60_000 });
+    const unavailableAfterMs = scaled(4_000);
+    await using lock = new RedisLock(client, { unavailableAfterMs, ttlMs: LONG_TTL_MS });
     await lock.acquire("n");
     let queued = 0;
     const rejectedAtMs: number[] = [];
@@ -144,9 +172,9 @@ Deno.test("RedisLock rejects all waiters soon after the first one when Redis fal
     });
     await waitUntil("all wait", () => queued === calls.length);
     await server.pause();
-    await within("all are rejected", Promise.all(calls), 30_000);
+    await within("all are rejected", Promise.all(calls), CONDITION_BOUND_MS);
     // Each waiter asks for itself then, but not for the whole time again.
-    assertLess(rejectedAtMs.at(-1)! - rejectedAtMs[0]!, unavailableAfterMs - 1_000);
+    assertLess(rejectedAtMs.at(-1)! - rejectedAtMs[0]!, unavailableAfterMs);
     await server.resume();
   } finally {
     await close();
@@ -159,7 +187,10 @@ Deno.test("RedisLock disposal waits for a release whose connection broke", async
   const url = `redis://${proxy.hostname}:${proxy.port}`;
   const { client, close } = await openRedisClient("node-redis", url);
   try {
-    const lock = new RedisLock(client, { ttlMs: 60_000, disposeTimeoutMs: 10_000 });
+    const lock = new RedisLock(client, {
+      ttlMs: LONG_TTL_MS,
+      disposeTimeoutMs: CONDITION_BOUND_MS,
+    });
     const lease = await lock.acquire("n");
     proxy.onRequest = () => (proxy.onRequest = undefined, "cut");
     const released = lease.release();

@@ -6,8 +6,9 @@ import { type Lease, LeaseLostError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { aborted, within } from "../../testing/conformance/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
-import { AT_ONCE_MS, play, TTL_MS } from "../../testing/redis/race_stage.ts";
+import { atOnce, play, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { scaled } from "../../testing/time.ts";
 
 function assertStolen({ signal }: Lease): void {
   assert(signal.aborted);
@@ -50,12 +51,12 @@ Deno.test("RedisLock.request() with steal notifies a victim at once whose inbox 
     const { lock, other, gates } = stage;
     const { held, waiting } = await stage.queueUp(); // opens the inbox of `lock`
     await held.release();
-    await (await within("it is granted", waiting, AT_ONCE_MS)).release();
+    await (await atOnce("it is granted", waiting)).release();
     const victim = await lock.acquire("elsewhere"); // free: not granted from a queue
     const { signal } = victim;
     gates.sent.length = 0;
     await other.request("elsewhere", { steal: true }, async (thief) => {
-      await within("the victim is notified", aborted(signal), AT_ONCE_MS);
+      await atOnce("the victim is notified", aborted(signal));
       assertStolen(victim);
       assert(!gates.sent.some(({ script }) => script === "renew"), "no renewal found it out");
       thief!.throwIfLost();
@@ -67,7 +68,7 @@ Deno.test("RedisLock.request() with steal: a victim whose inbox is closed learns
   const near = await openRedisClient("node-redis", server.url);
   const far = await openRedisClient("node-redis", server.url);
   try {
-    const ttlMs = 3_000;
+    const ttlMs = scaled(3_000);
     await using lock = new RedisLock(far.client, { ttlMs });
     await using other = new RedisLock(near.client, { ttlMs });
     const victim = await lock.acquire("n");

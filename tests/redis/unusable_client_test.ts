@@ -2,14 +2,7 @@
  * A client that can never send a command is an error of setup, at once; only a lost connection is an
  * outage (invariant 9). And what errors and disposal say of such clients.
  */
-import {
-  assert,
-  assertEquals,
-  assertInstanceOf,
-  assertLess,
-  assertRejects,
-  assertThrows,
-} from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
 import { inspect } from "node:util";
 import { Cluster, Redis } from "ioredis";
 import { createClient, createCluster, createSentinel } from "redis";
@@ -40,7 +33,7 @@ function callsOf(lock: RedisLock): (() => Promise<unknown>)[] {
 async function assertSetupErrors(client: RedisClient): Promise<void> {
   await using lock = new RedisLock(client, { unavailableAfterMs: NEVER_MS });
   for (const call of callsOf(lock)) {
-    const error = await within("it rejects at once", assertRejects(call, LockSetupError), 5_000);
+    const error = await within("it rejects at once", assertRejects(call, LockSetupError));
     assertInstanceOf(error, LockSetupError);
     assertEquals(error.lockName, "n");
     assert(error.message.startsWith('Cannot use Redis for lock "n": the client is not connected'));
@@ -84,7 +77,7 @@ Deno.test("RedisLock rejects a call that waits with LockSetupError when its clie
   const waiting = assertRejects(() => other.acquire("n"), LockSetupError);
   await waitUntil("it waits", async () => (await lock.query("n")).waiterCount === 1);
   two!.destroy();
-  await within("it rejects with its next ask", waiting, 10_000);
+  await within("it rejects with its next ask", waiting);
   await other[Symbol.asyncDispose]();
   await _held.release();
   await lock[Symbol.asyncDispose]();
@@ -108,11 +101,11 @@ Deno.test("RedisLock rejects with LockUnavailableError while its client reconnec
   await assertRejects(() => refused.connect());
   const lazy = new Redis({ ...NOWHERE, lazyConnect: true, retryStrategy: () => null });
   for (const client of [...clients, never, ioredis(lazy.on("error", () => {}))]) {
-    await using lock = new RedisLock(client, { unavailableAfterMs: 300 });
-    for (const call of callsOf(lock)) await assertRejects(call, LockUnavailableError);
+    await using lock = new RedisLock(client, { unavailableAfterMs: 300, disposeTimeoutMs: 100 });
+    await Promise.all(callsOf(lock).map((call) => assertRejects(call, LockUnavailableError)));
   }
   await server.restart(); // else the reconnect timers of the client packages are leaks
-  await waitUntil("both are back", () => node.isReady && io.status === "ready", 30_000);
+  await waitUntil("both are back", () => node.isReady && io.status === "ready");
   node.destroy();
   await io.quit();
 });
@@ -136,15 +129,13 @@ Deno.test("RedisLock ends its disposal at once, and says so, when the client was
     await client.connect();
     const warnings: string[] = [];
     const lock = new RedisLock(nodeRedis(client), {
-      disposeTimeoutMs: 60_000,
+      disposeTimeoutMs: NEVER_MS,
       onWarning: (message) => warnings.push(message),
     });
     const lease = await lock.acquire("n");
     if (!isHeld) await lease.release();
     client.destroy();
-    const sinceMs = performance.now();
-    await within("it is disposed", lock[Symbol.asyncDispose](), 10_000);
-    assertLess(performance.now() - sinceMs, 5_000);
+    await within("it is disposed", lock[Symbol.asyncDispose]());
     assertEquals(
       warnings,
       isHeld
@@ -163,7 +154,7 @@ Deno.test("RedisLock shows no owner id in the causes of its errors, which ioredi
   const { hostname: host, port } = server;
   const io = new Redis({ host, port }).on("error", () => {});
   {
-    await using lock = new RedisLock(ioredis(io), { unavailableAfterMs: 1_500 });
+    await using lock = new RedisLock(ioredis(io), { unavailableAfterMs: 500 });
     await server.command("RPUSH", "lock:n", "x");
     await server.command("CONFIG", "SET", "maxmemory", 1);
     for (const name of ["n", "full"]) {
