@@ -54,6 +54,15 @@ export function countOpens(path: string): Count {
   };
 }
 
+/** Resolves when the system has reported what happened in a directory until now. */
+export async function changesReported(dir: string): Promise<void> {
+  const mark = `${dir}/mark-${crypto.randomUUID()}`;
+  using watcher = Deno.watchFs(dir, { recursive: false });
+  Deno.writeTextFileSync(mark, "");
+  for await (const { paths } of watcher) if (paths.includes(mark)) break;
+  Deno.removeSync(mark);
+}
+
 /** How many watches this process has on a directory. */
 export function watchesOf(dir: string): number {
   const ino = `ino:${Deno.statSync(dir).ino!.toString(16)} `;
