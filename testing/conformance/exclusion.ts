@@ -139,7 +139,7 @@ export function exclusionSuite(harness: Harness): void {
   for (const method of ["acquire", "tryAcquire"] as const) {
     behaviour(
       harness,
-      `${method}() takes ${burst} free locks at once, keeps a held lease, and works afterwards`,
+      `${method}() takes many free locks at once, keeps a held lease, and works afterwards`,
       async (arena) => {
         const lock = await arena.client();
         await using held = await lock.acquire("held");

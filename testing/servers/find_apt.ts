@@ -83,6 +83,7 @@ export async function installWithApt(
       } seconds; ` +
         "press Ctrl-C to refuse, or use --no-install",
     );
+    // No condition: the time in which a person may press Ctrl-C.
     await pause(WARNING_MS);
   }
   say(`${title}: installing ${packages.join(" ")} with apt-get`);

@@ -11,11 +11,10 @@ import { runCommand } from "./command.ts";
 import type { OwnSource } from "./find.ts";
 import { type GuardedProcess, startGuarded } from "./guarded_process.ts";
 import { freePort } from "./ports.ts";
-import { pause, waitUntil } from "./wait.ts";
-import { CONDITION_BOUND_MS, QUIET_MS } from "../time.ts";
+import { waitUntil } from "./wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 const START_ATTEMPTS = 4;
-const UNTOLD_STOP_MS = QUIET_MS;
 
 /** The parts that differ between kinds of servers. */
 export interface OwnServerSpec {
@@ -125,11 +124,11 @@ async function startError(title: string, logFile: string): Promise<Error> {
   return new Error(`${title} ended before it was ready. Its output: ${log.slice(-2_000)}`);
 }
 
-/** Where the system does not tell whether a process is stopped, it is given a moment. */
 async function stopped(pid: number): Promise<void> {
-  // No condition: the system does not tell whether the process is stopped.
-  if (isStopped(pid) === null) await pause(UNTOLD_STOP_MS);
-  else await waitUntil("the server is stopped", () => isStopped(pid) !== false);
+  const state = ["ps", "-o", "stat=", "-p", String(pid)];
+  await waitUntil("the server is stopped", async () => {
+    return isStopped(pid) ?? (await runCommand(state, CONDITION_BOUND_MS)).output.startsWith("T");
+  });
 }
 
 function control(

@@ -83,8 +83,13 @@ onLinux("FileLock.acquire() is notified of each release", async ({ dir }) => {
 onLinux(
   "FileLock.acquire() is notified when the file that it waits for is removed",
   async ({ dir }) => {
-    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
-    await using locks = new FileLock({ dir, pollIntervalMs: NEVER_MS, disposeTimeoutMs: 0 });
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
+    await using locks = new FileLock({
+      dir,
+      pollIntervalMs: NEVER_MS,
+      disposeTimeoutMs: 0,
+      keepFiles: true,
+    });
     using _no = withoutSlowLooks();
     await holder.acquire("n");
     const { lease } = await startWait(locks, "n");
@@ -96,8 +101,13 @@ onLinux(
 for (const change of ["removed", "renamed"] as const) {
   onLinux(`FileLock watches the new directory when the old one was ${change}`, async (temp) => {
     const dir = `${temp.dir}/locks`;
-    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
-    await using locks = new FileLock({ dir, pollIntervalMs: NEVER_MS, disposeTimeoutMs: 0 });
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
+    await using locks = new FileLock({
+      dir,
+      pollIntervalMs: NEVER_MS,
+      disposeTimeoutMs: 0,
+      keepFiles: true,
+    });
     await holder.acquire("n");
     const { lease } = await startWait(locks, "n");
     if (change === "removed") Deno.removeSync(dir, { recursive: true });
@@ -113,8 +123,13 @@ for (const change of ["removed", "renamed"] as const) {
 }
 
 onLinux("FileLock.acquire() looks once a second while nothing changes", async ({ dir }) => {
-  await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
-  await using locks = new FileLock({ dir, pollIntervalMs: 10, disposeTimeoutMs: 0 });
+  await using holder = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
+  await using locks = new FileLock({
+    dir,
+    pollIntervalMs: 10,
+    disposeTimeoutMs: 0,
+    keepFiles: true,
+  });
   await holder.acquire("n");
   await startWait(locks, "n");
   await changesReported(dir); // its own mark in the file
@@ -147,8 +162,8 @@ onLinux(
 onLinux(
   "FileLock.acquire() does not look when other locks of the directory change",
   async ({ dir }) => {
-    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
-    await using locks = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
+    await using locks = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
     await holder.acquire("n");
     using _no = withoutSlowLooks();
     await startWait(locks, "n");
@@ -163,8 +178,8 @@ onLinux(
 onLinux(
   "FileLock has one watch for a thousand waiting names, and none soon after",
   async ({ dir }) => {
-    await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
-    await using locks = new FileLock({ dir, disposeTimeoutMs: 0 });
+    await using holder = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
+    await using locks = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
     const names = Array.from({ length: 1_000 }, (_, i) => `orders:${i}`);
     for (const name of names) await holder.acquire(name);
     assertEquals(watchesOf(dir), 0);
@@ -177,7 +192,7 @@ onLinux(
 );
 
 onLinux("FileLock ends its watch at its disposal", async ({ dir }) => {
-  await using holder = new FileLock({ dir, disposeTimeoutMs: 0 });
+  await using holder = new FileLock({ dir, disposeTimeoutMs: 0, keepFiles: true });
   await holder.acquire("n");
   const locks = new FileLock({ dir });
   await startWait(locks, "n");
