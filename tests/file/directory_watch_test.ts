@@ -5,7 +5,7 @@ import { assertEquals } from "@std/assert";
 import { denoFileSystem } from "../../file/system/deno.ts";
 import type { DirectoryListener } from "../../file/system/port.ts";
 import { temporary } from "../../testing/file/places.ts";
-import { withoutWatches } from "../../testing/file/watching.ts";
+import { watchable, withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 
 const { watch } = denoFileSystem(Deno.version.deno);
@@ -34,6 +34,7 @@ Deno.test({
   ignore: !isLinux,
   async fn() {
     await using temp = await temporary();
+    await watchable(temp.dir);
     const notes = new Notes();
     const running = watch(temp.dir, notes)!;
     /** The system reports in order: what it has not reported before a mark, it does not report. */
@@ -75,6 +76,7 @@ Deno.test({
   ignore: !isLinux,
   async fn() {
     await using temp = await temporary();
+    await watchable(temp.dir);
     const notes = new Notes();
     const running = watch(temp.dir, notes)!;
     for (let i = 0; i < 20_000; i++) {

@@ -15,6 +15,7 @@ import { type Place, temporary } from "../../testing/file/places.ts";
 import {
   changesReported,
   countOpens,
+  watchable,
   watchesOf,
   withoutSlowLooks,
   withoutWatches,
@@ -33,6 +34,7 @@ function onLinux(name: string, fn: (temp: Place) => Promise<void>): void {
     ignore: !isLinux,
     async fn() {
       await using temp = await temporary();
+      await watchable(temp.dir);
       await fn(temp);
     },
   });
