@@ -6,11 +6,12 @@
 import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
 import { type DistributedLock, LockUnavailableError } from "../../mod.ts";
 import { within } from "./wait.ts";
+import { scaled } from "../time.ts";
 
 /** How long, in ms, the calls wait. */
-export const WAIT_MS = 400;
+export const WAIT_MS = scaled(400);
 /** Far below the time of an outage, or of a session, and generous for busy machines. */
-const PROMPT_MS = 10_000;
+const PROMPT_MS = scaled(10_000);
 
 /** Calls both methods, and checks that the outage is reported as one, and promptly. */
 export async function assertUnavailable(

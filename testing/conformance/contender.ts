@@ -34,7 +34,12 @@ async function main({ spec, task }: { spec: LockSpec; task: Task }): Promise<voi
     print("done\n");
     return;
   }
-  const lease = await client.lock.acquire(task.name);
+  let hasWaited = false;
+  const onWait = () => {
+    if (!hasWaited) print("waits\n");
+    hasWaited = true;
+  };
+  const lease = await client.lock.acquire(task.name, { onWait });
   print(`held ${lease.fencingToken}\n`);
   if (task.do === "hold") await inputEnd();
 }

@@ -7,11 +7,15 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
 import { within } from "./wait.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS, QUIET_MS, scaled } from "../time.ts";
+
+/** The TTL of a holder that is killed: the others wait for its end. */
+const KILLED_TTL_MS = scaled(1_500);
 
 /** Registers the behaviours. */
 export function crashSuite(harness: Harness): void {
   behaviour(harness, "acquire() gets the lock after its holder was killed", async (arena) => {
-    const spec = arena.spec({ ttlMs: 2_000 });
+    const spec = arena.spec({ ttlMs: KILLED_TTL_MS });
     const lock = await arena.client();
     await using holder = startContender(spec, { do: "hold", name: "n" });
     const line = await within("the other process holds the lock", holder.line());
@@ -26,8 +30,8 @@ export function crashSuite(harness: Harness): void {
     harness,
     "acquire() gets the lock as soon as its holder exits cleanly",
     async (arena) => {
-      // The TTL is a minute, so only a release can free the lock in time.
-      const spec = arena.spec({ ttlMs: 60_000 });
+      // Only a release can free the lock in time.
+      const spec = arena.spec({ ttlMs: LONG_TTL_MS, disposeTimeoutMs: QUIET_MS });
       const lock = await arena.client();
       await using holder = startContender(spec, { do: "exit", name: "n" });
       await within("the other process holds the lock", holder.line());
@@ -40,16 +44,19 @@ export function crashSuite(harness: Harness): void {
 
   behaviour(
     harness,
-    "acquire() is not blocked by another waiter that was killed",
+    "acquire() is not blocked by other waiters that were killed",
     async (arena) => {
-      const spec = arena.spec({ ttlMs: 2_000 });
+      const spec = arena.spec({ ttlMs: ENDING_TTL_MS });
       const [a, b] = [await arena.client(), await arena.client()];
       const first = await a.acquire("n");
-      await using waiter = startContender(spec, { do: "hold", name: "n" });
-      // The process cannot report that it waits. If it is killed before that, the test is only easier.
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      const next = b.acquire("n");
-      waiter.kill("SIGKILL");
+      const begins = Promise.withResolvers<void>();
+      await using before = startContender(spec, { do: "hold", name: "n" });
+      assertEquals(await within("the process before waits", before.line()), "waits");
+      const next = b.acquire("n", { onWait: () => begins.resolve() });
+      await within("the client waits", begins.promise);
+      await using behind = startContender(spec, { do: "hold", name: "n" });
+      assertEquals(await within("the process behind waits", behind.line()), "waits");
+      for (const waiter of [before, behind]) waiter.kill("SIGKILL");
       assertEquals(await first.release(), true);
       await using lease = await within("the next waiter is granted", next);
       lease.throwIfLost();

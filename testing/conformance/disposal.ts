@@ -7,6 +7,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type DistributedLock, type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { within } from "./wait.ts";
+import { QUIET_MS } from "../time.ts";
 
 /** Checks that a lease is over for its holder, because its client is disposed. */
 async function assertDisposed(lease: Lease): Promise<void> {
@@ -22,11 +23,11 @@ async function assertDisposed(lease: Lease): Promise<void> {
 export function disposalSuite(harness: Harness): void {
   // Without processes all clients are one, which is disposed then.
   const { processes } = harness;
-  const assertFree = async (other: DistributedLock) => {
+  const assertFree = async (other: DistributedLock, name = "n") => {
     if (!processes) return;
-    await using next = await within("the lock is free", other.acquire("n"));
+    await using next = await within("the lock is free", other.acquire(name));
     next.throwIfLost();
-    assertEquals((await other.query("n")).waiterCount, 0);
+    assertEquals((await other.query(name)).waiterCount, 0);
   };
 
   behaviour(
@@ -122,17 +123,19 @@ export function disposalSuite(harness: Harness): void {
     "disposal in the tick of an acquire leaves no lock behind",
     async (arena) => {
       const other = await arena.client();
-      for (let ticks = 0; ticks < 8; ticks++) {
-        const client = await arena.client();
-        await client.query("n"); // connects
-        const acquiring = Promise.allSettled([client.acquire("n")]);
+      // All at once: the disposal of a client that was granted the lock waits for its release.
+      await Promise.all(Array.from({ length: 8 }, async (_, ticks) => {
+        const name = `n-${ticks}`;
+        const client = await arena.client({ disposeTimeoutMs: QUIET_MS });
+        await client.query(name); // connects
+        const acquiring = Promise.allSettled([client.acquire(name)]);
         for (let tick = 0; tick < ticks; tick++) await null;
         await within("it is disposed", client[Symbol.asyncDispose]());
         const [outcome] = await within("the call settles", acquiring);
         if (outcome.status === "rejected") assertEquals(outcome.reason.name, "AbortError");
         else assertEquals(outcome.value.signal.reason.reason, "disposed");
-        await assertFree(other);
-      }
+        await assertFree(other, name);
+      }));
     },
     processes,
   );

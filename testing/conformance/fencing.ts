@@ -6,6 +6,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { behaviour, type Harness } from "./harness.ts";
 import { within } from "./wait.ts";
+import { ENDING_TTL_MS } from "../time.ts";
 
 /** Registers the behaviours. */
 export function fencingSuite(harness: Harness): void {
@@ -22,7 +23,7 @@ export function fencingSuite(harness: Harness): void {
   });
 
   behaviour(harness, "Lease.fencingToken grows after a lease was lost", async (arena) => {
-    const [a, b] = [await arena.client(), await arena.client()];
+    const [a, b] = [await arena.client({ ttlMs: ENDING_TTL_MS }), await arena.client()];
     const lost = await a.acquire("n");
     await arena.lose(lost);
     await using next = await within("the lost lock is free", b.acquire("n"));

@@ -12,6 +12,8 @@ import type { LockSpec } from "./lock_spec.ts";
 export interface ClientOptions {
   readonly label?: string;
   readonly ttlMs?: number;
+  /** How long its disposal waits for the releases of its leases. */
+  readonly disposeTimeoutMs?: number | undefined;
   /** Gets the client's warnings. Not for other processes. */
   readonly onWarning?: (message: string) => void;
 }

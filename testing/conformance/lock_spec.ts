@@ -18,7 +18,7 @@ export type RedisClientName =
 
 /** Describes a client: its strategy, where its locks are, and its options. */
 export type LockSpec =
-  & { label?: string | undefined }
+  & { label?: string | undefined; disposeTimeoutMs?: number | undefined }
   & (
     | { strategy: "file"; dir: string }
     | {

@@ -6,8 +6,18 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { aborted, block, isPending, within } from "./wait.ts";
-import { pause } from "../servers/wait.ts";
+import { aborted, block, within } from "./wait.ts";
+import { waitUntil } from "../servers/wait.ts";
+import { ENDING_TTL_MS, scaled } from "../time.ts";
+
+/** The TTL of a lease that is renewed again and again: short, as the test outlasts it. */
+const RENEWED_TTL_MS = scaled(1_200);
+/** The TTL of a lease that ends in any case. */
+const SHORT_TTL_MS = scaled(400);
+/** A client whose next renewal, which finds a loss, comes soon. */
+const TOLD = { ttlMs: ENDING_TTL_MS };
+/** One renewal in each third of a TTL: four of them are in the second TTL. */
+const RENEWALS = 4;
 
 /** Registers the behaviours. */
 export function lossSuite(harness: Harness): void {
@@ -17,7 +27,7 @@ export function lossSuite(harness: Harness): void {
     harness,
     "Lease.signal aborts when the lease is lost, and throwIfLost() and renew() throw its reason",
     async (arena) => {
-      const lease = await (await arena.client()).acquire("n");
+      const lease = await (await arena.client(TOLD)).acquire("n");
       const { signal } = lease;
       await arena.lose(lease);
       await within("the signal aborts", aborted(signal));
@@ -34,7 +44,7 @@ export function lossSuite(harness: Harness): void {
     harness,
     "Lease.signal is already aborted when it is read after the loss",
     async (arena) => {
-      const lease = await (await arena.client()).acquire("n");
+      const lease = await (await arena.client(TOLD)).acquire("n");
       const { signal } = lease;
       await arena.lose(lease);
       await within("the loss is known", aborted(signal));
@@ -44,10 +54,11 @@ export function lossSuite(harness: Harness): void {
   );
 
   behaviour(harness, "Lease.signal does not abort when the lease is released", async (arena) => {
-    const lease = await (await arena.client()).acquire("n");
+    const lock = await arena.client();
+    const lease = await lock.acquire("n");
     const { signal } = lease;
     await lease.release();
-    await pause(Math.min(harness.ttlMs * 1.2, 300));
+    await (await lock.acquire("n")).release();
     assert(!signal.aborted);
     assert(!lease.signal.aborted);
   });
@@ -72,7 +83,7 @@ export function lossSuite(harness: Harness): void {
     harness,
     "request() rejects with LeaseLostError when the lease was lost, unless its callback throws",
     async (arena) => {
-      const lock = await arena.client();
+      const lock = await arena.client(TOLD);
       const lost = await assertRejects(() =>
         lock.request("n", async (lease) => {
           const { signal } = lease;
@@ -93,13 +104,21 @@ export function lossSuite(harness: Harness): void {
 
   behaviour(
     harness,
-    "acquire() renews the lease automatically for more than three TTLs",
+    "acquire() renews the lease automatically, again and again, beyond its TTL",
     async (arena) => {
-      const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
+      const [a, b] = [await arena.client({ ttlMs: RENEWED_TTL_MS }), await arena.client()];
       await using lease = await a.acquire("n");
-      await pause(3_200);
-      lease.throwIfLost();
-      assert(lease.remainingMs > 0 && lease.remainingMs < 1_000);
+      const startMs = performance.now();
+      let last = lease.remainingMs;
+      let renewals = 0;
+      await waitUntil("the lease outlasts its TTL", () => {
+        lease.throwIfLost();
+        const { remainingMs } = lease;
+        if (remainingMs > last) renewals++;
+        last = remainingMs;
+        return renewals >= RENEWALS && performance.now() - startMs > RENEWED_TTL_MS;
+      });
+      assert(lease.remainingMs <= RENEWED_TTL_MS);
       assert(!lease.signal.aborted);
       assertEquals(await b.tryAcquire("n"), null);
     },
@@ -110,10 +129,10 @@ export function lossSuite(harness: Harness): void {
     harness,
     "Lease.throwIfLost() throws when the event loop was blocked for longer than the TTL",
     async (arena) => {
-      const lock = await arena.client({ ttlMs: 1_000 });
+      const lock = await arena.client({ ttlMs: SHORT_TTL_MS });
       const lease = await lock.acquire("n");
       const { signal } = lease;
-      block(1_500);
+      block(SHORT_TTL_MS * 1.5);
       assertEquals(lease.remainingMs, 0);
       const error = assertThrows(() => lease.throwIfLost(), LeaseLostError);
       assert(signal.aborted);
@@ -135,15 +154,15 @@ export function lossSuite(harness: Harness): void {
     harness,
     "acquire() without autoRenew loses the lease when its TTL has passed",
     async (arena) => {
-      const [a, b] = [await arena.client({ ttlMs: 400 }), await arena.client()];
+      const [a, b] = [await arena.client({ ttlMs: SHORT_TTL_MS }), await arena.client()];
       const lease = await a.acquire("n", { autoRenew: false });
-      assert(lease.remainingMs <= 400);
-      const wait = b.acquire("n");
-      assert(await isPending(wait));
-      await within("the signal aborts", aborted(lease.signal));
-      assertEquals(lease.signal.reason.reason, "expired");
-      await using next = await within("the next waiter is granted", wait);
+      assert(lease.remainingMs <= SHORT_TTL_MS);
+      const { signal } = lease;
+      await using next = await within("the next waiter is granted", b.acquire("n"));
+      assertEquals(lease.remainingMs, 0);
       next.throwIfLost();
+      await within("the signal aborts", aborted(signal));
+      assertEquals(signal.reason.reason, "expired");
     },
     harness.capabilities.endsBy === "ttl",
   );

@@ -18,20 +18,21 @@ export async function openLock(
   spec: LockSpec,
   onWarning?: (message: string) => void,
 ): Promise<OpenLock> {
-  const common = { label: spec.label, onWarning };
+  const { label, disposeTimeoutMs } = spec;
+  const common = { label, onWarning, disposeTimeoutMs };
   if (spec.strategy === "file") {
     const { FileLock } = await import("../../file/mod.ts");
     return owned(new FileLock({ dir: spec.dir, ...common }));
   }
   if (spec.strategy === "zookeeper") {
     const { ZooKeeperLock } = await import("../../zookeeper/mod.ts");
-    const { strategy: _, label: __, connectString, ...options } = spec;
+    const { strategy: _, connectString, ...options } = spec;
     return owned(new ZooKeeperLock(connectString, { ...options, ...common }));
   }
   const { RedisLock } = await import("../../redis/mod.ts");
   const { openRedisClient } = await import("../redis/clients.ts");
   const { client, close } = await openRedisClient(spec.client, spec.url);
-  const { strategy: _, label: __, client: ___, url: ____, ...options } = spec;
+  const { strategy: _, client: __, url: ___, ...options } = spec;
   const lock = new RedisLock(client, { ...options, ...common });
   return owned(lock, close);
 }

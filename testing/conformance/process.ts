@@ -9,7 +9,7 @@ import type { LockSpec } from "./lock_spec.ts";
 
 /** The task of the process. */
 export type Task =
-  /** Takes the lock, reports it, and holds it until it is killed or its input ends. */
+  /** Takes the lock, reports that it waits and that it holds, and holds until it is killed or its input ends. */
   | { do: "hold"; name: string }
   /** Takes the lock, reports it, and exits without calling `release()`. */
   | { do: "exit"; name: string }

@@ -6,6 +6,7 @@
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { keysLeft } from "../redis/residue.ts";
 import { type RedisCluster, startRedisCluster } from "../servers/redis_cluster.ts";
+import { KEPT_TTL_MS } from "../time.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
 import type { RedisClientName } from "./lock_spec.ts";
@@ -17,7 +18,7 @@ export function redisClusterHarness(client: RedisClientName, skip?: string): Har
     name: `redis × ${client}`,
     capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
     processes: true,
-    ttlMs: 3_000,
+    ttlMs: KEPT_TTL_MS,
     knowsWaitersOfTry: true,
     skip,
     async start() {
@@ -30,13 +31,14 @@ export function redisClusterHarness(client: RedisClientName, skip?: string): Har
       const { url, masters, masterOf } = cluster!;
       const keyPrefix = `${crypto.randomUUID()}:`;
       return Promise.resolve(makeArena({
-        spec: ({ ttlMs = 3_000, label }) => ({
+        spec: ({ ttlMs = KEPT_TTL_MS, label, disposeTimeoutMs }) => ({
           strategy: "redis",
           client,
           url,
           keyPrefix,
           ttlMs,
           label,
+          disposeTimeoutMs,
         }),
         async lose(lease) {
           const { lock } = lockKeys(keyPrefix, lease.name);

@@ -6,6 +6,7 @@
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { type ConformanceRedis, conformanceRedis } from "../servers/redis.ts";
 import { keysLeft } from "../redis/residue.ts";
+import { KEPT_TTL_MS } from "../time.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
 import type { RedisClientName } from "./lock_spec.ts";
@@ -17,7 +18,7 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
     name: `redis × ${client}`,
     capabilities: { fifo: "global", endsBy: "ttl", steal: true, attach: true, shared: false },
     processes: true,
-    ttlMs: 3_000,
+    ttlMs: KEPT_TTL_MS,
     knowsWaitersOfTry: true,
     skip,
     async start() {
@@ -31,13 +32,14 @@ export function redisHarness(client: RedisClientName, skip?: string): Harness {
       const { url, command, keyPrefix: root } = server!;
       const keyPrefix = `${root}${crypto.randomUUID()}:`;
       return Promise.resolve(makeArena({
-        spec: ({ ttlMs = 3_000, label }) => ({
+        spec: ({ ttlMs = KEPT_TTL_MS, label, disposeTimeoutMs }) => ({
           strategy: "redis",
           client,
           url,
           keyPrefix,
           ttlMs,
           label,
+          disposeTimeoutMs,
         }),
         async lose(lease) {
           await command("DEL", lockKeys(keyPrefix, lease.name).lock);

@@ -8,6 +8,7 @@ import { type AcquireOptions, type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { aborted, within } from "./wait.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { ENDING_TTL_MS } from "../time.ts";
 
 async function refusal(promise: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => promise, DOMException)).name;
@@ -54,7 +55,7 @@ export function requestSuite(harness: Harness): void {
     harness,
     "request() with steal takes the lock away, or rejects with NotSupportedError",
     async (arena) => {
-      const [a, b] = [await arena.client({ ttlMs: 1_000 }), await arena.client()];
+      const [a, b] = [await arena.client({ ttlMs: ENDING_TTL_MS }), await arena.client()];
       const victim = await a.acquire("n");
       const { signal } = victim;
       if (!harness.capabilities.steal) {

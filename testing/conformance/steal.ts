@@ -8,6 +8,10 @@ import type { DistributedLock, Lease } from "../../mod.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { within } from "./wait.ts";
+import { ENDING_TTL_MS } from "../time.ts";
+
+/** A client whose next renewal, which finds the steal, comes soon. */
+const VICTIM = { ttlMs: ENDING_TTL_MS };
 
 /** Steals the lock, and holds it until `end` is called. */
 function steal(locks: DistributedLock) {
@@ -44,7 +48,7 @@ export function stealSuite(harness: Harness): void {
     harness,
     "request() that steals in the tick of an uncontended acquire leaves one holder",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await arena.client(VICTIM), await arena.client()];
       const acquiring = a.acquire("n");
       const theft = steal(b);
       await assertOneHolder(acquiring, await within("it is stolen", theft.inside));
@@ -59,7 +63,7 @@ export function stealSuite(harness: Harness): void {
     harness,
     "request() that steals in the tick of a release that hands over leaves one holder",
     async (arena) => {
-      const [a, b] = [await arena.client(), await arena.client()];
+      const [a, b] = [await arena.client(VICTIM), await arena.client()];
       const first = await a.acquire("n");
       const waiting = Promise.withResolvers<void>();
       const acquiring = a.acquire("n", { onWait: () => waiting.resolve() });

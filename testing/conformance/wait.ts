@@ -4,9 +4,7 @@
  * @module
  */
 import { pause } from "../servers/wait.ts";
-
-/** How long a test waits for something that must happen soon; generous, for busy machines. */
-const SOON_MS = 20_000;
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 /**
  * Waits for a promise for a limited time.
@@ -17,7 +15,7 @@ const SOON_MS = 20_000;
 export async function within<T>(
   what: string,
   promise: PromiseLike<T>,
-  boundMs: number = SOON_MS,
+  boundMs: number = CONDITION_BOUND_MS,
 ): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const bound = new Promise<never>((_, reject) => {

@@ -7,6 +7,7 @@ import type { ZooKeeperTls } from "../../zookeeper/mod.ts";
 import { znodeName } from "../../zookeeper/transport/znode_names.ts";
 import type { ConformanceZooKeeper } from "../servers/zookeeper.ts";
 import { observing } from "../zookeeper/observer.ts";
+import { KEPT_TTL_MS } from "../time.ts";
 import { makeArena } from "./arena.ts";
 import type { Harness } from "./harness.ts";
 
@@ -34,7 +35,7 @@ export function zooKeeperHarness(
       shared: false,
     },
     processes: true,
-    ttlMs: 3_000,
+    ttlMs: KEPT_TTL_MS,
     knowsWaitersOfTry: true,
     skip,
     async start() {
@@ -47,12 +48,13 @@ export function zooKeeperHarness(
       const { connectString, secureConnectString, tls, rootPath: root } = server!;
       const rootPath = `${root}/${crypto.randomUUID()}`;
       return Promise.resolve(makeArena({
-        spec: ({ ttlMs = 3_000, label }) => ({
+        spec: ({ ttlMs = KEPT_TTL_MS, label, disposeTimeoutMs }) => ({
           strategy: "zookeeper",
           connectString: secureConnectString ?? connectString,
           rootPath,
           sessionTimeoutMs: ttlMs,
           label,
+          disposeTimeoutMs,
           ...tls && { tls },
         }),
         lose: (lease) =>

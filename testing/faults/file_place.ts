@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a fault lasts until each holder must have noticed it.
 import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { basename } from "node:path";
 import { deleteUnused } from "../../file/deletion.ts";

@@ -11,9 +11,10 @@ import { pause } from "../servers/wait.ts";
 import type { WorkerEvent } from "./history.ts";
 import { type Habits, startWorker, type WorkerOptions } from "./workers.ts";
 import type { WallClock } from "./wall_clock.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 /** How long in ms a worker may take to finish. */
-const END_BOUND_MS = 60_000;
+const END_BOUND_MS = CONDITION_BOUND_MS;
 
 /** Options of the workers. */
 export interface FleetOptions
@@ -109,6 +110,7 @@ export class Fleet implements AsyncDisposable {
   }
 
   /** Lets all workers finish the calls that they have begun; records those that do not finish. */
+  // Paces a workload: the bound for the last calls of all workers, which is recorded.
   async finish(): Promise<void> {
     this.#isEnding = true;
     await Promise.all(this.#live.map(async ({ name, process }) => {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a worker holds its lease for a random time, and looks at it.
 import process from "node:process";
 import { type Lease, LeaseLostError, LockError } from "../../mod.ts";
 import { nowUs } from "../processes/clock.ts";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: each fault of a connection lasts for a random time.
 import { connectTcp } from "../runtime/sockets.ts";
 import { connectResp } from "../servers/resp.ts";
 import { writeAll } from "../servers/sockets.ts";

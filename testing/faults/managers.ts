@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a worker tries again to open a lock.
 import type { DistributedLock } from "../../mod.ts";
 import { type LockSpec, type OpenLock, openLock } from "../conformance/open_lock.ts";
 import { pause } from "../servers/wait.ts";

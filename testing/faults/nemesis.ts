@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: the workers rest between two faults.
 import { nowUs } from "../processes/clock.ts";
 import { pause } from "../servers/wait.ts";
 import type { FaultEvent } from "./history.ts";

@@ -4,6 +4,7 @@
  *
  * @module
  */
+// Paces a workload: calls of an owner are a random time apart.
 import type { AttachableAcquireOptions, AttachableLock, DistributedLock } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
 import { hashOf, type Tell } from "./recorder.ts";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a worker that is refused rests before its next call.
 import { type Lease, LockError } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
 import { use } from "./lease_use.ts";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: each fault of a server lasts for a random time.
 import { rm } from "node:fs/promises";
 import type { FaultProxy } from "../servers/proxy.ts";
 import type { RedisServer } from "../servers/redis.ts";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: the workers run without faults at the begin and the end.
 import { existsSync } from "node:fs";
 import { DEFAULT_DISPOSE_TIMEOUT_MS } from "../../core/lifetime.ts";
 import { nowUs } from "../processes/clock.ts";
@@ -19,12 +20,13 @@ import type { FaultTable, Place, Stage } from "./place.ts";
 import { type ClockMaker, clockMaker } from "./wall_clock.ts";
 import { WORKER_CLOCK_FAULTS, WORKER_FAULTS } from "./worker_faults.ts";
 import { HABITS, type Habits } from "./workers.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 const SHARED_MEMORY = "/dev/shm";
 /** The calm in ms before the first fault and after the last. */
 const CALM_MS = 500;
 /** How long in ms the workers may take to start. */
-const START_BOUND_MS = 120_000;
+const START_BOUND_MS = LONG_BOUND_MS;
 
 /** How long in µs a lock is kept for its holder after a disposal, less 10 ms for timers. */
 const KEPT_US = (DEFAULT_DISPOSE_TIMEOUT_MS / 2 - 10) * 1_000;

@@ -10,7 +10,7 @@ import { check } from "./checker.ts";
 import { textReport } from "./report.ts";
 import { run, type RunOptions } from "./runner.ts";
 
-const SOAK = process.env["HOLDFAST_SOAK"] !== undefined;
+const SOAK = Boolean(process.env["HOLDFAST_SOAK"]);
 /** The fixed seed; `deno task faults` draws new ones. */
 const SEED = Number(process.env["HOLDFAST_SEED"] ?? 6);
 const DURATION_MS = SOAK ? 120_000 : 5_000;

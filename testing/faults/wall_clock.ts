@@ -7,8 +7,8 @@
 import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { runCommand } from "../servers/command.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
-const BUILD_BOUND_MS = 60_000;
 const SOURCE = new URL("./testdata/wall_clock.c", import.meta.url).pathname;
 
 /** The wall clock of all processes that are started with `env`. */
@@ -28,7 +28,7 @@ export async function clockMaker(directory: string): Promise<ClockMaker | null> 
   if (process.platform !== "linux") return null;
   const library = `${directory}/wall_clock.so`;
   const build = ["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE];
-  const { success } = await runCommand(build, BUILD_BOUND_MS);
+  const { success } = await runCommand(build, LONG_BOUND_MS);
   return success ? (name) => newClock(library, `${directory}/${name}.clock`) : null;
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a worker is stopped for a random part of its TTL.
 import { pause } from "../servers/wait.ts";
 import type { FaultTable, Stage } from "./place.ts";
 

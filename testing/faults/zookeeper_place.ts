@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: each fault of a member lasts for a random part of a session.
 import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { startZooKeeperEnsemble, type ZooKeeperEnsemble } from "../servers/zookeeper_ensemble.ts";
 import { nothingLeft } from "../zookeeper/traces.ts";

@@ -4,6 +4,7 @@
  *
  * @module
  */
+// Paces a workload: each round holds for another time.
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { deleteUnused } from "../../file/deletion.ts";

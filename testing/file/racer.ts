@@ -4,6 +4,7 @@
  *
  * @module
  */
+// Paces a workload: a holder sometimes keeps its lock for a moment.
 import { setTimeout } from "node:timers/promises";
 import { deleteUnused } from "../../file/deletion.ts";
 import { lockPath } from "../../file/directory.ts";

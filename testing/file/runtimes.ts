@@ -10,12 +10,12 @@ import { installPackages } from "../npm/install.ts";
 import { BUN, KOFFI, NODE_22, programOf } from "../npm/runtimes.ts";
 import { scriptCommand } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 /** The scripts that Node runs. They are bundled: to remove the types takes it half a second each time. */
 const SCRIPTS = ["attempt", "member", "racer"].map((name) =>
   new URL(`./${name}.ts`, import.meta.url)
 );
-const BUNDLE_BOUND_MS = 60_000;
 
 /** A runtime. */
 export interface Runtime {
@@ -56,6 +56,6 @@ export async function runtimes(folder: string): Promise<readonly Runtime[]> {
 /** Bundles scripts, without types. */
 export async function bundle(args: readonly string[]): Promise<void> {
   const command = [process.execPath, "bundle", "-q", ...args];
-  const { success, output } = await runCommand(command, BUNDLE_BOUND_MS);
+  const { success, output } = await runCommand(command, LONG_BOUND_MS);
   if (!success) throw new Error(`Cannot bundle: ${output}`);
 }

@@ -5,6 +5,7 @@
  * @module
  */
 import { SYSTEM_CLOCK } from "../../core/clock.ts";
+import { waitUntil } from "../servers/wait.ts";
 
 /** Timers of this length, in ms, or longer are slow looks. */
 const SLOW_MS = 900;
@@ -52,6 +53,27 @@ export function countOpens(path: string): Count {
     },
     [Symbol.dispose]: () => void (Deno.openSync = openSync),
   };
+}
+
+/** Waits until this user may watch one more directory: the system counts those of all processes. */
+export async function watchable(dir: string): Promise<void> {
+  await waitUntil("the system lets this process watch a directory", () => {
+    try {
+      Deno.watchFs(dir).close();
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Resolves when the system has reported what happened in a directory until now. */
+export async function changesReported(dir: string): Promise<void> {
+  const mark = `${dir}/mark-${crypto.randomUUID()}`;
+  using watcher = Deno.watchFs(dir, { recursive: false });
+  Deno.writeTextFileSync(mark, "");
+  for await (const { paths } of watcher) if (paths.includes(mark)) break;
+  Deno.removeSync(mark);
 }
 
 /** How many watches this process has on a directory. */

@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
 import { countLine } from "../conformance/counts.ts";
 import { say } from "../processes/figures.ts";
-import { afterAll, beforeAll, registerTest } from "../runtime/tests.ts";
+import { afterAll, beforeAll, LISTS_ONLY, registerTest } from "../runtime/tests.ts";
 import { sourceVariable } from "../servers/find.ts";
 import { BUNDLE_PACKAGES, type BundledTests, bundleTests } from "./bundled_tests.ts";
 import { installSkip } from "./install.ts";
@@ -37,7 +37,8 @@ export interface SuiteRuns {
 /** Registers the tests. */
 export async function npmConformance(runs: SuiteRuns): Promise<void> {
   const { suite, runtimes, startServer } = runs;
-  const installSkips = await Promise.all(BUNDLE_PACKAGES.map((spec) => installSkip([spec])));
+  const packages = LISTS_ONLY ? [] : BUNDLE_PACKAGES;
+  const installSkips = await Promise.all(packages.map((spec) => installSkip([spec])));
   const skip = [runs.skip, ...installSkips].find((reason) => reason !== undefined);
   let bundled: BundledTests | undefined;
   if (skip === undefined) {
@@ -46,7 +47,7 @@ export async function npmConformance(runs: SuiteRuns): Promise<void> {
   }
   const all = [...OLDEST_RUNTIMES, ...RUNTIMES];
   for (const runtime of process.env["HOLDFAST_SOAK"] ? all : runtimes) {
-    const reason = skip ?? await runtimeSkip(runtime);
+    const reason = LISTS_ONLY ? undefined : skip ?? await runtimeSkip(runtime);
     registerTest(
       `the npm package passes the suite ${suite} on ${runtime.name}` +
         (reason === undefined ? "" : ` [skipped: ${reason}]`),

@@ -6,8 +6,8 @@
 import { writeFile } from "node:fs/promises";
 import { runCommand } from "../servers/command.ts";
 import { filledFolder } from "./cache.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
-const INSTALL_BOUND_MS = 300_000;
 const QUIET = [
   ...["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", "--fetch-retries=1"],
 ];
@@ -33,7 +33,7 @@ export async function installPackages(specs: readonly string[]): Promise<string>
 export async function npmInstall(cwd: string, specs: readonly string[]): Promise<void> {
   await writeFile(`${cwd}/package.json`, JSON.stringify({ private: true }));
   const command = ["npm", "install", ...QUIET, ...specs];
-  const { success, output } = await runCommand(command, INSTALL_BOUND_MS, { cwd });
+  const { success, output } = await runCommand(command, LONG_BOUND_MS, { cwd });
   if (!success) throw new Error(`Cannot install ${specs.join(", ")} from npm: ${output.trim()}`);
 }
 

@@ -15,9 +15,9 @@ import { COMPILERS, NODE_TYPES } from "./consumers.ts";
 import { installPackages } from "./install.ts";
 import { NEST_VERSIONS } from "./nest_app.ts";
 import { NODE_22, programOf } from "./runtimes.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const CHECK_BOUND_MS = 120_000;
 /** The parts of the language's library that Node 22 has. */
 const LIBRARY = ["es2024", "es2025.iterator", "es2025.collection"];
 const OPTIONS = {
@@ -59,7 +59,7 @@ export async function newerThanNode22(modules: readonly string[]): Promise<strin
     await Deno.writeTextFile(`${folder}/tsconfig.json`, JSON.stringify(settings));
     const tsc = `${await installPackages([COMPILERS[1]])}/typescript/bin/tsc`;
     const command = [await programOf(NODE_22), tsc, "-p", folder, "--pretty", "false"];
-    const { output } = await runCommand(command, CHECK_BOUND_MS, { cwd: folder });
+    const { output } = await runCommand(command, LONG_BOUND_MS, { cwd: folder });
     return output.split("\n").filter((line) => {
       const [, path] = /^(.*)\(\d+,\d+\): error /.exec(line) ?? [];
       return path !== undefined && modules.includes(resolve(folder, path));

@@ -10,8 +10,8 @@ import { makeTempDirectory } from "../runtime/files.ts";
 import { type CommandResult, runCommand } from "../servers/command.ts";
 import { npmInstall } from "./install.ts";
 import { packedPackage } from "./package.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
-const RUN_BOUND_MS = 240_000;
 const SCRIPTS = new URL("./testdata/", import.meta.url);
 /** The name of the package under test. */
 export const PACKAGE = "@holdfast/lock";
@@ -67,7 +67,7 @@ function projectIn(folder: string): Project {
       for (const [from, to] of Object.entries(replacements)) text = text.replaceAll(from, to);
       return await write(name, text);
     },
-    run: (command, env = {}) => runCommand(command, RUN_BOUND_MS, { cwd: folder, env }),
+    run: (command, env = {}) => runCommand(command, LONG_BOUND_MS, { cwd: folder, env }),
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
   };
 }

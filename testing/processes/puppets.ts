@@ -7,9 +7,6 @@ import type { LockSpec } from "../conformance/lock_spec.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { startReporter } from "./child.ts";
 
-/** How long in ms a test waits for an event. */
-const BOUND_MS = 60_000;
-
 /** Options of a process. */
 export interface PuppetOptions {
   readonly spec: LockSpec;
@@ -57,7 +54,7 @@ export function startPuppet(options: PuppetOptions): Puppet {
     take: (order) => send(JSON.stringify(order)),
     async event(id, what) {
       const find = () => events.find((event) => event.id === id && event.what === what);
-      await waitUntil(`${id} ${what}`, () => find() !== undefined, BOUND_MS);
+      await waitUntil(`${id} ${what}`, () => find() !== undefined);
       return find()!;
     },
     finish,

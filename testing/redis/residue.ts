@@ -5,12 +5,14 @@
  */
 import type { RedisCommand } from "../servers/redis.ts";
 import {
+  HOLDER_FIELD,
   INBOX_PREFIX,
   LAST_TICKET_FIELD,
   LISTENING_PREFIX,
   PARKED_PREFIX,
   QUEUE_LIFE_MS,
   TOMBSTONE_PREFIX,
+  UNCONFIRMED,
   WAITER_PREFIX,
 } from "./wire_names.ts";
 import { readMember } from "./queue_reader.ts";
@@ -69,12 +71,14 @@ async function isDeadQueue(command: RedisCommand, key: string): Promise<boolean>
   });
 }
 
-/** Whether the hash has no holder, no waiter whose inbox has a lease, and no unknown field. */
+/** Whether the hash has no confirmed holder, no waiter whose inbox has a lease, and no unknown field. */
 async function isDeadHash(command: RedisCommand, key: string): Promise<boolean> {
   const fields = await fieldsOf(command, key);
   return [...fields].every(([field, value]) => {
     if (field.startsWith(TOMBSTONE_PREFIX)) return Number(value) <= Date.now() + QUEUE_LIFE_MS;
     if (field.startsWith(WAITER_PREFIX)) return !isAlive(fields, value);
+    // A dead waiter may get the lock for a claim: the key of the lock tells when that is over.
+    if (field === HOLDER_FIELD) return value.startsWith(UNCONFIRMED);
     return EXPIRING_FIELDS.some((prefix) => field.startsWith(prefix));
   });
 }

@@ -7,6 +7,10 @@
 
 /** Field: the last ticket. */
 export const LAST_TICKET_FIELD = "last_ticket";
+/** Field: the holder that got the lock from the queue. */
+export const HOLDER_FIELD = "holder";
+/** The first word of that field until the holder has shown that it is alive. */
+export const UNCONFIRMED = "unconfirmed";
 /** Prefix of the record of a waiter. The owner value follows. */
 export const WAITER_PREFIX = "waiter:";
 /** Prefix of the lease of an inbox. Its id follows. */

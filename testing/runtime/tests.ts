@@ -11,6 +11,9 @@ export interface TestOptions {
   readonly isSkipped?: boolean;
 }
 
+/** Whether tests are only listed: then it does not matter what this machine lacks. */
+export const LISTS_ONLY: boolean = false;
+
 /** Registers a test. It fails if it throws, or if it leaves a timer, a socket or a process behind. */
 export function registerTest(
   name: string,

@@ -6,8 +6,8 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { runCommand } from "./command.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
-const COMMAND_BOUND_MS = 30_000;
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
 /** A certificate and its private key, in PEM. */
@@ -60,6 +60,6 @@ export async function makeAuthority(): Promise<Authority> {
 }
 
 async function openssl(cwd: string, args: readonly string[]): Promise<void> {
-  const { success, output } = await runCommand(["openssl", ...args], COMMAND_BOUND_MS, { cwd });
+  const { success, output } = await runCommand(["openssl", ...args], CONDITION_BOUND_MS, { cwd });
   if (!success) throw new Error(`openssl failed; it must be installed. Its output: ${output}`);
 }

@@ -11,8 +11,9 @@ import { installWithApt, isInstallRefused, NO_INSTALL_VARIABLE } from "./find_ap
 import { findLocalRedis, findLocalZooKeeper, type LocalProgram } from "./find_local.ts";
 import { connectResp } from "./resp.ts";
 import { bounded } from "./wait.ts";
+import { scaled } from "../time.ts";
 
-const SHARED_BOUND_MS = 5_000;
+const SHARED_BOUND_MS = scaled(5_000);
 
 /** A kind of server. */
 export type ServerKind = "redis" | "zookeeper";

@@ -16,9 +16,12 @@ const INSTALL_BOUND_MS = 1_800_000;
 
 /**
  * Prevents the packages from starting services: `policy-rc.d` refuses it, unless that file exists
- * already. Traps remove the file, except after SIGKILL.
+ * already. Traps remove the file, except after SIGKILL. Runs of several clones do all this one after the
+ * other; for other users of apt it waits.
  */
 const INSTALL_SCRIPT = `
+exec 9>/var/lib/apt/holdfast.lock
+flock 9
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   trap 'rm -f "$policy"' EXIT
@@ -26,7 +29,16 @@ if [ ! -e "$policy" ]; then
   printf '#!/bin/sh\\nexit 101\\n' >"$policy"
   chmod 755 "$policy"
 fi
-apt-get update -qq
+tries=0
+while ! output=$(apt-get update -qq 2>&1); do
+  case $output in
+    *"Could not get lock"*) ;;
+    *) printf '%s\\n' "$output"; break ;;
+  esac
+  tries=$((tries + 1))
+  [ $tries -lt 60 ] || break
+  sleep 2
+done
 apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 `;
 
@@ -83,6 +95,7 @@ export async function installWithApt(
       } seconds; ` +
         "press Ctrl-C to refuse, or use --no-install",
     );
+    // No condition: the time in which a person may press Ctrl-C.
     await pause(WARNING_MS);
   }
   say(`${title}: installing ${packages.join(" ")} with apt-get`);

@@ -7,8 +7,8 @@
 import { readdirSync, statSync } from "node:fs";
 import process from "node:process";
 import { runCommand } from "./command.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
-const VERSION_BOUND_MS = 20_000;
 const DEBIAN_JAR = "/usr/share/java/zookeeper.jar";
 /** The logger, and parts of Netty that Debian's own class path lacks: TLS needs them. */
 const DEBIAN_MORE = [
@@ -28,7 +28,7 @@ export interface LocalProgram {
 /** Finds `redis-server`. */
 export async function findLocalRedis(): Promise<LocalProgram | undefined> {
   for (const program of programPaths("redis-server")) {
-    const { success, output } = await runCommand([program, "--version"], VERSION_BOUND_MS);
+    const { success, output } = await runCommand([program, "--version"], CONDITION_BOUND_MS);
     const version = /\bv=(\S+)/.exec(output)?.[1];
     if (success && version) return { command: [program], description: `${program} ${version}` };
   }
@@ -37,7 +37,7 @@ export async function findLocalRedis(): Promise<LocalProgram | undefined> {
 
 /** The name and version of a program that serves Redis: `Redis 7.0.15`; undefined for others. */
 export async function redisVersion(program: string): Promise<string | undefined> {
-  const { success, output } = await runCommand([program, "--version"], VERSION_BOUND_MS);
+  const { success, output } = await runCommand([program, "--version"], CONDITION_BOUND_MS);
   const [, name, version] = /^(\w+) server v=(\S+)/m.exec(output) ?? [];
   return success && name !== undefined ? `${name} ${version}` : undefined;
 }
@@ -50,7 +50,7 @@ export async function findLocalZooKeeper(): Promise<LocalProgram | undefined> {
     for (const classPath of zooKeeperClassPaths()) {
       const run = [java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
       const main = "org.apache.zookeeper.version.VersionInfoMain";
-      const { output } = await runCommand([...run, "-cp", classPath, main], VERSION_BOUND_MS);
+      const { output } = await runCommand([...run, "-cp", classPath, main], CONDITION_BOUND_MS);
       const version = /version ([\d.]+)/.exec(output)?.[1];
       if (version === undefined) continue;
       const server = "org.apache.zookeeper.server.quorum.QuorumPeerMain";

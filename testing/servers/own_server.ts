@@ -11,13 +11,10 @@ import { runCommand } from "./command.ts";
 import type { OwnSource } from "./find.ts";
 import { type GuardedProcess, startGuarded } from "./guarded_process.ts";
 import { freePort } from "./ports.ts";
-import { pause, waitUntil } from "./wait.ts";
+import { waitUntil } from "./wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
-const DOCKER_BOUND_MS = 30_000;
-const READY_BOUND_MS = 60_000;
 const START_ATTEMPTS = 4;
-const STOP_BOUND_MS = 10_000;
-const UNTOLD_STOP_MS = 100;
 
 /** The parts that differ between kinds of servers. */
 export interface OwnServerSpec {
@@ -86,7 +83,7 @@ async function startOnce(spec: OwnServerSpec): Promise<OwnServer> {
     waitUntil(`${spec.title} serves`, async () => {
       if (!process.isRunning) throw await startError(spec.title, logFile);
       return await spec.isServing(place, launch.container === undefined ? process.pid : undefined);
-    }, READY_BOUND_MS);
+    });
   try {
     await ready();
   } catch (error) {
@@ -127,10 +124,11 @@ async function startError(title: string, logFile: string): Promise<Error> {
   return new Error(`${title} ended before it was ready. Its output: ${log.slice(-2_000)}`);
 }
 
-/** Where the system does not tell whether a process is stopped, it is given a moment. */
 async function stopped(pid: number): Promise<void> {
-  if (isStopped(pid) === null) await pause(UNTOLD_STOP_MS);
-  else await waitUntil("the server is stopped", () => isStopped(pid) !== false, STOP_BOUND_MS);
+  const state = ["ps", "-o", "stat=", "-p", String(pid)];
+  await waitUntil("the server is stopped", async () => {
+    return isStopped(pid) ?? (await runCommand(state, CONDITION_BOUND_MS)).output.startsWith("T");
+  });
 }
 
 function control(
@@ -143,7 +141,7 @@ function control(
     if (container === undefined) return process.kill(signal);
     if (!process.isRunning) return;
     const command = ["docker", "kill", "--signal", signal, container];
-    const { success, output } = await runCommand(command, DOCKER_BOUND_MS);
+    const { success, output } = await runCommand(command, CONDITION_BOUND_MS);
     if (!success) throw new Error(`Cannot send ${signal} to the container: ${output}`);
   };
   const kill = async (signal: Signal = "SIGKILL") => {

@@ -9,8 +9,7 @@ import process from "node:process";
 import { linesOf } from "../runtime/lines.ts";
 import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.ts";
 import { runCommand } from "./command.ts";
-
-const KILL_BOUND_MS = 5_000;
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 /** True while the process runs. A zombie does not run. */
 export async function isAlive(pid: number): Promise<boolean> {
@@ -18,7 +17,7 @@ export async function isAlive(pid: number): Promise<boolean> {
     const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
     return stat !== "" && !/\) Z /.test(stat);
   }
-  return (await runCommand(["kill", "-0", String(pid)], KILL_BOUND_MS)).success;
+  return (await runCommand(["kill", "-0", String(pid)], CONDITION_BOUND_MS)).success;
 }
 
 /** True if the file or directory exists. */

@@ -247,6 +247,7 @@ function isDone(work: Promise<void>): Promise<boolean> {
 }
 
 /** Asks the hook; false if the chunk and everything after it is to be swallowed. */
+// Paces a workload: a hook may have a chunk delayed.
 async function isLetThrough(chunk: Uint8Array, options: PumpOptions): Promise<boolean> {
   const { state, connection, signal, way, to } = options;
   const { onRequest, onReply } = state.hooks;

@@ -9,8 +9,9 @@ import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import { type OwnServer, type OwnServerSpec, startOwnServer } from "./own_server.ts";
 import { connectResp, redisAddress, type RespConnection } from "./resp.ts";
 import { bounded } from "./wait.ts";
+import { scaled } from "../time.ts";
 
-const PROBE_BOUND_MS = 1_000;
+const PROBE_BOUND_MS = scaled(1_000);
 const NO_FILES = ["--save", "", "--appendonly", "no"];
 
 /** Sends commands of an observer over its own connection, which stays open. */

@@ -12,6 +12,7 @@ import { freePort } from "./ports.ts";
 import { isServing, type RedisServer, startRedis } from "./redis.ts";
 import { connectResp } from "./resp.ts";
 import { waitUntil } from "./wait.ts";
+import { scaled } from "../time.ts";
 
 /** The name by which the sentinels know the primary. */
 export const PRIMARY_NAME = "mymaster";
@@ -21,8 +22,9 @@ export type LocalSource = Extract<OwnSource, { kind: "local" }>;
 
 const SENTINELS = 3;
 const QUORUM = 2;
-const DOWN_AFTER_MS = 500;
-const FAILOVER_TIMEOUT_MS = 3_000;
+/** Longer than a busy machine stops a server: otherwise the sentinels fail over unasked. */
+const DOWN_AFTER_MS = scaled(1_000);
+const FAILOVER_TIMEOUT_MS = scaled(3_000);
 
 /** A primary and a replica, watched by sentinels. */
 export interface RedisSentinels extends AsyncDisposable {

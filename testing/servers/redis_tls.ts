@@ -10,8 +10,8 @@ import { runCommand } from "./command.ts";
 import { freePort } from "./ports.ts";
 import { startRedis } from "./redis.ts";
 import { localRedisSource } from "./redis_sentinel.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
-const PROBE_BOUND_MS = 20_000;
 /** Printed by a server that knows TLS and has no port; another one rejects the option. */
 const NO_PORT = "not listen anywhere";
 
@@ -27,7 +27,7 @@ export async function redisTlsSkip(): Promise<string | undefined> {
   const source = await localRedisSource();
   if (source === undefined) return "the server must read files, so redis-server must be installed";
   const command = [...source.command, "--port", "0", "--tls-port", "0"];
-  const { output } = await runCommand(command, PROBE_BOUND_MS);
+  const { output } = await runCommand(command, CONDITION_BOUND_MS);
   return output.includes(NO_PORT) ? undefined : "this redis-server was built without TLS";
 }
 

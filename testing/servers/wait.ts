@@ -4,6 +4,8 @@
  * @module
  */
 
+import { CONDITION_BOUND_MS } from "../time.ts";
+
 const POLL_EVERY_MS = 5;
 
 /** Resolves after `ms`, or when the signal aborts. */
@@ -28,7 +30,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 export async function waitUntil(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  boundMs = 30_000,
+  boundMs: number = CONDITION_BOUND_MS,
 ): Promise<void> {
   const deadline = performance.now() + boundMs;
   while (!await condition()) {

@@ -13,9 +13,10 @@ import { freePort } from "./ports.ts";
 import { closer, connectLocally } from "./sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
+import { scaled } from "../time.ts";
 
 /** Bounds of successive attempts: a server that is still starting may never answer the first. */
-const WORD_BOUNDS_MS = [300, 1_000, 3_000] as const;
+const WORD_BOUNDS_MS = [scaled(300), scaled(1_000), scaled(3_000)] as const;
 const SHARED_MEMORY = "/dev/shm";
 
 /** Settings of a test's own ZooKeeper server. */

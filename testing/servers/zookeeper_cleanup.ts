@@ -5,9 +5,8 @@
  */
 
 import { bounded } from "./wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
-const BOUND_MS = 30_000;
-const CLOSE_BOUND_MS = 5_000;
 const ATTEMPTS = 10;
 
 type Callback<T = void> = (error: unknown, result?: T) => void;
@@ -68,7 +67,7 @@ export async function withClient<T>(
     await called("Disconnecting", (done) => {
       client.once("disconnected", () => done(null));
       client.close();
-    }, CLOSE_BOUND_MS);
+    });
   }
 }
 
@@ -76,7 +75,7 @@ export async function withClient<T>(
 export function called<T>(
   what: string,
   start: (done: Callback<T>) => void,
-  boundMs = BOUND_MS,
+  boundMs: number = CONDITION_BOUND_MS,
 ): Promise<T | undefined> {
   return bounded(what, boundMs, (signal) =>
     new Promise((resolve, reject) => {

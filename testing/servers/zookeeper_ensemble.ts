@@ -15,14 +15,14 @@ import {
   type ZooKeeperOptions,
   type ZooKeeperServer,
 } from "./zookeeper.ts";
+import { scaled } from "../time.ts";
 
 const IDS = [1, 2, 3] as const;
-const MODE_BOUND_MS = 60_000;
 /** Long enough for a machine that runs other tests at the same time. */
-const INIT_TICKS = 100;
-const SYNC_TICKS = 30;
+const INIT_TICKS = scaled(100);
+const SYNC_TICKS = scaled(30);
 /** How long in ms a new leader may take until it listens. */
-const LISTEN_BOUND_MS = 1_000;
+const LISTEN_BOUND_MS = scaled(1_000);
 
 type Id = typeof IDS[number];
 
@@ -179,7 +179,7 @@ function control(
     await waitUntil("there is a leader", async () => {
       found = await modes();
       return found.includes("leader") && found.includes("follower");
-    }, MODE_BOUND_MS);
+    });
     return members.filter((_, i) => found[i] === wanted);
   };
   return {
@@ -188,8 +188,7 @@ function control(
     leader: async () => (await inMode("leader"))[0]!,
     followers: () => inMode("follower"),
     modeOf,
-    ready: () =>
-      waitUntil("all members serve", async () => !(await modes()).includes(null), MODE_BOUND_MS),
+    ready: () => waitUntil("all members serve", async () => !(await modes()).includes(null)),
     cutOff: ({ id }) => links.of(id).forEach((proxy) => proxy.blackHole("both")),
     rejoin: ({ id }) => links.of(id).forEach((proxy) => proxy.heal()),
     [Symbol.asyncDispose]: () => stack.disposeAsync(),

@@ -29,7 +29,12 @@ const file: Harness = {
   async arena() {
     const dir = await makeTempDirectory();
     return makeArena({
-      spec: ({ label }) => ({ strategy: "file", dir, label }),
+      spec: ({ label, disposeTimeoutMs }) => ({
+        strategy: "file",
+        dir,
+        label,
+        disposeTimeoutMs,
+      }),
       async lose(lease) {
         // As if the temporary directory were cleaned up: the next caller creates a new file.
         await rm(lockPath(dir, lease.name));

@@ -15,8 +15,8 @@ const memory: Harness = {
     const opened: MemoryLock[] = [];
     return Promise.resolve({
       client(options = {}) {
-        const { label, onWarning } = options;
-        opened[0] ??= new MemoryLock({ label, onWarning });
+        const { label, onWarning, disposeTimeoutMs } = options;
+        opened[0] ??= new MemoryLock({ label, onWarning, disposeTimeoutMs });
         return Promise.resolve(opened[0]);
       },
       async lose(lease) {

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { setImmediate } from "node:timers";
 import { abortable } from "../../core/abort.ts";
 
 Deno.test("abortable() ignores a late rejection when the signal has aborted before", async () => {
@@ -7,7 +8,7 @@ Deno.test("abortable() ignores a late rejection when the signal has aborted befo
   // An unhandled rejection would fail the test, just as it ends a user's process.
   await assertRejects(() => abortable(late.promise, AbortSignal.abort(reason)), Error, "too late");
   late.reject(new Error("ignored"));
-  await new Promise((resolve) => setTimeout(resolve));
+  await new Promise((resolve) => setImmediate(resolve));
 });
 
 Deno.test("abortable() settles as its promise does, or rejects when the signal aborts first", async () => {

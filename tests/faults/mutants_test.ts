@@ -8,8 +8,9 @@ import { say } from "../../testing/processes/figures.ts";
 import { check } from "../../testing/faults/checker.ts";
 import type { run as runHere } from "../../testing/faults/runner.ts";
 import { type Mutant, MUTANTS } from "../../testing/faults/mutants.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../../testing/time.ts";
 
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** The folders that the runs import, and those of the embedded scripts. */
 const COPIED = [
@@ -17,12 +18,12 @@ const COPIED = [
   ...["examples", "testing", "tools"],
 ];
 const FILES = ["mod.ts", "deno.json", "deno.lock"];
-const COMMAND_BOUND_MS = 60_000;
+const COMMAND_BOUND_MS = LONG_BOUND_MS;
 const RUN_MS = 25_000;
 /** Locks that outlive their disposal stay until their TTL is over: 2 s at most. */
 const RESIDUE_BOUND_MS = 5_000;
 /** The time limit that the project sets itself. */
-const CAUGHT_WITHIN_MS = 60_000;
+const CAUGHT_WITHIN_MS = CONDITION_BOUND_MS;
 
 /** A copy of the code with the bug in it. */
 async function mutate(directory: string, { changes }: Mutant): Promise<void> {

@@ -5,8 +5,8 @@ import { assertEquals } from "@std/assert";
 import { denoFileSystem } from "../../file/system/deno.ts";
 import type { DirectoryListener } from "../../file/system/port.ts";
 import { temporary } from "../../testing/file/places.ts";
-import { withoutWatches } from "../../testing/file/watching.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { watchable, withoutWatches } from "../../testing/file/watching.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const { watch } = denoFileSystem(Deno.version.deno);
 const isLinux = Deno.build.os === "linux";
@@ -34,30 +34,40 @@ Deno.test({
   ignore: !isLinux,
   async fn() {
     await using temp = await temporary();
+    await watchable(temp.dir);
     const notes = new Notes();
     const running = watch(temp.dir, notes)!;
-    const seen = (count: number) =>
-      waitUntil("a change is reported", () => notes.list.length === count);
+    /** The system reports in order: what it has not reported before a mark, it does not report. */
+    const seen = async (expected: string[], mark: string) => {
+      Deno.openSync(`${temp.dir}/${mark}`, { write: true, create: true }).close();
+      await waitUntil("the mark is reported", () => notes.list.includes(mark));
+      const before = notes.list.slice(0, notes.list.indexOf(mark));
+      assertEquals(
+        [...new Set(before)].filter((name) => !name.startsWith("mark")).sort(),
+        expected,
+      );
+      notes.list.length = 0;
+    };
     const file = Deno.openSync(`${temp.dir}/a`, { read: true, write: true, createNew: true });
     file.writeSync(new Uint8Array(1));
-    await pause(50);
-    assertEquals(notes.list, []);
+    await seen([], "mark-1");
     file.close();
-    await seen(1);
+    await seen(["a"], "mark-2");
     Deno.openSync(`${temp.dir}/a`).close();
     Deno.readFileSync(`${temp.dir}/a`);
-    await pause(50);
+    await seen([], "mark-3");
     Deno.renameSync(`${temp.dir}/a`, `${temp.dir}/b`);
-    await waitUntil("both names are reported", () => notes.list.includes("b"));
-    const before = notes.list.length;
+    await seen(["a", "b"], "mark-4");
     Deno.removeSync(`${temp.dir}/b`);
-    await seen(before + 1);
-    assertEquals([...new Set(notes.list)].sort(), ["a", "b"]);
+    await seen(["b"], "mark-5");
     running.close();
     running.close();
+    const others = new Notes();
+    const other = watch(temp.dir, others)!;
     await Deno.writeTextFile(`${temp.dir}/c`, "");
-    await pause(50);
-    assertEquals(notes.list.length, before + 1, "after its end it reports nothing");
+    await waitUntil("another watch reports it", () => others.list.includes("c"));
+    other.close();
+    assertEquals(notes.list, [], "after its end it reports nothing");
   },
 });
 
@@ -66,6 +76,7 @@ Deno.test({
   ignore: !isLinux,
   async fn() {
     await using temp = await temporary();
+    await watchable(temp.dir);
     const notes = new Notes();
     const running = watch(temp.dir, notes)!;
     for (let i = 0; i < 20_000; i++) {

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { lockPath } from "../../file/directory.ts";
@@ -64,7 +65,7 @@ Deno.test("FileLock.acquire() succeeds while another instance acquires the lock 
     while (!stop) {
       await using _lease = await greedy.acquire("n");
       grants++;
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await new Promise((resolve) => setImmediate(resolve));
     }
   })();
   await waitUntil("the first instance acquires again and again", () => grants > 20);

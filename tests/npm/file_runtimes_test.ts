@@ -16,14 +16,15 @@ import { say } from "../../testing/processes/figures.ts";
 import { seedOf } from "../../testing/processes/random.ts";
 import { makeTempDirectory } from "../../testing/runtime/files.ts";
 import { runCommand } from "../../testing/servers/command.ts";
+import { LONG_BOUND_MS, scaled } from "../../testing/time.ts";
 
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const ROUNDS = SOAK ? 2_000 : 40;
 const RACE_MS = SOAK ? 300_000 : 4_000;
 const TURNS = 20;
-const COUNT_BOUND_MS = 600_000;
+const COUNT_BOUND_MS = scaled(600_000);
 const ENTRY = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
-const COMMAND_BOUND_MS = 60_000;
+const COMMAND_BOUND_MS = LONG_BOUND_MS;
 
 const bundles = await makeTempDirectory();
 Deno.test.afterAll(() => Deno.remove(bundles, { recursive: true }));

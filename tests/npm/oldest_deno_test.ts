@@ -5,13 +5,15 @@ import { countLine } from "../../testing/conformance/counts.ts";
 import { readReports, strategyOf } from "../../testing/npm/reports.ts";
 import { OLDEST_DENO, programOf, runtimeSkip } from "../../testing/npm/runtimes.ts";
 import { redisForSuite, zooKeeperForSuite } from "../../testing/npm/suite_servers.ts";
+import { LISTS_ONLY, registerTest } from "../../testing/runtime/tests.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { sourceVariable } from "../../testing/servers/find.ts";
 import { userImports } from "../../tools/import_map.ts";
+import { scaled } from "../../testing/time.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const BOUND_MS = 600_000;
+const BOUND_MS = scaled(600_000);
 const SUITES = {
   "memory_test": undefined,
   "file_test": undefined,
@@ -19,13 +21,13 @@ const SUITES = {
   "redis_node_redis_test": redisForSuite,
   "zookeeper_test": zooKeeperForSuite,
 };
-const isSoak = Deno.env.get("HOLDFAST_SOAK") !== undefined;
-const skip = isSoak ? await runtimeSkip(OLDEST_DENO) : undefined;
+const isSoak = Boolean(Deno.env.get("HOLDFAST_SOAK"));
+const skip = isSoak && !LISTS_ONLY ? await runtimeSkip(OLDEST_DENO) : undefined;
 
 function test(name: string, fn: () => Promise<void>): void {
   if (!isSoak) return;
   const reason = skip === undefined ? "" : ` [skipped: ${skip}]`;
-  Deno.test({ name: `${name} on ${OLDEST_DENO.name}${reason}`, ignore: skip !== undefined, fn });
+  registerTest(`${name} on ${OLDEST_DENO.name}${reason}`, fn, { isSkipped: skip !== undefined });
 }
 
 /**

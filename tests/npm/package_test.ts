@@ -5,16 +5,16 @@ import { packedPackage } from "../../testing/npm/package.ts";
 import { NODE_22, programOf, runtimeSkip } from "../../testing/npm/runtimes.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { isTooLarge, measureEntries, sizeLine } from "../../tools/npm/sizes.ts";
+import { LONG_BOUND_MS } from "../../testing/time.ts";
 
 const LINTERS = ["publint@0.3.25", "@arethetypeswrong/cli@0.18.5"];
-const BOUND_MS = 120_000;
 const skip = await installSkip(LINTERS) ?? await runtimeSkip(NODE_22);
 
 async function lint(script: string, ...options: string[]): Promise<string> {
   const { archive } = await packedPackage();
   const path = `${await installPackages(LINTERS)}/${script}`;
   const command = [await programOf(NODE_22), path, ...options, archive];
-  const { success, output } = await runCommand(command, BOUND_MS, { env: { NO_COLOR: "1" } });
+  const { success, output } = await runCommand(command, LONG_BOUND_MS, { env: { NO_COLOR: "1" } });
   assert(success, output);
   return output;
 }

@@ -33,3 +33,11 @@ Deno.test("each workflow says which rights its token has", () => {
   );
   assertEquals(silent, []);
 });
+
+Deno.test("a scheduled workflow runs the soak", () => {
+  const scheduled = WORKFLOWS.filter((name) =>
+    linesOf(name).some((line) => line === "  schedule:")
+  );
+  const commands = scheduled.flatMap(linesOf).map((line) => line.trim());
+  assert(commands.includes("- run: deno task soak"), scheduled.join());
+});

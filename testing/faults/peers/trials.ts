@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a fault comes while a lease is renewed, and a client has a time to clean up.
 import { nowUs } from "../../processes/clock.ts";
 import { type Reporter, startReporter } from "../../processes/child.ts";
 import { type FaultProxy, startProxy } from "../../servers/proxy.ts";
@@ -12,6 +13,7 @@ import { check } from "../checker.ts";
 import type { FaultEvent, WorkerEvent } from "../history.ts";
 import { keyOf, type Peer } from "./locks.ts";
 import { type PeerWorkerOptions, warmUpName } from "./worker.ts";
+import { CONDITION_BOUND_MS } from "../../time.ts";
 
 /** The faults that hit a holder, or a call that acquires. */
 export const FAULTS = ["pause", "black-hole", "lost-reply"] as const;
@@ -48,7 +50,7 @@ const PATIENCE_MS = 3_000;
 const WATCHED_MS = 10_000;
 /** How long after a failed acquire its clean-up may take. */
 const CLEANED_WITHIN_MS = 500;
-const BOUND_MS = 60_000;
+const BOUND_MS = CONDITION_BOUND_MS;
 
 /** A process that uses a package, with its reports. */
 interface PeerWorker extends Reporter<WorkerEvent> {

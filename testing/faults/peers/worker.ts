@@ -3,6 +3,7 @@
  *
  * @module
  */
+// Paces a workload: a worker tries again after an error.
 import { Redis } from "ioredis";
 import { linesOf } from "../../runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../../runtime/processes.ts";

@@ -8,6 +8,9 @@ import process from "node:process";
 import type { TestOptions } from "../../runtime/tests.ts";
 import { END, type TestReport } from "../reports.ts";
 
+/** These run. */
+export const LISTS_ONLY = false;
+
 const KEEP_ALIVE_MS = 60_000;
 
 type Step = () => Promise<void>;

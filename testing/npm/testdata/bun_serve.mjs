@@ -1,3 +1,4 @@
+// Paces a workload: a response takes a moment between its parts.
 // deno-lint-ignore-file no-console -- this is a script
 // A server on Bun.serve whose routes are locked, and its clients. Prints a line for each part that works.
 import assert from "node:assert/strict";

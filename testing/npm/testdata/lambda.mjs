@@ -1,3 +1,4 @@
+// Paces a workload: a handler keeps its lock for a moment.
 // deno-lint-ignore-file no-console -- this is a script
 // A function of AWS Lambda: it adds 1 to a counter in Redis, in two steps that only a lock makes safe.
 import { setTimeout as pause } from "node:timers/promises";

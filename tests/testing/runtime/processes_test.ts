@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import process from "node:process";
 import { linesOf } from "../../../testing/runtime/lines.ts";
 import { isStopped, spawnProcess } from "../../../testing/runtime/processes.ts";
-import { pause, waitUntil } from "../../../testing/servers/wait.ts";
+import { waitUntil } from "../../../testing/servers/wait.ts";
 import { startChild } from "../../../testing/processes/child.ts";
 
 Deno.test("linesOf() resolves a pending next() with null when it is cancelled", async () => {
@@ -31,14 +31,14 @@ Deno.test("linesOf() keeps the lines of a process that ended before they were re
   const child = spawnProcess(["sh", "-c", "seq 20000"], { stdout: "pipe" });
   const lines = linesOf(child.stdout!);
   assertEquals(await lines.next(), "1");
-  await pause(300);
+  await child.ended;
   let count = 1;
   while (await lines.next() !== null) count++;
   assertEquals(count, 20_000);
   const quick = spawnProcess(["echo", "done"], { stdout: "pipe" });
   const late = linesOf(quick.stdout!);
   await quick.ended;
-  await pause(100);
+  await spawnProcess(["true"]).ended;
   assertEquals([await late.next(), await late.next()], ["done", null]);
 });
 

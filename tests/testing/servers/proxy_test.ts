@@ -2,15 +2,19 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Client, connect, startEcho } from "../../../testing/servers/echo.ts";
 import { freePort } from "../../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../../testing/servers/proxy.ts";
-import { pause, waitUntil } from "../../../testing/servers/wait.ts";
-
-/** How long in ms a test waits to see that nothing arrives; ample on loopback. */
-const QUIET_MS = 100;
+import { waitUntil } from "../../../testing/servers/wait.ts";
 
 async function exchange(client: Client, text: string): Promise<void> {
   const before = client.received;
   await client.send(text);
   await waitUntil(`the echo of ${text}`, () => client.received === before + text);
+}
+
+/** Forwards bytes to another server, the same way: those that were sent before would have arrived, too. */
+async function othersAreServed(): Promise<void> {
+  await using echo = startEcho();
+  await using proxy = startProxy(echo);
+  for (let i = 0; i < 20; i++) await isServed(proxy);
 }
 
 async function isServed(proxy: FaultProxy): Promise<boolean> {
@@ -37,7 +41,8 @@ Deno.test("startProxy() with connectForMs waits for a server that does not liste
   await using proxy = startProxy({ hostname: "127.0.0.1", port, connectForMs: 60_000 });
   await using client = await connect(proxy);
   await client.send("early");
-  await pause(QUIET_MS);
+  await waitUntil("the proxy has accepted it", () => proxy.connections === 1);
+  await othersAreServed();
   assertEquals(client.hasEnded, false);
   using listener = Deno.listen({ hostname: "127.0.0.1", port });
   using server = await listener.accept();
@@ -55,7 +60,7 @@ Deno.test("blackHole(both) swallows all bytes and keeps connections open until h
   await client.send("lost");
   await using late = await connect(proxy);
   await late.send("lost");
-  await pause(QUIET_MS);
+  await othersAreServed();
   assertEquals([echo.received, client.received, late.received], ["before", "before", ""]);
   assertEquals([client.hasEnded, late.hasEnded, echo.ended], [false, false, 0]);
   assertEquals(proxy.connections, 2);
@@ -75,7 +80,7 @@ Deno.test("blackHole(to-client) lets requests through", async () => {
   await using late = await connect(proxy);
   await late.send("b");
   await waitUntil("the server gets that, too", () => echo.received === "ab");
-  await pause(QUIET_MS);
+  await othersAreServed();
   assertEquals(client.received + late.received, "");
   proxy.heal();
   await waitUntil("both are closed", () => client.hasEnded && late.hasEnded);
@@ -89,7 +94,7 @@ Deno.test("blackHole(to-server) hides that the client has closed its connection"
   proxy.blackHole("to-server");
   await client.send("b");
   await client[Symbol.asyncDispose]();
-  await pause(QUIET_MS);
+  await othersAreServed();
   assertEquals([echo.received, echo.ended], ["a", 0]);
   proxy.heal();
   await waitUntil("the server's end is closed", () => echo.ended === 1);
@@ -100,7 +105,7 @@ Deno.test("blackHole(both) hides that the server is out of reach", async () => {
   proxy.blackHole("both");
   await using client = await connect(proxy);
   await client.send("a");
-  await pause(QUIET_MS);
+  await othersAreServed();
   assertEquals(client.hasEnded, false);
   proxy.heal();
   await waitUntil("the client is closed", () => client.hasEnded);
@@ -134,8 +139,7 @@ Deno.test("refuse() waits for a copy of its socket that a starting child still h
   await using proxy = startProxy(echo);
   await proxy.refuse(true);
   const copy = Deno.listen({ hostname: proxy.hostname, port: proxy.port });
-  const accepts = proxy.refuse(false);
-  await pause(QUIET_MS);
+  const accepts = proxy.refuse(false); // tries at once
   copy.close();
   await accepts;
   assert(await isServed(proxy));
@@ -286,9 +290,10 @@ Deno.test("blackHole(to-client) hides that the server has closed its connection"
   await exchange(client, "a");
   proxy.blackHole("to-client");
   echo.endAll();
+  await waitUntil("the server has closed it", () => echo.ended === 1);
   for (let i = 0; i < 5; i++) {
     await client.send("b");
-    await pause(QUIET_MS / 5);
+    await othersAreServed();
   }
   assertEquals([client.received, client.hasEnded], ["a", false]);
   proxy.heal();
