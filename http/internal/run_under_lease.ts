@@ -40,11 +40,12 @@ export async function runUnderLease<T>(
   if (signal.aborted) return { state: "lost", error: signal.reason, ended: Promise.resolve() };
   const { promise: lost, resolve: lose } = Promise.withResolvers<null>();
   const onAbort = () => lose(null);
-  signal.addEventListener("abort", onAbort); // before the handler: its first step may lose the lease
   const running = promiseTry(handler).then(
     (value): RunResult<T> => ({ state: "done", value }),
     (error): RunResult<T> => ({ state: "failed", error }),
   );
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) lose(null); // the handler's first step has lost it
   const result = await Promise.race([running, lost]);
   signal.removeEventListener("abort", onAbort);
   const loss = result === null ? signal.reason : await lossOf(lease);

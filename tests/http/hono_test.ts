@@ -51,6 +51,36 @@ Deno.test("honoLock() keeps its 503 when the handler answers after the lease was
     assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
   }));
 
+Deno.test("honoLock() keeps its 503 when the handler throws because of the loss", () =>
+  withApp(async (app, locks, listen) => {
+    app.onError((error, c) => c.text(error.message, 500));
+    const entered = new Map<string, PromiseWithResolvers<void>>();
+    /** The more functions await the loss, the later the handler throws. */
+    const untilLost = async (signal: AbortSignal, depth: number, enter: () => void) => {
+      if (depth > 0) return await untilLost(signal, depth - 1, enter);
+      await turn(); // so that honoLock() listens for the loss first
+      await new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+        enter();
+      });
+    };
+    app.get("/:depth", honoLock(locks, "key"), async (c) => {
+      const depth = c.req.param("depth")!;
+      await untilLost(c.get("lease").signal, Number(depth), entered.get(depth)!.resolve);
+      return c.text("never");
+    });
+    const url = listen();
+    for (let depth = 0; depth < 20; depth++) {
+      entered.set(`${depth}`, Promise.withResolvers());
+      const asking = fetch(`${url}/${depth}`);
+      await entered.get(`${depth}`)!.promise;
+      await locks.request("key", { steal: true }, () => {});
+      const response = await asking;
+      assertEquals([depth, response.status], [depth, 503]);
+      assertEquals((await response.json()).title, "Lease lost");
+    }
+  }));
+
 Deno.test("honoLock() keeps the headers of outer middleware in an error response", () =>
   withApp(async (app, locks, listen) => {
     const statuses: number[] = [];
