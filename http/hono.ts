@@ -23,6 +23,7 @@
  *
  * @module
  */
+import { pause, SYSTEM_CLOCK } from "../core/clock.ts";
 import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
@@ -153,6 +154,8 @@ export function honoLock<Context extends HonoContext = HonoContext>(
       // If the lease was lost, `c.res` is our own 503 by now, which must not be discarded.
       return isAnswered ? new Response() : c.res;
     });
+    // Hono answers the error of a handler that heeds the loss: our 503 must replace that answer.
+    if (lease.signal.aborted) await pause(SYSTEM_CLOCK, 0);
     isAnswered = true;
     if (lease.signal.aborted) keepHeaders(c.res, response);
     // Without this, Hono would merge the old headers into the new response.

@@ -45,6 +45,7 @@ export async function runUnderLease<T>(
     (error): RunResult<T> => ({ state: "failed", error }),
   );
   signal.addEventListener("abort", onAbort);
+  if (signal.aborted) lose(null); // the handler's first step has lost it
   const result = await Promise.race([running, lost]);
   signal.removeEventListener("abort", onAbort);
   const loss = result === null ? signal.reason : await lossOf(lease);

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { setImmediate as turn } from "node:timers/promises";
 import { fencedRedis, StaleTokenError } from "../../fencing/mod.ts";
 import { FileLock } from "../../file/mod.ts";
 import { lambdaLock, type LockFactory, NO_LOCK } from "../../http/lambda.ts";
@@ -11,7 +12,6 @@ import type { DistributedLock, Lease, LeaseLostError } from "../../mod.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { nowUs } from "../processes/clock.ts";
 import { openRedisClient } from "../redis/clients.ts";
-import { pause } from "../servers/wait.ts";
 import { Gates } from "./handler.ts";
 import type { InstanceEvent, InstanceOptions, InstanceReport } from "./lambda_instances.ts";
 import { type RuntimeContext, runtimeLoop } from "./lambda_runtime.ts";
@@ -62,7 +62,7 @@ async function handle(
   report({ id, what: "entered", token, killedAtMs });
   if (mode === "throw") throw new RangeError("The handler has failed");
   if (mode === "gate" || mode === "write") await gates.pass(id);
-  else await pause(1);
+  else await turn();
   if (lease !== undefined && mode !== "quick") report({ id, what: "left", ...judge(lease) });
   if (mode === "write") await write(client!, key!, id, lease!);
   return { statusCode: 200, token, held: [startUs, nowUs()] };

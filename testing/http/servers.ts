@@ -6,6 +6,7 @@
 import type { LockSpec } from "../conformance/open_lock.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 import type { FrameworkName } from "./frameworks.ts";
 import type { HandlerEvent, Protocol } from "./handler.ts";
 
@@ -31,6 +32,8 @@ export interface ServerProcess extends AsyncDisposable {
   url(framework: FrameworkName): string;
   /** Returns the events in the handlers for this id so far. */
   events(id: string): HandlerEvent["what"][];
+  /** Returns when an event has happened, by the clock that all processes share, in µs. */
+  atUs(id: string, what: HandlerEvent["what"]): number;
   /** Waits until an event has happened in the handler of a request. */
   event(id: string, what: HandlerEvent["what"]): Promise<void>;
   /** Opens a gate. */
@@ -49,13 +52,17 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
     options,
   );
   const { reports, send, finish, kill, [Symbol.asyncDispose]: dispose } = reporter;
-  await waitUntil("a server listens", () => reports.length > 0);
+  await waitUntil("a server listens", () => reports.length > 0, CONDITION_BOUND_MS);
   const urls = (reports[0] as Extract<Line, { urls: unknown }>).urls;
   const events = (id: string) =>
     reports.flatMap((line) => "id" in line && line.id === id ? [line.what] : []);
   return {
     url: (framework) => urls[framework],
     events,
+    atUs: (id, what) =>
+      reports.find((line): line is HandlerEvent =>
+        "what" in line && line.id === id && line.what === what
+      )!.atUs,
     event: (id, what) => waitUntil(`${id} ${what}`, () => events(id).includes(what)),
     open: send,
     async query(name) {

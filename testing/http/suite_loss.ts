@@ -7,18 +7,22 @@ import { assertEquals, assertRejects } from "@std/assert";
 import type { Stage, Step } from "./stage.ts";
 import { assertProblem } from "./suite_busy.ts";
 
-/** Returns the steps. */
-export function lossSteps({ framework, place }: Stage): Step[] {
+/** Returns the steps that may run at once. */
+export function lossSteps({ framework }: Stage): Step[] {
   return [
     ["answers 503 when the lease is lost while the handler runs", lostInHandler],
     ["answers 503 when the handler runs longer than maxHoldMs", outlasts],
     ...framework === "lambda"
       ? []
       : [["breaks off a response when its lease is lost", breaksOff] as Step],
-    ...place.redis
-      ? [["answers 503 when the process was stopped for longer than the TTL", stopped] as Step]
-      : [],
   ];
+}
+
+/** Returns the step in which a process is stopped for longer than the TTL, if there is one. */
+export function stoppedSteps({ place }: Stage): Step[] {
+  return place.redis
+    ? [["answers 503 when the process was stopped for longer than the TTL", stopped]]
+    : [];
 }
 
 async function lostInHandler(stage: Stage): Promise<void> {

@@ -5,11 +5,12 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { bounded, waitUntil } from "../servers/wait.ts";
+import { scaled } from "../time.ts";
 import type { Stage, Step } from "./stage.ts";
 import { assertProblem } from "./suite_busy.ts";
 
 /** How long in ms a server may take to end: less than any wait or hold, so that a left timer shows. */
-const END_BOUND_MS = 20_000;
+const END_BOUND_MS = scaled(20_000);
 
 /** Returns the step with an outage, if the strategy has a service. */
 export function outageSteps({ place }: Stage): Step[] {

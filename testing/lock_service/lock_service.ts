@@ -14,6 +14,7 @@ import { fetchOnHttp2, type Http2Request } from "../http/http2_client.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { openRedisClient } from "../redis/clients.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 /** The answer of a service. */
 export interface Answer {
@@ -80,7 +81,6 @@ export interface LimitOptions {
   readonly maxLeases?: number;
   readonly maxWaiters?: number;
   readonly keyPrefix?: string;
-  readonly timeoutMs?: number;
 }
 
 /** The options of a service in this process. */
@@ -91,7 +91,6 @@ export interface ServiceOptions {
   readonly limits?: LimitOptions;
   readonly fastify?: FastifyServerOptions;
   readonly isHttp2?: boolean;
-  readonly port?: number;
   /** Called before the service listens. */
   prepare?(app: FastifyInstance): void | Promise<void>;
 }
@@ -113,15 +112,15 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   const http2 = { http2: options.isHttp2 ?? false } as FastifyServerOptions;
   const app = Fastify({ forceCloseConnections: true, ...http2, ...options.fastify });
   await options.prepare?.(app);
-  const { limits: { keyPrefix, timeoutMs, ...limits } = {} } = options;
-  const store = redisReservations(client, { keyPrefix, timeoutMs });
+  const { limits: { keyPrefix, ...limits } = {} } = options;
+  const store = redisReservations(client, { keyPrefix });
   const principalLimits = options.limits && { store, ...limits };
   app.register(lockRoutes, {
     ...{ lock, authorize, onError },
     ...principalLimits && { principalLimits },
     ...options.routes,
   });
-  const url = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
+  const url = await app.listen({ port: 0, host: "127.0.0.1" });
   return {
     app,
     url,
@@ -137,7 +136,6 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 /** The options of a service in a process of its own. */
 export interface ProcessOptions {
   readonly redisUrl: string;
-  readonly port?: number;
   readonly lock?: RedisLockOptions;
   readonly limits?: LimitOptions;
 }
@@ -145,7 +143,6 @@ export interface ProcessOptions {
 /** A service in a process of its own. */
 export interface ServiceProcess extends AsyncDisposable {
   readonly url: string;
-  readonly port: number;
   /** Kills the process. */
   kill(): Promise<void>;
   /** Closes the server and the lock; resolves with the exit code. */
@@ -159,11 +156,10 @@ export async function startService(options: ProcessOptions): Promise<ServiceProc
     options,
   );
   const { reports, kill, ended, finish, [Symbol.asyncDispose]: dispose } = reporter;
-  await waitUntil("a service listens", () => reports.length > 0);
+  await waitUntil("a service listens", () => reports.length > 0, CONDITION_BOUND_MS);
   const { url } = reports[0]!;
   return {
     url,
-    port: Number(new URL(url).port),
     async kill() {
       kill("SIGKILL");
       await ended;

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { pause } from "../servers/wait.ts";
 import { type Answer, call } from "./lock_service.ts";
 
 /** A time in which a client could believe that it held the lock, in ms of one clock. */
@@ -34,7 +33,8 @@ export interface Seen {
 
 /** The options of a client. */
 export interface ClientOptions {
-  readonly urls: readonly string[];
+  /** The servers that run now. */
+  readonly urls: () => readonly string[];
   readonly key: string;
   /** The principal. */
   readonly as: string;
@@ -52,7 +52,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
   let id = `${name}.0`;
   let hold: Hold | null = null;
   const ask = async (method: string, body: unknown, limitMs: number): Promise<Answer | null> => {
-    const url = urls[below(urls.length)]!;
+    const url = urls()[below(urls().length)]!;
     const signal = AbortSignal.timeout(limitMs);
     const sentMs = performance.now();
     // From now on somebody else may hold the lock.
@@ -74,6 +74,13 @@ export async function runClient(options: ClientOptions): Promise<void> {
     }
     return answer;
   };
+  /** What a holder does with its time. */
+  const look = async (times: number) => {
+    for (; times > 0; times--) {
+      const url = urls()[below(urls().length)]!;
+      await call(url, "GET", `/lock/${key}`, { as }).catch(() => {});
+    }
+  };
   for (let round = 1; goesOn(); round++) {
     const isImpatient = below(6) === 0;
     const put = { ttlMs: 150 + below(600), waitMs: below(2) * (50 + below(400)) };
@@ -81,12 +88,12 @@ export async function runClient(options: ClientOptions): Promise<void> {
     const taken = await ask("PUT", put, isImpatient ? 1 + below(100) : 30_000);
     if (taken?.status === 200) {
       for (let renewals = below(4); renewals > 0; renewals--) {
-        await pause(below(60));
+        await look(below(6));
         const method = below(4) === 0 ? "PUT" : "PATCH";
         const renewed = await ask(method, { ttlMs: 150 + below(400) }, 30_000);
         if (renewed?.status === 404) break;
       }
-      await pause(below(40));
+      await look(below(4));
       // Sometimes the client never releases, and sometimes it releases twice.
       for (let releases = below(5) % 3; releases > 0; releases--) {
         isOpen ||= (await ask("DELETE", "", 30_000)) === null;
@@ -94,7 +101,6 @@ export async function runClient(options: ClientOptions): Promise<void> {
     }
     // A DELETE without an answer may be executed at any time: it must not release a later lease.
     if (below(3) === 0 || isOpen || taken === null) [id, hold] = [`${name}.${round}`, null];
-    await pause(below(20));
   }
 }
 

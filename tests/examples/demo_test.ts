@@ -1,7 +1,10 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { isAlive } from "../../testing/servers/process_checks.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { freePort } from "../../testing/servers/ports.ts";
 import { filesIn, runDemo, startDemo } from "../../testing/examples/run_demo.ts";
+
+const ROOT = new URL("../../", import.meta.url);
 
 for (const backend of ["file", "memory"]) {
   Deno.test(`demo.ts shows that the ${backend} lock loses no update`, async () => {
@@ -26,8 +29,29 @@ Deno.test("demo.ts uses the file lock by default", async () => {
   assertStringIncludes(out, "file lock, 2 workers × 1 round\n");
 });
 
-Deno.test("demo.ts --kill loses no update when the holder of the file lock is killed", async () => {
-  const { code, out, errors } = await runDemo("--kill", "--workers", "3", "--rounds", "12");
+/** Runs the first command of the README in a new home, where nothing can be downloaded. */
+async function runFirstCommand(): Promise<{ code: number; out: string; errors: string }> {
+  const readme = await Deno.readTextFile(new URL("README.md", ROOT));
+  const [, args = ""] = /```sh\nnpx -y deno@[\d.]+ (run .*?) +#/.exec(readme)!;
+  const home = await Deno.makeTempDir({ prefix: "holdfast-" });
+  const nowhere = `http://127.0.0.1:${freePort()}`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: args.split(" "),
+    cwd: ROOT,
+    env: {
+      ...{ HOME: home, DENO_DIR: `${home}/deno`, TMPDIR: home, NO_COLOR: "1" },
+      ...{ NPM_CONFIG_REGISTRY: nowhere, JSR_URL: nowhere },
+      ...{ http_proxy: nowhere, https_proxy: nowhere, no_proxy: "" },
+    },
+  });
+  const { code, stdout, stderr } = await child.output();
+  await Deno.remove(home, { recursive: true });
+  const [out = "", errors = ""] = [stdout, stderr].map((text) => new TextDecoder().decode(text));
+  return { code, out, errors };
+}
+
+Deno.test("the first command of README.md downloads nothing, and loses no update when the holder of the file lock is killed", async () => {
+  const { code, out, errors } = await runFirstCommand();
   assertEquals([code, errors], [0, ""]);
   assertMatch(out, /worker \d got SIGKILL in its round \d+, while it held the lock\n/);
   assertMatch(out, /under the lock +(\d+) +\1 +nothing lost/);
@@ -62,7 +86,6 @@ Deno.test("demo.ts leaves no process and no file behind when Ctrl-C sends SIGINT
   await using demo = await startDemo("--workers", "2", "--rounds", "10000");
   const workers = await demo.workers(2);
   demo.kill("SIGINT");
-  await pause(5);
   demo.kill("SIGINT");
   const { code, errors } = await demo.result;
   assertEquals([code, errors], [130, ""]);

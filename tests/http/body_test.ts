@@ -1,5 +1,6 @@
 /** For each kind of body: when the lock is released, and whether the body arrives unchanged. */
 import { assertEquals, assertRejects } from "@std/assert";
+import { setImmediate as turn } from "node:timers/promises";
 import { fetchLock } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
 
@@ -21,7 +22,7 @@ function stream(chunks: readonly (string | Error)[], turns: number): ReadableStr
   let next = 0;
   return new ReadableStream({
     async pull(controller) {
-      for (let turn = 0; turn < turns; turn++) await new Promise((done) => setTimeout(done));
+      for (let i = 0; i < turns; i++) await turn();
       const chunk = chunks[next++];
       if (chunk === undefined) controller.close();
       else if (typeof chunk === "string") controller.enqueue(encoder.encode(chunk));

@@ -5,6 +5,7 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { setImmediate as turn } from "node:timers/promises";
 // @ts-types="@types/express"
 import express from "express";
 import { FileLock } from "../../file/mod.ts";
@@ -13,7 +14,7 @@ import { MemoryLock } from "../../mod.ts";
 import { listen } from "../../testing/http/listen.ts";
 import { ask, type Handler, isHeld, lose, untilFree } from "../../testing/http/express_apps.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** Calls of handlers after their lease was lost and the request was answered. */
 const LATE: Record<string, Handler> = {
@@ -36,7 +37,7 @@ const LATE: Record<string, Handler> = {
   "a broken pipeline": (_req, res) => {
     const broken = async function* () {
       yield "too ";
-      await pause(1);
+      await turn();
       throw new Error("broken");
     };
     return pipeline(Readable.from(broken()), res);
@@ -181,7 +182,7 @@ registerTest(
     });
     await using server = await listen(app);
     assertEquals((await ask(server.url))[0], 503);
-    await pause(20);
+    assertEquals((await ask(server.url))[0], 409);
     assertEquals(await isHeld(locks, "inner"), true);
     gate.resolve();
     await untilFree(locks, "inner");
@@ -205,7 +206,7 @@ registerTest(
     const response = await fetch(server.url);
     const disposed = locks[Symbol.asyncDispose]();
     await assertRejects(() => response.text());
-    await pause(50);
+    assertEquals((await ask(server.url))[0], 503);
     assertEquals(await others.tryAcquire("key"), null);
     gate.resolve();
     await disposed;

@@ -2,10 +2,10 @@
  * Routes that were added before the plugin had loaded: they must never run without their lock.
  */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { setImmediate as turn } from "node:timers/promises";
 import Fastify, { type FastifyInstance } from "fastify";
 import { fastifyLock, NO_LOCK } from "../../http/fastify.ts";
 import { LockSetupError, MemoryLock } from "../../mod.ts";
-import { pause } from "../../testing/servers/wait.ts";
 
 const CONFIG = { config: { lock: "key" } };
 
@@ -14,7 +14,7 @@ function addRoute(app: FastifyInstance, url: string, runs: number[]): void {
   let running = 0;
   app.get(url, CONFIG, async () => {
     runs.push(++running);
-    await pause(20);
+    for (let i = 0; i < 20; i++) await turn();
     running--;
     return "done";
   });

@@ -3,12 +3,13 @@
  * middleware. The behaviour that all frameworks share is in `testing/http/suite.ts`.
  */
 import { assertEquals } from "@std/assert";
+import { setImmediate as turn } from "node:timers/promises";
 import { Hono } from "hono";
 import { cors } from "hono/cors";
 import { stream, streamSSE } from "hono/streaming";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 type App = Hono<HonoLockEnv>;
 
@@ -33,15 +34,16 @@ const isHeld = async (locks: MemoryLock) => (await locks.query("key")).holders.l
 
 Deno.test("honoLock() keeps its 503 when the handler answers after the lease was lost", () =>
   withApp(async (app, locks, listen) => {
-    const handled = Promise.withResolvers<void>();
+    const [answered, handled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     app.use(async (_c, next) => {
       await next();
+      answered.resolve();
       await handled.promise;
-      await pause(1);
+      await turn();
     });
     app.get("/", honoLock(locks, "key"), async (c) => {
       await locks.request("key", { steal: true }, () => {});
-      await pause(50);
+      await answered.promise;
       handled.resolve();
       return c.text("late");
     });
@@ -49,22 +51,57 @@ Deno.test("honoLock() keeps its 503 when the handler answers after the lease was
     assertEquals([response.status, (await response.json()).title], [503, "Lease lost"]);
   }));
 
+Deno.test("honoLock() keeps its 503 when the handler throws because of the loss", () =>
+  withApp(async (app, locks, listen) => {
+    app.onError((error, c) => c.text(error.message, 500));
+    const entered = new Map<string, PromiseWithResolvers<void>>();
+    /** The more functions await the loss, the later the handler throws. */
+    const untilLost = async (signal: AbortSignal, depth: number, enter: () => void) => {
+      if (depth > 0) return await untilLost(signal, depth - 1, enter);
+      await turn(); // so that honoLock() listens for the loss first
+      await new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+        enter();
+      });
+    };
+    app.get("/:depth", honoLock(locks, "key"), async (c) => {
+      const depth = c.req.param("depth")!;
+      await untilLost(c.get("lease").signal, Number(depth), entered.get(depth)!.resolve);
+      return c.text("never");
+    });
+    const url = listen();
+    for (let depth = 0; depth < 20; depth++) {
+      entered.set(`${depth}`, Promise.withResolvers());
+      const asking = fetch(`${url}/${depth}`);
+      await entered.get(`${depth}`)!.promise;
+      await locks.request("key", { steal: true }, () => {});
+      const response = await asking;
+      assertEquals([depth, response.status], [depth, 503]);
+      assertEquals((await response.json()).title, "Lease lost");
+    }
+  }));
+
 Deno.test("honoLock() keeps the headers of outer middleware in an error response", () =>
   withApp(async (app, locks, listen) => {
+    const statuses: number[] = [];
+    const entered = Promise.withResolvers<void>();
     app.use(cors());
     app.use(async (c, next) => {
       for (const cookie of ["a=1", "b=2"]) c.res.headers.append("set-cookie", cookie);
       await next();
     });
-    app.get("/", honoLock(locks, { key: "key", maxHoldMs: 50 }), async (c) => {
-      await new Promise((resolve) => c.get("lease").signal.addEventListener("abort", resolve));
+    app.get("/", honoLock(locks, "key"), async (c) => {
+      const { signal } = c.get("lease");
+      const lost = new Promise((resolve) => signal.addEventListener("abort", resolve));
+      entered.resolve();
+      await lost;
       return c.text("late", 200, { "cache-control": "max-age=60", etag: '"late"' });
     });
-    const statuses: number[] = [];
     const url = listen();
     const lost = fetch(url);
-    await waitUntil("the lock is taken", () => isHeld(locks));
-    await using _lease = await locks.acquire("key"); // acquired once the request has lost it
+    await entered.promise;
+    await locks.request("key", { steal: true }, () => {});
+    await using _lease = await locks.acquire("key");
     for (const { status, headers, body } of [await lost, await fetch(url)]) {
       await body?.cancel();
       statuses.push(status);
@@ -83,13 +120,13 @@ Deno.test("honoLock() holds the lock until stream() and streamSSE() have ended",
     app.get("/stream", (c) =>
       stream(c, async (out) => {
         await out.write("all ");
-        await pause(5);
+        await turn();
         held.push(await isHeld(locks));
         await out.write("of it");
       }));
     app.get("/events", (c) =>
       streamSSE(c, async (out) => {
-        await pause(5);
+        await turn();
         held.push(await isHeld(locks));
         await out.writeSSE({ data: "it" });
       }));

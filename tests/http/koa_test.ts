@@ -7,8 +7,8 @@ import { Readable } from "node:stream";
 // @ts-types="@types/koa"
 import Koa from "koa";
 import { koaLock } from "../../http/koa.ts";
-import { MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { type Lease, MemoryLock } from "../../mod.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 async function serve(app: Koa): Promise<AsyncDisposable & { readonly url: string }> {
   app.silent = true;
@@ -24,6 +24,13 @@ async function serve(app: Koa): Promise<AsyncDisposable & { readonly url: string
       await promise;
     },
   };
+}
+
+/** Takes the lock of a request away. Resolves once the request knows it. */
+async function lose(locks: MemoryLock, { state }: Koa.Context): Promise<void> {
+  const { signal } = state.lease as Lease;
+  await locks.request("key", { steal: true }, () => {});
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
 }
 
 async function ask(url: string, init?: RequestInit): Promise<[status: number, text: string]> {
@@ -88,17 +95,24 @@ Deno.test("koaLock() holds two locks when one middleware wraps another with a di
 Deno.test("koaLock() breaks off a response with ctx.respond = false when the lease is lost", async () => {
   await using locks = new MemoryLock();
   const app = new Koa();
-  app.use(koaLock(locks, { key: "key", maxHoldMs: 50 }));
+  const entered: string[] = [];
+  app.use(koaLock(locks, "key"));
   app.use(async (ctx) => {
     ctx.respond = false;
     const { signal } = ctx.state.lease;
     const lost = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+    entered.push(ctx.path);
     if (ctx.path === "/awaits") await lost;
     // A handler that reacts to the loss too late.
     lost.then(() => ctx.res.writeHead(200).end("by hand"));
   });
   await using server = await serve(app);
-  for (const path of ["/awaits", "/returns"]) await assertRejects(() => ask(server.url + path));
+  for (const path of ["/awaits", "/returns"]) {
+    const answer = assertRejects(() => ask(server.url + path));
+    await waitUntil("the handler runs", () => entered.includes(path));
+    await locks.request("key", { steal: true }, () => {});
+    await answer;
+  }
   assertEquals((await locks.query("key")).holders, []);
 });
 
@@ -108,9 +122,9 @@ Deno.test("koaLock() answers 503 when the lease is lost after the handler but be
   const app = new Koa();
   app.use(async (_ctx, next) => {
     await next();
-    await pause(100);
+    await locks.request("key", { steal: true }, () => {});
   });
-  app.use(koaLock(locks, { key: "key", maxHoldMs: 50, onError: (error) => errors.push(error) }));
+  app.use(koaLock(locks, { key: "key", onError: (error) => errors.push(error) }));
   app.use((ctx) => {
     ctx.body = ctx.path === "/stream" ? Readable.from(["all ", "of it"]) : "all of it";
   });
@@ -125,11 +139,11 @@ Deno.test("koaLock() answers 503 when the lease is lost after the handler but be
 Deno.test("koaLock() drops the handler's body headers from an error response", async () => {
   await using locks = new MemoryLock();
   const app = new Koa();
-  app.use(koaLock(locks, { key: "key", maxHoldMs: 50 }));
+  app.use(koaLock(locks, "key"));
   app.use(async (ctx) => {
     ctx.set({ "content-encoding": "gzip", "x-kept": "yes" });
     ctx.etag = "of the body";
-    await new Promise((resolve) => ctx.state.lease.signal.addEventListener("abort", resolve));
+    await lose(locks, ctx);
   });
   await using server = await serve(app);
   const response = await fetch(server.url);

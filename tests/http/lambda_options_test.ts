@@ -5,8 +5,10 @@ import {
   assertStringIncludes,
   assertThrows,
 } from "@std/assert";
+import { setImmediate as turn } from "node:timers/promises";
 import { lambdaLock, RetryableLockError } from "../../http/lambda.ts";
 import { type DistributedLock, LeaseLostError, MemoryLock } from "../../mod.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const context = { getRemainingTimeInMillis: () => 60_000 };
 
@@ -54,8 +56,8 @@ Deno.test("lambdaLock() answers only after the lock is released", async () => {
   let hasEnded = false;
   const handler = lambdaLock(slow(), { key: "k" })(() => Promise.resolve("done"));
   const ended = handler({}, context).finally(() => hasEnded = true);
-  while (!hasAsked) await new Promise((resolve) => setTimeout(resolve));
-  for (let i = 0; i < 10; i++) await new Promise((resolve) => setTimeout(resolve));
+  await waitUntil("the lock is being released", () => hasAsked);
+  for (let i = 0; i < 10; i++) await turn();
   assert(!hasEnded);
   open();
   assertEquals(await ended, "done");

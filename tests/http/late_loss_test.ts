@@ -4,9 +4,11 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { pipeline, Readable } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
 import type { HoldOptions } from "../../http/mod.ts";
 import { MemoryLock } from "../../mod.ts";
-import { bounded, pause, waitUntil } from "../../testing/servers/wait.ts";
+import { bounded, waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import {
   express5,
   fastify,
@@ -34,9 +36,9 @@ async function* lostBeforeFirstChunk(lost: Promise<void>): AsyncGenerator<Uint8A
 /** Ends after the lease has expired, but before any timer can report that. */
 async function* lostBeforeEnd(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   yield encoder.encode("all ");
-  await pause(1);
+  await turn();
   yield encoder.encode("of it");
-  await pause(1);
+  await turn();
   block(150);
 }
 
@@ -62,7 +64,7 @@ const SERVERS: Record<string, (source: Source) => Serve> = {
 /** Returns the status and the body, or `null` if the response is not complete. */
 async function ask(url: string): Promise<[status: number, text: string] | null> {
   using client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
-  return await bounded("the response", 20_000, async (signal) => {
+  return await bounded("the response", CONDITION_BOUND_MS, async (signal) => {
     try {
       const response = await fetch(url, { client, signal });
       return [response.status, await response.text()];

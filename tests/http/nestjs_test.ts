@@ -32,7 +32,8 @@ import { HeldLease, Lock, LockInterceptor } from "../../http/nestjs.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 import { decorate, type NestPlatform, serveNest } from "../../testing/http/nest_server.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
 
 type Handler = (this: unknown, ...args: never[]) => unknown;
 
@@ -144,11 +145,12 @@ for (const platform of PLATFORMS) {
       await using locks = new MemoryLock();
       const errors: unknown[] = [];
       const ended: string[] = [];
+      const answered: Record<string, PromiseWithResolvers<void>> = {};
       const steal = () => locks.request("key", { steal: true }, () => {});
       const late = (name: string, handle: (response: { send(body: string): unknown }) => unknown) =>
         async function (_lease: Lease, response: { send(body: string): unknown }) {
           await steal();
-          await pause(5);
+          await answered[name]!.promise;
           ended.push(name);
           return handle(response);
         };
@@ -160,7 +162,10 @@ for (const platform of PLATFORMS) {
         // The method has ended long before its answer.
         callback(_lease: Lease, response: { send(body: string): unknown }) {
           setTimeout(steal, 30);
-          setTimeout(() => (ended.push("callback"), response.send("too late")), 80);
+          void answered["callback"]!.promise.then(() => {
+            ended.push("callback");
+            response.send("too late");
+          });
         },
       };
       const options = { key: "key", onError: (error: unknown) => errors.push(error) };
@@ -171,17 +176,17 @@ for (const platform of PLATFORMS) {
       }
       await using server = await serveNest(locks, [Routes], platform);
       for (const name of Object.keys(handlers)) {
+        answered[name] = Promise.withResolvers();
         const [status, text] = await ask(`${server.url}/${name}`);
+        answered[name].resolve();
         assertEquals([name, status, JSON.parse(text).title], [name, 503, "Lease lost"]);
         await waitUntil("the handler has ended", () => ended.includes(name));
         await untilFree(locks);
       }
-      await pause(20);
-      assertEquals(
-        errors.length,
-        Object.keys(handlers).length + 1,
-        "three losses and a late error",
-      );
+      const errorCount = Object.keys(handlers).length + 1; // three losses and a late error
+      await waitUntil("all is reported", () => errors.length >= errorCount);
+      assertEquals((await ask(`${server.url}/missing`))[0], 404);
+      assertEquals(errors.length, errorCount);
     },
   );
 
@@ -219,7 +224,7 @@ registerTest(
     let ended = false;
     const impatient = {
       intercept: (_context: unknown, next: { handle(): Observable<unknown> }) =>
-        next.handle().pipe(timeout(30)),
+        next.handle().pipe(timeout(scaled(200))),
     };
     const slow = async () => {
       await new Promise((resolve) => events.once("go", resolve));
@@ -231,7 +236,7 @@ registerTest(
     for (const name of Object.keys(handlers)) {
       ended = false;
       assertEquals((await ask(`${server.url}/${name}`))[0], 500);
-      await pause(20);
+      assertEquals((await ask(`${server.url}/missing`))[0], 404);
       assertEquals([await isHeld(locks), ended], [true, false]);
       events.emit("go");
       await untilFree(locks);

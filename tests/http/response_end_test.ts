@@ -4,8 +4,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { setImmediate as turn } from "node:timers/promises";
 import { MemoryLock } from "../../mod.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 import {
   express5,
   fastify,
@@ -32,7 +33,7 @@ function slowReleases(inner: MemoryLock) {
 async function* pieces(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder();
   yield encoder.encode("all ");
-  await pause(5);
+  await turn();
   yield encoder.encode("of it");
 }
 
@@ -81,8 +82,8 @@ for (const [name, serve] of Object.entries(CASES)) {
       let isWhole = false;
       const text = fetch(server.url).then((response) => response.text())
         .finally(() => isWhole = true);
-      await waitUntil("the lock is being released", () => asked() > 0, 10_000);
-      for (let turn = 0; turn < 20; turn++) await pause(1);
+      await waitUntil("the lock is being released", () => asked() > 0);
+      for (let i = 0; i < 5; i++) await (await fetch(server.url)).text();
       assert(!isWhole, "the client has the whole response, but the lock is not free");
       open();
       assertEquals(await text, "all of it");
@@ -98,14 +99,16 @@ for (const [name, serve] of Object.entries(CASES)) {
 Deno.test("fastifyLock() holds the lock while a handler runs on after its reply was sent", async () => {
   await using locks = new MemoryLock();
   const held: boolean[] = [];
+  const gate = Promise.withResolvers<void>();
   const server = await fastify(async (reply) => {
     await reply.send("all of it");
-    await pause(30);
+    await gate.promise;
     held.push((await locks.query("key")).holders.length > 0);
   })(locks);
   try {
     assertEquals(await (await fetch(server.url)).text(), "all of it");
-    await waitUntil("the handler has ended", () => held.length === 1, 10_000);
+    gate.resolve();
+    await waitUntil("the handler has ended", () => held.length === 1);
     assertEquals(held, [true]);
     await waitUntil(
       "the lock is free",

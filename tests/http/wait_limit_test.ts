@@ -1,11 +1,17 @@
 import { assert, assertEquals } from "@std/assert";
 import { WaitLimit } from "../../http/internal/wait_limit.ts";
-import { pause } from "../../testing/servers/wait.ts";
+import { aborted } from "../../testing/conformance/wait.ts";
+
+/** Timers fire in the order in which they end: once a limit ends that began later, so has an earlier one. */
+async function untilLaterLimitEnds(): Promise<void> {
+  using later = new WaitLimit(5, []);
+  await aborted(later.signal);
+}
 
 Deno.test("WaitLimit ends a wait after its time limit, and hasTimedOut is true", async () => {
   using limit = new WaitLimit(5, []);
-  await pause(50);
-  assert(limit.signal.aborted && limit.hasTimedOut && limit.hasCaused(limit.signal.reason));
+  await aborted(limit.signal);
+  assert(limit.hasTimedOut && limit.hasCaused(limit.signal.reason));
   assert(!limit.hasCaused(new Error("Another")));
 });
 
@@ -16,7 +22,7 @@ Deno.test("WaitLimit ends a wait when one of its signals aborts or has aborted b
     using limit = new WaitLimit(5, [other.signal, end.signal]);
     end.abort();
     assert(limit.signal.aborted);
-    await pause(50);
+    await untilLaterLimitEnds();
     assertEquals([limit.hasTimedOut, limit.signal.reason.name], [false, "AbortError"]);
   }
 });
@@ -26,6 +32,6 @@ Deno.test("WaitLimit never aborts after its disposal", async () => {
   const limit = new WaitLimit(5, [end.signal]);
   limit[Symbol.dispose]();
   end.abort();
-  await pause(50);
+  await untilLaterLimitEnds();
   assertEquals([limit.signal.aborted, limit.hasTimedOut], [false, false]);
 });

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
 import { call, openService } from "../../testing/lock_service/lock_service.ts";
 
 for (const isHttp2 of [false, true]) {
@@ -49,7 +50,7 @@ Deno.test("lockRoutes() calls onError once for each request that Redis does not 
   await using redis = await startRedis();
   await using service = await openService({
     redisUrl: redis.url,
-    lock: { unavailableAfterMs: 1_500 },
+    lock: { unavailableAfterMs: scaled(1_000) },
   });
   const { url, errors } = service;
   const methods = ["PUT", "PATCH", "DELETE"];

@@ -17,6 +17,9 @@ import {
   type ServiceOptions,
 } from "../../testing/lock_service/lock_service.ts";
 
+/** The longest time that a client may wait. */
+const WAIT_MS = 30_000;
+
 /** Starts a lock service with its own Redis. */
 async function open(options: Omit<ServiceOptions, "redisUrl"> = {}) {
   await using stack = new AsyncDisposableStack();
@@ -157,7 +160,7 @@ Deno.test("lockRoutes() PUT serves waiting requests in order when the lock is re
   const waits: Promise<void>[] = [];
   for (const id of ["a", "b", "c"]) {
     waits.push((async () => {
-      const { status } = await call(url, "PUT", `/lock/k/${id}`, { body: { waitMs: 30_000 } });
+      const { status } = await call(url, "PUT", `/lock/k/${id}`, { body: { waitMs: WAIT_MS } });
       served.push(`${id} ${status}`);
       assertEquals((await call(url, "DELETE", `/lock/k/${id}`)).status, 200);
     })());
@@ -177,7 +180,7 @@ Deno.test("lockRoutes() PUT leaves the queue when its client disconnects", async
   const { url, waiters } = place;
   await call(url, "PUT", "/lock/k/holder");
   const leave = new AbortController();
-  const options = { body: { waitMs: 30_000 }, signal: leave.signal };
+  const options = { body: { waitMs: WAIT_MS }, signal: leave.signal };
   const waiting = call(url, "PUT", "/lock/k/gone", options);
   await waitUntil("it waits", async () => await waiters("k") === 1);
   leave.abort();
@@ -218,7 +221,7 @@ Deno.test("lockRoutes() ends waits with 503 and keeps leases when the server clo
     fastify: { forceCloseConnections: false },
   });
   assertEquals((await call(service.url, "PUT", "/lock/k/holder")).status, 200);
-  const waiting = call(service.url, "PUT", "/lock/k/waiter", { body: { waitMs: 30_000 } });
+  const waiting = call(service.url, "PUT", "/lock/k/waiter", { body: { waitMs: WAIT_MS } });
   const queue = () => call(service.url, "GET", "/lock/k");
   await waitUntil("it waits", async () => (await queue()).body.waiterCount === 1);
   await within("the server closes", service[Symbol.asyncDispose]());

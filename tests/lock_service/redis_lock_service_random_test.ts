@@ -1,7 +1,8 @@
-import { assert, assertEquals } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import {
   call,
   type ServiceProcess,
@@ -9,27 +10,26 @@ import {
 } from "../../testing/lock_service/lock_service.ts";
 import { faultsOf, runClient, type Seen } from "../../testing/lock_service/lock_service_clients.ts";
 
-const RUN_MS = Deno.env.get("HOLDFAST_SOAK") ? 60_000 : 3_000;
-/** A busy machine may take longer until all expected statuses were seen. */
-const BOUND_MS = RUN_MS + 60_000;
+const ENDS = Deno.env.get("HOLDFAST_SOAK") ? 60 : 4;
 const EXPECTED = [200, 404, 409];
 const CLIENTS = 6;
 
-/** Kills or closes a server from time to time, and starts another one on its port. */
+/** Kills or closes a server each time that servers have answered some requests, and starts another. */
 async function disturb(
   services: ServiceProcess[],
-  start: (port: number) => Promise<ServiceProcess>,
+  start: () => Promise<ServiceProcess>,
   random: () => number,
-  goesOn: () => boolean,
+  answers: () => number,
 ): Promise<void> {
-  while (goesOn()) {
-    await pause(400 + random() * 800);
+  for (let ends = 0; ends < ENDS; ends++) {
+    const enough = answers() + 50 + random() * 100;
+    await waitUntil("servers answer", () => answers() >= enough, CONDITION_BOUND_MS);
     const which = Math.floor(random() * services.length);
     const service = services[which]!;
     if (random() < 0.5) await service.kill();
     else await service.finish();
     await service[Symbol.asyncDispose]();
-    services[which] = await start(service.port);
+    services[which] = await start();
   }
 }
 
@@ -38,17 +38,15 @@ Deno.test("lockRoutes() on two servers never lets two clients hold a lock when s
   // deno-lint-ignore no-console -- to replay a failed run
   console.log(`HOLDFAST_SEED=${seed}`);
   await using redis = await startRedis();
-  const start = (port = 0) => startService({ redisUrl: redis.url, port });
+  const start = () => startService({ redisUrl: redis.url });
   const services = await Promise.all([start(), start()]);
-  const urls = services.map(({ url }) => url);
   const seen: Seen = { holds: [], tokens: [], lost: [], statuses: new Map() };
-  const startMs = performance.now();
   const holders = () => new Set(seen.tokens.map(({ id }) => id.split(".")[0])).size;
-  const goesOn = () => {
-    const ranMs = performance.now() - startMs;
-    const isAllSeen = holders() > 1 && EXPECTED.every((status) => seen.statuses.has(status));
-    return ranMs < RUN_MS || !isAllSeen && ranMs < BOUND_MS;
-  };
+  const answers = () =>
+    seen.statuses.entries().reduce((sum, [status, n]) => status === 0 ? sum : sum + n, 0);
+  let isOver = false;
+  const goesOn = () => !isOver;
+  const urls = () => services.map(({ url }) => url);
   try {
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
       const random = randomOf(seed + i);
@@ -56,17 +54,23 @@ Deno.test("lockRoutes() on two servers never lets two clients hold a lock when s
       const [as, name] = [["alice", "bob"][i % 2]!, `c${i >> 1}`];
       return runClient({ urls, key: "k", as, name, random, goesOn, seen });
     });
-    await Promise.all([...clients, disturb(services, start, randomOf(seed - 1), goesOn)]);
+    try {
+      await disturb(services, start, randomOf(seed - 1), answers);
+      await waitUntil("each status is seen", () => {
+        return holders() > 1 && EXPECTED.every((status) => seen.statuses.has(status));
+      }, CONDITION_BOUND_MS);
+    } finally {
+      isOver = true;
+      await Promise.all(clients);
+    }
     // Whatever happened, every lease expires after its TTL.
-    const url = urls[0]!;
+    const url = urls()[0]!;
     await waitUntil("the lock is free", async () => !(await call(url, "GET", "/lock/k")).body.held);
   } finally {
     for (const service of services) await service[Symbol.asyncDispose]();
   }
   assertEquals(faultsOf(seen), []);
   const { statuses, tokens } = seen;
-  for (const status of EXPECTED) assert(statuses.has(status), `${status} was answered`);
-  assert(holders() > 1, "several clients held the lock");
   const unexpected = [...statuses.keys()].filter((s) => ![0, 503, ...EXPECTED].includes(s));
   assertEquals(unexpected, []);
   // deno-lint-ignore no-console -- shows how much the run has tested

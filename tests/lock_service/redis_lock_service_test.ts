@@ -1,16 +1,26 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
+import type { RedisLockOptions } from "../../redis/mod.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import {
+  CONDITION_BOUND_MS,
+  ENDING_TTL_MS,
+  LONG_BOUND_MS,
+  LONG_TTL_MS,
+  scaled,
+} from "../../testing/time.ts";
 import { type Answer, call, startService } from "../../testing/lock_service/lock_service.ts";
 
 const SCRIPT = fileURLToPath(
   new URL("../../testing/lock_service/lock_service_curl.sh", import.meta.url),
 );
-/** The time limit of the script in ms: it starts curl some 300 times. */
-const SCRIPT_MS = 120_000;
+/** How often two servers renew a lease at once. */
+const ROUNDS = Deno.env.get("HOLDFAST_SOAK") ? 200 : 30;
+/** The longest time that a client may wait. */
+const WAIT_MS = 30_000;
 
 const curl = await runCommand(["curl", "--version"], 10_000).then(
   ({ success }) => success,
@@ -24,18 +34,17 @@ Deno.test({
   async fn() {
     await using redis = await startRedis();
     await using service = await startService({ redisUrl: redis.url });
-    const { success, output } = await runCommand(["sh", SCRIPT, service.url], SCRIPT_MS);
+    const { success, output } = await runCommand(["sh", SCRIPT, service.url], LONG_BOUND_MS);
     assert(success, output);
     assert(/\d{3} checks passed/.test(output), output);
   },
 });
 
 /** Starts Redis, and lock services in processes that end before it. */
-async function open(processes: number) {
+async function open(processes: number, lock: RedisLockOptions = {}) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
-  const lock = { unavailableAfterMs: 1_000 };
-  const start = (port = 0) => startService({ redisUrl: redis.url, port, lock });
+  const start = () => startService({ redisUrl: redis.url, lock });
   const services = await Promise.all(Array.from({ length: processes }, () => start()));
   for (const service of services) stack.use(service);
   const owned = stack.move();
@@ -52,21 +61,20 @@ for (const [name, end] of [["killed", "kill"], ["closed gracefully", "finish"]] 
   Deno.test(`lockRoutes() keeps its leases when the server is ${name}`, async () => {
     await using place = await open(1);
     const service = place.services[0]!;
-    const { url } = service;
-    const first = await take(url, "k", "one", { ttlMs: 60_000 });
-    const gone = await take(url, "gone", "one", { ttlMs: 60_000 });
+    const first = await take(service.url, "k", "one", { ttlMs: LONG_TTL_MS });
+    const gone = await take(service.url, "gone", "one", { ttlMs: LONG_TTL_MS });
     assertEquals([first.status, gone.status], [200, 200]);
     const code = await service[end]();
     if (end === "finish") assertEquals(code, 0);
-    await using next = await place.start(service.port);
-    assertEquals(next.url, url);
+    await using next = await place.start();
+    const { url } = next;
     assertEquals((await take(url, "k", "two")).status, 409);
     for (const method of ["PATCH", "DELETE"]) {
       assertEquals((await call(url, method, "/lock/k/two")).status, 404);
     }
-    const renewed = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 90_000 } });
+    const renewed = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 300_000 } });
     assertEquals(renewed.status, 200);
-    assert(renewed.body.remainingMs > 75_000, "the lease is extended");
+    assert(renewed.body.remainingMs > LONG_TTL_MS, "the lease is extended");
     assert(tokenOf(renewed) >= tokenOf(first));
     assertEquals((await call(url, "DELETE", "/lock/k/one")).status, 200);
     const other = await take(url, "k", "two");
@@ -82,11 +90,11 @@ for (const [name, end] of [["killed", "kill"], ["closed gracefully", "finish"]] 
 Deno.test("lockRoutes() lets a lease expire that nobody renews after a restart of the server", async () => {
   await using place = await open(1);
   const service = place.services[0]!;
-  assertEquals((await take(service.url, "k", "one", { ttlMs: 1_500 })).status, 200);
+  assertEquals((await take(service.url, "k", "one", { ttlMs: ENDING_TTL_MS })).status, 200);
   await service.kill();
   await using another = await place.start();
   const { url } = another;
-  const next = await take(url, "k", "two", { waitMs: 30_000 });
+  const next = await take(url, "k", "two", { waitMs: WAIT_MS });
   assertEquals(next.status, 200);
   assertEquals((await call(url, "PATCH", "/lock/k/one")).status, 404);
 });
@@ -94,8 +102,8 @@ Deno.test("lockRoutes() lets a lease expire that nobody renews after a restart o
 Deno.test("lockRoutes() on two servers answers from Redis, not from what one server remembers", async () => {
   await using place = await open(2);
   const [a, b] = place.services.map(({ url }) => url) as [string, string];
-  const ttl = { body: { ttlMs: 60_000 } };
-  const first = await take(a, "k", "one", { ttlMs: 60_000 });
+  const ttl = { body: { ttlMs: LONG_TTL_MS } };
+  const first = await take(a, "k", "one", { ttlMs: LONG_TTL_MS });
   const renewed = await call(b, "PATCH", "/lock/k/one", ttl);
   assertEquals(renewed.status, 200);
   assert(tokenOf(renewed) > tokenOf(first));
@@ -114,16 +122,16 @@ Deno.test("lockRoutes() on two servers answers from Redis, not from what one ser
   // A renewal with a shorter TTL never shortens the lease, on either server.
   for (const url of [a, b]) {
     const { body } = await call(url, "PATCH", "/lock/k/one", { body: { ttlMs: 100 } });
-    assert(body.remainingMs > 30_000);
+    assert(body.remainingMs > LONG_TTL_MS / 2);
   }
   // After a release on one server, the other must not trust the lease that it remembers.
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 200);
   assertEquals((await call(b, "PATCH", "/lock/k/one")).status, 404);
   assertEquals((await call(b, "DELETE", "/lock/k/one")).status, 404);
-  assertEquals((await take(a, "k", "one", { ttlMs: 60_000 })).status, 200);
+  assertEquals((await take(a, "k", "one", { ttlMs: LONG_TTL_MS })).status, 200);
   assertEquals((await call(b, "DELETE", "/lock/k/one")).status, 200);
   // The same after somebody else has acquired the lock.
-  assertEquals((await take(b, "k", "two", { ttlMs: 60_000 })).status, 200);
+  assertEquals((await take(b, "k", "two", { ttlMs: LONG_TTL_MS })).status, 200);
   assertEquals((await call(a, "PATCH", "/lock/k/one")).status, 404);
   assertEquals((await call(a, "DELETE", "/lock/k/one")).status, 404);
   assertEquals((await take(a, "k", "one")).status, 409);
@@ -138,7 +146,7 @@ Deno.test("lockRoutes() PUT leaves both queues when an id that waits at two serv
   assertEquals((await take(a, "k", "holder")).status, 200);
   const waits: Promise<Answer>[] = [];
   for (const url of [a, b]) {
-    waits.push(take(url, "k", "one", { waitMs: 30_000 }));
+    waits.push(take(url, "k", "one", { waitMs: WAIT_MS }));
     await waitUntil("it waits", async () => (await state()).waiterCount === waits.length);
   }
   assertEquals((await call(a, "DELETE", "/lock/k/holder")).status, 200);
@@ -155,7 +163,7 @@ Deno.test("lockRoutes() renews a lease each time when two servers renew it at on
   await using place = await open(2);
   const urls = place.services.map(({ url }) => url);
   assertEquals((await take(urls[0]!, "k", "one")).status, 200);
-  for (let round = 0; round < 200; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const methods = ["PATCH", "PUT", "PATCH", "PATCH", "PUT", "PATCH"];
     const answers = await Promise.all(
       methods.map((method, i) => call(urls[i % 2]!, method, "/lock/k/one")),
@@ -166,11 +174,11 @@ Deno.test("lockRoutes() renews a lease each time when two servers renew it at on
 });
 
 Deno.test("lockRoutes() answers 503 in time when Redis does not answer", async () => {
-  await using place = await open(1);
+  await using place = await open(1, { unavailableAfterMs: scaled(1_000) });
   const { url } = place.services[0]!;
   assertEquals((await take(url, "remembered", "one", { ttlMs: 300_000 })).status, 200);
   assertEquals((await take(url, "held", "one", { ttlMs: 300_000 })).status, 200);
-  const waiting = take(url, "held", "two", { waitMs: 1_000 });
+  const waiting = take(url, "held", "two", { waitMs: WAIT_MS });
   await waitUntil(
     "it waits",
     async () => (await call(url, "GET", "/lock/held")).body.waiterCount === 1,
@@ -193,7 +201,7 @@ Deno.test("lockRoutes() answers 503 in time when Redis does not answer", async (
     assertEquals([status, body.type], [503, "urn:holdfast:problem:unavailable"]);
     assertMatch(headers.get("retry-after")!, /^[12]$/);
   }
-  assert(tookMs < 60_000, "the answers do not wait for the end of the lease");
+  assert(tookMs < CONDITION_BOUND_MS, "the answers do not wait for the end of the lease");
   await place.redis.resume();
   // Redis may have executed the requests later. The service works again, and answers repeated requests.
   await waitUntil("it answers", async () => (await call(url, "GET", "/lock/held")).status === 200);

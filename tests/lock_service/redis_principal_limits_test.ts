@@ -12,13 +12,16 @@ import {
 import { held, watch } from "../../testing/lock_service/held_leases.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, ENDING_TTL_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 const LIMIT = 5;
 const PUTS = 200;
+/** The longest time that a client may wait. */
+const WAIT_MS = 30_000;
 
 /** Two services on one Redis. */
-async function openTwo(limits: { maxLeases?: number; maxWaiters?: number; timeoutMs?: number }) {
+async function openTwo(limits: { maxLeases?: number; maxWaiters?: number }) {
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
   const one = stack.use(await openService({ redisUrl: redis.url, limits }));
@@ -29,17 +32,18 @@ async function openTwo(limits: { maxLeases?: number; maxWaiters?: number; timeou
   return { redis, urls, errors, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-function put(url: string, path: string, body: unknown = { ttlMs: 60_000 }): Promise<Answer> {
+function put(url: string, path: string, body: unknown = { ttlMs: LONG_TTL_MS }): Promise<Answer> {
   return call(url, "PUT", `/lock/${path}`, { body });
 }
 
 /** Repeats a PUT after 503, as the servers may take over the same lease from each other for long. */
 async function putUntilKnown(url: string, path: string): Promise<Answer> {
-  for (let tries = 1;; tries++) {
-    const answer = await put(url, path);
-    if (answer.status !== 503 || tries === 50) return answer;
-    await pause(Math.random() * 50);
-  }
+  let answer: Answer | undefined;
+  await waitUntil("the outcome is known", async () => {
+    answer = await put(url, path);
+    return answer.status !== 503;
+  }, CONDITION_BOUND_MS);
+  return answer!;
 }
 
 function assertTooMany({ status, headers, body }: Answer, what: "leases" | "waiters"): void {
@@ -104,7 +108,7 @@ Deno.test("lockRoutes() keeps the reservation of a granted PUT when another PUT 
   for (let round = 0; round < 10; round++) {
     await call(urls[0], "PUT", "/lock/a/x", { as: "bob" });
     // Some of these are refused while others wait, and get the lease when bob releases.
-    const waiting = put(urls[0], "a/i", { ttlMs: 60_000, waitMs: 10_000 });
+    const waiting = put(urls[0], "a/i", { ttlMs: LONG_TTL_MS, waitMs: WAIT_MS });
     const refused = Array.from({ length: 8 }, (_, i) => put(urls[i % 2]!, "a/i"));
     await Promise.race(refused);
     await call(urls[1], "DELETE", "/lock/a/x", { as: "bob" });
@@ -137,18 +141,16 @@ Deno.test("lockRoutes() lets no more than maxWaiters requests of a principal wai
   await using place = await openTwo({ maxLeases: 3, maxWaiters: 2 });
   const { urls, redis } = place;
   await call(urls[0], "PUT", "/lock/a/x", { as: "bob" });
-  const waiting = [1, 2].map((i) => put(urls[i % 2]!, `a/i${i}`, { waitMs: 30_000 }));
+  const waiting = [1, 2].map((i) => put(urls[i % 2]!, `a/i${i}`, { waitMs: WAIT_MS }));
   const waiters = async () => (await call(urls[0], "GET", "/lock/a")).body.waiterCount;
   await waitUntil("two requests wait", async () => await waiters() === 2);
-  assertTooMany(await put(urls[0], "a/i3", { waitMs: 30_000 }), "waiters");
+  assertTooMany(await put(urls[0], "a/i3", { waitMs: WAIT_MS }), "waiters");
   assertEquals((await put(urls[0], "a/i3")).status, 409, "it does not wait");
   assertEquals((await put(urls[0], "b/i")).status, 200);
   assertTooMany(await put(urls[1], "c/i"), "leases");
   await call(urls[0], "DELETE", "/lock/a/x", { as: "bob" });
-  const first = await Promise.race(waiting);
-  assertEquals(first.status, 200);
+  const holder = await Promise.race(waiting.map((wait, i) => wait.then(() => `i${i + 1}`)));
   await waitUntil("one request waits", async () => await waiters() === 1);
-  const holder = first === await Promise.race([waiting[0], pause(10)]) ? "i1" : "i2";
   await call(urls[0], "DELETE", `/lock/a/${holder}`);
   assertEquals(statuses(await Promise.all(waiting)), { 200: 2 });
   assertEquals(await redis.command("KEYS", "holdfast:1:limits:*:waiters:*"), []);
@@ -162,21 +164,27 @@ Deno.test("lockRoutes() frees the leases of a killed server's clients by expiry,
   const doomed = stack.use(await startService({ redisUrl: redis.url, limits }));
   const other = stack.use(await openService({ redisUrl: redis.url, limits }));
   const watched = stack.use(watch(redis, "alice"));
-  const body = { ttlMs: 1_500 };
-  const granted = await Promise.all(
-    Array.from({ length: LIMIT }, (_, i) => put(doomed.url, `k${i}/id`, body)),
-  );
-  assertEquals(statuses(granted), { 200: LIMIT });
-  await doomed.kill();
-  assertTooMany(await put(other.url, "more/id", body), "leases");
+  const body = { ttlMs: 2 * ENDING_TTL_MS };
   // One is renewed at the other server, the others end.
-  const patch = () => call(other.url, "PATCH", "/lock/k0/id", { body: { ttlMs: 60_000 } });
+  assertEquals((await put(doomed.url, "k0/id")).status, 200);
+  const patch = () => call(other.url, "PATCH", "/lock/k0/id", { body: { ttlMs: LONG_TTL_MS } });
+  const startMs = performance.now();
+  const granted = await Promise.all(
+    Array.from({ length: LIMIT - 1 }, (_, i) => put(doomed.url, `k${i + 1}/id`, body)),
+  );
+  assertEquals(statuses(granted), { 200: LIMIT - 1 });
+  await doomed.kill();
   assertEquals((await patch()).status, 200);
   await waitUntil("the places of the others are free", async () => {
-    return (await put(other.url, "more/id", body)).status === 200;
+    const answer = await put(other.url, "more/id", body);
+    if (answer.status === 200) return true;
+    assertTooMany(answer, "leases");
+    return false;
   });
+  // The clocks of Redis and of this process may differ by a ms.
+  assertGreater(performance.now() - startMs, body.ttlMs - 5, "not before the leases have ended");
   const later = await Promise.all(
-    Array.from({ length: PUTS }, (_, i) => put(other.url, `l${i}/id`, { ttlMs: 60_000 })),
+    Array.from({ length: PUTS }, (_, i) => put(other.url, `l${i}/id`)),
   );
   assertEquals(statuses(later)[200], LIMIT - 2);
   assertEquals((await patch()).status, 200);
@@ -184,7 +192,7 @@ Deno.test("lockRoutes() frees the leases of a killed server's clients by expiry,
 });
 
 Deno.test("lockRoutes() answers 503, and never grants, when the reservation is not answered", async () => {
-  await using place = await openTwo({ maxLeases: 2, timeoutMs: 300 });
+  await using place = await openTwo({ maxLeases: 2 });
   const { redis, urls } = place;
   assertEquals((await put(urls[0], "a/i")).status, 200);
   await redis.command("SET", "holdfast:1:limits:{:carol}:leases:reservations", "another type");

@@ -10,7 +10,7 @@ import { RedisLock } from "../../redis/mod.ts";
 import { held } from "../../testing/lock_service/held_leases.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { pause } from "../../testing/servers/wait.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 const TTL_MS = 10_000;
 const LIFE_MS = 100;
@@ -32,7 +32,8 @@ for (const isSlow of [true, false]) {
         await redis.command("KEYS", "holdfast:1:limits:*") as string[];
       const reserve: typeof store.reserve = async (place, state, lifeMs, limit) => {
         if (state === "settled") {
-          if (isSlow) await pause(LIFE_MS + 20);
+          const areOver = async () => (await reservationKeys()).length === 0;
+          if (isSlow) await waitUntil("its reservation has ended", areOver);
           else await redis.command("DEL", ...await reservationKeys());
           await store.reserve(other, "open", TTL_MS, 1);
         }
