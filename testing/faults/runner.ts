@@ -10,6 +10,7 @@ import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
+import "../servers/ports.ts"; // takes its ports now: inside a test, they would count as left open
 import { pause, waitUntil } from "../servers/wait.ts";
 import { filePlace } from "./file_place.ts";
 import { Fleet } from "./fleet.ts";

@@ -1,14 +1,10 @@
 /**
  * Free TCP ports of 127.0.0.1, below the range for outgoing connections. Each process that loads this module
- * has a block of ports for itself, also against other clones of the project: a lock on a file in the
- * temporary folder of the system says so, which ends with the process. So a server can always restart on its
- * port, and a proxy listen again.
+ * has a block of ports for itself, also against other clones of the project: it listens on the block's first
+ * port until it ends. So a server can always restart on its port, and a proxy listen again.
  *
  * @module
  */
-import { chmodSync, mkdirSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { tryLockFile } from "../runtime/file_locks.ts";
 import { connectTcp, listenTcp, type TcpListener } from "../runtime/sockets.ts";
 import { pause } from "./wait.ts";
 
@@ -22,8 +18,8 @@ const ATTEMPTS = 100;
 /** The pause in ms before a port is tried again. */
 const AGAIN_MS = 20;
 
-// Taken when the module is loaded: a file that is opened in a test would count as left open.
-const block = reserveBlock();
+// Taken when the module is loaded: a listener that is opened in a test would count as left open.
+const reservation = reserveBlock();
 /** How many ports of the block were given away. After the last comes the first. */
 let given = 0;
 
@@ -48,22 +44,16 @@ export function freeClusterPort(): number {
   });
 }
 
-/** The next port of the block. */
+/** The next port of the block. The first one is the reservation. */
 function nextPort(): number {
-  return FIRST_PORT + block * BLOCK_SIZE + given++ % BLOCK_SIZE;
+  return reservation.addr.port + 1 + given++ % (BLOCK_SIZE - 1);
 }
 
-/** Finds a block that no other process has. */
-function reserveBlock(): number {
-  // All users of the machine share the folder, whatever their masks are.
-  const folder = `${tmpdir()}/holdfast-ports`;
-  if (mkdirSync(folder, { recursive: true }) !== undefined) chmodSync(folder, 0o777);
-  const first = Math.floor(Math.random() * BLOCKS);
-  for (let i = 0; i < BLOCKS; i++) {
-    const block = (first + i) % BLOCKS;
-    if (tryLockFile(`${folder}/${block}`)) return block;
-  }
-  throw new Error(`No ports are left: other processes hold the locks of all files in ${folder}`);
+/** Listens on the first port of a block that no other process has. */
+function reserveBlock(): TcpListener {
+  const start = Math.floor(Math.random() * BLOCKS);
+  let block = 0;
+  return retried(() => listen(FIRST_PORT + (start + block++) % BLOCKS * BLOCK_SIZE), BLOCKS);
 }
 
 /**
@@ -103,12 +93,12 @@ function isInUse(error: unknown): boolean {
 }
 
 /** Tries again while a port is in use. */
-function retried<T>(attempt: () => T): T {
+function retried<T>(attempt: () => T, attempts = ATTEMPTS): T {
   for (let count = 1;; count++) {
     try {
       return attempt();
     } catch (error) {
-      if (!isInUse(error) || count === ATTEMPTS) throw error;
+      if (!isInUse(error) || count === attempts) throw error;
     }
   }
 }

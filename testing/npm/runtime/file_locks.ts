@@ -15,8 +15,3 @@ export function isFileLocked(path: string): boolean {
   if (error !== undefined) throw error;
   return status === LOCKED;
 }
-
-/** Not needed: bundled tests start no servers. */
-export function tryLockFile(): boolean {
-  return true;
-}

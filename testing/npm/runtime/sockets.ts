@@ -21,9 +21,9 @@ export function connectTls(): Promise<never> {
   return Promise.reject(new Error("Bundled tests have no TLS"));
 }
 
-/** Not available. */
-export function listenTcp(): TcpListener {
-  throw new Error("Bundled tests have no listeners");
+/** Takes no port, and returns what cannot accept: bundled tests start no servers. */
+export function listenTcp({ hostname, port }: TcpAddress): TcpListener {
+  return { addr: { hostname, port, transport: "tcp" } } as TcpListener;
 }
 
 /** Not available. */
