@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { startRedis } from "../../testing/servers/redis.ts";
+import { TIME_FACTOR_VARIABLE } from "../../testing/time.ts";
 
 Deno.test("RedisLock with deno-redis needs no permission but --allow-net for the server", async () => {
   await using server = await startRedis();
@@ -14,8 +15,10 @@ Deno.test("RedisLock with deno-redis needs no permission but --allow-net for the
      await using locks = new RedisLock(client, { ttlMs: 1_000 });
      console.log(await locks.request("n", (lease) => lease.renew().then(() => "done")));`,
   );
+  const allowed = [`--allow-net=127.0.0.1:${server.port}`];
+  allowed.push(`--allow-env=${TIME_FACTOR_VARIABLE}`); // for the client, which belongs to the tests
   const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-prompt", `--allow-net=127.0.0.1:${server.port}`, `${dir}/script.ts`],
+    args: ["run", "--no-prompt", ...allowed, `${dir}/script.ts`],
   }).output();
   await Deno.remove(dir, { recursive: true });
   assertEquals(new TextDecoder().decode(stdout).trim(), "done", new TextDecoder().decode(stderr));
