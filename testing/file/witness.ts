@@ -5,9 +5,10 @@
  */
 import { readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
+import { scaled } from "../time.ts";
 
 /** How long, in ms, a killed process may take to end. */
-const ENDS_WITHIN_MS = 10_000;
+const ENDS_WITHIN_MS = scaled(10_000);
 
 /** A broken promise, in words. */
 export type Violation = string;

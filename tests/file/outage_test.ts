@@ -12,9 +12,10 @@ import {
 } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/places.ts";
 import { lockPath } from "../../file/directory.ts";
+import { scaled } from "../../testing/time.ts";
 
 /** A bound for "at once", generous for busy machines; an outage budget would be longer. */
-const AT_ONCE_MS = 2_000;
+const AT_ONCE_MS = scaled(2_000);
 
 function assertSetupError(outcome: Outcome, why: RegExp): void {
   assertEquals(outcome.result, "LockSetupError", JSON.stringify(outcome));

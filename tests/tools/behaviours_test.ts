@@ -4,7 +4,7 @@ import { committedPage, currentPage } from "../../tools/behaviours/main.ts";
 import { behavioursPage } from "../../tools/behaviours/page.ts";
 import { listSuites } from "../../tools/behaviours/registrations.ts";
 
-Deno.test("tests/conformance/behaviours.md lists what the tests register", async () => {
+Deno.test("docs/behaviours.md lists what the tests register", async () => {
   assertEquals(await committedPage(), await currentPage(), "run deno task behaviours");
 });
 

@@ -1,5 +1,5 @@
 /**
- * `deno task behaviours`: writes `tests/conformance/behaviours.md`. With `--check` it compares instead, and
+ * `deno task behaviours`: writes `docs/behaviours.md`. With `--check` it compares instead, and
  * fails if the page has changed.
  *
  * @module
@@ -9,10 +9,10 @@ import process from "node:process";
 import { behavioursPage } from "./page.ts";
 import { listSuites } from "./registrations.ts";
 
-const PAGE = new URL("../../tests/conformance/behaviours.md", import.meta.url);
+const PAGE = new URL("../../docs/behaviours.md", import.meta.url);
 const USAGE = `Usage: deno task behaviours [--check]
 
-Writes tests/conformance/behaviours.md. With --check, compares it with the tests and writes nothing.`;
+Writes docs/behaviours.md. With --check, compares it with the tests and writes nothing.`;
 
 /** The page as it should be. */
 export async function currentPage(): Promise<string> {
@@ -34,7 +34,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (!args.includes("--check")) await Deno.writeTextFile(PAGE, page);
   if (await committedPage() === page) return 0;
   console.error(
-    "tests/conformance/behaviours.md is old: run deno task behaviours, and read the diff",
+    "docs/behaviours.md is old: run deno task behaviours, and read the diff",
   );
   return 1;
 }

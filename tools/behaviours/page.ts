@@ -49,7 +49,7 @@ export function behavioursPage({ usual, soak }: Listings): string {
   ]);
   const names = [...new Set(soak.flatMap(({ runtimes }) => [...runtimes.values()].flat()))];
   const behaviours = names.map((name) => [
-    name.replaceAll("|", "\\|"),
+    name.replace(/\S+\[\S+\]\(\)/, "`$&`"), // otherwise it would be a link
     ...usual.map((suite, i) => letterCell(lettersOf(suite, name), lettersOf(soak[i]!, name))),
   ]);
   return HEAD + table(["number of behaviours", ...runtimes], counts) + LEGEND +

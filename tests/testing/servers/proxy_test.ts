@@ -3,6 +3,7 @@ import { type Client, connect, startEcho } from "../../../testing/servers/echo.t
 import { freePort } from "../../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../../testing/servers/proxy.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../../testing/time.ts";
 
 async function exchange(client: Client, text: string): Promise<void> {
   const before = client.received;
@@ -38,7 +39,7 @@ Deno.test("startProxy() forwards both ways, counts connections and passes on the
 
 Deno.test("startProxy() with connectForMs waits for a server that does not listen yet", async () => {
   const port = freePort();
-  await using proxy = startProxy({ hostname: "127.0.0.1", port, connectForMs: 60_000 });
+  await using proxy = startProxy({ hostname: "127.0.0.1", port, connectForMs: CONDITION_BOUND_MS });
   await using client = await connect(proxy);
   await client.send("early");
   await waitUntil("the proxy has accepted it", () => proxy.connections === 1);
