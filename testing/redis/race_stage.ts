@@ -6,7 +6,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
-import { RedisLock } from "../../redis/mod.ts";
+import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
@@ -40,14 +40,17 @@ export interface Stage {
   freeAtOnce(): Promise<void>;
 }
 
-/** Plays a scene. Asserts that it leaves nothing on the server. */
-export async function play(scene: (stage: Stage) => Promise<void>): Promise<void> {
+/** Plays a scene. Asserts that it leaves nothing on the server. The options are those of `lock`. */
+export async function play(
+  scene: (stage: Stage) => Promise<void>,
+  options: RedisLockOptions = {},
+): Promise<void> {
   await using server = await startRedis();
   const near = await openRedisClient("node-redis", server.url);
   const far = await openRedisClient("node-redis", server.url);
   try {
     const { client, gates } = gated(far.client);
-    await using lock = new RedisLock(client, { ttlMs: TTL_MS });
+    await using lock = new RedisLock(client, { ttlMs: TTL_MS, ...options });
     await using other = new RedisLock(near.client, { ttlMs: TTL_MS });
     await scene(stage(server, lock, other, gates));
   } finally {

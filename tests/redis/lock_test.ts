@@ -45,7 +45,7 @@ async function calls(server: RedisServer, command: string): Promise<number> {
 
 Deno.test("RedisLock sends one command to acquire and one to release", async () => {
   await using redis = await open();
-  const { proxy, lock } = await redis.proxied();
+  const { proxy, lock } = await redis.proxied({ ttlMs: LONG_TTL_MS });
   await warmUp(lock, proxy);
   await redis.server.command("CONFIG", "RESETSTAT");
   const order: string[] = [];

@@ -11,6 +11,7 @@ import { provenInboxes } from "../../testing/redis/traces.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const ID = "job-7";
 const OWNER = { ownerId: ID };
@@ -86,7 +87,7 @@ Deno.test("RedisLock.acquire() and tryAcquire() with an owner id verify the leas
     assertEquals(await stage.holder(), value);
     lease.throwIfLost();
     assertEquals(await lease.release(), true);
-  }));
+  }, { commandTimeoutMs: CONDITION_BOUND_MS })); // else a late answer would be asked for again
 
 Deno.test("RedisLock.attach() makes a new lease with a greater token and its TTL, and the earlier lease of the instance is lost at once", () =>
   play(async ({ lock, server }) => {

@@ -9,6 +9,7 @@ import { openRedisClient } from "../../testing/redis/clients.ts";
 import { gated, type Gates } from "../../testing/redis/gated_client.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 /** Makes another program hold the lock, with a value that is not UTF-8. */
 const SET_BINARY = "return redis.call('SET', KEYS[1], string.char(255, 0, 128) .. ARGV[1])";
@@ -20,7 +21,8 @@ async function play(
   const { client, close } = await openRedisClient("node-redis", server.url);
   const { client: far, gates } = gated(client);
   try {
-    await using lock = new RedisLock(far);
+    // A late answer would be asked for again, and counted.
+    await using lock = new RedisLock(far, { commandTimeoutMs: CONDITION_BOUND_MS });
     await scene(server, lock, gates);
   } finally {
     await close();
