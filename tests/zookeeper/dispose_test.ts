@@ -4,6 +4,7 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import {
   CONDITION_BOUND_MS,
+  ENDING_SESSION_MS,
   KEPT_SESSION_MS,
   LONG_SESSION_MS,
   scaled,
@@ -29,11 +30,15 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-function through(proxy: FaultProxy, disposeTimeoutMs: number): ZooKeeperLock {
+function through(
+  proxy: FaultProxy,
+  disposeTimeoutMs: number,
+  sessionTimeoutMs = SESSION_TIMEOUT_MS,
+): ZooKeeperLock {
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
     disposeTimeoutMs,
-    sessionTimeoutMs: SESSION_TIMEOUT_MS,
+    sessionTimeoutMs,
   });
 }
 
@@ -141,7 +146,7 @@ Deno.test("ZooKeeperLock in await using keeps the block's error when disposal ge
   const error = new Error("the block's own");
   const thrown = await assertRejects(async () => {
     await using proxy = startProxy(server);
-    await using locks = through(proxy, 300);
+    await using locks = through(proxy, 300, ENDING_SESSION_MS);
     await using _lease = await locks.acquire("n");
     proxy.blackHole("both");
     throw error;
