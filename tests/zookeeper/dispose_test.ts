@@ -17,7 +17,9 @@ import { operations } from "../../testing/zookeeper/wire.ts";
 
 /** Short, because the server keeps the session of a client that cannot close it for so long. */
 const SESSION_TIMEOUT_MS = scaled(4_000);
-/** How many requests of the calls are sent before the instance is disposed of, one after the other. */
+/** After how many requests the instances are disposed of: from none to nearly all of the calls. */
+const MOST_REQUESTS = 20;
+/** At how many moments between these. */
 const MOMENTS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 10;
 
 let server: ZooKeeperServer;
@@ -128,7 +130,7 @@ Deno.test("ZooKeeperLock leaves nothing on the server when it is disposed of dur
     const moment = Promise.withResolvers<void>();
     let requests = 0;
     proxy.onRequest = operations(() => {
-      if (++requests >= 2 * i) moment.resolve();
+      if (++requests * MOMENTS >= i * MOST_REQUESTS) moment.resolve();
     });
     const calls = Array.from({ length: 10 }, (_, n) => locks.acquire(`n${n % 3}`));
     for (const call of calls) call.then(releaseWhenLost, () => {});
