@@ -30,6 +30,8 @@ async function burst(
 ): Promise<void> {
   await using locks = new ZooKeeperLock(connectString, {
     rootPath,
+    sessionTimeoutMs: KEPT_SESSION_MS,
+    unavailableAfterMs: CONDITION_BOUND_MS,
     disposeTimeoutMs: CONDITION_BOUND_MS,
   });
   const held = await locks.acquire("held");

@@ -4,6 +4,7 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import {
   CONDITION_BOUND_MS,
+  ENDING_SESSION_MS,
   KEPT_SESSION_MS,
   LONG_SESSION_MS,
   scaled,
@@ -16,7 +17,9 @@ import { operations } from "../../testing/zookeeper/wire.ts";
 
 /** Short, because the server keeps the session of a client that cannot close it for so long. */
 const SESSION_TIMEOUT_MS = scaled(4_000);
-/** How many requests of the calls are sent before the instance is disposed of, one after the other. */
+/** After how many requests the instances are disposed of: from none to nearly all of the calls. */
+const MOST_REQUESTS = 20;
+/** At how many moments between these. */
 const MOMENTS = Deno.env.get("HOLDFAST_SOAK") ? 20 : 10;
 
 let server: ZooKeeperServer;
@@ -29,11 +32,15 @@ Deno.test.afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-function through(proxy: FaultProxy, disposeTimeoutMs: number): ZooKeeperLock {
+function through(
+  proxy: FaultProxy,
+  disposeTimeoutMs: number,
+  sessionTimeoutMs = SESSION_TIMEOUT_MS,
+): ZooKeeperLock {
   return new ZooKeeperLock(`127.0.0.1:${proxy.port}`, {
     rootPath: newRoot(),
     disposeTimeoutMs,
-    sessionTimeoutMs: SESSION_TIMEOUT_MS,
+    sessionTimeoutMs,
   });
 }
 
@@ -123,7 +130,7 @@ Deno.test("ZooKeeperLock leaves nothing on the server when it is disposed of dur
     const moment = Promise.withResolvers<void>();
     let requests = 0;
     proxy.onRequest = operations(() => {
-      if (++requests >= 2 * i) moment.resolve();
+      if (++requests * MOMENTS >= i * MOST_REQUESTS) moment.resolve();
     });
     const calls = Array.from({ length: 10 }, (_, n) => locks.acquire(`n${n % 3}`));
     for (const call of calls) call.then(releaseWhenLost, () => {});
@@ -141,7 +148,7 @@ Deno.test("ZooKeeperLock in await using keeps the block's error when disposal ge
   const error = new Error("the block's own");
   const thrown = await assertRejects(async () => {
     await using proxy = startProxy(server);
-    await using locks = through(proxy, 300);
+    await using locks = through(proxy, 300, ENDING_SESSION_MS);
     await using _lease = await locks.acquire("n");
     proxy.blackHole("both");
     throw error;

@@ -14,7 +14,7 @@ import {
 import { pause } from "../../testing/servers/wait.ts";
 import { nowUs } from "../../testing/processes/clock.ts";
 import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
-import { LONG_SESSION_MS, scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_SESSION_MS, scaled } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeeper/wire.ts";
@@ -91,7 +91,9 @@ async function run(
   await using stack = new AsyncDisposableStack();
   const puppets = connectStrings.map((connectString) => {
     const place = { strategy: "zookeeper", connectString, rootPath } as const;
-    return stack.use(startPuppet({ spec: { ...place, sessionTimeoutMs } }));
+    // The waiters of the silent process go on when the proxy is healed.
+    const spec = { ...place, sessionTimeoutMs, unavailableAfterMs: CONDITION_BOUND_MS };
+    return stack.use(startPuppet({ spec }));
   });
   await lineUp(puppets);
   const goneUs = await observing(elsewhere!.connectString, async (observer) => {
