@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { pause } from "../servers/wait.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
 
 /**
@@ -39,10 +38,4 @@ export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     signal.addEventListener("abort", () => resolve(), { once: true });
   });
-}
-
-/** Whether a promise is still pending after `afterMs`. */
-export async function isPending(promise: Promise<unknown>, afterMs = 50): Promise<boolean> {
-  const settled = promise.then(() => true, () => true);
-  return !(await Promise.race([settled, pause(afterMs).then(() => false)]));
 }

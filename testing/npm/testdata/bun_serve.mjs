@@ -43,7 +43,7 @@ const ask = async (path, init) => {
 };
 const isFree = async () => (await locks.query("key")).holders.length === 0;
 const until = async (condition) => {
-  for (let i = 0; i < 2_000 && !await condition(); i++) await pause(5);
+  for (let i = 0; i < 12_000 && !await condition(); i++) await pause(5);
   assert(await condition());
 };
 
