@@ -32,8 +32,8 @@ export function noteOpen(close: () => unknown): () => Promise<void> {
 }
 
 /**
- * Waits until this process has no timer and no socket of a package any more. What is left after the bound,
- * such as a timer that a lock has forgotten, is found by the test runner.
+ * Waits until this process has no timer and no socket of a package any more. The test runner finds
+ * all that remains after the bound, such as a timer that a lock has forgotten.
  */
 async function atRest(): Promise<void> {
   if (!IS_TEST) return;

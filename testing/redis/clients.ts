@@ -52,7 +52,9 @@ export async function openRedisClient(name: RedisClientName, url: string): Promi
     }
     case "ioredis-cluster": {
       const { Cluster } = await import("ioredis");
-      const client = new Cluster([url], { lazyConnect: true });
+      // The connections by which it searches for nodes end without an event, only after this time.
+      const redisOptions = { disconnectTimeout: 1 };
+      const client = new Cluster([url], { lazyConnect: true, redisOptions });
       client.on("error", () => {});
       await client.connect(); // a client that is closed while it connects may never end
       return { client: ioredis(client), close: noteOpen(() => endIoredisCluster(client)) };

@@ -48,7 +48,7 @@ export function openAsUser(name: TopologyClientName, users: TopologyUsers): Topo
       return opened(nodeRedis(client), client.connect(), () => client.destroy());
     }
     case "ioredis-cluster": {
-      const redisOptions = login;
+      const redisOptions = { ...login, disconnectTimeout: 1 };
       const client = new Cluster([...addresses], { redisOptions }).on("error", () => {});
       const ready = new Promise((resolve) => client.once("ready", resolve));
       return opened(ioredis(client), ready, () => {

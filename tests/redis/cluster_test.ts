@@ -171,7 +171,7 @@ behaviour("RedisLock.acquire() succeeds after a slot move that was in progress",
   assertEquals(await target.command("EXISTS", key), 1);
 });
 
-/** What one client does while the node that has its lock restarts, with its data or without. */
+/** The steps of one client while the node that has its lock restarts, with its data or without. */
 interface Restart {
   /** Called before the kill, while it is down, and when it serves again. */
   readonly before: () => Promise<void>;

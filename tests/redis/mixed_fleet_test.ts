@@ -60,7 +60,7 @@ function ourTake(lock: RedisLock): Take {
   };
 }
 
-/** What a program does in and between its critical sections. */
+/** The work of a program in and between its critical sections. */
 // Paces a workload: others must get a chance to overlap.
 function otherWork(): Promise<void> {
   return pause(1);
