@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
 import {
   type Instance,
   type LockForm,
@@ -46,7 +47,7 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
   for (const form of FORMS) {
     await using stage = await open(form, 2);
     const [first, second] = stage.instances as [Instance, Instance];
-    const reply = first.invoke({ id: "a", key: "k", mode: "gate" }, 2_500);
+    const reply = first.invoke({ id: "a", key: "k", mode: "gate" }, scaled(2_500));
     const { killedAtMs } = await first.report("a", "entered");
     assertEquals((await second.invoke({ ...GATEWAY, key: "k" })).value.statusCode, 409);
     const { value: lost } = await reply; // its time has run out
@@ -65,7 +66,7 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
 Deno.test("lambdaLock() with lock files loses and frees the lock when its instance wakes after its invocation", async () => {
   await using stage = await open("factory", 2);
   const [frozen, other] = stage.instances as [Instance, Instance];
-  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, 1_500);
+  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, scaled(1_500));
   const { token, killedAtMs } = await frozen.report("a", "entered");
   frozen.kill("SIGSTOP");
   await frozen.open("a");
