@@ -10,9 +10,10 @@ import { type Reporter, startReporter } from "../processes/child.ts";
 import type { RedisServer } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { RuntimeApi, type RuntimeContext } from "./lambda_runtime.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 /** How long in ms an invocation may take unless a test says otherwise. */
-export const TIMEOUT_MS = 60_000;
+export const TIMEOUT_MS = LONG_BOUND_MS;
 
 /** Where the locks live. */
 export type LockPlace =

@@ -7,6 +7,7 @@ import {
   type LockPlace,
   startInstance,
 } from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const GATEWAY = { version: "2.0", requestContext: { http: { method: "PUT" } } };
@@ -28,7 +29,10 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances with 
     const held: { token: bigint; held: [number, number] }[] = [];
     await Promise.all(stage.instances.map(async (instance) => {
       for (let i = 0; i < 15; i++) {
-        const { ok, value } = await instance.invoke({ key: "k", options: { waitMs: 50_000 } });
+        const { ok, value } = await instance.invoke({
+          key: "k",
+          options: { waitMs: CONDITION_BOUND_MS },
+        });
         assert(ok);
         held.push({ token: BigInt(value.token), held: value.held });
       }
@@ -59,7 +63,7 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
     first.invoke({ id: "b", key: "k", mode: "gate" });
     await first.report("b", "entered");
     first.kill("SIGKILL");
-    assert((await second.invoke({ key: "k", options: { waitMs: 20_000 } })).ok);
+    assert((await second.invoke({ key: "k", options: { waitMs: CONDITION_BOUND_MS } })).ok);
   }
 });
 
@@ -77,6 +81,6 @@ Deno.test("lambdaLock() with lock files loses and frees the lock when its instan
   const { throws, aborted } = await frozen.report("a", "left");
   assertEquals([throws, aborted], ["LeaseLostError", true]);
   assertEquals((await reply).value.reason, "lease-lost");
-  const next = await other.invoke({ key: "k", options: { waitMs: 20_000 } });
+  const next = await other.invoke({ key: "k", options: { waitMs: CONDITION_BOUND_MS } });
   assert(BigInt(next.value.token) > BigInt(token!));
 });

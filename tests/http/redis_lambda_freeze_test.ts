@@ -12,6 +12,7 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const TTL_MS = ENDING_TTL_MS;
@@ -31,7 +32,7 @@ async function ranOut(redis: RedisServer, key: string): Promise<void> {
 
 /** Starts an invocation whose handler holds the lock, and writes when its gate is opened. */
 async function work(instance: Instance, key: string, id: string, timeoutMs = 60_000) {
-  const options = { ttlMs: TTL_MS, waitMs: 20_000 };
+  const options = { ttlMs: TTL_MS, waitMs: CONDITION_BOUND_MS };
   const reply = instance.invoke({ id, key, mode: "write", options }, timeoutMs);
   const { token, killedAtMs } = await instance.report(id, "entered");
   return { reply, token: BigInt(token!), killedAtMs: killedAtMs! };
@@ -81,7 +82,7 @@ Deno.test("lambdaLock() works again when its instance was frozen between invocat
       const key = `${client} ${form}`;
       // This instance has waited, so it has subscribed.
       const before = await work(other, key, "before");
-      const waits = frozen.invoke({ key, options: { waitMs: 20_000 } });
+      const waits = frozen.invoke({ key, options: { waitMs: CONDITION_BOUND_MS } });
       await waitUntil("it waits", async () => {
         return await queueLength(redis.command, lockKeys("l:", key)) === 1;
       });
@@ -91,7 +92,7 @@ Deno.test("lambdaLock() works again when its instance was frozen between invocat
       await redis.command("CLIENT", "KILL", "TYPE", "pubsub");
       await redis.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
       const meanwhile = await work(other, key, "meanwhile");
-      const queued = frozen.invoke({ key, options: { waitMs: 20_000 } });
+      const queued = frozen.invoke({ key, options: { waitMs: CONDITION_BOUND_MS } });
       await untilRenewed(redis, `l:${key}`, 4); // longer than a TTL
       frozen.kill("SIGCONT");
       await waitUntil("it waits again", async () => {
@@ -113,7 +114,7 @@ Deno.test("lambdaLock() lets the lock of a killed instance expire before its inv
     await using killed = await startInstance(placeOn(redis), form);
     await using other = await startInstance(placeOn(redis), form);
     const first = await work(killed, form, "first", scaled(4_000));
-    const next = other.invoke({ key: form, options: { waitMs: 30_000 } });
+    const next = other.invoke({ key: form, options: { waitMs: CONDITION_BOUND_MS } });
     await untilRenewed(redis, `l:${form}`, 4);
     killed.kill("SIGKILL");
     const remainingMs = first.killedAtMs - Date.now();

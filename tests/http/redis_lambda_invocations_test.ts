@@ -14,6 +14,7 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const PREFIX = "lambda:";
@@ -65,7 +66,9 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances on Re
   const invoke = async (instance: Instance, form: LockForm) => {
     const replies: Reply[] = [];
     for (let i = 0; i < 15; i++) {
-      replies.push(await instance.invoke({ key: "k", form, options: { waitMs: 50_000 } }));
+      replies.push(
+        await instance.invoke({ key: "k", form, options: { waitMs: CONDITION_BOUND_MS } }),
+      );
     }
     return replies;
   };
@@ -227,7 +230,11 @@ Deno.test("lambdaLock() frees the lock before it answers, and leaves no subscrip
     "factory",
   );
   const holder = await hold(other, "k", "factory");
-  const waiting = instance.invoke({ key: "k", form: "factory", options: { waitMs: 30_000 } });
+  const waiting = instance.invoke({
+    key: "k",
+    form: "factory",
+    options: { waitMs: CONDITION_BOUND_MS },
+  });
   await waitUntil(
     "it waits",
     async () => await redis.command("PUBSUB", "CHANNELS").then(String) !== "",

@@ -6,6 +6,7 @@ import {
   startInstance,
   untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 Deno.test("lambdaLock() waits, renews and releases with only the built-ins of Node 22", async () => {
   await using redis = await startRedis();
@@ -23,7 +24,7 @@ Deno.test("lambdaLock() waits, renews and releases with only the built-ins of No
       "factory",
       "../../testing/http/lambda_instance_node22.ts",
     );
-    const options = { waitMs: 30_000, ttlMs: ENDING_TTL_MS };
+    const options = { waitMs: CONDITION_BOUND_MS, ttlMs: ENDING_TTL_MS };
     const first = instance.invoke({ id: client, key: "k", mode: "gate" });
     await instance.report(client, "entered");
     const second = other.invoke({ key: "k", options });
