@@ -19,6 +19,7 @@ import { importMapArgs } from "../../tools/import_map.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { runCommand } from "../servers/command.ts";
 import { freePort } from "../servers/ports.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../time.ts";
 
 /** The names that examples have for their servers, which are all on 127.0.0.1. */
 const ADDRESSES: Readonly<Record<Exclude<ExampleServer, "none">, string>> = {
@@ -34,8 +35,8 @@ const OTHER_SERVICE = "https://example.com";
 
 const ROOT = new URL("../../", import.meta.url);
 const RAN = /^(\S+)[#$](\d+)-\d+\.ts \.\.\. ok\b/gm;
-const ALL_BOUND_MS = 180_000;
-const RUN_BOUND_MS = 30_000;
+const ALL_BOUND_MS = LONG_BOUND_MS;
+const RUN_BOUND_MS = CONDITION_BOUND_MS;
 
 /** The servers for one example. */
 export interface ExamplePlace {

@@ -11,6 +11,7 @@ import { type ExampleServer, serverOf } from "../../tools/docs/examples.ts";
 import { type SpawnedProcess, spawnProcess } from "../runtime/processes.ts";
 import { freePort } from "../servers/ports.ts";
 import { pause } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 import { parseCurl } from "./curl.ts";
 import type { SnippetFolder, SnippetRuntime } from "./snippet_runtimes.ts";
 
@@ -37,7 +38,7 @@ const OTHER_SERVICE = "https://example.com";
 /** Printed when a request that may wait uses its signal: harmless, and docs/frameworks.md says so. */
 const NOTICE = /^Deno\.serve: request\.signal aborts on successful responses .*$/gm;
 
-const RUN_BOUND_MS = 60_000;
+const RUN_BOUND_MS = CONDITION_BOUND_MS;
 const ASK_EVERY_MS = 20;
 const INVOCATION_MS = 30_000;
 

@@ -11,9 +11,10 @@ import type { Snippet } from "../../tools/docs/snippets.ts";
 import { userImports } from "../../tools/import_map.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { runCommand } from "../servers/command.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-const CHECK_BOUND_MS = 180_000;
+const CHECK_BOUND_MS = LONG_BOUND_MS;
 /** Packages whose types are a package of their own, which Deno finds by this comment only. */
 const TYPED_APART = /^(?=import .* from "(koa|express)";$)/gm;
 /** Stands for the address of the sources. */

@@ -13,9 +13,10 @@ import { snippetsIn } from "../../tools/docs/snippets.ts";
 import { importMapArgs } from "../../tools/import_map.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
 import { runCommand } from "../servers/command.ts";
+import { CONDITION_BOUND_MS } from "../time.ts";
 
 const ROOT = new URL("../../", import.meta.url);
-const BOUND_MS = 60_000;
+const BOUND_MS = CONDITION_BOUND_MS;
 
 /** Paths that a router, a proxy or a client may take for the same order. */
 export const SPELLINGS: readonly string[] = [

@@ -17,10 +17,11 @@ import {
 } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
 import { waitUntil } from "../servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../time.ts";
 
 const DEMO = new URL("../../examples/demo.ts", import.meta.url);
-const BOUND_MS = 120_000;
-const PS_BOUND_MS = 10_000;
+const BOUND_MS = LONG_BOUND_MS;
+const PS_BOUND_MS = CONDITION_BOUND_MS;
 
 /** The exit code and the output of the demo. */
 export interface DemoResult {

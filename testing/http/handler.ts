@@ -9,7 +9,7 @@ import type { DistributedLock, Lease } from "../../mod.ts";
 import type { MethodOptions } from "../../http/koa.ts";
 import { type HoldOptions, NO_LOCK, type NoLock } from "../../http/mod.ts";
 import { nowUs } from "../processes/clock.ts";
-import { scaled } from "../time.ts";
+import { CONDITION_BOUND_MS, scaled } from "../time.ts";
 
 /** An event in a handler. */
 export interface HandlerEvent {
@@ -58,7 +58,7 @@ export const ROUTES: readonly TestRoute[] = [
   { path: "/busy" },
   { path: "/locked", busyStatus: 423 },
   { path: "/head", unlockedMethods: [] },
-  { path: "/patient", waitMs: 60_000, fencingHeader: "Fencing-Token" },
+  { path: "/patient", waitMs: CONDITION_BOUND_MS, fencingHeader: "Fencing-Token" },
   { path: "/short", waitMs: 200 },
   { path: "/brief", maxHoldMs: scaled(400) },
   { path: "/proceed", waitMs: 200, onUnavailable: "proceed" },

@@ -7,11 +7,13 @@
 import type { OptionalLambdaLockOptions } from "../../http/lambda.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
+import type { RedisServer } from "../servers/redis.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { RuntimeApi, type RuntimeContext } from "./lambda_runtime.ts";
+import { LONG_BOUND_MS } from "../time.ts";
 
 /** How long in ms an invocation may take unless a test says otherwise. */
-export const TIMEOUT_MS = 60_000;
+export const TIMEOUT_MS = LONG_BOUND_MS;
 
 /** Where the locks live. */
 export type LockPlace =
@@ -81,6 +83,22 @@ export interface Instance extends AsyncDisposable {
   kill(signal: Deno.Signal): void;
   /** Ends the instance gracefully, which AWS never does. Resolves with its exit code. */
   finish(): Promise<number>;
+}
+
+/** Waits until the lease of a lock on Redis has been renewed this often: every third of its TTL. */
+export async function untilRenewed(
+  { command }: RedisServer,
+  key: string,
+  times: number,
+): Promise<void> {
+  let renewals = 0;
+  let beforeMs = Infinity;
+  await waitUntil(`${key} is renewed`, async () => {
+    const leftMs = Number(await command("PTTL", key));
+    if (leftMs > beforeMs) renewals++;
+    beforeMs = leftMs;
+    return renewals >= times;
+  });
 }
 
 /** Starts an instance. `script` is the module that the process runs. */

@@ -78,7 +78,9 @@ Deno.test("examples/lambda.ts makes each transfer once when two instances are in
   });
   for (let i = 0; i < transfers.length; i += 10) {
     await command("RPUSH", "transfers:list", ...transfers.slice(i, i + 10));
-    await pause(100);
+    await waitUntil("most are made", async () => {
+      return Number(await command("GET", "transfers:made")) > i + 5;
+    });
   }
   await waitUntil(
     "all transfers are made",

@@ -5,14 +5,14 @@ import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
 import { runDemo } from "../../testing/examples/run_demo.ts";
 
 Deno.test("demo.ts shows that the ZooKeeper lock loses no update", async () => {
-  const { code, out, errors } = await runDemo("--backend", "zookeeper", "--rounds", "10");
+  const { code, out, errors } = await runDemo("--backend", "zookeeper", "--rounds", "5");
   assertEquals([code, errors], [0, ""]);
-  assertMatch(out, /under the lock +40 +40 +nothing lost/);
+  assertMatch(out, /under the lock +20 +20 +nothing lost/);
   assertStringIncludes(out, "ok      each grant has a greater fencing token\n");
 });
 
 Deno.test("demo.ts --kill loses no update when the holder of the ZooKeeper lock is killed", async () => {
-  const args = ["--backend", "zookeeper", "--kill", "--rounds", "12"];
+  const args = ["--backend", "zookeeper", "--kill", "--rounds", "6"];
   const { code, out, errors } = await runDemo(...args);
   assertEquals([code, errors], [0, ""]);
   assertMatch(out, /under the lock +(\d+) +\1 +nothing lost/);
@@ -23,7 +23,7 @@ Deno.test("demo.ts --kill loses no update when the holder of the ZooKeeper lock 
 Deno.test("demo.ts leaves nothing behind on the ZooKeeper given by --url", async () => {
   await using server = await startZooKeeper();
   const url = server.connectString;
-  const args = ["--backend", "zookeeper", "--workers", "2", "--rounds", "5", "--url", url];
+  const args = ["--backend", "zookeeper", "--workers", "2", "--rounds", "2", "--url", url];
   const { code, out, errors } = await runDemo(...args);
   assertEquals([code, errors], [0, ""]);
   assertStringIncludes(out, "ZooKeeper: the server given by --url, under a random name");

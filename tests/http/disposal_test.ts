@@ -17,6 +17,7 @@ import {
   type Serve,
 } from "../../testing/http/one_route.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 type Handle = () => Promise<unknown>;
 
@@ -63,7 +64,7 @@ for (const [name, serve] of Object.entries(SERVERS)) {
     const dir = await Deno.makeTempDir();
     {
       await using others = new FileLock({ dir });
-      const lock = new FileLock({ dir, disposeTimeoutMs: 20_000 });
+      const lock = new FileLock({ dir, disposeTimeoutMs: CONDITION_BOUND_MS });
       const started = Promise.withResolvers<void>();
       const gate = Promise.withResolvers<void>();
       const server = await serve(() => {
@@ -91,7 +92,7 @@ Deno.test("lambdaLock() answers 503 and keeps the lock until the handler ends wh
   const dir = await Deno.makeTempDir();
   {
     await using others = new FileLock({ dir });
-    const lock = new FileLock({ dir, disposeTimeoutMs: 20_000 });
+    const lock = new FileLock({ dir, disposeTimeoutMs: CONDITION_BOUND_MS });
     const started = Promise.withResolvers<void>();
     const gate = Promise.withResolvers<void>();
     const handler = lambdaLock(lock, { key: "key", onError() {} })(() => {

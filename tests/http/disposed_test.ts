@@ -13,6 +13,7 @@ import {
 } from "../../testing/http/one_route.ts";
 import { withLeases } from "../../testing/http/with_leases.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 type Handle = () => unknown;
 
@@ -59,7 +60,7 @@ for (const [name, serve] of Object.entries(SERVERS)) {
     for (const onUnavailable of ["reject", "proceed"] as const) {
       const locks = new MemoryLock({ disposeTimeoutMs: 50 }); // the lease below is never released
       let handled = 0;
-      const options = { onUnavailable, waitMs: 60_000 };
+      const options = { onUnavailable, waitMs: CONDITION_BOUND_MS };
       const server = await serve(() => void handled++, options)(locks);
       try {
         await locks.acquire("key");

@@ -15,6 +15,7 @@ import { listen } from "../../testing/http/listen.ts";
 import { ask, type Handler, isHeld, lose, untilFree } from "../../testing/http/express_apps.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 /** Calls of handlers after their lease was lost and the request was answered. */
 const LATE: Record<string, Handler> = {
@@ -143,7 +144,7 @@ registerTest(
     await using locks = new MemoryLock();
     const gate = Promise.withResolvers<void>();
     const router = express.Router({ mergeParams: true });
-    router.use(expressLock(locks, { key: "inner", maxHoldMs: 1_000 }));
+    router.use(expressLock(locks, { key: "inner", maxHoldMs: scaled(1_000) }));
     router.get("/quick", async (_req, res) => {
       const names = await Promise.all(["outer", "inner"].map((name) => isHeld(locks, name)));
       res.json([...names, res.locals.lease.name]);
@@ -153,7 +154,7 @@ registerTest(
       res.send("too late");
     });
     const app = express();
-    app.use("/orders/:id", expressLock(locks, { key: "outer", maxHoldMs: 60_000 }), router);
+    app.use("/orders/:id", expressLock(locks, { key: "outer", maxHoldMs: LONG_TTL_MS }), router);
     await using server = await listen(app);
     for (let i = 0; i < 3; i++) {
       assertEquals(await ask(`${server.url}/orders/42/quick`), [200, '[true,true,"inner"]']);
@@ -194,7 +195,7 @@ registerTest(
   async () => {
     const dir = await mkdtemp(`${tmpdir()}/holdfast-`);
     await using others = new FileLock({ dir });
-    const locks = new FileLock({ dir, disposeTimeoutMs: 20_000 });
+    const locks = new FileLock({ dir, disposeTimeoutMs: CONDITION_BOUND_MS });
     const gate = Promise.withResolvers<void>();
     const app = express();
     app.use(expressLock(locks, "key"), async (_req, res) => {

@@ -23,6 +23,7 @@ import {
 } from "../../testing/http/express_apps.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 for (const [version, make] of Object.entries({ 4: express4, 5: express })) {
   registerTest(
@@ -192,7 +193,7 @@ registerTest(
         res.write("a part");
         await turn();
         throw new Error("failed");
-      }, { maxHoldMs: destroys ? 60_000 : 500 });
+      }, { maxHoldMs: destroys ? LONG_TTL_MS : scaled(500) });
       const destroy: express.ErrorRequestHandler = (error, _req, res, next) => {
         if (res.headersSent) res.destroy();
         else next(error);
@@ -250,7 +251,7 @@ registerTest(
       res.on("close", () => setTimeout(() => statuses.push(res.statusCode), 5));
       next();
     });
-    app.use(expressLock(locks, { key: "key", waitMs: 60_000 }), () => void handled++);
+    app.use(expressLock(locks, { key: "key", waitMs: CONDITION_BOUND_MS }), () => void handled++);
     await using server = await listen(app);
     const controller = new AbortController();
     const asking = ask(server.url, { signal: controller.signal });

@@ -6,6 +6,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import Fastify, { type FastifyInstance } from "fastify";
 import { fastifyLock, NO_LOCK } from "../../http/fastify.ts";
 import { LockSetupError, MemoryLock } from "../../mod.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const CONFIG = { config: { lock: "key" } };
 
@@ -32,9 +33,9 @@ Deno.test("fastifyLock() answers 500 and never runs a route that was added befor
     const [early, late]: [number[], number[]] = [[], []];
     if (isAwaited) {
       addRoute(app, "/early", early);
-      await app.register(fastifyLock, { lock: locks, waitMs: 5_000 });
+      await app.register(fastifyLock, { lock: locks, waitMs: CONDITION_BOUND_MS });
     } else {
-      app.register(fastifyLock, { lock: locks, waitMs: 5_000 });
+      app.register(fastifyLock, { lock: locks, waitMs: CONDITION_BOUND_MS });
       addRoute(app, "/early", early);
     }
     app.get("/none", { config: { lock: NO_LOCK } }, () => "done");

@@ -9,6 +9,7 @@ import { fastifyLock } from "../../http/fastify.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 async function withApp(
   test: (app: FastifyInstance, locks: MemoryLock) => Promise<void>,
@@ -199,7 +200,7 @@ Deno.test("fastifyLock() sets status 499 when a waiting client disconnects", () 
     await assertRejects(() => asking);
     await waitUntil("it is answered", () => statuses.length === 1);
     assertEquals(statuses, [499]);
-  }, { waitMs: 60_000 }));
+  }, { waitMs: CONDITION_BOUND_MS }));
 
 Deno.test("fastifyLock() acquires the lock once for an automatic HEAD route that is to be locked", () =>
   withApp(async (app, locks) => {

@@ -1,11 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { scaled } from "../../testing/time.ts";
 import {
   type Instance,
   type LockForm,
   type LockPlace,
   startInstance,
 } from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const GATEWAY = { version: "2.0", requestContext: { http: { method: "PUT" } } };
@@ -27,7 +29,10 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances with 
     const held: { token: bigint; held: [number, number] }[] = [];
     await Promise.all(stage.instances.map(async (instance) => {
       for (let i = 0; i < 15; i++) {
-        const { ok, value } = await instance.invoke({ key: "k", options: { waitMs: 50_000 } });
+        const { ok, value } = await instance.invoke({
+          key: "k",
+          options: { waitMs: CONDITION_BOUND_MS },
+        });
         assert(ok);
         held.push({ token: BigInt(value.token), held: value.held });
       }
@@ -46,7 +51,7 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
   for (const form of FORMS) {
     await using stage = await open(form, 2);
     const [first, second] = stage.instances as [Instance, Instance];
-    const reply = first.invoke({ id: "a", key: "k", mode: "gate" }, 2_500);
+    const reply = first.invoke({ id: "a", key: "k", mode: "gate" }, scaled(2_500));
     const { killedAtMs } = await first.report("a", "entered");
     assertEquals((await second.invoke({ ...GATEWAY, key: "k" })).value.statusCode, 409);
     const { value: lost } = await reply; // its time has run out
@@ -58,14 +63,14 @@ Deno.test("lambdaLock() with lock files frees the lock after a loss, an error or
     first.invoke({ id: "b", key: "k", mode: "gate" });
     await first.report("b", "entered");
     first.kill("SIGKILL");
-    assert((await second.invoke({ key: "k", options: { waitMs: 20_000 } })).ok);
+    assert((await second.invoke({ key: "k", options: { waitMs: CONDITION_BOUND_MS } })).ok);
   }
 });
 
 Deno.test("lambdaLock() with lock files loses and frees the lock when its instance wakes after its invocation", async () => {
   await using stage = await open("factory", 2);
   const [frozen, other] = stage.instances as [Instance, Instance];
-  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, 1_500);
+  const reply = frozen.invoke({ id: "a", key: "k", mode: "gate" }, scaled(1_500));
   const { token, killedAtMs } = await frozen.report("a", "entered");
   frozen.kill("SIGSTOP");
   await frozen.open("a");
@@ -76,6 +81,6 @@ Deno.test("lambdaLock() with lock files loses and frees the lock when its instan
   const { throws, aborted } = await frozen.report("a", "left");
   assertEquals([throws, aborted], ["LeaseLostError", true]);
   assertEquals((await reply).value.reason, "lease-lost");
-  const next = await other.invoke({ key: "k", options: { waitMs: 20_000 } });
+  const next = await other.invoke({ key: "k", options: { waitMs: CONDITION_BOUND_MS } });
   assert(BigInt(next.value.token) > BigInt(token!));
 });

@@ -9,7 +9,6 @@ import { cors } from "hono/cors";
 import { stream, streamSSE } from "hono/streaming";
 import { honoLock, type HonoLockEnv } from "../../http/hono.ts";
 import { MemoryLock } from "../../mod.ts";
-import { waitUntil } from "../../testing/servers/wait.ts";
 
 type App = Hono<HonoLockEnv>;
 

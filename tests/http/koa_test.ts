@@ -9,6 +9,7 @@ import Koa from "koa";
 import { koaLock } from "../../http/koa.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 async function serve(app: Koa): Promise<AsyncDisposable & { readonly url: string }> {
   app.silent = true;
@@ -161,7 +162,7 @@ Deno.test("koaLock() sets status 499 when a waiting client disconnects", async (
     await next();
     statuses.push(ctx.status);
   });
-  app.use(koaLock(locks, { key: "key", waitMs: 60_000 }));
+  app.use(koaLock(locks, { key: "key", waitMs: CONDITION_BOUND_MS }));
   await using server = await serve(app);
   const controller = new AbortController();
   const asking = ask(server.url, { signal: controller.signal });

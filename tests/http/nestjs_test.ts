@@ -34,6 +34,7 @@ import { decorate, type NestPlatform, serveNest } from "../../testing/http/nest_
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { scaled } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 type Handler = (this: unknown, ...args: never[]) => unknown;
 
@@ -250,7 +251,7 @@ registerTest(
   async () => {
     const dir = await mkdtemp(`${tmpdir()}/holdfast-`);
     await using others = new FileLock({ dir });
-    const locks = new FileLock({ dir, disposeTimeoutMs: 20_000 });
+    const locks = new FileLock({ dir, disposeTimeoutMs: CONDITION_BOUND_MS });
     const [started, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let handled = 0;
     const Routes = controllerOf({
@@ -315,7 +316,10 @@ registerTest(
   async () => {
     await using locks = new MemoryLock();
     let handled = 0;
-    const Routes = controllerOf({ a: () => handled++ }, Lock({ key: "key", waitMs: 60_000 }));
+    const Routes = controllerOf(
+      { a: () => handled++ },
+      Lock({ key: "key", waitMs: CONDITION_BOUND_MS }),
+    );
     Req()(Routes.prototype, "a", 0);
     await using server = await serveNest(locks, [Routes]);
     await using lease = await locks.acquire("key");

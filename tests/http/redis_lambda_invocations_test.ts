@@ -4,6 +4,7 @@ import { queueLength } from "../../testing/redis/queue_reader.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 import {
   type Instance,
   type InstanceEvent,
@@ -11,10 +12,14 @@ import {
   type LockPlace,
   type Reply,
   startInstance,
+  untilRenewed,
 } from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 const FORMS: readonly LockForm[] = ["shared", "factory"];
 const PREFIX = "lambda:";
+/** The TTL of leases that are renewed, and of those whose end is awaited. */
+const TTL_MS = scaled(1_500);
 const SQS = { Records: [{ eventSource: "aws:sqs", messageId: "1", body: "{}" }] };
 const EVENT_BRIDGE = { "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} };
 const GATEWAY_1 = { version: "1.0", httpMethod: "PUT", requestContext: { stage: "test" } };
@@ -28,7 +33,13 @@ async function open(count: number, more: Partial<LockPlace & { strategy: "redis"
   await using stack = new AsyncDisposableStack();
   const redis = stack.use(await startRedis());
   const place: LockPlace = {
-    ...{ strategy: "redis", client: "node-redis", url: redis.url, keyPrefix: PREFIX, ttlMs: 1_000 },
+    ...{
+      strategy: "redis",
+      client: "node-redis",
+      url: redis.url,
+      keyPrefix: PREFIX,
+      ttlMs: TTL_MS,
+    },
     ...more,
   };
   const instances: Instance[] = [];
@@ -40,7 +51,7 @@ async function open(count: number, more: Partial<LockPlace & { strategy: "redis"
 /** Starts an invocation whose handler holds the lock until its gate is opened. */
 async function hold(instance: Instance, key: string, form: LockForm, timeoutMs = 60_000) {
   const id = `holder of ${key}`;
-  const options = { ttlMs: 1_000 };
+  const options = { ttlMs: TTL_MS };
   const reply = instance.invoke({ id, key, mode: "gate", form, options }, timeoutMs);
   const { token } = await instance.report(id, "entered");
   return { id, reply, token: BigInt(token!), end: () => (instance.open(id), reply) };
@@ -55,7 +66,9 @@ Deno.test("lambdaLock() runs one invocation at a time over three instances on Re
   const invoke = async (instance: Instance, form: LockForm) => {
     const replies: Reply[] = [];
     for (let i = 0; i < 15; i++) {
-      replies.push(await instance.invoke({ key: "k", form, options: { waitMs: 50_000 } }));
+      replies.push(
+        await instance.invoke({ key: "k", form, options: { waitMs: CONDITION_BOUND_MS } }),
+      );
     }
     return replies;
   };
@@ -85,9 +98,10 @@ Deno.test("lambdaLock() answers 409 or 423 to an HTTP event, and rejects others 
       assert(ok);
       assertEquals([value.statusCode, value.isBase64Encoded], [busyStatus, false]);
       assertEquals(value.headers["content-type"], "application/problem+json");
-      assertEquals(value.headers["retry-after"], "1");
+      const retryAfter = value.headers["retry-after"];
+      assert(/^\d+$/.test(retryAfter) && Number(retryAfter) * 1_000 < 2 * TTL_MS + 1_000);
       assertEquals(JSON.parse(value.body).type, "urn:holdfast:problem:busy");
-      const lists = event === BALANCER_LISTS ? ["1"] : undefined;
+      const lists = event === BALANCER_LISTS ? [retryAfter] : undefined;
       assertEquals(value.multiValueHeaders?.["retry-after"], lists);
     }
   }
@@ -95,7 +109,7 @@ Deno.test("lambdaLock() answers 409 or 423 to an HTTP event, and rejects others 
     const { ok, value } = await second.invoke({ ...event, key: "k" });
     assertEquals([ok, value.errorType], [false, "RetryableLockError"]);
     assertEquals([value.retryable, value.reason, value.lockName], [true, "busy", "k"]);
-    assert(value.retryAfterMs > 0 && value.retryAfterMs <= 1_500);
+    assert(value.retryAfterMs > 0 && value.retryAfterMs <= 1.5 * TTL_MS);
   }
   assertEquals((await second.invoke({ key: "another" })).ok, true);
   assertEquals((await second.invoke({})).value.token, null, "without a key there is no lock");
@@ -108,22 +122,23 @@ Deno.test("lambdaLock() ends a wait in time, and grants a TTL that fits into the
   const { command } = stage.redis;
   for (const form of FORMS) {
     const holder = await hold(first, form, form);
-    const waiting = { waitMs: 60_000, ttlMs: 60_000 };
+    const waiting = { waitMs: LONG_TTL_MS, ttlMs: LONG_TTL_MS };
     const startMs = Date.now();
     const event = { ...GATEWAY_2, key: form, form };
     const refused = await second.invoke(
-      { ...event, options: { ...waiting, marginMs: 1_500 } },
-      2_000,
+      { ...event, options: { ...waiting, marginMs: scaled(1_500) } },
+      scaled(2_000),
     );
     assertEquals(refused.value.statusCode, 409);
-    assert(Date.now() - startMs < 2_000, "it is answered in time");
+    assert(Date.now() - startMs < scaled(2_000), "it is answered in time");
     const id = `waiter ${form}`;
     const options = { ...waiting, marginMs: 200 };
     const granted = second.invoke({ ...event, id, options, mode: "gate" }, 30_000);
     await waitUntil("it waits", async () => {
       return await queueLength(command, lockKeys(PREFIX, form)) === 1;
     });
-    await pause(500); // longer than the margin: a TTL that fitted when the wait began does not fit now
+    // Longer than the margin: a TTL that fitted when the wait began does not fit now.
+    await untilRenewed(stage.redis, PREFIX + form, 2);
     await holder.end();
     const { value } = await Promise.race([
       granted,
@@ -157,9 +172,12 @@ Deno.test("lambdaLock() renews the lock until the invocation's time is over, and
   await using stage = await open(2);
   await Promise.all(FORMS.map(async (form, i) => {
     const instance = stage.instances[i]!;
-    const options = { ttlMs: 900, marginMs: 600 };
+    const options = { ttlMs: scaled(900), marginMs: scaled(600) };
     const id = `deaf ${form}`; // its handler ignores the loss
-    const reply = instance.invoke({ ...SQS, id, key: form, form, mode: "gate", options }, 3_000);
+    const reply = instance.invoke(
+      { ...SQS, id, key: form, form, mode: "gate", options },
+      scaled(3_000),
+    );
     const { killedAtMs } = await instance.report(id, "entered");
     const renewals = await followTtl(stage.redis, form, killedAtMs!);
     assert(renewals > 3, `${renewals} renewals`);
@@ -208,11 +226,15 @@ Deno.test("lambdaLock() frees the lock before it answers, and leaves no subscrip
     assert(await isFree(redis, "k"));
   }
   await using other = await startInstance(
-    { strategy: "redis", client: "ioredis", url: redis.url, keyPrefix: PREFIX, ttlMs: 1_000 },
+    { strategy: "redis", client: "ioredis", url: redis.url, keyPrefix: PREFIX, ttlMs: TTL_MS },
     "factory",
   );
   const holder = await hold(other, "k", "factory");
-  const waiting = instance.invoke({ key: "k", form: "factory", options: { waitMs: 30_000 } });
+  const waiting = instance.invoke({
+    key: "k",
+    form: "factory",
+    options: { waitMs: CONDITION_BOUND_MS },
+  });
   await waitUntil(
     "it waits",
     async () => await redis.command("PUBSUB", "CHANNELS").then(String) !== "",
@@ -225,22 +247,22 @@ Deno.test("lambdaLock() frees the lock before it answers, and leaves no subscrip
 });
 
 Deno.test("lambdaLock() answers 503 in time when Redis does not answer", async () => {
-  for (const isPaused of [true, false]) {
-    await using stage = await open(1, { unavailableAfterMs: 300 });
+  await Promise.all([true, false].map(async (isPaused) => {
+    await using stage = await open(1, { unavailableAfterMs: scaled(300) });
     const [instance] = stage.instances as [Instance];
     await using patient = await startInstance({
       ...{ strategy: "redis", client: "node-redis", url: stage.redis.url },
-      ...{ keyPrefix: PREFIX, ttlMs: 1_000, unavailableAfterMs: 60_000 },
+      ...{ keyPrefix: PREFIX, ttlMs: TTL_MS, unavailableAfterMs: 60_000 },
     }, "factory");
     assert((await instance.invoke({ key: "k" })).ok && (await patient.invoke({ key: "k" })).ok);
     await (isPaused ? stage.redis.pause() : stage.redis.kill());
-    const options = { marginMs: 1_500 };
+    const options = { marginMs: scaled(1_500) };
     for (const form of FORMS) {
       await Promise.all([instance, patient].map(async (each) => {
         const event = { ...GATEWAY_2, id: form, key: "k", form, options };
         const startMs = Date.now();
-        const { value } = await each.invoke(event, 2_500);
-        assert(Date.now() - startMs < 2_500);
+        const { value } = await each.invoke(event, scaled(2_500));
+        assert(Date.now() - startMs < scaled(2_500));
         assertEquals(value.statusCode, 503);
         assertEquals(JSON.parse(value.body).type, "urn:holdfast:problem:unavailable");
         assertEquals(each.reports(form), [], "the handler was not called");
@@ -252,5 +274,5 @@ Deno.test("lambdaLock() answers 503 in time when Redis does not answer", async (
     const proceeding = { key: "k", options: { onUnavailable: "proceed" } } as const;
     assertEquals((await instance.invoke(proceeding)).value.token, null);
     if (isPaused) await stage.redis.resume();
-  }
+  }));
 });

@@ -1,13 +1,18 @@
 import { assert, assertEquals } from "@std/assert";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { waitUntil } from "../../testing/servers/wait.ts";
-import { type LockPlace, startInstance } from "../../testing/http/lambda_instances.ts";
+import { ENDING_TTL_MS } from "../../testing/time.ts";
+import {
+  type LockPlace,
+  startInstance,
+  untilRenewed,
+} from "../../testing/http/lambda_instances.ts";
+import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 Deno.test("lambdaLock() waits, renews and releases with only the built-ins of Node 22", async () => {
   await using redis = await startRedis();
   for (const client of ["node-redis", "ioredis"] as const) {
     const place: LockPlace = {
-      ...{ strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: 1_000 },
+      ...{ strategy: "redis", client, url: redis.url, keyPrefix: "l:", ttlMs: ENDING_TTL_MS },
     };
     await using instance = await startInstance(
       place,
@@ -19,12 +24,11 @@ Deno.test("lambdaLock() waits, renews and releases with only the built-ins of No
       "factory",
       "../../testing/http/lambda_instance_node22.ts",
     );
-    const options = { waitMs: 30_000, ttlMs: 1_000 };
+    const options = { waitMs: CONDITION_BOUND_MS, ttlMs: ENDING_TTL_MS };
     const first = instance.invoke({ id: client, key: "k", mode: "gate" });
     await instance.report(client, "entered");
     const second = other.invoke({ key: "k", options });
-    const startMs = performance.now();
-    await waitUntil("its TTL is over", () => performance.now() - startMs > 2_500);
+    await untilRenewed(redis, "l:k", 4); // its first TTL is over
     await instance.open(client);
     assert((await first).ok, "it was renewed");
     assert((await second).ok);

@@ -9,11 +9,12 @@ import { express5, fastify, fetchApi, koa, type Serve } from "../../testing/http
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
+import { LONG_TTL_MS, scaled } from "../../testing/time.ts";
 
 /** Sends requests to a server that proceeds in an outage. Returns their statuses and errors. */
 async function serve(client: RedisClient): Promise<string[]> {
   const outcomes: string[] = [];
-  await using locks = new RedisLock(client, { unavailableAfterMs: 3_000 });
+  await using locks = new RedisLock(client, { unavailableAfterMs: scaled(3_000) });
   for (const waitMs of [0, 1_000]) {
     const server = await fetchApi(() => {
       outcomes.push("the handler runs");
@@ -66,7 +67,7 @@ for (const [name, start] of Object.entries(SERVERS)) {
     const url = `redis://u:secret@${server.hostname}:${server.port}`;
     await server.command("ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all");
     const { client, close } = await openRedisClient("node-redis", url);
-    const locks = new RedisLock(client, { ttlMs: 60_000 });
+    const locks = new RedisLock(client, { ttlMs: LONG_TTL_MS });
     const errors: unknown[] = [];
     const loseRight = () => server.command("ACL", "SETUSER", "u", "-evalsha", "-eval");
     const onError = (error: unknown) => void errors.push(error);
