@@ -55,7 +55,7 @@ export async function runDeno(
   if (signal.aborted) end();
   else signal.addEventListener("abort", end);
   const [output, errors]: [Buffer[], Buffer[]] = [[], []];
-  // A grandchild that outlives its test would keep the outputs open.
+  // No condition: a grandchild that outlives its test would keep the outputs open for as long as it likes.
   const drained = child.ended.then(() => pause(DRAIN_BOUND_MS));
   const collected = Promise.all([
     collect(child.stdout!, output, onOutput),
