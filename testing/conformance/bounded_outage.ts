@@ -9,7 +9,7 @@ import { within } from "./wait.ts";
 import { scaled } from "../time.ts";
 
 /** How long, in ms, the calls wait. */
-export const WAIT_MS = scaled(400);
+export const WAIT_MS = scaled(1_500);
 /** Far below the time of an outage, or of a session, and generous for busy machines. */
 const PROMPT_MS = scaled(10_000);
 

@@ -74,7 +74,7 @@ export async function runClient(options: ClientOptions): Promise<void> {
     }
     return answer;
   };
-  /** What a holder does with its time. */
+  /** A holder looks at locks while it holds. */
   const look = async (times: number) => {
     for (; times > 0; times--) {
       const url = urls()[below(urls().length)]!;
