@@ -12,7 +12,7 @@ import { readSummary, type Summary } from "./summary.ts";
 import type { TimeFactor } from "./time_factor.ts";
 
 /** How many files run at a time. Tests mostly wait: five keep two cores busy. */
-export const JOBS = 5;
+export const JOBS = 8;
 
 /** How the tests of a file ended. */
 export interface FileResult {
