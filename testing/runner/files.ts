@@ -11,7 +11,7 @@ import { type ChildOptions, runDeno } from "./child.ts";
 import { readSummary, type Summary } from "./summary.ts";
 import type { TimeFactor } from "./time_factor.ts";
 
-/** How many files run at a time. Tests mostly wait: five keep two cores busy. */
+/** How many files run at a time. Tests mostly wait: eight keep two cores busy. */
 export const JOBS = 8;
 
 /** How the tests of a file ended. */
