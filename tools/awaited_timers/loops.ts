@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isFunction, type Node, type Tree } from "./tree.ts";
+import { isFunction, type Node, type Tree } from "../syntax/tree.ts";
 
 /** The loop around a place: one that checks a condition, one that does not, or none. */
 export type Loop = "condition" | "fixed" | "none";

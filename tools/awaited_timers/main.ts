@@ -6,29 +6,11 @@
  * @module
  */
 // deno-lint-ignore-file no-console -- this is a command
-import { fileURLToPath } from "node:url";
+import { scanWith } from "../syntax/scan.ts";
 import { type AwaitedTimer, LIMIT } from "./find.ts";
 
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const SCAN = "tools/awaited_timers/scan.ts";
 const FOLDERS = ["tests", "testing"];
-
-async function scan(): Promise<AwaitedTimer[]> {
-  const file = Deno.makeTempFileSync();
-  try {
-    const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["test", "-A", "-q", "--no-check", "--no-config", "tools/awaited_timers/scan.ts", "--"]
-        .concat(FOLDERS, file),
-      cwd: ROOT,
-    }).output();
-    if (!success) {
-      const text = new TextDecoder();
-      throw new Error(`Cannot look for timers:\n${text.decode(stdout)}${text.decode(stderr)}`);
-    }
-    return JSON.parse(Deno.readTextFileSync(file));
-  } finally {
-    Deno.removeSync(file);
-  }
-}
 
 /** The result of a search. */
 export interface Judgement {
@@ -68,7 +50,7 @@ function times(count: number): string {
 }
 
 if (import.meta.main) {
-  const { isGood, lines } = judge(await scan(), Deno.args);
+  const { isGood, lines } = judge(await scanWith<AwaitedTimer[]>(SCAN, FOLDERS), Deno.args);
   console.log(lines.join("\n"));
   Deno.exit(isGood ? 0 : 1);
 }

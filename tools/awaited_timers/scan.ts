@@ -4,20 +4,15 @@
  *
  * @module
  */
+import { filesIn } from "../architecture/imports.ts";
 import { findAwaitedTimers } from "./find.ts";
-import { readSource, type Source } from "./source.ts";
+import { readSource } from "./source.ts";
 
 const IS_CODE = /\.(?:ts|tsx|js|mjs)$/;
 
-function sourcesIn(folder: string): Source[] {
-  return Array.from(Deno.readDirSync(folder)).flatMap(({ name, isDirectory }) => {
-    const path = `${folder}/${name}`;
-    if (isDirectory) return sourcesIn(path);
-    return IS_CODE.test(name) ? [readSource(path, Deno.readTextFileSync(path))] : [];
-  });
-}
-
 Deno.test("awaited timers", () => {
-  const found = findAwaitedTimers(Deno.args.slice(0, -1).flatMap(sourcesIn));
-  Deno.writeTextFileSync(Deno.args.at(-1)!, JSON.stringify(found));
+  const files = Deno.args.slice(0, -1).flatMap((folder) => filesIn(`${folder}/`));
+  const sources = files.filter((path) => IS_CODE.test(path))
+    .map((path) => readSource(path, Deno.readTextFileSync(path)));
+  Deno.writeTextFileSync(Deno.args.at(-1)!, JSON.stringify(findAwaitedTimers(sources)));
 });

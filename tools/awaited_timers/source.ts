@@ -5,7 +5,7 @@
  * @module
  */
 import { type Loop, loopAround } from "./loops.ts";
-import { isFunction, type Node, Tree } from "./tree.ts";
+import { isFunction, type Node, parse, type Tree } from "../syntax/tree.ts";
 
 /** A function that has a name by which it is called. */
 export interface NamedFunction {
@@ -81,16 +81,7 @@ const OTHER: Meaning = { kind: "other" };
  * @throws {Error} If Deno cannot parse it.
  */
 export function readSource(path: string, text: string): Source {
-  let source: Source | undefined;
-  const nodes: Node[] = [];
-  const visitor = {
-    "*": (node: Node) => void nodes.push(node),
-    "Program:exit": () => void (source = new Reader(path, text, new Tree(nodes)).read()),
-  };
-  const rules = { read: { create: () => visitor } };
-  Deno.lint.runPlugin({ name: "awaited-timers", rules }, path, text);
-  if (source === undefined) throw new Error(`Cannot parse ${path}`);
-  return source;
+  return parse(path, text, ({ tree }) => new Reader(path, text, tree).read());
 }
 
 class Reader {

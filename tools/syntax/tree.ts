@@ -1,5 +1,5 @@
 /**
- * The syntax tree of Deno's parser.
+ * The syntax tree of Deno's own parser, which Deno offers only under `deno test`.
  *
  * @module
  */
@@ -34,4 +34,32 @@ export class Tree {
     return children.filter((child) => !isFunction(child))
       .flatMap((child) => skips(child) ? [child] : [child, ...this.inside(child, skips)]);
   }
+}
+
+/** A parsed file. */
+export interface Parsed {
+  readonly tree: Tree;
+  /** The comments, each from its first character to behind its last one. */
+  readonly comments: readonly (readonly [start: number, end: number])[];
+}
+
+/**
+ * Parses a file and reads it.
+ *
+ * @param read Reads it. Nodes cannot be used later.
+ * @throws {Error} If Deno cannot parse it.
+ */
+export function parse<T>(path: string, text: string, read: (parsed: Parsed) => T): T {
+  let result: { readonly value: T } | undefined;
+  const nodes: Node[] = [];
+  const create = ({ sourceCode }: Deno.lint.RuleContext) => ({
+    "*": (node: Node) => void nodes.push(node),
+    "Program:exit": () => {
+      const comments = sourceCode.getAllComments().map(({ range }) => range);
+      result = { value: read({ tree: new Tree(nodes), comments }) };
+    },
+  });
+  Deno.lint.runPlugin({ name: "syntax", rules: { read: { create } } }, path, text);
+  if (result === undefined) throw new Error(`Cannot parse ${path}`);
+  return result.value;
 }
