@@ -54,7 +54,7 @@ function recordingPort(port: RedisClient, tree: string): RecordingPort {
 }
 
 /** The frames of the version's own code, the user's call first. The bench is not part of it. */
-function framesOf(stack: string, tree: string): Frame[] {
+export function framesOf(stack: string, tree: string): Frame[] {
   const frames: Frame[] = [];
   for (const line of stack.split("\n")) {
     const start = line.indexOf(tree);
