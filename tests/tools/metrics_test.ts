@@ -1,5 +1,11 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import { TimeHeap } from "../../core/time_heap.ts";
+import { promiseTry } from "../../core/promise_try.ts";
+import { FileLock } from "../../file/mod.ts";
+import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { countCycle } from "../../tools/metrics/call_counter.ts";
 import { findForwarders } from "../../tools/metrics/forwarders.ts";
+import { framesOfCommands } from "../../tools/metrics/frames.ts";
 import { countLines, luaComments } from "../../tools/metrics/lines.ts";
 import { readModule } from "../../tools/metrics/module.ts";
 import { publishedFiles } from "../../tools/metrics/published.ts";
@@ -150,4 +156,33 @@ Deno.test("publishedFiles() lists code of TypeScript and Lua that is written by 
   const others = files.filter((path) => /^(?:testing|tests|tools|bench|examples)\//.test(path));
   assertEquals(others, []);
   assertEquals(files.filter((path) => path.endsWith("scripts.ts")), []);
+});
+
+Deno.test("countCycle() counts calls, functions, files and objects of a cycle, and no set-up", async () => {
+  const run = async (cycles: number) => {
+    new TimeHeap();
+    await promiseTry(() => {});
+    for (let i = 0; i < cycles; i++) {
+      new TimeHeap();
+      await promiseTry(() => {});
+      await promiseTry(() => {});
+    }
+  };
+  // The fields of the heap are set by a function of V8.
+  assertEquals(await countCycle(run, 10), { calls: 3, functions: 2, files: 2, objects: 1 });
+});
+
+Deno.test("framesOfCommands() lists the frames from the user's call to the file system", async () => {
+  const dir = await makeTempDirectory();
+  {
+    await using lock = new FileLock({ dir });
+    const commands = await framesOfCommands(async () => {
+      await (await lock.acquire("name")).release();
+    });
+    const [first, ...others] = commands.map((frames) => frames.map(({ file }) => file));
+    assertEquals(first!.at(0), "file/file_lock.ts");
+    assertEquals(first!.at(-1), "file/system/deno.ts");
+    assert(others.length > 0, "a command");
+  }
+  await Deno.remove(dir, { recursive: true });
 });

@@ -6,7 +6,7 @@
 import { type Profiler, Session } from "node:inspector/promises";
 import { publishedPaths, ROOT } from "./published.ts";
 
-/** What a cycle needs. */
+/** The counts of a cycle. */
 export interface CycleCount {
   readonly calls: number;
   /** Those that are called in every cycle, or nearly so. */

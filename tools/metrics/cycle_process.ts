@@ -17,7 +17,7 @@ export type CycleJob = { readonly cycle: string; readonly cycles: number } | {
   readonly bytesOf: number;
 };
 
-/** What a cycle needs, and the frames of its commands. */
+/** The counts of a cycle, and the frames of its commands. */
 export interface CycleResult extends CycleCount {
   /** Those of its first command, which asks for the lock. */
   readonly first: readonly string[];

@@ -166,7 +166,7 @@ function classOf(node: Node): Node {
   for (let at = node.parent; at; at = at.parent) if (KINDS[at.type] === "class") return at;
 }
 
-/** What a function that has a name passes its arguments on to, if it does nothing else. */
+/** The function that a named function passes its arguments on to, if it does nothing else. */
 function targetOf(node: Node, tree: Tree): Pick<Candidate, "from" | "path"> | undefined {
   const owner = ownerOf(node);
   if (nameOf(node) === "" || owner.kind === "constructor" || owner.kind === "set") return;

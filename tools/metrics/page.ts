@@ -62,7 +62,7 @@ function cycleRow(cycle: MeasuredCycle): string[] {
   return [title, ...figures.map(String)];
 }
 
-/** What the counts are made of: forwarders, what is too long, and the frames of the deepest commands. */
+/** Lists the counted places: forwarders, what is too long, and the frames of the commands. */
 export function listsOf({ counts, cycles }: Metrics): string {
   const forwarders = counts.forwarders.map(({ place, name }) => `${place} ${name}`);
   const parts = [
