@@ -103,7 +103,8 @@ ${tablesOf(metrics)}
 - **Frames** are those of published code between the user's call and the write to a socket or the call of
   the file system, with the frames that await, as far as a stack trace shows them. The first command asks
   for the lock; the deepest one has the most frames.
-- Numbers of ZooKeeper differ by up to 2 % between runs: heartbeats, and the deletion of idle znodes.
 - **Bytes** are all that the process allocates for a cycle, the client package included.
+- Calls on ZooKeeper differ by up to 2 % between runs, by heartbeats and the deletion of idle znodes;
+  bytes by up to 5 %. All other numbers are the same in each run.
 `;
 }
