@@ -32,7 +32,7 @@ export interface SnippetSuiteOptions {
 /** It is on JSR only. */
 const DENO_REDIS = "@db/redis";
 
-const isSoak = process.env["HOLDFAST_SOAK"] !== undefined;
+const isSoak = Boolean(process.env["HOLDFAST_SOAK"]);
 
 /** Registers a test for each of the snippets that need one kind of server. */
 export async function snippetSuite(

@@ -20,7 +20,7 @@ import {
 
 /** Longest TTL that most tests use, in ms. */
 const TTL_MS = LONG_TTL_MS;
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 
 /**
  * Waits until only keys are left that expire: fencing tokens, a minute after the longest TTL that was

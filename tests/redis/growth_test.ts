@@ -8,7 +8,7 @@ import { excessesOf, growthOf, slowdownsOf, summaryOf } from "../../testing/redi
 
 const SIZES = [10, 1_000, 10_000];
 /** The soak has the most waiters in 4 inboxes, too, and judges times, as the bench does. */
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const TIMINGS = SOAK ? 5 : 0;
 
 function inboxesOf(waiters: number): number[] {

@@ -21,7 +21,7 @@ import { inversions } from "../../testing/processes/workers.ts";
 import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure. */
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** How long each kind of fault goes on, in ms. */
 const FAULTY_MS = SOAK ? 60_000 : 1_000;
 const CLAIM_MS = 3_000;

@@ -22,7 +22,7 @@ const NAME = "n";
 /** So many processes thaw at once that each has to wait for the processor. */
 const PROCESSES = 6;
 const LATER_WAITERS = 3;
-const SOAK = Deno.env.get("HOLDFAST_SOAK") !== undefined;
+const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 /** The soak freezes them for almost as long as a place is kept. */
 const FREEZES_MS = SOAK ? [7_000, 20_000, 59_000] : [7_000];
 
