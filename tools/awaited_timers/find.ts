@@ -2,7 +2,7 @@
  * Finds awaited timers: places where a test waits for a time, and not for a condition.
  *
  * A timer is a promise that `setTimeout()` or `setInterval()` resolves, `node:timers/promises`, and each
- * function that passes a time of its caller on to one (`pause()`, `isPending()`, a helper's helper): each
+ * function that passes a time of its caller on to one (`pause()`, a helper's helper): each
  * use of that function is an awaited timer, in place of what is inside it. A function whose time is fixed
  * (`settle()`) counts once for each use of it. These are no awaited timers:
  *
