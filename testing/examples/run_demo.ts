@@ -37,7 +37,9 @@ export interface RunningDemo extends AsyncDisposable {
   readonly dir: string;
   readonly result: Promise<DemoResult>;
   kill(signal: Signal): void;
-  /** Resolves with the ids of its worker processes once they have begun. */
+  /** Resolves with the ids of its worker processes once they exist. */
+  started(count: number): Promise<number[]>;
+  /** The same once they have begun to work. */
   workers(count: number): Promise<number[]>;
 }
 
@@ -51,16 +53,23 @@ export async function startDemo(...args: string[]): Promise<RunningDemo> {
     stderr: "pipe",
   });
   const result = resultOf(child);
+  const started = async (count: number) => {
+    let pids: number[] = [];
+    await waitUntil("the workers exist", async () => {
+      pids = await childrenOf(child.pid);
+      return pids.length === count;
+    });
+    return pids;
+  };
   return {
     pid: child.pid,
     dir,
     result,
     kill: child.kill,
+    started,
     async workers(count) {
       await waitUntil("the workers have begun", () => hasBegun(dir));
-      const pids = await childrenOf(child.pid);
-      assertEquals(pids.length, count);
-      return pids;
+      return await started(count);
     },
     async [Symbol.asyncDispose]() {
       await result;
