@@ -61,7 +61,7 @@ Deno.test("the first command of README.md downloads nothing, and loses no update
 
 Deno.test("demo.ts exits with 1 when a worker fails", async () => {
   await using demo = await startDemo("--workers", "2", "--rounds", "60");
-  const [first] = await demo.started(2); // a late machine may find that those at work have ended
+  const [first] = await demo.started(2); // a late machine might find that those that work have ended
   Deno.kill(first!, "SIGKILL");
   const { code, out } = await demo.result;
   assertEquals(code, 1);
