@@ -124,7 +124,7 @@ async function prepare(
   if (signal.aborted) return undefined;
   if (code === 0) return imports;
   output.line(`${printed}${errors}`.trimEnd());
-  output.line("The types are wrong, so no test ran");
+  output.line("The type check failed, so no test ran");
   output.line(`Log: ${output.logPath}\n0 passed, 1 failed`);
   return undefined;
 }
