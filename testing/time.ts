@@ -33,6 +33,8 @@ export const CONDITION_BOUND_MS = scaled(60_000);
 export const LONG_BOUND_MS = scaled(300_000);
 /** How long a test watches that something does not happen: all of it passes in each run. */
 export const QUIET_MS = scaled(100);
+/** How long a disposal waits for the releases of its leases when the test waits for the disposal. */
+export const SHORT_DISPOSAL_MS = scaled(100);
 
 /** A time of this machine for one on an idle machine. For a purpose that has a single test. */
 export function scaled(ms: number): number {

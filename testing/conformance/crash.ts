@@ -7,7 +7,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
 import { within } from "./wait.ts";
-import { ENDING_TTL_MS, LONG_TTL_MS, QUIET_MS, scaled } from "../time.ts";
+import { ENDING_TTL_MS, LONG_TTL_MS, scaled, SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** The TTL of a holder that is killed: the others wait for its end. */
 const KILLED_TTL_MS = scaled(1_500);
@@ -31,7 +31,7 @@ export function crashSuite(harness: Harness): void {
     "acquire() gets the lock as soon as its holder exits cleanly",
     async (arena) => {
       // Only a release can free the lock in time.
-      const spec = arena.spec({ ttlMs: LONG_TTL_MS, disposeTimeoutMs: QUIET_MS });
+      const spec = arena.spec({ ttlMs: LONG_TTL_MS, disposeTimeoutMs: SHORT_DISPOSAL_MS });
       const lock = await arena.client();
       await using holder = startContender(spec, { do: "exit", name: "n" });
       await within("the other process holds the lock", holder.line());

@@ -7,7 +7,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type DistributedLock, type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { within } from "./wait.ts";
-import { QUIET_MS } from "../time.ts";
+import { SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Checks that a lease is over for its holder, because its client is disposed. */
 async function assertDisposed(lease: Lease): Promise<void> {
@@ -126,7 +126,7 @@ export function disposalSuite(harness: Harness): void {
       // All at once: the disposal of a client that was granted the lock waits for its release.
       await Promise.all(Array.from({ length: 8 }, async (_, ticks) => {
         const name = `n-${ticks}`;
-        const client = await arena.client({ disposeTimeoutMs: QUIET_MS });
+        const client = await arena.client({ disposeTimeoutMs: SHORT_DISPOSAL_MS });
         await client.query(name); // connects
         const acquiring = Promise.allSettled([client.acquire(name)]);
         for (let tick = 0; tick < ticks; tick++) await null;

@@ -8,7 +8,7 @@ import type { DistributedLock, Lease, WaitInfo } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
 import { within } from "./wait.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
-import { QUIET_MS } from "../time.ts";
+import { SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Longer than the interval, in ms, at which any strategy asks again. */
 const ASKED_AGAIN_MS = 1_200;
@@ -216,7 +216,7 @@ export function waitingSuite(harness: Harness): void {
     harness,
     "DistributedLock[Symbol.asyncDispose]() ends waits, releases leases and rejects later calls",
     async (arena) => {
-      const options = { disposeTimeoutMs: QUIET_MS };
+      const options = { disposeTimeoutMs: SHORT_DISPOSAL_MS };
       const [a, b] = [await arena.client(options), await arena.client()];
       const lease = await a.acquire("n");
       const wait = await queue(a, "n");
