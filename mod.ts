@@ -42,7 +42,7 @@ export type {
   TryAcquireOptions,
   WaitInfo,
   WaitsForLease,
-} from "./core/distributed_lock.ts";
+} from "./core/contract/distributed_lock.ts";
 export {
   LeaseLostError,
   type LeaseLostReason,
@@ -52,7 +52,7 @@ export {
   LockSetupError,
   LockTimeoutError,
   LockUnavailableError,
-} from "./core/errors.ts";
-export type { StrategyOptions } from "./core/lifetime.ts";
-export type { RenewalLate } from "./core/renewal_late.ts";
+} from "./core/contract/errors.ts";
+export type { StrategyOptions } from "./core/lease/lifetime.ts";
+export type { RenewalLate } from "./core/contract/renewal_late.ts";
 export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";

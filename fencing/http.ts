@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Lease } from "../core/distributed_lock.ts";
+import type { Lease } from "../core/contract/distributed_lock.ts";
 import { refusalOf } from "../http/internal/http_error.ts";
 import { problem, problemResponse } from "../http/internal/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";

@@ -34,5 +34,5 @@
 export { checkToken, type FenceStore, MemoryFences, StaleTokenError } from "./fences.ts";
 export { FENCE_HEADER, type FencedHandler, fencedHttp, fenceHeader } from "./http.ts";
 export { FencedRedis, fencedRedis, type FencedRedisOptions } from "./redis.ts";
-export type { Lease } from "../core/distributed_lock.ts";
+export type { Lease } from "../core/contract/distributed_lock.ts";
 export type { RedisClient } from "../redis/client.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { dirname } from "node:path";
-import { type Clock, pause, settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
+import { type Clock, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { deleteUnused } from "./deletion.ts";
 import { someLockFiles } from "./directory.ts";
 import type { LockPlace } from "./lock_file.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { basename, dirname } from "node:path";
-import { type Cancel, pause, SYSTEM_CLOCK } from "../core/clock.ts";
+import { type Cancel, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { NotLocked } from "./lock_file.ts";
 import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
 import { Waiter } from "./waiter.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LockError, LockSetupError, LockUnavailableError } from "../core/errors.ts";
+import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 
 /** A reason why a lock cannot work as it is set up. Its message also says what to do. */
 export class SetupFault extends Error {}

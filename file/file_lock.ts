@@ -3,10 +3,14 @@
  *
  * @module
  */
-import { BoundedWaits } from "../core/bounded_wait.ts";
-import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
-import { capabilitiesOf } from "../core/capabilities.ts";
-import { instant, pause, SYSTEM_CLOCK } from "../core/clock.ts";
+import { BoundedWaits } from "../core/time/bounded_wait.ts";
+import {
+  ACQUIRE_NAMES,
+  checkAcquireOptions,
+  readQueryOptions,
+} from "../core/contract/call_options.ts";
+import { capabilitiesOf } from "../core/contract/capabilities.ts";
+import { instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -17,14 +21,14 @@ import type {
   QueryOptions,
   RequestMethod,
   TryAcquireOptions,
-} from "../core/distributed_lock.ts";
-import { LeaseEngine } from "../core/lease_engine.ts";
-import { Lifetime } from "../core/lifetime.ts";
-import { LocalQueue, type LocalWaiter, type Turn } from "../core/local_queue.ts";
-import { Nesting } from "../core/nesting.ts";
-import { makeOwnerId } from "../core/owner_id.ts";
-import { requestOn } from "../core/request.ts";
-import { checkName } from "../core/validate.ts";
+} from "../core/contract/distributed_lock.ts";
+import { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { Lifetime } from "../core/lease/lifetime.ts";
+import { LocalQueue, type LocalWaiter, type Turn } from "../core/lease/local_queue.ts";
+import { Nesting } from "../core/contract/nesting.ts";
+import { makeOwnerId } from "../core/contract/owner_id.ts";
+import { requestOn } from "../core/contract/request.ts";
+import { checkName } from "../core/contract/validate.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
 import { actionsOf } from "./lease_actions.ts";
 import type { HeldFile, NotLocked } from "./lock_file.ts";

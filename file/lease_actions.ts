@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { LeaseActions } from "../core/grant.ts";
-import type { Turn } from "../core/local_queue.ts";
+import type { LeaseActions } from "../core/lease/grant.ts";
+import type { Turn } from "../core/lease/local_queue.ts";
 import type { HeldFile } from "./lock_file.ts";
 
 /** The actions of a lease on a file. Its release also ends the turn in this process. */

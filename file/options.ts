@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
-import { checkNames, type OptionNames } from "../core/option_names.ts";
-import { checkDuration, checkString, describeType } from "../core/validate.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/contract/option_names.ts";
+import { checkDuration, checkString, describeType } from "../core/contract/validate.ts";
 
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {

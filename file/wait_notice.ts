@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WaitInfo } from "../core/distributed_lock.ts";
+import type { WaitInfo } from "../core/contract/distributed_lock.ts";
 
 /** Calls `onWait` when the caller starts to wait, and when its position has changed. */
 export class WaitNotice {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK } from "../core/clock.ts";
+import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 
 /** Its timer keeps the process alive. */
 export class Waiter {

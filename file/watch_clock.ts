@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Clock, SYSTEM_CLOCK } from "../core/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../core/time/clock.ts";
 
 /**
  * The system's clock with timers that do not keep the process alive. The kernel frees the lock when

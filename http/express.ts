@@ -19,7 +19,7 @@
  *
  * @module
  */
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { ExpressHold, writeProblem } from "./internal/express_hold.ts";
 import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";

@@ -24,7 +24,7 @@
  *
  * @module
  */
-import type { DistributedLock } from "../core/distributed_lock.ts";
+import type { DistributedLock } from "../core/contract/distributed_lock.ts";
 import { checkSeen, type GuardedRequest, refuseUnwired } from "./internal/fastify_guard.ts";
 import {
   type FastifyLockRequest,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
 import { checkKey, keyOf, type LockKey } from "./internal/key.ts";

@@ -23,8 +23,8 @@
  *
  * @module
  */
-import { pause, SYSTEM_CLOCK } from "../core/clock.ts";
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
 import { checkKey, keyOf, type LockKey } from "./internal/key.ts";

@@ -19,7 +19,7 @@
  *
  * @module
  */
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
 import { type MethodOptions, readMethods } from "./internal/methods.ts";

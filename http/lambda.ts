@@ -23,8 +23,8 @@
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/validate.ts";
+import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
+import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/contract/validate.ts";
 import { Invocation } from "./internal/invocation.ts";
 import { endWithProblem, type LambdaResponse } from "./internal/invocation_problem.ts";
 import { checkKey, isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";

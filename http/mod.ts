@@ -26,4 +26,4 @@ export {
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export { DEFAULT_MAX_HOLD_MS, type HoldOptions } from "./internal/options.ts";
 export { PROBLEM_TYPE } from "./internal/problem.ts";
-export type { DistributedLock, Lease } from "../core/distributed_lock.ts";
+export type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";

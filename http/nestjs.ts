@@ -24,8 +24,8 @@ import {
   // Any version: it must be that of the application.
 } from "npm:@nestjs/common@x";
 import { Observable } from "npm:rxjs@^7.1.0";
-import type { DistributedLock, Lease } from "../core/distributed_lock.ts";
-import { LockSetupError } from "../core/errors.ts";
+import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
+import { LockSetupError } from "../core/contract/errors.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";
 import { HeldCall } from "./internal/held_call.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { PassThrough, type Readable } from "node:stream";
-import { SYSTEM_CLOCK } from "../core/clock.ts";
+import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { LockRoutesApp } from "./fastify_types.ts";
 import { bodyTimeout } from "./request_error.ts";
 

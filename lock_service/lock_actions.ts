@@ -9,7 +9,7 @@ import type {
   AttachableLock,
   Lease,
   WaitInfo,
-} from "../core/distributed_lock.ts";
+} from "../core/contract/distributed_lock.ts";
 import { type NodeResponse, ResponseWatch } from "../http/internal/response_watch.ts";
 import { WaitLimit } from "../http/internal/wait_limit.ts";
 import {

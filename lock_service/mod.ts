@@ -62,4 +62,4 @@ export {
 export type { RedisClient } from "../redis/client.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
 export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";
-export type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";
+export type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";

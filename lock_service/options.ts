@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { AttachableLock, DistributedLock } from "../core/distributed_lock.ts";
-import { checkDuration, checkString, checkTtl } from "../core/validate.ts";
+import type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";
+import { checkDuration, checkString, checkTtl } from "../core/contract/validate.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 import { checkPrincipalLimits, type PrincipalLimits } from "./principal_limits.ts";
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkCount, describeType } from "../core/validate.ts";
+import { checkCount, describeType } from "../core/contract/validate.ts";
 
 /** The things of which a principal has a limited number. */
 export type LimitedResource = "leases" | "waiters";

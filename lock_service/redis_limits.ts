@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK, TIMED_OUT, within } from "../core/clock.ts";
-import { checkDuration, checkString } from "../core/validate.ts";
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
+import { checkDuration, checkString } from "../core/contract/validate.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { hideCommand, isNoScript } from "../redis/protocol/failures.ts";
 import type { ReservationStore, ReservedPlace, ReserveResult } from "./principal_limits.ts";

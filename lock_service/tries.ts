@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/clock.ts";
-import type { Lease } from "../core/distributed_lock.ts";
-import { LeaseLostError, LockError } from "../core/errors.ts";
+import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
+import type { Lease } from "../core/contract/distributed_lock.ts";
+import { LeaseLostError, LockError } from "../core/contract/errors.ts";
 import { type RequestError, unknownOutcome } from "./request_error.ts";
 
 /** The body of an answer with status 200. Every other answer is thrown as an error. */

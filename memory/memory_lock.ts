@@ -1,11 +1,15 @@
 /**
- * `MemoryLock`: locks within one instance, without I/O. Its queue is `core/local_queue.ts`.
+ * `MemoryLock`: locks within one instance, without I/O. Its queue is `core/lease/local_queue.ts`.
  *
  * @module
  */
-import { BoundedWaits } from "../core/bounded_wait.ts";
-import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
-import { capabilitiesOf } from "../core/capabilities.ts";
+import { BoundedWaits } from "../core/time/bounded_wait.ts";
+import {
+  ACQUIRE_NAMES,
+  checkAcquireOptions,
+  readQueryOptions,
+} from "../core/contract/call_options.ts";
+import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -15,17 +19,17 @@ import type {
   QueryOptions,
   RequestMethod,
   TryAcquireOptions,
-} from "../core/distributed_lock.ts";
-import { instant } from "../core/clock.ts";
-import type { ManagedLease } from "../core/lease.ts";
-import { LeaseEngine } from "../core/lease_engine.ts";
-import { Lifetime, STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
-import { LocalQueue, type Turn } from "../core/local_queue.ts";
-import { Nesting } from "../core/nesting.ts";
-import { checkNames } from "../core/option_names.ts";
-import { labelOf, makeOwnerId } from "../core/owner_id.ts";
-import { requestOn } from "../core/request.ts";
-import { checkName } from "../core/validate.ts";
+} from "../core/contract/distributed_lock.ts";
+import { instant } from "../core/time/clock.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
+import { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { Lifetime, STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
+import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
+import { Nesting } from "../core/contract/nesting.ts";
+import { checkNames } from "../core/contract/option_names.ts";
+import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
+import { requestOn } from "../core/contract/request.ts";
+import { checkName } from "../core/contract/validate.ts";
 
 /** Options of {@linkcode MemoryLock}. */
 export type MemoryLockOptions = StrategyOptions;

@@ -4,12 +4,12 @@
  *
  * @module
  */
-import type { AbortListener } from "../core/abort_watch.ts";
-import { type Instant, instant } from "../core/clock.ts";
-import type { WaitInfo } from "../core/distributed_lock.ts";
-import { LockError, LockSetupError, LockUnavailableError } from "../core/errors.ts";
-import { type Grant, grantDeadlineMs, type RenewAnswer } from "../core/grant.ts";
-import type { ManagedLease } from "../core/lease.ts";
+import type { AbortListener } from "./abort_watch.ts";
+import { type Instant, instant } from "../core/time/clock.ts";
+import type { WaitInfo } from "../core/contract/distributed_lock.ts";
+import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
+import { type Grant, grantDeadlineMs, type RenewAnswer } from "../core/lease/grant.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
 import { AcquisitionState } from "./acquisition_state.ts";
 import { Asks, type AskTerms } from "./asks.ts";
 import { type CallContext, Hold, type HoldListener } from "./hold.ts";

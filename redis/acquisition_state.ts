@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Instant } from "../core/clock.ts";
-import type { ManagedLease } from "../core/lease.ts";
+import type { Instant } from "../core/time/clock.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
 import type { GrantMessage } from "./protocol/messages.ts";
 
 /**

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { pause } from "../core/clock.ts";
-import { type OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
+import { pause } from "../core/time/clock.ts";
+import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { AcquisitionState } from "./acquisition_state.ts";
 import type { CallContext, Hold, HoldTerms } from "./hold.ts";
 import { type Ask, ASK_LIFE_MS, type AskResult } from "./protocol/ask.ts";

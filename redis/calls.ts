@@ -4,13 +4,13 @@
  *
  * @module
  */
-import { ANSWER_WITHIN_MS, type WaitSource } from "../core/bounded_wait.ts";
+import { ANSWER_WITHIN_MS, type WaitSource } from "../core/time/bounded_wait.ts";
 import {
   checkAttachableOptions,
   checkAttachOptions,
   readQueryOptions,
-} from "../core/call_options.ts";
-import { pause } from "../core/clock.ts";
+} from "../core/contract/call_options.ts";
+import { pause } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
   AttachableAcquireOptions,
@@ -18,13 +18,13 @@ import type {
   Lease,
   LockSnapshot,
   QueryOptions,
-} from "../core/distributed_lock.ts";
-import { LockError } from "../core/errors.ts";
-import type { ManagedLease } from "../core/lease.ts";
-import type { Lifetime } from "../core/lifetime.ts";
-import { OutageBudget, RETRY_MS } from "../core/outage_budget.ts";
-import { makeOwnerId } from "../core/owner_id.ts";
-import { checkName, checkOwnerId } from "../core/validate.ts";
+} from "../core/contract/distributed_lock.ts";
+import { LockError } from "../core/contract/errors.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
+import type { Lifetime } from "../core/lease/lifetime.ts";
+import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import { makeOwnerId } from "../core/contract/owner_id.ts";
+import { checkName, checkOwnerId } from "../core/contract/validate.ts";
 import { Acquisition } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 import type { readOptions } from "./options.ts";

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { abortable } from "../core/abort.ts";
-import type { AbortWatch } from "../core/abort_watch.ts";
-import { type Instant, pause } from "../core/clock.ts";
-import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
-import type { LeaseEngine } from "../core/lease_engine.ts";
-import { RETRY_MS } from "../core/outage_budget.ts";
+import { abortable } from "../core/time/abort.ts";
+import type { AbortWatch } from "./abort_watch.ts";
+import { type Instant, pause } from "../core/time/clock.ts";
+import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
+import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { RETRY_MS } from "../core/time/outage_budget.ts";
 import { CleanUpState } from "./clean_up_state.ts";
 import type { HeldLeases } from "./waiting/held_leases.ts";
 import { type AskListener, type AskMode, type AskResult, TOMBSTONE_MS } from "./protocol/ask.ts";

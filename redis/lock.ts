@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { AbortWatch } from "../core/abort_watch.ts";
-import { BoundedWaits } from "../core/bounded_wait.ts";
-import { ATTACHABLE_NAMES } from "../core/call_options.ts";
-import { capabilitiesOf } from "../core/capabilities.ts";
-import { settledWithin, SYSTEM_CLOCK } from "../core/clock.ts";
+import { AbortWatch } from "./abort_watch.ts";
+import { BoundedWaits } from "../core/time/bounded_wait.ts";
+import { ATTACHABLE_NAMES } from "../core/contract/call_options.ts";
+import { capabilitiesOf } from "../core/contract/capabilities.ts";
+import { settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
@@ -17,14 +17,14 @@ import type {
   LockCapabilities,
   LockSnapshot,
   QueryOptions,
-} from "../core/distributed_lock.ts";
-import { LockSetupError } from "../core/errors.ts";
-import { LeaseEngine } from "../core/lease_engine.ts";
-import { Lifetime } from "../core/lifetime.ts";
-import { LateRenewals } from "../core/renewal_late.ts";
-import { Nesting } from "../core/nesting.ts";
-import { requestOn } from "../core/request.ts";
-import { SharedTimer } from "../core/shared_timer.ts";
+} from "../core/contract/distributed_lock.ts";
+import { LockSetupError } from "../core/contract/errors.ts";
+import { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { Lifetime } from "../core/lease/lifetime.ts";
+import { LateRenewals } from "../core/contract/renewal_late.ts";
+import { Nesting } from "../core/contract/nesting.ts";
+import { requestOn } from "../core/contract/request.ts";
+import { SharedTimer } from "./shared_timer.ts";
 import { Calls } from "./calls.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./waiting/held_leases.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import type { RenewalLate } from "../core/renewal_late.ts";
-import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
-import { checkNames, type OptionNames } from "../core/option_names.ts";
-import { checkDuration, checkOptional, checkString, checkTtl } from "../core/validate.ts";
+import type { RenewalLate } from "../core/contract/renewal_late.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/contract/option_names.ts";
+import { checkDuration, checkOptional, checkString, checkTtl } from "../core/contract/validate.ts";
 
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { OutageBudget } from "../core/outage_budget.ts";
+import type { OutageBudget } from "../core/time/outage_budget.ts";
 
 /**
  * Sends a request, which may be executed twice, until it is answered.

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { abortable } from "../core/abort.ts";
-import { instant } from "../core/clock.ts";
-import type { WaitInfo } from "../core/distributed_lock.ts";
-import type { ManagedLease } from "../core/lease.ts";
+import { abortable } from "../core/time/abort.ts";
+import { instant } from "../core/time/clock.ts";
+import type { WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
 import { Acquisition, type AcquisitionListener, type AcquisitionRequest } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 import type { OwnerIds } from "./owner_ids.ts";

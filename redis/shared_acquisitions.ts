@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ManagedLease } from "../core/lease.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
 import type { AcquisitionRequest } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
 import { OwnerIds } from "./owner_ids.ts";

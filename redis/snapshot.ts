@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LockSnapshot } from "../core/distributed_lock.ts";
+import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { isOurs, labelOfValue } from "./protocol/owner_value.ts";
 import type { QueryAnswer } from "./protocol/replies.ts";
 

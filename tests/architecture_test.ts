@@ -54,7 +54,7 @@ Deno.test("violations() finds imports from upper layers and across blocks", () =
       ["redis/client.ts", "redis/protocol/keys.ts"],
       ["redis/clients/ioredis.ts", "redis/protocol/keys.ts"],
       ["redis/clients/ioredis.ts", "redis/clients/node_redis.ts"],
-      ["zookeeper/transport/a.ts", "zookeeper/session/session.ts"],
+      ["zookeeper/connection/a.ts", "zookeeper/session/session.ts"],
       ["zookeeper/session/a.ts", "zookeeper/recipe/own_znode.ts"],
       ["redis/lock.ts", "zookeeper/lock.ts"],
       ["file/file_lock.ts", "memory/memory_lock.ts"],

@@ -111,7 +111,7 @@ Deno.test("deno.json: published files import only relative paths, node: and one 
   assertEquals(foreign.toSorted(), [
     "http/nestjs.ts npm:@nestjs/common@x",
     "http/nestjs.ts npm:rxjs@^7.1.0",
-    "zookeeper/transport/client_module.ts npm:node-zookeeper-client@1.1.3",
+    "zookeeper/connection/client_module.ts npm:node-zookeeper-client@1.1.3",
   ]);
 });
 

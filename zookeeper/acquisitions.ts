@@ -4,13 +4,13 @@
  *
  * @module
  */
-import type { Clock } from "../core/clock.ts";
-import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/distributed_lock.ts";
-import type { ManagedLease } from "../core/lease.ts";
-import type { LeaseEngine } from "../core/lease_engine.ts";
-import { refusedRelease } from "../core/lease_release.ts";
-import { OutageBudget } from "../core/outage_budget.ts";
-import { makeOwnerId } from "../core/owner_id.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
+import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { refusedRelease } from "../core/lease/lease_release.ts";
+import { OutageBudget } from "../core/time/outage_budget.ts";
+import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { HeldLock } from "./held_lock.ts";
 import { LockRecipe } from "./recipe/lock_recipe.ts";
 import { ownZnodeGone } from "./recipe/own_watch.ts";
@@ -19,7 +19,7 @@ import { SharedQueues } from "./recipe/shared_queues.ts";
 import type { Session } from "./session/session.ts";
 import type { SessionSuccession } from "./session/session_succession.ts";
 import { readSnapshot } from "./snapshot.ts";
-import { classifyFailure } from "./transport/errors.ts";
+import { classifyFailure } from "./connection/errors.ts";
 import type { ZnodeCleanup } from "./znode_cleanup.ts";
 
 /** The options of {@linkcode Acquisitions}. */

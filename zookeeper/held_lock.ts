@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Clock } from "../core/clock.ts";
-import type { LeaseLostReason } from "../core/errors.ts";
-import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/grant.ts";
-import type { ManagedLease } from "../core/lease.ts";
+import type { Clock } from "../core/time/clock.ts";
+import type { LeaseLostReason } from "../core/contract/errors.ts";
+import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
 import type { OwnZnodeListener } from "./recipe/own_watch.ts";
 import type { OwnZnode } from "./recipe/own_znode.ts";
 import type { SessionListener } from "./session/session.ts";

@@ -4,10 +4,14 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK } from "../core/clock.ts";
-import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/bounded_wait.ts";
-import { ACQUIRE_NAMES, checkAcquireOptions, readQueryOptions } from "../core/call_options.ts";
-import { capabilitiesOf } from "../core/capabilities.ts";
+import { SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
+import {
+  ACQUIRE_NAMES,
+  checkAcquireOptions,
+  readQueryOptions,
+} from "../core/contract/call_options.ts";
+import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -17,20 +21,20 @@ import type {
   QueryOptions,
   RequestMethod,
   TryAcquireOptions,
-} from "../core/distributed_lock.ts";
-import { LeaseEngine } from "../core/lease_engine.ts";
-import { LateRenewals } from "../core/renewal_late.ts";
-import { Lifetime } from "../core/lifetime.ts";
-import { Nesting } from "../core/nesting.ts";
-import { requestOn } from "../core/request.ts";
-import { checkName } from "../core/validate.ts";
+} from "../core/contract/distributed_lock.ts";
+import { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { LateRenewals } from "../core/contract/renewal_late.ts";
+import { Lifetime } from "../core/lease/lifetime.ts";
+import { Nesting } from "../core/contract/nesting.ts";
+import { requestOn } from "../core/contract/request.ts";
+import { checkName } from "../core/contract/validate.ts";
 import { type AcquireCall, Acquisitions, type LockCall } from "./acquisitions.ts";
 import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { SessionSuccession } from "./session/session_succession.ts";
-import { loadClient } from "./transport/client_module.ts";
-import type { ConnectSource } from "./transport/connect_string.ts";
-import { openNodeZooKeeperClient } from "./transport/node_zookeeper_client.ts";
-import { znodeName } from "./transport/znode_names.ts";
+import { loadClient } from "./connection/client_module.ts";
+import type { ConnectSource } from "./connection/connect_string.ts";
+import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
+import { znodeName } from "./connection/znode_names.ts";
 import { ZnodeCleanup } from "./znode_cleanup.ts";
 
 /** Least time in ms for closing the session, if the releases have used up `disposeTimeoutMs`. */

@@ -24,9 +24,9 @@ export type {
   RequestOptions,
   TryAcquireOptions,
   WaitInfo,
-} from "../core/distributed_lock.ts";
-export type { StrategyOptions } from "../core/lifetime.ts";
-export type { RenewalLate } from "../core/renewal_late.ts";
+} from "../core/contract/distributed_lock.ts";
+export type { StrategyOptions } from "../core/lease/lifetime.ts";
+export type { RenewalLate } from "../core/contract/renewal_late.ts";
 export { ZooKeeperLock } from "./lock.ts";
 export {
   DEFAULT_ROOT_PATH,
@@ -34,6 +34,6 @@ export {
   DEFAULT_UNAVAILABLE_AFTER_MS,
   type ZooKeeperLockOptions,
 } from "./options.ts";
-export type { ConnectSource } from "./transport/connect_string.ts";
-export type { ZooKeeperTls } from "./transport/tls.ts";
-export type { ZooKeeperAuth } from "./transport/transport.ts";
+export type { ConnectSource } from "./connection/connect_string.ts";
+export type { ZooKeeperTls } from "./connection/tls.ts";
+export type { ZooKeeperAuth } from "./connection/transport.ts";

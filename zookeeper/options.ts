@@ -4,15 +4,15 @@
  *
  * @module
  */
-import type { RenewalLate } from "../core/renewal_late.ts";
-import { STRATEGY_NAMES, type StrategyOptions } from "../core/lifetime.ts";
-import { checkNames, type OptionNames } from "../core/option_names.ts";
-import { checkDuration, checkOptional } from "../core/validate.ts";
-import type { Warnings } from "../core/warnings.ts";
-import { type ConnectSource, readServers } from "./transport/connect_string.ts";
-import { readTls, type ZooKeeperTls } from "./transport/tls.ts";
-import type { TransportOptions, ZooKeeperAuth } from "./transport/transport.ts";
-import { checkPath } from "./transport/znode_names.ts";
+import type { RenewalLate } from "../core/contract/renewal_late.ts";
+import { STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
+import { checkNames, type OptionNames } from "../core/contract/option_names.ts";
+import { checkDuration, checkOptional } from "../core/contract/validate.ts";
+import type { Warnings } from "../core/contract/warnings.ts";
+import { type ConnectSource, readServers } from "./connection/connect_string.ts";
+import { readTls, type ZooKeeperTls } from "./connection/tls.ts";
+import type { TransportOptions, ZooKeeperAuth } from "./connection/transport.ts";
+import { checkPath } from "./connection/znode_names.ts";
 
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {

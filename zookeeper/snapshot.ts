@@ -3,12 +3,12 @@
  *
  * @module
  */
-import type { LockSnapshot } from "../core/distributed_lock.ts";
-import { MAX_LABEL_LENGTH } from "../core/validate.ts";
+import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
+import { MAX_LABEL_LENGTH } from "../core/contract/validate.ts";
 import { sortedEntries } from "./recipe/order.ts";
 import type { SessionRequests } from "./session/session_requests.ts";
-import { hasCode } from "./transport/errors.ts";
-import type { Znode } from "./transport/transport.ts";
+import { hasCode } from "./connection/errors.ts";
+import type { Znode } from "./connection/transport.ts";
 
 /** The lock to read, and how much of its queue. */
 export interface SnapshotQuery {

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { pause, settledWithin } from "../core/clock.ts";
-import type { ReleaseAnswer } from "../core/grant.ts";
-import type { LeaseEngine } from "../core/lease_engine.ts";
-import { RETRY_MS } from "../core/outage_budget.ts";
+import { pause, settledWithin } from "../core/time/clock.ts";
+import type { ReleaseAnswer } from "../core/lease/grant.ts";
+import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { RETRY_MS } from "../core/time/outage_budget.ts";
 import { IdleLocks } from "./idle_locks.ts";
 import type { OwnZnode } from "./recipe/own_znode.ts";
 import type { SessionSuccession } from "./session/session_succession.ts";

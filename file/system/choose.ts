@@ -4,7 +4,7 @@
  * @module
  */
 import process from "node:process";
-import { LockSetupError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import { SetupFault } from "../faults.ts";
 import { bunWithFfi } from "./bun.ts";
 import { denoFileSystem } from "./deno.ts";

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/clock.ts";
-import type { DistributedLock, Lease, WaitInfo } from "../../core/distributed_lock.ts";
-import { LockUnavailableError } from "../../core/errors.ts";
-import { checkName } from "../../core/validate.ts";
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
+import type { DistributedLock, Lease, WaitInfo } from "../../core/contract/distributed_lock.ts";
+import { LockUnavailableError } from "../../core/contract/errors.ts";
+import { checkName } from "../../core/contract/validate.ts";
 import { isNoLock, isRefused, type RequestKey } from "./key.ts";
 import { type HoldSettings, report } from "./options.ts";
 import type { RequestHolds } from "./request_holds.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
 import type { HandlerEndListener, HandlerShield, ShieldedResponse } from "./handler_shield.ts";
 import { lossOf } from "./lease_end.ts";
 import { type HoldSettings, report } from "./options.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { LockSetupError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import { isNoLock } from "./key.ts";
 
 /** The parts of a Fastify request that the guard uses. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { type FastifyLockReply, sendNow } from "./fastify_reply.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { leaseLost } from "./problem.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DistributedLock, Lease } from "../../core/distributed_lock.ts";
+import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./acquire.ts";
 import { markWired } from "./fastify_guard.ts";
 import { FastifyHold } from "./fastify_hold.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { writeProblem } from "./express_hold.ts";
 import type { WatchedResponse } from "./express_hold.ts";
 import { lossOf } from "./lease_end.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { type HoldSettings, report } from "./options.ts";
 import { leaseLost, problemResponse } from "./problem.ts";
 import { lossOf, releaseInTime } from "./lease_end.ts";

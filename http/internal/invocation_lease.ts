@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../core/clock.ts";
-import { LeaseLostError } from "../../core/errors.ts";
-import { MIN_TTL_MS } from "../../core/validate.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
+import { LeaseLostError } from "../../core/contract/errors.ts";
+import { MIN_TTL_MS } from "../../core/contract/validate.ts";
 
 /** The time limits of the lease. */
 export interface InvocationLimits {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { LockError } from "../../core/errors.ts";
+import { LockError } from "../../core/contract/errors.ts";
 import type { Problem } from "./problem.ts";
 
 /** A response as API Gateway, a function URL or a load balancer expects it. */

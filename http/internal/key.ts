@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { describeType } from "../../core/validate.ts";
+import { describeType } from "../../core/contract/validate.ts";
 import { refusalOf } from "./http_error.ts";
 import type { Problem } from "./problem.ts";
 

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK, within } from "../../core/clock.ts";
-import type { Lease } from "../../core/distributed_lock.ts";
-import { LeaseLostError, LockError } from "../../core/errors.ts";
+import { SYSTEM_CLOCK, within } from "../../core/time/clock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { LeaseLostError, LockError } from "../../core/contract/errors.ts";
 import { type HoldSettings, report } from "./options.ts";
 
 /** How long in ms a response waits for the release. After that, the release goes on without it. */

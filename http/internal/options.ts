@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { LockError } from "../../core/errors.ts";
-import { checkDuration } from "../../core/validate.ts";
+import type { LockError } from "../../core/contract/errors.ts";
+import { checkDuration } from "../../core/contract/validate.ts";
 
 /** Options of every integration. */
 export interface HoldOptions {

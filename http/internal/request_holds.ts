@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
-import { LockSetupError } from "../../core/errors.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 
 /** A lease that a request got, and the lock, or the factory of locks, that it is from. */
 export interface Hold {

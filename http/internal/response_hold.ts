@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { releaseInTime } from "./lease_end.ts";
 import type { HoldSettings } from "./options.ts";
 import type { ResponseListener, ResponseWatch } from "./response_watch.ts";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Lease } from "../../core/distributed_lock.ts";
-import { promiseTry } from "../../core/promise_try.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
 import { lossOf } from "./lease_end.ts";
 
 /** The outcome of a run. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Cancel, SYSTEM_CLOCK } from "../../core/clock.ts";
+import { type Cancel, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 
 /** Limits one wait. Disposal cancels the timer and removes the listeners. */
 export class WaitLimit implements Disposable {

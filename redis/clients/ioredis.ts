@@ -4,7 +4,7 @@
  * @module
  */
 import type { Writable } from "node:stream";
-import { LockSetupError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
 import { GatheredWrites } from "./internal/gathered_writes.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";

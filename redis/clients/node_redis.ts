@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LockSetupError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
 import { keepSubscribed } from "./internal/keep_subscribed.ts";

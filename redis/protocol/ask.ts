@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Instant } from "../../core/clock.ts";
-import type { OutageBudget } from "../../core/outage_budget.ts";
+import type { Instant } from "../../core/time/clock.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import type { LockKeys } from "./keys.ts";
 import type { Owner } from "./owner_value.ts";
 import type { AskAnswer } from "./replies.ts";

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Cancel, Clock } from "../../core/clock.ts";
-import { type Timed, TimeHeap } from "../../core/time_heap.ts";
-import { LinkedSet } from "../../core/linked_set.ts";
-import { SilenceError } from "../../core/outage_budget.ts";
+import type { Cancel, Clock } from "../../core/time/clock.ts";
+import { type Timed, TimeHeap } from "../../core/time/time_heap.ts";
+import { LinkedSet } from "../../core/lease/linked_set.ts";
+import { SilenceError } from "../../core/time/outage_budget.ts";
 
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
 export const MAX_UNANSWERED = 256;

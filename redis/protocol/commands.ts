@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { instant } from "../../core/clock.ts";
-import type { RenewAnswer } from "../../core/grant.ts";
-import type { Warnings } from "../../core/warnings.ts";
+import { instant } from "../../core/time/clock.ts";
+import type { RenewAnswer } from "../../core/lease/grant.ts";
+import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
 import { type Ask, ASK_LIFE_MS, type AskResult } from "./ask.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Failure } from "../../core/outage_budget.ts";
+import type { Failure } from "../../core/time/outage_budget.ts";
 
 /** Refusals that may pass: the server starts, fails over, is busy or full. */
 const PASSING = new Set([

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { labelOf } from "../../core/owner_id.ts";
+import { labelOf } from "../../core/contract/owner_id.ts";
 
 /** An owner: the id that a caller knows, and the nonce of one call. */
 export interface Owner {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
+import type { ReleaseAnswer, RenewAnswer } from "../../core/lease/grant.ts";
 
 /** First item of a reply to an ask or a steal: the caller holds the lock. */
 export const GRANTED = 1;

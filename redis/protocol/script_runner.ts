@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../core/time/clock.ts";
 import type { RedisClient } from "../client.ts";
 import { CommandWindow } from "./command_window.ts";
 import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../core/time/clock.ts";
 import type { Waiter } from "./waiter.ts";
 
 /** How long in ms it takes until the last waiter asks. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Instant } from "../../core/clock.ts";
+import type { Instant } from "../../core/time/clock.ts";
 
 /** Maps the server's clock to ours: the server time in an answer, and when its request was sent. */
 export interface ClockMapping {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ManagedLease } from "../../core/lease.ts";
+import type { ManagedLease } from "../../core/lease/lease.ts";
 import type { RedisClient } from "../client.ts";
 
 /** The last lease of a lock. */

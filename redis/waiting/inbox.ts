@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { type Clock, pause } from "../../core/clock.ts";
-import type { Warnings } from "../../core/warnings.ts";
+import { type Clock, pause } from "../../core/time/clock.ts";
+import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Bagged } from "../../core/bag.ts";
+import type { Bagged } from "./bag.ts";
 import type { LockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 

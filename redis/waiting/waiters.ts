@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { Bag } from "../../core/bag.ts";
-import type { LeaseEngine } from "../../core/lease_engine.ts";
-import type { Warnings } from "../../core/warnings.ts";
+import { Bag } from "./bag.ts";
+import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
+import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import type { HeldLeases } from "./held_leases.ts";
 import { type AskResult, MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/ask.ts";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Clock } from "../../core/clock.ts";
-import { LinkedSet } from "../../core/linked_set.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { AskResult } from "../protocol/ask.ts";
 import type { Queued } from "../protocol/replies.ts";
 import { BEHIND, HEAD, nextAskDelayMs, type Place } from "./ask_delay.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ZooKeeperTls } from "../../zookeeper/mod.ts";
-import { znodeName } from "../../zookeeper/transport/znode_names.ts";
+import { znodeName } from "../../zookeeper/connection/znode_names.ts";
 import type { ConformanceZooKeeper } from "../servers/zookeeper.ts";
 import { observing } from "../zookeeper/observer.ts";
 import { KEPT_TTL_MS } from "../time.ts";

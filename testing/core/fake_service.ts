@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { instant } from "../../core/clock.ts";
-import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "../../core/grant.ts";
-import type { ManagedLease } from "../../core/lease.ts";
-import { LeaseEngine } from "../../core/lease_engine.ts";
+import { instant } from "../../core/time/clock.ts";
+import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "../../core/lease/grant.ts";
+import type { ManagedLease } from "../../core/lease/lease.ts";
+import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { FakeClock } from "./fake_clock.ts";
 
 /** A request that has no answer yet. */

@@ -37,7 +37,7 @@ export const MUTANTS: readonly Mutant[] = [
         "const result = { answer, sent: instant(clock),",
       ],
       [
-        "core/lease_renewal.ts",
+        "core/lease/lease_renewal.ts",
         "this.#onAnswer(sent, ttlMs, answer)",
         "this.#onAnswer(instant(this.#clock), ttlMs, answer)",
       ],
@@ -59,7 +59,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: "a disposal that releases at once, without a word to the holder",
     changes: [[
-      "core/lease.ts",
+      "core/lease/lease.ts",
       "const { outlivesDisposal } = this.#grant;",
       `const { outlivesDisposal } = this.#grant;
        if (this.#grant !== null) return Promise.resolve();`,
@@ -69,7 +69,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     title: "a disposal that does not keep the lock while the holder stops",
-    changes: [["core/lease_engine.ts", "kept.length > 0 && keepMs > 0", "kept.length < 0"]],
+    changes: [["core/lease/lease_engine.ts", "kept.length > 0 && keepMs > 0", "kept.length < 0"]],
     faults: ["worker-freeze"],
     habits: OFTEN,
   },

@@ -5,7 +5,7 @@
  */
 // Paces a workload: the workers run without faults at the begin and the end.
 import { existsSync } from "node:fs";
-import { DEFAULT_DISPOSE_TIMEOUT_MS } from "../../core/lifetime.ts";
+import { DEFAULT_DISPOSE_TIMEOUT_MS } from "../../core/lease/lifetime.ts";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { makeTempDirectory } from "../runtime/files.ts";

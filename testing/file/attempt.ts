@@ -5,7 +5,7 @@
  */
 import { openSync } from "node:fs";
 import process from "node:process";
-import type { LockError } from "../../core/errors.ts";
+import type { LockError } from "../../core/contract/errors.ts";
 import { FileLock } from "../../file/mod.ts";
 import { print } from "../runtime/processes.ts";
 import type { Attempt, Outcome } from "./attempts.ts";

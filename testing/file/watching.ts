@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK } from "../../core/clock.ts";
+import { SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { waitUntil } from "../servers/wait.ts";
 
 /** Timers of this length, in ms, or longer are slow looks. */

@@ -5,13 +5,13 @@
  * @module
  */
 import { setImmediate } from "node:timers";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/transport/errors.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/errors.ts";
 import type {
   TransportListener,
   TransportState,
   Watcher,
   ZooKeeperTransport,
-} from "../../zookeeper/transport/transport.ts";
+} from "../../zookeeper/connection/transport.ts";
 
 /** Lets all pending callbacks run: the runtime has no other work, since nothing here has a time. */
 export function settle(): Promise<void> {

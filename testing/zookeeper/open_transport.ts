@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { openNodeZooKeeperClient } from "../../zookeeper/transport/node_zookeeper_client.ts";
+import { openNodeZooKeeperClient } from "../../zookeeper/connection/node_zookeeper_client.ts";
 import type {
   TransportOptions,
   TransportState,
   ZooKeeperTransport,
-} from "../../zookeeper/transport/transport.ts";
+} from "../../zookeeper/connection/transport.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../time.ts";
 

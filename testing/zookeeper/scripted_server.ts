@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { abortable } from "../../core/abort.ts";
+import { abortable } from "../../core/time/abort.ts";
 import type { Socket } from "../runtime/sockets.ts";
 import { listenOnFreePort } from "../servers/ports.ts";
 import { writeAll } from "../servers/sockets.ts";

@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import * as ours from "../../core/errors.ts";
+import * as ours from "../../core/contract/errors.ts";
 
 /** The same module loaded again, as in a program that contains two copies of the package. */
 const theirs: typeof ours = await import(
-  new URL("../../core/errors.ts?copy=2", import.meta.url).href
+  new URL("../../core/contract/errors.ts?copy=2", import.meta.url).href
 );
 
 const { LeaseLostError, LockError, LockSetupError, LockTimeoutError, LockUnavailableError } = ours;

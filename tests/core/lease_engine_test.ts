@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { instant } from "../../core/clock.ts";
-import type { Lease } from "../../core/distributed_lock.ts";
-import { LeaseLostError } from "../../core/errors.ts";
-import type { ReleaseAnswer } from "../../core/grant.ts";
-import { LeaseEngine } from "../../core/lease_engine.ts";
+import { instant } from "../../core/time/clock.ts";
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { LeaseLostError } from "../../core/contract/errors.ts";
+import type { ReleaseAnswer } from "../../core/lease/grant.ts";
+import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
 

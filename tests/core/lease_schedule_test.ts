@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
-import { LeaseSchedule, type ScheduledLease } from "../../core/lease_schedule.ts";
+import { LeaseSchedule, type ScheduledLease } from "../../core/lease/lease_schedule.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
 
 /** A lease that is due at a given time, and then once more after a pause. */

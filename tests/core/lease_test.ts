@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { inspect } from "node:util";
 import { LeaseLostError, LockError, LockSetupError } from "../../mod.ts";
-import { instant } from "../../core/clock.ts";
+import { instant } from "../../core/time/clock.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease, PROVABLE_MS } from "../../testing/core/fake_service.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { LinkedSet } from "../../core/linked_set.ts";
+import { LinkedSet } from "../../core/lease/linked_set.ts";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { cpuTimeMs } from "../../testing/core/cpu_time.ts";

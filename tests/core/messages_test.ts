@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError, LockError, LockTimeoutError, MemoryLock } from "../../mod.ts";
-import { checkDuration, checkLabel, checkName, checkTtl } from "../../core/validate.ts";
+import { checkDuration, checkLabel, checkName, checkTtl } from "../../core/contract/validate.ts";
 
 const NO_WAIT =
   "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out";

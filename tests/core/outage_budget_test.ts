@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
-import { type Failure, OutageBudget } from "../../core/outage_budget.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
+import { type Failure, OutageBudget } from "../../core/time/outage_budget.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
 
 class ServiceError extends Error {

@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { TIMED_OUT, within } from "../../core/clock.ts";
+import { TIMED_OUT, within } from "../../core/time/clock.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
 
 Deno.test("within() settles as its promise does and cancels its timer", async () => {

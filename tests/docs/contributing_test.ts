@@ -76,9 +76,12 @@ Deno.test("each step of the walk through an acquire names a function of its file
 });
 
 Deno.test("the checks of CONTRIBUTING.md find a missing file, function and method", () => {
-  assertEquals(problemsOfRow("| a | `core/lease.ts` | `docs/` | `tests/no_test.ts`, `core/` |"), [
-    "tests/no_test.ts",
-  ]);
+  assertEquals(
+    problemsOfRow("| a | `core/lease/lease.ts` | `docs/` | `tests/no_test.ts`, `core/` |"),
+    [
+      "tests/no_test.ts",
+    ],
+  );
   assertEquals(problemsOfRow("| a | `deno task embed` | `docs/` | `core/` |"), [
     'no file in "`deno task embed`"',
   ]);

@@ -11,7 +11,9 @@ function read(file: string): string {
 
 /** The members of a type of texts. */
 function membersOf(type: string): string[] {
-  const [, body = ""] = new RegExp(`export type ${type} =([^;]*);`).exec(read("core/errors.ts"))!;
+  const [, body = ""] = new RegExp(`export type ${type} =([^;]*);`).exec(
+    read("core/contract/errors.ts"),
+  )!;
   const members = Array.from(body.matchAll(/"([^"]+)"/g), ([, member = ""]) => member);
   assert(members.length >= 6, `${type}: ${members.length} members, too few`);
   return members;

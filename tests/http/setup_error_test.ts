@@ -3,7 +3,7 @@
  * package reports it.
  */
 import { assertEquals, assertRejects } from "@std/assert";
-import * as ours from "../../core/errors.ts";
+import * as ours from "../../core/contract/errors.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import { type DistributedLock, LockSetupError, MemoryLock } from "../../mod.ts";
@@ -16,7 +16,9 @@ import {
   type Serve,
 } from "../../testing/http/one_route.ts";
 
-const copy: typeof ours = await import(`${new URL("../../core/errors.ts", import.meta.url)}?copy`);
+const copy: typeof ours = await import(
+  `${new URL("../../core/contract/errors.ts", import.meta.url)}?copy`
+);
 const MESSAGE = "Cannot use the Redis client at 10.0.0.1: it was never connected";
 
 /** A lock on which every call fails. */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import type { ManagedLease } from "../../core/lease.ts";
+import type { ManagedLease } from "../../core/lease/lease.ts";
 import { AcquisitionState } from "../../redis/acquisition_state.ts";
 import type { GrantMessage } from "../../redis/protocol/messages.ts";
 

@@ -4,7 +4,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Redis } from "ioredis";
 import { createClient, type RedisClientOptions } from "redis";
-import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";

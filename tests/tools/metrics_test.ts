@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { TimeHeap } from "../../core/time_heap.ts";
-import { promiseTry } from "../../core/promise_try.ts";
+import { TimeHeap } from "../../core/time/time_heap.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
 import { FileLock } from "../../file/mod.ts";
 import { makeTempDirectory } from "../../testing/runtime/files.ts";
 import { countCycle } from "../../tools/metrics/call_counter.ts";

@@ -2,7 +2,7 @@
  * A holder whose server is cut off from its leader, and still answers reads.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { LeaseLostError } from "../../core/errors.ts";
+import { LeaseLostError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { median, say } from "../../testing/processes/figures.ts";

@@ -11,7 +11,7 @@ import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { called, withClient } from "../../testing/servers/zookeeper_cleanup.ts";
-import { LeaseLostError, LockUnavailableError } from "../../core/errors.ts";
+import { LeaseLostError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import {
   CONDITION_BOUND_MS,
@@ -20,7 +20,7 @@ import {
   scaled,
 } from "../../testing/time.ts";
 import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
-import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/zookeeper/random.ts";

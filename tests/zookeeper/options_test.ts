@@ -7,8 +7,8 @@ import {
   type ZooKeeperLockOptions,
 } from "../../zookeeper/mod.ts";
 import { readSettings } from "../../zookeeper/options.ts";
-import { Warnings } from "../../core/warnings.ts";
-import { requestLimitMs } from "../../zookeeper/transport/transport.ts";
+import { Warnings } from "../../core/contract/warnings.ts";
+import { requestLimitMs } from "../../zookeeper/connection/transport.ts";
 
 const WARNINGS = new Warnings(() => {});
 

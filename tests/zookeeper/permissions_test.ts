@@ -57,7 +57,7 @@ Deno.test("ZooKeeperLock skips a server for which --allow-net is missing, and wa
 
 Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-net names only the host", async () => {
   const transport = JSON.stringify(
-    new URL("../../zookeeper/transport/node_zookeeper_client.ts", import.meta.url).href,
+    new URL("../../zookeeper/connection/node_zookeeper_client.ts", import.meta.url).href,
   );
   const output = await run(
     [`--allow-net=localhost:${server.port}`],

@@ -4,9 +4,9 @@
  * @module
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { LockSetupError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
 import { within } from "../../testing/conformance/wait.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";

@@ -9,7 +9,7 @@ import { startProxy } from "../../testing/servers/proxy.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, ENDING_SESSION_MS, scaled } from "../../testing/time.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
-import { LeaseLostError } from "../../core/errors.ts";
+import { LeaseLostError } from "../../core/contract/errors.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";

@@ -6,7 +6,7 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import zooKeeper from "node-zookeeper-client";
-import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS, scaled } from "../../testing/time.ts";
@@ -22,7 +22,7 @@ import {
 } from "../../testing/zookeeper/tls_scene.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { readTls } from "../../zookeeper/transport/tls.ts";
+import { readTls } from "../../zookeeper/connection/tls.ts";
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;

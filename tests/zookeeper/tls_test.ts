@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
-import { LockSetupError, LockUnavailableError } from "../../core/errors.ts";
+import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { drain, recordTcp, recordTls } from "../../testing/servers/recorder.ts";
@@ -25,7 +25,7 @@ import {
   ZooKeeperLock,
   type ZooKeeperLockOptions,
 } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/transport/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;

@@ -35,18 +35,18 @@ const REDIS: Table = {
 };
 
 const ZOOKEEPER: Table = {
-  "zookeeper/transport/": ["zookeeper/transport/", "core/"],
-  "zookeeper/session/": ["zookeeper/session/", "zookeeper/transport/", "core/"],
+  "zookeeper/connection/": ["zookeeper/connection/", "core/"],
+  "zookeeper/session/": ["zookeeper/session/", "zookeeper/connection/", "core/"],
   "zookeeper/recipe/": [
-    ...["zookeeper/recipe/", "zookeeper/session/", "zookeeper/transport/", "core/"],
+    ...["zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/", "core/"],
   ],
   "zookeeper/lock.ts": [
-    ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/transport/"],
+    ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/"],
     "core/",
   ],
-  "zookeeper/mod.ts": ["zookeeper/lock.ts", "zookeeper/*.ts", "zookeeper/transport/", "core/"],
+  "zookeeper/mod.ts": ["zookeeper/lock.ts", "zookeeper/*.ts", "zookeeper/connection/", "core/"],
   "zookeeper/*.ts": [
-    ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/transport/"],
+    ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/"],
     "core/",
   ],
 };

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { abortable } from "../../core/abort.ts";
-import type { Clock } from "../../core/clock.ts";
-import type { OutageBudget } from "../../core/outage_budget.ts";
+import { abortable } from "../../core/time/abort.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
-import { hasCode } from "../transport/errors.ts";
+import { hasCode } from "../connection/errors.ts";
 import { ownZnodeGone } from "./own_watch.ts";
 import type { OwnZnode } from "./own_znode.ts";
 

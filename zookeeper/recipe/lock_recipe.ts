@@ -6,10 +6,10 @@
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
  */
-import type { Clock } from "../../core/clock.ts";
-import type { WaitInfo } from "../../core/distributed_lock.ts";
-import { LockSetupError } from "../../core/errors.ts";
-import type { OutageBudget } from "../../core/outage_budget.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { Entrance } from "./entrance.ts";
 import { isInRange, sequenceOf } from "./order.ts";
 import { ownZnodeGone } from "./own_watch.ts";

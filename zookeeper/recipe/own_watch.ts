@@ -5,8 +5,8 @@
  * @module
  */
 import type { SessionRequests } from "../session/session_requests.ts";
-import { hasCode, ZooKeeperError } from "../transport/errors.ts";
-import type { Watcher, WatchEvent, Znode } from "../transport/transport.ts";
+import { hasCode, ZooKeeperError } from "../connection/errors.ts";
+import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
 
 /** The states of the watch. */
 export type OwnWatchState =

@@ -5,10 +5,10 @@
  * @module
  * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
  */
-import type { ReleaseAnswer } from "../../core/grant.ts";
+import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionSuccession } from "../session/session_succession.ts";
-import { classifyFailure, hasCode, ZooKeeperError } from "../transport/errors.ts";
+import { classifyFailure, hasCode, ZooKeeperError } from "../connection/errors.ts";
 import { entriesWithGuid, entryPrefix, newGuid } from "./order.ts";
 import { OwnWatch } from "./own_watch.ts";
 

@@ -5,8 +5,8 @@
  * @module
  */
 import type { Session, SessionListener } from "../session/session.ts";
-import { hasCode } from "../transport/errors.ts";
-import type { Watcher, WatchEvent, Znode } from "../transport/transport.ts";
+import { hasCode } from "../connection/errors.ts";
+import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
 import type { OwnZnodeListener } from "./own_watch.ts";
 
 /** One sleep of a waiter. It ends at the first change. */

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { abortable } from "../../core/abort.ts";
-import type { OutageBudget } from "../../core/outage_budget.ts";
+import { abortable } from "../../core/time/abort.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
-import { hasCode } from "../transport/errors.ts";
+import { hasCode } from "../connection/errors.ts";
 import type { QueueEntry } from "./order.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { PredecessorWatch, Sleep } from "./predecessor_watch.ts";

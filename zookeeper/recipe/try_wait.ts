@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { abortable } from "../../core/abort.ts";
-import { type Clock, settledWithin } from "../../core/clock.ts";
-import type { OutageBudget } from "../../core/outage_budget.ts";
+import { abortable } from "../../core/time/abort.ts";
+import { type Clock, settledWithin } from "../../core/time/clock.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { PredecessorWatch, Sleep } from "./predecessor_watch.ts";

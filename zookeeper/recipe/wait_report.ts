@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WaitInfo } from "../../core/distributed_lock.ts";
+import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
 import type { QueueSize } from "./shared_queues.ts";
 
 /** Returns the position of an entry in a queue whose length was read after its create. */

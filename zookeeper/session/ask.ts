@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { OutageBudget } from "../../core/outage_budget.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import type { Session } from "./session.ts";
 
 /**

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { type Clock, type Instant, instant, wasSuspended } from "../../core/clock.ts";
-import { hasCode } from "../transport/errors.ts";
+import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
+import { hasCode } from "../connection/errors.ts";
 import { isProof, type SessionRequests } from "./session_requests.ts";
 
 /** The options of a heartbeat. */

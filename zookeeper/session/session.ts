@@ -4,13 +4,13 @@
  *
  * @module
  */
-import type { Clock } from "../../core/clock.ts";
-import { ZooKeeperError } from "../transport/errors.ts";
+import type { Clock } from "../../core/time/clock.ts";
+import { ZooKeeperError } from "../connection/errors.ts";
 import type {
   TransportListener,
   TransportState,
   ZooKeeperTransport,
-} from "../transport/transport.ts";
+} from "../connection/transport.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { SessionRequests } from "./session_requests.ts";
 import { type SessionLeases, SessionValidity } from "./session_validity.ts";

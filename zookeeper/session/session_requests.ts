@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { type Clock, instant } from "../../core/clock.ts";
-import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../transport/errors.ts";
-import type { Children, Watcher, Znode, ZooKeeperTransport } from "../transport/transport.ts";
+import { type Clock, instant } from "../../core/time/clock.ts";
+import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/errors.ts";
+import type { Children, Watcher, Znode, ZooKeeperTransport } from "../connection/transport.ts";
 import { SharedRead } from "./shared_read.ts";
 import type { SessionValidity } from "./session_validity.ts";
 

@@ -4,17 +4,17 @@
  *
  * @module
  */
-import { abortable } from "../../core/abort.ts";
-import { type Clock, settledWithin } from "../../core/clock.ts";
-import { ZooKeeperError } from "../transport/errors.ts";
+import { abortable } from "../../core/time/abort.ts";
+import { type Clock, settledWithin } from "../../core/time/clock.ts";
+import { ZooKeeperError } from "../connection/errors.ts";
 import type {
   OpenTransport,
   TransportListener,
   TransportOptions,
   TransportState,
   ZooKeeperTransport,
-} from "../transport/transport.ts";
-import { sessionZnodeName } from "../transport/znode_names.ts";
+} from "../connection/transport.ts";
+import { sessionZnodeName } from "../connection/znode_names.ts";
 import { Session, type SessionOptions } from "./session.ts";
 import type { SessionLeases } from "./session_validity.ts";
 

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { type Clock, type Instant, wasSuspended } from "../../core/clock.ts";
-import type { LeaseEngine } from "../../core/lease_engine.ts";
+import { type Clock, type Instant, wasSuspended } from "../../core/time/clock.ts";
+import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 
 /** All leases of the instance: they are extended, and lost, together with the session. */
 export type SessionLeases = Pick<LeaseEngine, "extendAll" | "loseAll">;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { settledWithin, SYSTEM_CLOCK } from "../../../core/clock.ts";
+import { settledWithin, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
 
 /** How often in ms a connection is closed again whose client may open it again. */
 const CLOSE_AGAIN_MS = 100;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { pause, SYSTEM_CLOCK } from "../../../core/clock.ts";
+import { pause, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
 
 /** Pause in ms before each attempt to subscribe again. */
 const RESUBSCRIBE_MS = 100;

@@ -1,5 +1,5 @@
 import { assertEquals, assertInstanceOf, assertLess } from "@std/assert";
-import { SilenceError } from "../../../core/outage_budget.ts";
+import { SilenceError } from "../../../core/time/outage_budget.ts";
 import {
   type AskTurn,
   CommandWindow,

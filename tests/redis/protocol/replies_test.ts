@@ -7,7 +7,7 @@ import {
   decodeQuery,
   decodeRenew,
 } from "../../../redis/protocol/replies.ts";
-import { makeOwnerId } from "../../../core/owner_id.ts";
+import { makeOwnerId } from "../../../core/contract/owner_id.ts";
 
 Deno.test("decodeAsk(), decodeRenew(), decodeLeave() and decodeQuery() throw on a reply that no script sends", () => {
   for (const decode of [decodeAsk, decodeRenew, decodeLeave, decodeQuery]) {

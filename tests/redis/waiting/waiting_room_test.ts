@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { instant } from "../../../core/clock.ts";
+import { instant } from "../../../core/time/clock.ts";
 import type { AskResult } from "../../../redis/protocol/ask.ts";
 import { lockKeys } from "../../../redis/protocol/keys.ts";
 import type { Queued } from "../../../redis/protocol/replies.ts";

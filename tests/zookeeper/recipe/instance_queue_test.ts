@@ -6,13 +6,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
-import type { WaitInfo } from "../../../core/distributed_lock.ts";
-import { OutageBudget } from "../../../core/outage_budget.ts";
+import type { WaitInfo } from "../../../core/contract/distributed_lock.ts";
+import { OutageBudget } from "../../../core/time/outage_budget.ts";
 import { LockRecipe } from "../../../zookeeper/recipe/lock_recipe.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { SharedQueue } from "../../../zookeeper/recipe/shared_queues.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
-import { classifyFailure, ZooKeeperError } from "../../../zookeeper/transport/errors.ts";
+import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
 
 const PARENT = "/locks/n";
 

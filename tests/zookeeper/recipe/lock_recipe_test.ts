@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { WaitInfo } from "../../../core/distributed_lock.ts";
-import { LockSetupError, LockUnavailableError } from "../../../core/errors.ts";
-import { OutageBudget } from "../../../core/outage_budget.ts";
+import type { WaitInfo } from "../../../core/contract/distributed_lock.ts";
+import { LockSetupError, LockUnavailableError } from "../../../core/contract/errors.ts";
+import { OutageBudget } from "../../../core/time/outage_budget.ts";
 import { LockRecipe } from "../../../zookeeper/recipe/lock_recipe.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { MAX_SEQUENCE } from "../../../zookeeper/recipe/order.ts";
@@ -11,7 +11,7 @@ import {
   classifyFailure,
   ZooKeeperError,
   type ZooKeeperErrorCode,
-} from "../../../zookeeper/transport/errors.ts";
+} from "../../../zookeeper/connection/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Clock, deadlineMs, type Instant, wasSuspended } from "./clock.ts";
+import { type Clock, deadlineMs, type Instant, wasSuspended } from "../time/clock.ts";
 import { type Grant, grantDeadlineMs } from "./grant.ts";
 
 /** The validity of one lease: until when it may be believed (invariant 1). Sets no timers. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Clock } from "./clock.ts";
-import { type Timed, TimeHeap } from "./time_heap.ts";
+import type { Clock } from "../core/time/clock.ts";
+import { type Timed, TimeHeap } from "../core/time/time_heap.ts";
 
 interface Deadline extends Timed {
   readonly callback: () => void;

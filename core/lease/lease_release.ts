@@ -6,10 +6,10 @@
  */
 import { attemptMs, retryDelayMs } from "./attempts.ts";
 import type { Background } from "./background.ts";
-import { type Clock, pause, settledWithin } from "./clock.ts";
-import { LockSetupError } from "./errors.ts";
+import { type Clock, pause, settledWithin } from "../time/clock.ts";
+import { LockSetupError } from "../contract/errors.ts";
 import type { LeaseActions, ReleaseAnswer } from "./grant.ts";
-import { promiseTry } from "./promise_try.ts";
+import { promiseTry } from "../contract/promise_try.ts";
 
 /** The parts of a strategy instance that releases use. */
 export interface ReleaseContext {

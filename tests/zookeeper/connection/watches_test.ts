@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { Watcher, Znode } from "../../../zookeeper/transport/transport.ts";
-import { Watches } from "../../../zookeeper/transport/watches.ts";
+import type { Watcher, Znode } from "../../../zookeeper/connection/transport.ts";
+import { Watches } from "../../../zookeeper/connection/watches.ts";
 
 const ZNODE: Znode = {
   data: new Uint8Array(),

@@ -7,15 +7,15 @@
  */
 
 import { retryDelayMs } from "./attempts.ts";
-import { type Instant, pause } from "./clock.ts";
-import type { Lease } from "./distributed_lock.ts";
-import { LeaseLostError, type LeaseLostReason, LockError } from "./errors.ts";
+import { type Instant, pause } from "../time/clock.ts";
+import type { Lease } from "../contract/distributed_lock.ts";
+import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
 import type { Grant, LeaseActions, RenewAnswer } from "./grant.ts";
 import { LeaseRelease, refusedRelease, type ReleaseContext } from "./lease_release.ts";
 import { LeaseRenewal, type RenewalListener } from "./lease_renewal.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 import { LeaseValidity } from "./lease_validity.ts";
-import { checkTtl } from "./validate.ts";
+import { checkTtl } from "../contract/validate.ts";
 
 /** The parts that all leases of one strategy instance share. */
 export interface LeaseContext extends ReleaseContext {

@@ -9,8 +9,8 @@ import { Buffer } from "node:buffer";
 import zooKeeper from "node-zookeeper-client";
 import jute from "npm:node-zookeeper-client@1.1.3/lib/jute/index.js";
 import { childrenReply, reply } from "../../../testing/zookeeper/scripted_server.ts";
-import { ProtocolError } from "../../../zookeeper/transport/frames.ts";
-import { ReplyReader } from "../../../zookeeper/transport/reply_reader.ts";
+import { ProtocolError } from "../../../zookeeper/connection/frames.ts";
+import { ReplyReader } from "../../../zookeeper/connection/reply_reader.ts";
 import {
   childrenRequest,
   createRequest,
@@ -24,7 +24,7 @@ import {
   setRequest,
   watchRequest,
   type WireRequest,
-} from "../../../zookeeper/transport/wire_requests.ts";
+} from "../../../zookeeper/connection/wire_requests.ts";
 
 const PATH = "/locks/größe-–-lock-";
 const DATA = Buffer.from("label");

@@ -5,9 +5,9 @@
  * @module
  */
 import { attemptMs, retryDelayMs } from "./attempts.ts";
-import { type Clock, type Instant, instant, settledWithin } from "./clock.ts";
+import { type Clock, type Instant, instant, settledWithin } from "../time/clock.ts";
 import type { Grant, LeaseActions, RenewAnswer } from "./grant.ts";
-import { promiseTry } from "./promise_try.ts";
+import { promiseTry } from "../contract/promise_try.ts";
 
 /** How early, in ms, a renewal may be sent in order to leave together with others. */
 const BURST_MS = 100;

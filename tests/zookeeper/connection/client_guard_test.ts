@@ -14,8 +14,8 @@ import {
   type ScriptedRequest,
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
-import { ZooKeeperError } from "../../../zookeeper/transport/errors.ts";
-import type { ZooKeeperTransport } from "../../../zookeeper/transport/transport.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import type { ZooKeeperTransport } from "../../../zookeeper/connection/transport.ts";
 
 /** So many requests are sent without waiting for an answer. */
 const REQUESTS = 250;

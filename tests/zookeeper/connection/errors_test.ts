@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { ConnectError, type FailedAttempt } from "../../../zookeeper/transport/connect_error.ts";
-import { classifyFailure, ZooKeeperError } from "../../../zookeeper/transport/errors.ts";
+import { ConnectError, type FailedAttempt } from "../../../zookeeper/connection/connect_error.ts";
+import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
 
 const REFUSED = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const FAILED: FailedAttempt = {

@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { SharedTimer } from "../../core/shared_timer.ts";
+import { SharedTimer } from "../../redis/shared_timer.ts";
 import { FakeClock } from "../../testing/core/fake_clock.ts";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { say } from "../../testing/processes/figures.ts";

@@ -6,8 +6,13 @@
  */
 import { abortable } from "./abort.ts";
 import { type Clock, settledWithin, TIMED_OUT, within } from "./clock.ts";
-import type { AcquireOptions, Lease, LockSnapshot, WaitInfo } from "./distributed_lock.ts";
-import { LockTimeoutError, LockUnavailableError } from "./errors.ts";
+import type {
+  AcquireOptions,
+  Lease,
+  LockSnapshot,
+  WaitInfo,
+} from "../contract/distributed_lock.ts";
+import { LockTimeoutError, LockUnavailableError } from "../contract/errors.ts";
 
 /** How long, in ms, the service may take to answer at the end of a wait. */
 export const ANSWER_WITHIN_MS = 1_000;

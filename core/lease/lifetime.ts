@@ -4,9 +4,9 @@
  *
  * @module
  */
-import type { OptionNames } from "./option_names.ts";
-import { checkDuration, checkLabel, checkOptional } from "./validate.ts";
-import { Warnings } from "./warnings.ts";
+import type { OptionNames } from "../contract/option_names.ts";
+import { checkDuration, checkLabel, checkOptional } from "../contract/validate.ts";
+import { Warnings } from "../contract/warnings.ts";
 
 /** Options that every strategy takes. */
 export interface StrategyOptions {

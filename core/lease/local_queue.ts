@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { WaitInfo } from "./distributed_lock.ts";
+import type { WaitInfo } from "../contract/distributed_lock.ts";
 import { LinkedSet } from "./linked_set.ts";
 
 /** A local waiter, as `query()` reports it. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Lease } from "./distributed_lock.ts";
-import type { LeaseListener } from "./lease.ts";
+import type { LeaseListener } from "../lease/lease.ts";
 import { promiseTry } from "./promise_try.ts";
 
 /** A lease that is renewed late, as the option `onRenewalLate` gets it. */

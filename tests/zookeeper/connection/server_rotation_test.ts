@@ -3,12 +3,12 @@ import { listenOnFreePort } from "../../../testing/servers/ports.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
-import type { ServerAddress } from "../../../zookeeper/transport/connect_string.ts";
+import type { ServerAddress } from "../../../zookeeper/connection/connect_string.ts";
 import {
   MAX_ADDRESSES,
   ServerRotation,
   type Target,
-} from "../../../zookeeper/transport/server_rotation.ts";
+} from "../../../zookeeper/connection/server_rotation.ts";
 
 const SERVERS = ["a", "b", "c"].map((host) => ({ host, port: 2181 }));
 

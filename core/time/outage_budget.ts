@@ -6,7 +6,7 @@
  */
 import { abortable } from "./abort.ts";
 import { type Cancel, type Clock, pause } from "./clock.ts";
-import { LockSetupError, LockUnavailableError } from "./errors.ts";
+import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
 
 /** Pause in ms before a failed request is sent again. */
 export const RETRY_MS = 50;

@@ -5,7 +5,7 @@
  * @module
  */
 import { createRequire } from "node:module";
-import { LockSetupError } from "../../core/errors.ts";
+import { LockSetupError } from "../../core/contract/errors.ts";
 import type { Package } from "./client_package.ts";
 
 /** The only version that works: `client_guard.ts` patches its private parts. */

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { Clock } from "./clock.ts";
-import { type Timed, TimeHeap } from "./time_heap.ts";
+import type { Clock } from "../time/clock.ts";
+import { type Timed, TimeHeap } from "../time/time_heap.ts";
 
 /** Leases that are due within this time in ms are looked at together. */
 const TOGETHER_MS = 100;

@@ -6,7 +6,7 @@ import {
   makeAuthority,
 } from "../../../testing/servers/certificates.ts";
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
-import { readTls, type ZooKeeperTls } from "../../../zookeeper/transport/tls.ts";
+import { readTls, type ZooKeeperTls } from "../../../zookeeper/connection/tls.ts";
 
 let authority: Authority;
 let client: Certificate;

@@ -5,8 +5,8 @@
  * @module
  */
 import { Background } from "./background.ts";
-import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "./clock.ts";
-import type { LeaseLostReason } from "./errors.ts";
+import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import type { LeaseLostReason } from "../contract/errors.ts";
 import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
 import { type LeaseContext, type LeaseListener, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Failure } from "../../core/outage_budget.ts";
+import type { Failure } from "../../core/time/outage_budget.ts";
 import { ConnectError } from "./connect_error.ts";
 import { ProtocolError } from "./frames.ts";
 

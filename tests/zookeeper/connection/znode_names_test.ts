@@ -4,7 +4,7 @@ import {
   MAX_ZNODE_NAME_LENGTH,
   sessionZnodeName,
   znodeName,
-} from "../../../zookeeper/transport/znode_names.ts";
+} from "../../../zookeeper/connection/znode_names.ts";
 import { randomFrom } from "../../../testing/zookeeper/random.ts";
 
 Deno.test("znodeName() keeps a name that needs no encoding", () => {

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { deadlineMs, type Instant } from "./clock.ts";
-import type { LeaseLostReason } from "./errors.ts";
+import { deadlineMs, type Instant } from "../time/clock.ts";
+import type { LeaseLostReason } from "../contract/errors.ts";
 
 /**
  * The answer to a renewal:
