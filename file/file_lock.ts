@@ -5,9 +5,9 @@
  */
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
-  ACQUIRE_NAMES,
+  ACQUIRE_OPTIONS,
   checkAcquireOptions,
-  readQueryOptions,
+  readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import { instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
@@ -28,12 +28,12 @@ import { LocalQueue, type LocalWaiter, type Turn } from "../core/lease/local_que
 import { Nesting } from "../core/contract/nesting.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { checkName } from "../core/contract/validate.ts";
+import { checkName } from "../core/contract/options.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
 import { actionsOf } from "./lease_actions.ts";
 import type { HeldFile, NotLocked } from "./lock_file.ts";
 import { LockFiles } from "./lock_files.ts";
-import { checkOptions, type FileLockOptions } from "./options.ts";
+import { type FileLockOptions, readOptions } from "./options.ts";
 import { chooseFileSystem } from "./system/choose.ts";
 import { WaitNotice } from "./wait_notice.ts";
 import type { Waiter } from "./waiter.ts";
@@ -87,7 +87,7 @@ export class FileLock implements DistributedLock {
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
-    names: ACQUIRE_NAMES,
+    options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
   });
   readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, WATCH_CLOCK);
@@ -114,11 +114,11 @@ export class FileLock implements DistributedLock {
    * and both on Windows.
    */
   constructor(options: FileLockOptions = {}) {
-    const { pollIntervalMs, ...files } = checkOptions(options);
-    this.#lifetime = new Lifetime(options);
+    const read = readOptions(options);
+    this.#lifetime = new Lifetime(read);
     const fs = chooseFileSystem();
-    this.#changes = new DirectoryChanges(fs, pollIntervalMs);
-    this.#files = new LockFiles(fs, files);
+    this.#changes = new DirectoryChanges(fs, read.pollIntervalMs);
+    this.#files = new LockFiles(fs, read);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
@@ -171,7 +171,7 @@ export class FileLock implements DistributedLock {
    * {@linkcode DistributedLock.query}.
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
-    const maxWaiters = readQueryOptions(options);
+    const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
     const holder = await this.#holder(name);
     const waiting = this.#waiting.get(name);

@@ -18,4 +18,4 @@
  * @module
  */
 export { FileLock } from "./file_lock.ts";
-export { DEFAULT_POLL_INTERVAL_MS, type FileLockOptions } from "./options.ts";
+export { type FileLockOptions } from "./options.ts";

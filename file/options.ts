@@ -3,9 +3,15 @@
  *
  * @module
  */
-import { STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
-import { checkNames, type OptionNames } from "../core/contract/option_names.ts";
-import { checkDuration, checkString, describeType } from "../core/contract/validate.ts";
+import {
+  duration,
+  flag,
+  type OptionTable,
+  type ReadOptions,
+  readTable,
+  text,
+} from "../core/contract/options.ts";
+import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 
 /** Options of {@linkcode FileLock}. */
 export interface FileLockOptions extends StrategyOptions {
@@ -63,53 +69,28 @@ export interface FileLockOptions extends StrategyOptions {
   pollIntervalMs?: number | undefined;
 }
 
-const NAMES: OptionNames & Record<keyof FileLockOptions, true> = {
-  ...STRATEGY_NAMES,
-  dir: true,
-  sharedDir: true,
-  keepFiles: true,
-  pollIntervalMs: true,
-};
+/** What the options must be, and their defaults. */
+export const FILE_LOCK_OPTIONS = {
+  ...STRATEGY_OPTIONS,
+  dir: text(),
+  sharedDir: flag(false),
+  keepFiles: flag(false),
+  pollIntervalMs: duration({ otherwise: 10 }),
+} satisfies OptionTable<FileLockOptions>;
 
-/** Default of {@linkcode FileLockOptions.pollIntervalMs}, in ms. */
-export const DEFAULT_POLL_INTERVAL_MS = 10;
-
-/** The options, complete and checked, except those that every strategy takes. */
-export type CheckedOptions =
-  & {
-    [Key in Exclude<keyof FileLockOptions, "dir" | keyof StrategyOptions>]-?: NonNullable<
-      FileLockOptions[Key]
-    >;
-  }
-  & { dir: string | undefined };
+/** The options, checked, with the defaults filled in. */
+export type FileLockSettings = ReadOptions<FileLockOptions, typeof FILE_LOCK_OPTIONS>;
 
 /**
- * Checks the options and adds the defaults.
+ * Checks the options and fills in the defaults.
  *
  * @throws {TypeError} If an option has a wrong type or is unknown, or if `sharedDir` comes without `dir`.
  * @throws {RangeError} If an option is out of range.
  */
-export function checkOptions(options: FileLockOptions): CheckedOptions {
-  checkNames("new FileLock()", options, NAMES);
-  const {
-    dir,
-    sharedDir = false,
-    keepFiles = false,
-    pollIntervalMs = DEFAULT_POLL_INTERVAL_MS,
-  } = options;
-  if (dir !== undefined) checkString("dir", dir);
-  checkBoolean("sharedDir", sharedDir);
-  checkBoolean("keepFiles", keepFiles);
-  checkDuration("pollIntervalMs", pollIntervalMs);
-  if (sharedDir && dir === undefined) {
+export function readOptions(options: FileLockOptions): FileLockSettings {
+  const read = readTable("new FileLock()", options, FILE_LOCK_OPTIONS);
+  if (read.sharedDir && read.dir === undefined) {
     throw new TypeError("Cannot use 'sharedDir' without 'dir': each user has another default");
   }
-  return { dir, sharedDir, keepFiles, pollIntervalMs };
-}
-
-function checkBoolean(option: string, value: unknown): void {
-  if (typeof value === "boolean") return;
-  throw new TypeError(
-    `Cannot use '${option}': it must be a boolean, but it is ${describeType(value)}`,
-  );
+  return read;
 }

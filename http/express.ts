@@ -23,9 +23,14 @@ import type { DistributedLock, Lease } from "../core/contract/distributed_lock.t
 import { acquireForRequest } from "./internal/acquire.ts";
 import { ExpressHold, writeProblem } from "./internal/express_hold.ts";
 import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";
-import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
-import { type MethodOptions, readMethods } from "./internal/methods.ts";
-import { type HoldOptions, type HoldSettings, readSettings } from "./internal/options.ts";
+import { isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import type { MethodOptions } from "./internal/methods.ts";
+import {
+  type HoldOptions,
+  type HoldSettings,
+  MIDDLEWARE_OPTIONS,
+  readOptions,
+} from "./internal/options.ts";
 import { CLIENT_GONE } from "./internal/problem.ts";
 import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { ResponseWatch } from "./internal/response_watch.ts";
@@ -149,14 +154,10 @@ export function expressLock<
   lock: DistributedLock,
   options: ExpressLockOptions<Request> | string,
 ): ExpressMiddleware {
-  const given: ExpressLockOptions<Request> = typeof options === "string"
-    ? { key: options }
-    : options;
-  checkKey(given.key);
-  const config = { lock, key: given.key, settings: readSettings(given) };
-  const unlocked = readMethods(given);
+  const settings = readOptions("expressLock()", options, MIDDLEWARE_OPTIONS);
+  const config = { lock, key: settings.key, settings };
   return function expressLock(req, res, next) {
-    if (unlocked.has(req.method)) return next();
+    if (settings.unlockedMethods.includes(req.method)) return next();
     lockRequest(config, req as Request, res).then((mayRun) => mayRun ? next() : undefined, next);
   };
 }

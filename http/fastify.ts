@@ -31,9 +31,15 @@ import {
   type FastifyLockRoute,
   wireRoute,
 } from "./internal/fastify_route.ts";
-import { checkKey, isNoLock, type LockKey, type NoLock } from "./internal/key.ts";
-import { type MethodOptions, readMethods } from "./internal/methods.ts";
-import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { checkOptions, pickOptions } from "../core/contract/options.ts";
+import { isNoLock, type LockKey, type NoLock } from "./internal/key.ts";
+import type { MethodOptions } from "./internal/methods.ts";
+import {
+  type HoldOptions,
+  MIDDLEWARE_OPTIONS,
+  readOptions,
+  REGISTER_OPTIONS,
+} from "./internal/options.ts";
 
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
 export type { MethodOptions } from "./internal/methods.ts";
@@ -81,6 +87,9 @@ export interface FastifyRouteLockOptions extends HoldOptions, MethodOptions {
   /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
   key: LockKey<[request: FastifyLockRequest]>;
 }
+
+const { key: _, ...DEFAULTS } = MIDDLEWARE_OPTIONS;
+const PLUGIN_OPTIONS = { ...DEFAULTS, ...REGISTER_OPTIONS };
 
 /**
  * A plugin that decorates the instance with `locks` and each request with `lease`, and acquires the
@@ -139,8 +148,7 @@ export async function fastifyLock(
   if (typeof lock?.acquire !== "function") {
     throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
   }
-  readSettings(defaults);
-  readMethods(defaults);
+  checkOptions("fastifyLock()", defaults, PLUGIN_OPTIONS);
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
   let seenRoutes = 0;
@@ -153,14 +161,10 @@ export async function fastifyLock(
     const given = route.config.lock as FastifyRouteLock;
     if (isNoLock(given)) return;
     const own = typeof given === "object" ? given : { key: given };
-    checkRouteKey(own?.key);
-    const merged = { ...defaults, ...own };
-    wireRoute(route, {
-      lock,
-      key: own.key,
-      settings: readSettings(merged),
-      unlocked: readMethods(merged),
-    });
+    if (own?.key === undefined) throw missingKey();
+    const merged = { ...pickOptions(defaults, MIDDLEWARE_OPTIONS), ...own };
+    const settings = readOptions("the lock of a route", merged, MIDDLEWARE_OPTIONS);
+    wireRoute(route, { lock, key: own.key, settings, unlocked: settings.unlockedMethods });
   });
 }
 
@@ -171,10 +175,9 @@ Object.assign(fastifyLock, {
   [Symbol.for("plugin-meta")]: { name: "@holdfast/lock", fastify: ">=4.10" },
 });
 
-/** Checks the key of a route. One that is `undefined` by accident must not leave the route unlocked. */
-function checkRouteKey(key: unknown): void {
-  if (key !== undefined) return checkKey(key);
-  throw new TypeError(
+/** The error for a key that is `undefined` by accident, which must not leave the route unlocked. */
+function missingKey(): TypeError {
+  return new TypeError(
     "Cannot add a route whose 'config.lock' has no key: leave 'lock' out, or set it to NO_LOCK, if the " +
       "route needs no lock",
   );

@@ -7,8 +7,8 @@
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
-import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { keyOf, type LockKey } from "./internal/key.ts";
+import { HANDLER_OPTIONS, type HoldOptions, readOptions } from "./internal/options.ts";
 import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
@@ -95,13 +95,10 @@ export function fetchLock(
   lock: DistributedLock,
   options: OptionalFetchLockOptions | string,
 ): <Rest extends unknown[]>(handler: LeaseHandler<Lease, Rest>) => FetchHandler<Rest> {
-  const given = typeof options === "string" ? { key: options } : options;
-  const { key } = given;
-  checkKey(key);
-  const settings = readSettings(given);
+  const settings = readOptions("fetchLock()", options, HANDLER_OPTIONS);
   return (handler) =>
     async function fetchLock(request, ...rest) {
-      const name = keyOf(key, request);
+      const name = keyOf(settings.key, request);
       // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
       // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
       const gone = settings.waitMs > 0 ? request.signal : undefined;

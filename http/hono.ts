@@ -27,9 +27,9 @@ import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
 import { respondUnderLease } from "./internal/held_response.ts";
-import { checkKey, keyOf, type LockKey } from "./internal/key.ts";
-import { type MethodOptions, readMethods } from "./internal/methods.ts";
-import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { keyOf, type LockKey } from "./internal/key.ts";
+import type { MethodOptions } from "./internal/methods.ts";
+import { type HoldOptions, MIDDLEWARE_OPTIONS, readOptions } from "./internal/options.ts";
 import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
 
@@ -123,14 +123,11 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   lock: DistributedLock,
   options: HonoLockOptions<Context> | string,
 ): HonoMiddleware<Context> {
-  const given: HonoLockOptions<Context> = typeof options === "string" ? { key: options } : options;
-  checkKey(given.key);
-  const settings = readSettings(given);
-  const unlocked = readMethods(given);
+  const settings = readOptions("honoLock()", options, MIDDLEWARE_OPTIONS);
   return async function honoLock(c, next) {
     const { raw } = c.req;
-    if (unlocked.has(raw.method)) return await next();
-    const name = keyOf(given.key, c);
+    if (settings.unlockedMethods.includes(raw.method)) return await next();
+    const name = keyOf(settings.key, c);
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
     // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
     const gone = settings.waitMs > 0 ? raw.signal : undefined;

@@ -21,9 +21,15 @@
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { acquireForRequest } from "./internal/acquire.ts";
-import { checkKey, isNoLock, keyOf, type LockKey } from "./internal/key.ts";
-import { type MethodOptions, readMethods } from "./internal/methods.ts";
-import { type HoldOptions, type HoldSettings, readSettings, report } from "./internal/options.ts";
+import { isNoLock, keyOf, type LockKey } from "./internal/key.ts";
+import type { MethodOptions } from "./internal/methods.ts";
+import {
+  type HoldOptions,
+  type HoldSettings,
+  MIDDLEWARE_OPTIONS,
+  readOptions,
+  report,
+} from "./internal/options.ts";
 import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
 import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
 import { ResponseHold } from "./internal/response_hold.ts";
@@ -124,13 +130,10 @@ export function koaLock<Context extends KoaContext = KoaContext>(
   lock: DistributedLock,
   options: KoaLockOptions<Context> | string,
 ): KoaMiddleware<Context> {
-  const given: KoaLockOptions<Context> = typeof options === "string" ? { key: options } : options;
-  checkKey(given.key);
-  const settings = readSettings(given);
-  const unlocked = readMethods(given);
+  const settings = readOptions("koaLock()", options, MIDDLEWARE_OPTIONS);
   return async function koaLock(ctx, next) {
-    if (unlocked.has(ctx.method)) return void await next();
-    const name = await keyOf(given.key, ctx);
+    if (settings.unlockedMethods.includes(ctx.method)) return void await next();
+    const name = await keyOf(settings.key, ctx);
     if (isNoLock(name)) return void await next();
     const watch = new ResponseWatch(ctx.res);
     const holds = new RequestHolds(holdsOf(ctx.res), lock);

@@ -24,11 +24,10 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { checkDuration, checkTtl, MAX_DURATION_MS } from "../core/contract/validate.ts";
 import { Invocation } from "./internal/invocation.ts";
 import { endWithProblem, type LambdaResponse } from "./internal/invocation_problem.ts";
-import { checkKey, isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";
-import { type HoldOptions, readSettings } from "./internal/options.ts";
+import { isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";
+import { type HoldOptions, LAMBDA_OPTIONS, readOptions } from "./internal/options.ts";
 
 import { type Holds, RequestHolds } from "./internal/request_holds.ts";
 
@@ -107,11 +106,6 @@ export type LambdaHandler<Event, Context, Result> = (
  */
 const nested = new AsyncLocalStorage<Holds>();
 
-/** Default of {@linkcode LambdaLockOptions.marginMs}. */
-export const DEFAULT_MARGIN_MS = 500;
-/** Default of {@linkcode LambdaLockOptions.ttlMs}. */
-export const DEFAULT_LAMBDA_TTL_MS = 10_000;
-
 /**
  * Wraps a Lambda handler so that at most one invocation per key runs in it, across all instances.
  *
@@ -175,19 +169,10 @@ export function lambdaLock<Event, Context extends LambdaContext>(
 ): <Result, E extends Event = Event, C extends Context = Context>(
   handler: LambdaLeaseHandler<E, C, Lease, Result>,
 ) => LambdaHandler<E, C, Result> {
-  const given: OptionalLambdaLockOptions<Event, Context> = typeof options === "string"
-    ? { key: options }
-    : options;
-  const { key, marginMs = DEFAULT_MARGIN_MS, ttlMs = DEFAULT_LAMBDA_TTL_MS } = given;
-  checkKey(key);
-  checkDuration("marginMs", marginMs, 0);
-  checkTtl(ttlMs);
-  // The invocation's time limits the lease anyway; the default of 60 s would be too short for a function
-  // that runs for 15 minutes.
-  const maxHoldMs = given.maxHoldMs ?? MAX_DURATION_MS;
-  const settings = { ...readSettings({ ...given, maxHoldMs }), marginMs, ttlMs };
+  const read = readOptions("lambdaLock()", options, LAMBDA_OPTIONS);
+  const settings = { ...read, fencingHeader: undefined };
   return (handler) => async (event, context) => {
-    const name = await keyOf(key, event, context);
+    const name = await keyOf(read.key, event, context);
     // The types allow these options only with a handler that accepts `undefined`.
     if (isNoLock(name)) return await handler(event, context, undefined!);
     if (isRefused(name)) return endWithProblem(event, "", name.problem, name.cause);

@@ -24,6 +24,6 @@ export {
   type OptionalFetchLockOptions,
 } from "./fetch.ts";
 export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export { DEFAULT_MAX_HOLD_MS, type HoldOptions } from "./internal/options.ts";
+export type { HoldOptions } from "./internal/options.ts";
 export { PROBLEM_TYPE } from "./internal/problem.ts";
 export type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";

@@ -114,7 +114,7 @@ export class LockInterceptor {
     const { key, settings, unlocked } = this.#route ?? routeOf(context);
     const http = context.switchToHttp();
     const request = http.getRequest<NestLockRequest>();
-    if (unlocked.has(request.method)) return next.handle();
+    if (unlocked.includes(request.method)) return next.handle();
     const name = await keyOf(key, request as never);
     if (isNoLock(name)) return next.handle();
     const platform = http.getResponse<PlatformResponse>();

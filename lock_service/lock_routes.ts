@@ -69,8 +69,8 @@ export async function lockRoutes(
   options: LockRoutesOptions,
 ): Promise<void> {
   const settings = readOptions(options);
-  const { lock, authorize, challenge, limits, principalLimits, maxBodyMs, report } = settings;
-  const reservations = new Reservations(principalLimits, limits.retryAfterMs, report);
+  const { lock, authorize, challenge, principalLimits, maxBodyMs, report } = settings;
+  const reservations = new Reservations(principalLimits, settings.retryAfterMs, report);
   const closing = new AbortController();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => closing.abort());
@@ -91,7 +91,7 @@ export async function lockRoutes(
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
         const parts = {
-          ...{ lock, request, limits, reservations, challenge },
+          ...{ lock, request, limits: settings, reservations, challenge },
           response: reply.raw,
           closing: closing.signal,
           authorize: (authorization: Authorization) => authorize(request, authorization),

@@ -37,16 +37,7 @@
  * @module
  */
 export { lockRoutes } from "./lock_routes.ts";
-export {
-  type Authorization,
-  DEFAULT_CHALLENGE,
-  DEFAULT_LEASE_TTL_MS,
-  DEFAULT_MAX_BODY_MS,
-  DEFAULT_MAX_TTL_MS,
-  DEFAULT_MAX_WAIT_MS,
-  type LockRoutesOptions,
-  type Principal,
-} from "./options.ts";
+export { type Authorization, type LockRoutesOptions, type Principal } from "./options.ts";
 export type {
   LimitedResource,
   PrincipalLimits,
@@ -54,11 +45,7 @@ export type {
   ReservedPlace,
   ReserveResult,
 } from "./principal_limits.ts";
-export {
-  DEFAULT_RESERVATION_TIMEOUT_MS,
-  redisReservations,
-  type RedisReservationsOptions,
-} from "./redis_limits.ts";
+export { redisReservations, type RedisReservationsOptions } from "./redis_limits.ts";
 export type { RedisClient } from "../redis/client.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
 export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";

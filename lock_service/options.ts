@@ -5,7 +5,16 @@
  * @module
  */
 import type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";
-import { checkDuration, checkString, checkTtl } from "../core/contract/validate.ts";
+import {
+  callback,
+  duration,
+  type OptionTable,
+  type ReadOptions,
+  readTable,
+  text,
+  ttl,
+} from "../core/contract/options.ts";
+import { REGISTER_OPTIONS } from "../http/internal/options.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 import { checkPrincipalLimits, type PrincipalLimits } from "./principal_limits.ts";
 
@@ -91,75 +100,53 @@ export interface LockRoutesOptions {
   onError?: (error: unknown) => void;
 }
 
-/** Default of {@linkcode LockRoutesOptions.defaultTtlMs}. */
-export const DEFAULT_LEASE_TTL_MS = 30_000;
-/** Default of {@linkcode LockRoutesOptions.maxTtlMs}. */
-export const DEFAULT_MAX_TTL_MS = 300_000;
-/** Default of {@linkcode LockRoutesOptions.maxWaitMs}. */
-export const DEFAULT_MAX_WAIT_MS = 30_000;
-/** Default of {@linkcode LockRoutesOptions.maxBodyMs}. */
-export const DEFAULT_MAX_BODY_MS = 10_000;
-
-/** Default of {@linkcode LockRoutesOptions.challenge}. */
-export const DEFAULT_CHALLENGE = "Bearer";
-
 /** The default and the longest times, in ms, that clients get. */
-export interface Limits {
-  readonly defaultTtlMs: number;
-  readonly maxTtlMs: number;
-  readonly maxWaitMs: number;
-  /** How long in ms to wait before a retry, instead of the rest of the holder's lease. */
-  readonly retryAfterMs: number | undefined;
-}
+export type Limits = Pick<
+  LockRoutesSettings,
+  "defaultTtlMs" | "maxTtlMs" | "maxWaitMs" | "retryAfterMs"
+>;
 
-/** Options with their defaults. */
-export interface LockRoutesSettings {
-  readonly lock: AttachableLock;
-  readonly authorize: LockRoutesOptions["authorize"];
-  readonly challenge: string;
-  readonly limits: Limits;
-  readonly principalLimits: PrincipalLimits | undefined;
-  readonly maxBodyMs: number;
-  readonly report: (error: unknown) => void;
-}
+/** What the options must be, and their defaults. */
+export const LOCK_ROUTES_OPTIONS = {
+  ...REGISTER_OPTIONS,
+  lock: { default: undefined, check: checkLock },
+  authorize: callback(),
+  challenge: text({}, "Bearer"),
+  retryAfterMs: duration(),
+  defaultTtlMs: ttl(30_000),
+  maxTtlMs: ttl(300_000),
+  maxWaitMs: duration({ min: 0, otherwise: 30_000 }),
+  principalLimits: {
+    default: undefined,
+    check: (_, limits) => checkPrincipalLimits(limits as never),
+  },
+  maxBodyMs: duration({ otherwise: 10_000 }),
+  onError: callback(() => {}),
+} satisfies OptionTable<LockRoutesOptions>;
+
+/** The options, checked, with the defaults filled in. */
+export type LockRoutesSettings =
+  & Omit<ReadOptions<LockRoutesOptions, typeof LOCK_ROUTES_OPTIONS>, "lock" | "onError">
+  & { readonly lock: AttachableLock; readonly report: (error: unknown) => void };
 
 /**
- * Fills in the defaults and checks the options.
+ * Checks the options and fills in the defaults.
  *
- * @throws {TypeError|RangeError} If an option is bad.
+ * @throws {TypeError|RangeError} If an option is bad or unknown.
  */
 export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
-  const {
-    lock,
-    maxTtlMs = DEFAULT_MAX_TTL_MS,
-    maxWaitMs = DEFAULT_MAX_WAIT_MS,
-    defaultTtlMs = Math.min(DEFAULT_LEASE_TTL_MS, maxTtlMs),
-    challenge = DEFAULT_CHALLENGE,
-    maxBodyMs = DEFAULT_MAX_BODY_MS,
-    retryAfterMs,
-    principalLimits,
-    onError = () => {},
-  } = options;
-  checkLock(lock);
-  if (typeof options.authorize !== "function") {
+  const { lock, onError, ...read } = readTable("lockRoutes", options, LOCK_ROUTES_OPTIONS);
+  checkLock("'lock'", lock);
+  if (read.authorize === undefined) {
     throw new TypeError(
       "Cannot register lockRoutes without the function 'authorize': anybody could use the locks",
     );
   }
-  if (typeof onError !== "function") {
-    throw new TypeError(`Cannot use 'onError' as it must be a function: it is a ${typeof onError}`);
-  }
-  checkTtl(defaultTtlMs);
-  checkDuration("maxTtlMs", maxTtlMs, defaultTtlMs);
-  checkDuration("maxWaitMs", maxWaitMs, 0);
-  checkDuration("maxBodyMs", maxBodyMs);
-  checkString("challenge", challenge);
-  if (principalLimits !== undefined) checkPrincipalLimits(principalLimits);
-  if (retryAfterMs !== undefined) checkDuration("retryAfterMs", retryAfterMs);
-  const limits = { defaultTtlMs, maxTtlMs, maxWaitMs, retryAfterMs };
-  const authorize: LockRoutesSettings["authorize"] = (...args) => options.authorize(...args);
-  const report = quiet(onError);
-  return { lock, authorize, challenge, limits, principalLimits, maxBodyMs, report };
+  // A lower `maxTtlMs` lowers the default, but not a `defaultTtlMs` that is given.
+  const defaultTtlMs = options.defaultTtlMs ?? Math.min(read.defaultTtlMs, read.maxTtlMs);
+  duration({ min: defaultTtlMs }).check("'maxTtlMs'", read.maxTtlMs);
+  const authorize: LockRoutesOptions["authorize"] = (...args) => options.authorize(...args);
+  return { ...read, defaultTtlMs, authorize, lock: lock as AttachableLock, report: quiet(onError) };
 }
 
 /** Wraps a listener so that its own errors are ignored. */
@@ -173,8 +160,8 @@ function quiet(listener: (error: unknown) => void): (error: unknown) => void {
   };
 }
 
-function checkLock(lock: DistributedLock): asserts lock is AttachableLock {
-  if (lock?.capabilities?.attach === true) return;
+function checkLock(_what: string, lock: unknown): void {
+  if ((lock as Partial<DistributedLock> | undefined)?.capabilities?.attach === true) return;
   throw new TypeError(
     "Cannot register lockRoutes as the lock's strategy has no 'attach', so its leases would end with " +
       "this process: use RedisLock",

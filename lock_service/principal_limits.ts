@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkCount, describeType } from "../core/contract/validate.ts";
+import { count, describe } from "../core/contract/options.ts";
 
 /** The things of which a principal has a limited number. */
 export type LimitedResource = "leases" | "waiters";
@@ -86,7 +86,7 @@ export interface PrincipalLimits {
 export function checkPrincipalLimits(given: unknown): asserts given is PrincipalLimits {
   if (typeof given !== "object" || given === null) {
     throw new TypeError(
-      `Cannot use 'principalLimits': it must be an object, but it is ${describeType(given)}`,
+      `Cannot use 'principalLimits': it must be an object, but it is ${describe(given)}`,
     );
   }
   const { store, maxLeases, maxWaiters, ...others } = given as PrincipalLimits;
@@ -102,6 +102,6 @@ export function checkPrincipalLimits(given: unknown): asserts given is Principal
       "Cannot use 'principalLimits' without a 'store': redisReservations() makes one",
     );
   }
-  if (maxLeases !== undefined) checkCount("maxLeases", maxLeases);
-  if (maxWaiters !== undefined) checkCount("maxWaiters", maxWaiters);
+  if (maxLeases !== undefined) count().check("'maxLeases'", maxLeases);
+  if (maxWaiters !== undefined) count().check("'maxWaiters'", maxWaiters);
 }

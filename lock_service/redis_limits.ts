@@ -5,7 +5,7 @@
  * @module
  */
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
-import { checkDuration, checkString } from "../core/contract/validate.ts";
+import { duration, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { hideCommand, isNoScript } from "../redis/protocol/failures.ts";
 import type { ReservationStore, ReservedPlace, ReserveResult } from "./principal_limits.ts";
@@ -83,8 +83,8 @@ export function redisReservations(
       "Cannot keep reservations with this client: wrap it, as in nodeRedis(client)",
     );
   }
-  checkString("keyPrefix", keyPrefix);
-  checkDuration("timeoutMs", timeoutMs);
+  text().check("'keyPrefix'", keyPrefix);
+  duration().check("'timeoutMs'", timeoutMs);
   return new RedisReservations(client, keyPrefix, timeoutMs);
 }
 

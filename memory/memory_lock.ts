@@ -5,9 +5,9 @@
  */
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
-  ACQUIRE_NAMES,
+  ACQUIRE_OPTIONS,
   checkAcquireOptions,
-  readQueryOptions,
+  readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import type {
@@ -23,13 +23,12 @@ import type {
 import { instant } from "../core/time/clock.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
-import { Lifetime, STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
+import { Lifetime, STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import { LocalQueue, type Turn } from "../core/lease/local_queue.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkNames } from "../core/contract/option_names.ts";
 import { labelOf, makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { checkName } from "../core/contract/validate.ts";
+import { checkName, readTable } from "../core/contract/options.ts";
 
 /** Options of {@linkcode MemoryLock}. */
 export type MemoryLockOptions = StrategyOptions;
@@ -65,7 +64,7 @@ export class MemoryLock implements DistributedLock {
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
-    names: ACQUIRE_NAMES,
+    options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
     steal: (name, options) => this.#steal(name, options),
   });
@@ -89,8 +88,7 @@ export class MemoryLock implements DistributedLock {
    * @throws {RangeError} If an option is out of range.
    */
   constructor(options: MemoryLockOptions = {}) {
-    checkNames("new MemoryLock()", options, STRATEGY_NAMES);
-    this.#lifetime = new Lifetime(options);
+    this.#lifetime = new Lifetime(readTable("new MemoryLock()", options, STRATEGY_OPTIONS));
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
@@ -134,7 +132,7 @@ export class MemoryLock implements DistributedLock {
   /** Reads the holder and the waiters of a lock. See {@linkcode DistributedLock.query}. */
   // deno-lint-ignore require-await -- bad arguments must reject, not throw
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
-    const maxWaiters = readQueryOptions(options);
+    const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
     const lease = this.#held.get(name);
     const label = lease && labelOf(lease.ownerId);

@@ -8,7 +8,7 @@ import { ANSWER_WITHIN_MS, type WaitSource } from "../core/time/bounded_wait.ts"
 import {
   checkAttachableOptions,
   checkAttachOptions,
-  readQueryOptions,
+  readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { pause } from "../core/time/clock.ts";
 import type {
@@ -24,10 +24,10 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import type { Lifetime } from "../core/lease/lifetime.ts";
 import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
-import { checkName, checkOwnerId } from "../core/contract/validate.ts";
+import { checkName, OWNER_ID } from "../core/contract/options.ts";
 import { Acquisition } from "./acquisition.ts";
 import type { CallContext } from "./hold.ts";
-import type { readOptions } from "./options.ts";
+import type { RedisLockSettings } from "./options.ts";
 import type { AskMode } from "./protocol/ask.ts";
 import { classifyFailure } from "./protocol/failures.ts";
 import { type LockKeys, lockKeys } from "./protocol/keys.ts";
@@ -44,7 +44,7 @@ const MAX_STEALS = 20;
 export class Calls implements WaitSource<AttachableAcquireOptions> {
   readonly #context: CallContext;
   readonly #lifetime: Lifetime;
-  readonly #options: ReturnType<typeof readOptions>;
+  readonly #options: RedisLockSettings;
   readonly #shared: SharedAcquisitions;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
@@ -52,7 +52,7 @@ export class Calls implements WaitSource<AttachableAcquireOptions> {
   constructor(
     context: CallContext,
     lifetime: Lifetime,
-    options: ReturnType<typeof readOptions>,
+    options: RedisLockSettings,
   ) {
     this.#context = context;
     this.#lifetime = lifetime;
@@ -78,7 +78,7 @@ export class Calls implements WaitSource<AttachableAcquireOptions> {
 
   /** Takes over a lease by its owner id. */
   async attach(name: string, ownerId: string, options: AttachOptions): Promise<Lease | null> {
-    checkOwnerId(ownerId);
+    OWNER_ID.check("'ownerId'", ownerId);
     checkAttachOptions(options);
     return await this.#acquire(name, { ...options, ownerId }, { kind: "attach" });
   }
@@ -145,7 +145,7 @@ export class Calls implements WaitSource<AttachableAcquireOptions> {
 
   /** Reads the holder and the waiters. */
   async query(name: string, options: QueryOptions): Promise<LockSnapshot> {
-    const maxWaiters = readQueryOptions(options);
+    const maxWaiters = readMaxWaiters(options);
     const keys = this.#check(name, {});
     const budget = this.#budget(name, this.#lifetime.ended);
     return snapshotOf(name, await this.#read(budget, keys, maxWaiters));

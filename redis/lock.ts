@@ -5,7 +5,7 @@
  */
 import { AbortWatch } from "./abort_watch.ts";
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
-import { ATTACHABLE_NAMES } from "../core/contract/call_options.ts";
+import { ATTACHABLE_OPTIONS } from "../core/contract/call_options.ts";
 import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
@@ -87,7 +87,7 @@ export class RedisLock implements AttachableLock {
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
   readonly request: AttachableRequestMethod = requestOn(this, {
-    names: ATTACHABLE_NAMES,
+    options: ATTACHABLE_OPTIONS,
     nesting: this.#nesting,
     steal: (name, options) => this.#calls.steal(name, options),
   });
@@ -115,7 +115,7 @@ export class RedisLock implements AttachableLock {
       );
     }
     const read = readOptions(options);
-    this.#lifetime = new Lifetime(options);
+    this.#lifetime = new Lifetime(read);
     const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs } = read;
     const { warnings } = this.#lifetime;
     const clock = this.#timer;

@@ -24,10 +24,4 @@
 export type { RenewalLate } from "../core/contract/renewal_late.ts";
 export type { RedisClient } from "./client.ts";
 export { RedisLock } from "./lock.ts";
-export {
-  DEFAULT_COMMAND_TIMEOUT_MS,
-  DEFAULT_KEY_PREFIX,
-  DEFAULT_TTL_MS,
-  DEFAULT_UNAVAILABLE_AFTER_MS,
-  type RedisLockOptions,
-} from "./options.ts";
+export { type RedisLockOptions } from "./options.ts";

@@ -4,9 +4,17 @@
  * @module
  */
 import type { RenewalLate } from "../core/contract/renewal_late.ts";
-import { STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
-import { checkNames, type OptionNames } from "../core/contract/option_names.ts";
-import { checkDuration, checkOptional, checkString, checkTtl } from "../core/contract/validate.ts";
+import {
+  callback,
+  duration,
+  flag,
+  type OptionTable,
+  type ReadOptions,
+  readTable,
+  text,
+  ttl,
+} from "../core/contract/options.ts";
+import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 
 /** Options of {@linkcode RedisLock}. */
 export interface RedisLockOptions extends StrategyOptions {
@@ -53,53 +61,26 @@ export interface RedisLockOptions extends StrategyOptions {
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
-const NAMES: OptionNames & Record<keyof RedisLockOptions, true> = {
-  ...STRATEGY_NAMES,
-  onRenewalLate: true,
-  ttlMs: true,
-  keyPrefix: true,
-  unavailableAfterMs: true,
-  commandTimeoutMs: true,
-  handoff: true,
-};
+/** What the options must be, and their defaults. */
+export const REDIS_LOCK_OPTIONS = {
+  ...STRATEGY_OPTIONS,
+  ttlMs: ttl(10_000),
+  keyPrefix: text({}, "lock:"),
+  unavailableAfterMs: duration({ otherwise: 5_000 }),
+  commandTimeoutMs: duration({ otherwise: 1_000 }),
+  handoff: flag(true),
+  onRenewalLate: callback(),
+} satisfies OptionTable<RedisLockOptions>;
 
-/** Default of {@linkcode RedisLockOptions.ttlMs}. */
-export const DEFAULT_TTL_MS = 10_000;
-/** Default of {@linkcode RedisLockOptions.keyPrefix}. */
-export const DEFAULT_KEY_PREFIX = "lock:";
-/** Default of {@linkcode RedisLockOptions.unavailableAfterMs}. */
-export const DEFAULT_UNAVAILABLE_AFTER_MS = 5_000;
-/** Default of {@linkcode RedisLockOptions.commandTimeoutMs}. */
-export const DEFAULT_COMMAND_TIMEOUT_MS = 1_000;
+/** The options, checked, with the defaults filled in. */
+export type RedisLockSettings = ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
 
-/** The strategy's own options, with their defaults filled in. */
-type ReadOptions =
-  & {
-    readonly [Key in Exclude<keyof RedisLockOptions, keyof StrategyOptions | "onRenewalLate">]-?:
-      NonNullable<RedisLockOptions[Key]>;
-  }
-  & Pick<RedisLockOptions, "onRenewalLate">;
-
-/** Fills in the defaults of the strategy's own options and checks them. */
-export function readOptions(
-  options: RedisLockOptions,
-): ReadOptions {
-  checkNames("new RedisLock()", options, NAMES);
-  const {
-    ttlMs = DEFAULT_TTL_MS,
-    keyPrefix = DEFAULT_KEY_PREFIX,
-    unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
-    commandTimeoutMs = DEFAULT_COMMAND_TIMEOUT_MS,
-    handoff = true,
-    onRenewalLate,
-  } = options;
-  checkTtl(ttlMs);
-  checkString("keyPrefix", keyPrefix);
-  checkDuration("unavailableAfterMs", unavailableAfterMs);
-  checkDuration("commandTimeoutMs", commandTimeoutMs);
-  if (typeof handoff !== "boolean") {
-    throw new TypeError("Cannot use 'handoff' as it is not a boolean");
-  }
-  checkOptional("onRenewalLate", onRenewalLate, "function");
-  return { ttlMs, keyPrefix, unavailableAfterMs, commandTimeoutMs, handoff, onRenewalLate };
+/**
+ * Checks the options and fills in the defaults.
+ *
+ * @throws {TypeError} If an option has a wrong type or is unknown.
+ * @throws {RangeError} If an option is out of range.
+ */
+export function readOptions(options: RedisLockOptions): RedisLockSettings {
+  return readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
 }

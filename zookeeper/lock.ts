@@ -7,9 +7,9 @@
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
-  ACQUIRE_NAMES,
+  ACQUIRE_OPTIONS,
   checkAcquireOptions,
-  readQueryOptions,
+  readMaxWaiters,
 } from "../core/contract/call_options.ts";
 import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import type {
@@ -27,9 +27,9 @@ import { LateRenewals } from "../core/contract/renewal_late.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { checkName } from "../core/contract/validate.ts";
+import { checkName } from "../core/contract/options.ts";
 import { type AcquireCall, Acquisitions, type LockCall } from "./acquisitions.ts";
-import { readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
+import { readOptions, readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { SessionSuccession } from "./session/session_succession.ts";
 import { loadClient } from "./connection/client_module.ts";
 import type { ConnectSource } from "./connection/connect_string.ts";
@@ -80,7 +80,7 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
-    names: ACQUIRE_NAMES,
+    options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
   });
   readonly #settings: Settings;
@@ -108,8 +108,9 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {RangeError} If an argument is out of range.
    */
   constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
-    this.#lifetime = new Lifetime(options);
-    this.#settings = readSettings(servers, options, this.#lifetime.warnings);
+    const read = readOptions(options);
+    this.#lifetime = new Lifetime(read);
+    this.#settings = readSettings(servers, read, this.#lifetime.warnings);
     loadClient(); // a missing package is reported here, not at the first call
     const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
     const { label } = this.#lifetime;
@@ -159,7 +160,7 @@ export class ZooKeeperLock implements DistributedLock {
    * znode. Rejects as `acquire()` does.
    */
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
-    const maxWaiters = readQueryOptions(options);
+    const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
     return await this.#acquisitions.query(this.#callOf(name), { maxWaiters });
   }

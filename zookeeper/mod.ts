@@ -28,12 +28,7 @@ export type {
 export type { StrategyOptions } from "../core/lease/lifetime.ts";
 export type { RenewalLate } from "../core/contract/renewal_late.ts";
 export { ZooKeeperLock } from "./lock.ts";
-export {
-  DEFAULT_ROOT_PATH,
-  DEFAULT_SESSION_TIMEOUT_MS,
-  DEFAULT_UNAVAILABLE_AFTER_MS,
-  type ZooKeeperLockOptions,
-} from "./options.ts";
+export { type ZooKeeperLockOptions } from "./options.ts";
 export type { ConnectSource } from "./connection/connect_string.ts";
 export type { ZooKeeperTls } from "./connection/tls.ts";
 export type { ZooKeeperAuth } from "./connection/transport.ts";

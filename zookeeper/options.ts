@@ -1,13 +1,20 @@
 /**
  * The options of the ZooKeeper strategy: their defaults and their checks. The connect string is parsed in
- * `transport/connect_string.ts`, and the settings of TLS are checked in `transport/tls.ts`.
+ * `connection/connect_string.ts`, and the settings of TLS are checked in `connection/tls.ts`.
  *
  * @module
  */
 import type { RenewalLate } from "../core/contract/renewal_late.ts";
-import { STRATEGY_NAMES, type StrategyOptions } from "../core/lease/lifetime.ts";
-import { checkNames, type OptionNames } from "../core/contract/option_names.ts";
-import { checkDuration, checkOptional } from "../core/contract/validate.ts";
+import {
+  badValue,
+  callback,
+  describe,
+  duration,
+  type OptionTable,
+  type ReadOptions,
+  readTable,
+} from "../core/contract/options.ts";
+import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import type { Warnings } from "../core/contract/warnings.ts";
 import { type ConnectSource, readServers } from "./connection/connect_string.ts";
 import { readTls, type ZooKeeperTls } from "./connection/tls.ts";
@@ -77,26 +84,17 @@ export interface ZooKeeperLockOptions extends StrategyOptions {
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
-const NAMES: OptionNames & Record<keyof ZooKeeperLockOptions, true> = {
-  ...STRATEGY_NAMES,
-  onRenewalLate: true,
-  rootPath: true,
-  sessionTimeoutMs: true,
-  auth: true,
-  tls: true,
-  unavailableAfterMs: true,
-  requestTimeoutMs: true,
-};
-
-/** Default of {@linkcode ZooKeeperLockOptions.rootPath}. */
-export const DEFAULT_ROOT_PATH = "/holdfast/locks";
-/** Default of {@linkcode ZooKeeperLockOptions.sessionTimeoutMs}. */
-export const DEFAULT_SESSION_TIMEOUT_MS = 10_000;
-/** Default of {@linkcode ZooKeeperLockOptions.unavailableAfterMs}. */
-export const DEFAULT_UNAVAILABLE_AFTER_MS = 5_000;
-
-/** Minimum session timeout in ms. */
-const MIN_SESSION_TIMEOUT_MS = 100;
+/** What the options must be, and their defaults. */
+export const ZOOKEEPER_LOCK_OPTIONS = {
+  ...STRATEGY_OPTIONS,
+  rootPath: { default: "/holdfast/locks", check: checkPath },
+  sessionTimeoutMs: duration({ min: 100, otherwise: 10_000 }),
+  auth: { default: undefined, check: checkAuth },
+  tls: { default: undefined, check: () => {} }, // checked when its certificates are read
+  unavailableAfterMs: duration({ otherwise: 5_000 }),
+  requestTimeoutMs: duration(),
+  onRenewalLate: callback(),
+} satisfies OptionTable<ZooKeeperLockOptions>;
 
 /** The checked options of one strategy instance. */
 export interface Settings extends TransportOptions {
@@ -105,38 +103,36 @@ export interface Settings extends TransportOptions {
   readonly onRenewalLate: ZooKeeperLockOptions["onRenewalLate"];
 }
 
+/** The options, checked, with the defaults filled in. */
+export type ZooKeeperLockSettings = ReadOptions<
+  ZooKeeperLockOptions,
+  typeof ZOOKEEPER_LOCK_OPTIONS
+>;
+
 /**
- * Checks the arguments of the constructor and fills in the defaults.
+ * Checks the options and fills in the defaults.
+ *
+ * @throws {TypeError} If an option has a wrong type or is unknown.
+ * @throws {RangeError} If an option is out of range.
+ */
+export function readOptions(options: ZooKeeperLockOptions): ZooKeeperLockSettings {
+  return readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
+}
+
+/**
+ * The settings of an instance's connections.
  *
  * @param source The servers, and optionally a chroot.
- * @param options The options of the user.
- * @param warnings The warnings of the instance.
- * @returns The settings.
- * @throws {TypeError} If an argument has a wrong type.
- * @throws {RangeError} If an argument is out of range.
+ * @throws {TypeError} If the servers or the settings of TLS have a wrong type.
+ * @throws {RangeError} If they are wrong otherwise.
  */
 export function readSettings(
   source: ConnectSource,
-  options: ZooKeeperLockOptions,
+  { rootPath, sessionTimeoutMs, auth, tls, unavailableAfterMs, requestTimeoutMs, onRenewalLate }:
+    ZooKeeperLockSettings,
   warnings: Warnings,
 ): Settings {
-  checkNames("new ZooKeeperLock()", options, NAMES);
-  const {
-    rootPath = DEFAULT_ROOT_PATH,
-    sessionTimeoutMs = DEFAULT_SESSION_TIMEOUT_MS,
-    unavailableAfterMs = DEFAULT_UNAVAILABLE_AFTER_MS,
-    requestTimeoutMs,
-    auth,
-    tls,
-    onRenewalLate,
-  } = options;
   const { listServers, chroot } = readServers(source);
-  checkPath("'rootPath'", rootPath);
-  checkDuration("sessionTimeoutMs", sessionTimeoutMs, MIN_SESSION_TIMEOUT_MS);
-  checkDuration("unavailableAfterMs", unavailableAfterMs);
-  if (requestTimeoutMs !== undefined) checkDuration("requestTimeoutMs", requestTimeoutMs);
-  if (auth !== undefined) checkAuth(auth);
-  checkOptional("onRenewalLate", onRenewalLate, "function");
   return {
     listServers,
     rootPath: chroot + rootPath,
@@ -151,14 +147,13 @@ export function readSettings(
 }
 
 /** Checks credentials. The error messages do not show the values, which are secrets. */
-function checkAuth(auth: ZooKeeperAuth): void {
-  const { scheme, credentials } = auth ?? {};
+function checkAuth(what: string, auth: unknown): void {
+  const { scheme, credentials } = Object(auth) as Partial<ZooKeeperAuth>;
+  const must = "an object with a 'scheme' and 'credentials', both strings that are not empty";
   if (typeof scheme !== "string" || typeof credentials !== "string") {
-    throw new TypeError(
-      "Cannot use 'auth' as it must have a 'scheme' and 'credentials', both strings",
-    );
+    throw new TypeError(badValue(what, must, describe(auth)));
   }
   if (scheme === "" || credentials === "") {
-    throw new RangeError("Cannot use 'auth' as its 'scheme' or its 'credentials' are empty");
+    throw new RangeError(badValue(what, must, "one with an empty string"));
   }
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
-import { MAX_LABEL_LENGTH } from "../core/contract/validate.ts";
+import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { sortedEntries } from "./recipe/order.ts";
 import type { SessionRequests } from "./session/session_requests.ts";
 import { hasCode } from "./connection/errors.ts";

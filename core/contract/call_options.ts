@@ -1,6 +1,5 @@
 /**
- * The options of the calls that all strategies have: their names and checks. Options of constructors are
- * checked by the strategies.
+ * The options of the calls that all strategies have, as tables. Those of constructors are in each strategy.
  *
  * @module
  */
@@ -11,48 +10,58 @@ import type {
   QueryOptions,
   RequestOptions,
 } from "./distributed_lock.ts";
-import { checkNames, type OptionNames } from "./option_names.ts";
 import {
-  checkCount,
-  checkDuration,
-  checkLabel,
-  checkOptional,
-  checkOwnerId,
-  checkTtl,
-  describeType,
+  callback,
+  checkKnown,
+  checkOptions,
+  count,
+  duration,
+  flag,
+  label,
   notSupported,
-} from "./validate.ts";
+  oneOf,
+  type OptionTable,
+  OWNER_ID,
+  readTable,
+  signal,
+  ttl,
+} from "./options.ts";
 
 /** The options of `acquire()` and `tryAcquire()`. */
-export const ACQUIRE_NAMES: OptionNames & Record<keyof AcquireOptions, true> = {
-  signal: true,
-  waitMs: true,
-  label: true,
-  autoRenew: true,
-  maxHoldMs: true,
-  onWait: true,
+export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
+  signal: signal(),
+  waitMs: duration({ min: 0 }),
+  label: label(),
+  autoRenew: flag(true),
+  maxHoldMs: duration(),
+  onWait: callback(),
 };
 
 /** The options of `attach()`. */
-const ATTACH_NAMES: OptionNames & Record<keyof AttachOptions, true> = {
-  signal: true,
-  ttlMs: true,
-  autoRenew: true,
-  maxHoldMs: true,
-  outlivesDisposal: true,
+export const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
+  signal: signal(),
+  ttlMs: ttl(),
+  autoRenew: flag(true),
+  maxHoldMs: duration(),
+  outlivesDisposal: flag(false),
 };
 
 /** The options of `acquire()` and `tryAcquire()` of an `AttachableLock`. */
-export const ATTACHABLE_NAMES: OptionNames & Record<keyof AttachableAcquireOptions, true> = {
-  ...ACQUIRE_NAMES,
-  ...ATTACH_NAMES,
-  ownerId: true,
+export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
+  ...ACQUIRE_OPTIONS,
+  ...ATTACH_OPTIONS,
+  ownerId: OWNER_ID,
 };
 
-const QUERY_NAMES: OptionNames & Record<keyof QueryOptions, true> = { maxWaiters: true };
+/** The options that only `request()` has. */
+export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOptions>> = {
+  mode: oneOf(["exclusive", "shared"], "exclusive"),
+  ifAvailable: flag(false),
+  steal: flag(false),
+};
 
-/** How many waiters `query()` lists unless the caller says so. */
-export const DEFAULT_MAX_WAITERS = 64;
+/** The options of `query()`. */
+export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
 /**
  * Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted.
@@ -63,38 +72,35 @@ export const DEFAULT_MAX_WAITERS = 64;
  */
 export function checkAcquireOptions(options: AcquireOptions): void {
   checkExclusive(options);
-  checkNames("acquire()", options, ACQUIRE_NAMES);
-  checkValues(options);
+  checkOptions("acquire()", options, ACQUIRE_OPTIONS);
 }
 
 /** The same for an `AttachableLock`. */
 export function checkAttachableOptions(options: AttachableAcquireOptions): void {
   checkExclusive(options);
-  checkNames("acquire()", options, ATTACHABLE_NAMES);
-  checkAttachableValues(options);
+  checkOptions("acquire()", options, ATTACHABLE_OPTIONS);
+  if (options.ownerId !== undefined && options.label !== undefined) {
+    throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
+  }
 }
 
 /** The same for `attach()`. */
 export function checkAttachOptions(options: AttachOptions): void {
   checkExclusive(options);
-  checkNames("attach()", options, ATTACH_NAMES);
-  checkAttachableValues(options);
+  checkOptions("attach()", options, ATTACH_OPTIONS);
 }
 
 /**
- * Checks the options of `request()`. Unknown ones are ignored, as in Web Locks.
+ * Checks the options that `request()` adds to those of `acquire()`. Unknown ones are ignored, as in Web
+ * Locks.
  *
  * @throws {TypeError} If the options or one of them have a wrong type.
- * @throws {RangeError} If an option is out of range.
  * @throws {DOMException} `NotSupportedError` for combinations that the Web Locks API refuses.
  */
 export function checkRequestOptions(options: RequestOptions): void {
-  checkObject(options);
-  checkValues(options);
-  checkOptional("ifAvailable", options.ifAvailable, "boolean");
-  checkOptional("steal", options.steal, "boolean");
-  checkMode(options.mode);
-  if (options.steal && (options.ifAvailable || options.signal || options.waitMs !== undefined)) {
+  checkKnown(options, REQUEST_OPTIONS);
+  const { steal, ifAvailable, signal, waitMs } = options;
+  if (steal && (ifAvailable || signal || waitMs !== undefined)) {
     throw notSupported(
       "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out",
     );
@@ -107,60 +113,15 @@ export function checkRequestOptions(options: RequestOptions): void {
  * @throws {TypeError} If an option has a wrong type or is unknown.
  * @throws {RangeError} If an option is out of range.
  */
-export function readQueryOptions(options: QueryOptions): number {
-  checkNames("query()", options, QUERY_NAMES);
-  const { maxWaiters = DEFAULT_MAX_WAITERS } = options;
-  checkCount("maxWaiters", maxWaiters);
-  return maxWaiters;
-}
-
-function checkObject(options: unknown): void {
-  if (typeof options === "object" && options !== null) return;
-  throw new TypeError(
-    `Cannot use the options: they must be an object, but they are ${describeType(options)}`,
-  );
+export function readMaxWaiters(options: QueryOptions): number {
+  return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
 }
 
 /** Only `request()` has a mode. Here it must not be ignored: the lease would be exclusive. */
-function checkExclusive(options: object): void {
-  checkObject(options);
-  const { mode } = options as Pick<RequestOptions, "mode">;
-  if (mode !== undefined && checkMode(mode) === "shared") {
-    throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
-  }
-}
-
-function checkValues(options: AcquireOptions): void {
-  const { signal, waitMs, label, autoRenew, maxHoldMs, onWait } = options;
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new TypeError(
-      `Cannot use 'signal': it must be an AbortSignal, but it is ${describeType(signal)}`,
-    );
-  }
-  checkOptional("autoRenew", autoRenew, "boolean");
-  checkOptional("onWait", onWait, "function");
-  if (maxHoldMs !== undefined) checkDuration("maxHoldMs", maxHoldMs);
-  if (waitMs !== undefined) checkDuration("waitMs", waitMs, 0);
-  if (label !== undefined) checkLabel(label);
-}
-
-function checkAttachableValues(options: AttachableAcquireOptions): void {
-  checkValues(options);
-  const { ownerId, ttlMs, label, outlivesDisposal } = options;
-  checkOptional("outlivesDisposal", outlivesDisposal, "boolean");
-  if (ownerId !== undefined) checkOwnerId(ownerId);
-  if (ttlMs !== undefined) checkTtl(ttlMs);
-  if (ownerId !== undefined && label !== undefined) {
-    throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
-  }
-}
-
-function checkMode(given: unknown): "exclusive" | "shared" {
-  const mode = given ?? "exclusive";
-  if (mode === "exclusive" || mode === "shared") return mode;
-  throw new TypeError(
-    `Cannot use 'mode': it must be "exclusive" or "shared", but it is ${
-      typeof mode === "string" ? JSON.stringify(mode) : describeType(mode)
-    }`,
-  );
+function checkExclusive(options: object | null): void {
+  const { mode } = (options ?? {}) as Pick<RequestOptions, "mode">;
+  if (mode === undefined) return;
+  REQUEST_OPTIONS.mode.check("'mode'", mode);
+  if (mode !== "shared") return;
+  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
 }

@@ -1,6 +1,6 @@
 /**
  * Owner ids, each of which identifies one lease: making them and reading their label. The checks of
- * owner ids that callers make are in `validate.ts`.
+ * owner ids that callers make are in `options.ts`.
  *
  * @module
  */

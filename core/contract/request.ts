@@ -15,8 +15,7 @@ import type {
 import { checkRequestOptions } from "./call_options.ts";
 import { LeaseLostError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
-import { knownOf, type OptionNames } from "./option_names.ts";
-import { checkName, describeType, notSupported } from "./validate.ts";
+import { checkName, describe, notSupported, type OptionTable, pickOptions } from "./options.ts";
 
 /** The methods of a strategy that `request()` calls. */
 export interface RequestSource {
@@ -29,8 +28,8 @@ export type Steal = (name: string, options: AcquireOptions) => Promise<Lease>;
 
 /** The parts of a strategy that `request()` is made of. */
 export interface RequestParts {
-  /** The names of the options of `acquire()`. The others are ignored. */
-  readonly names: OptionNames;
+  /** The options of `acquire()`. The others are ignored. */
+  readonly options: OptionTable<AcquireOptions>;
   readonly nesting: Nesting;
   /** How the strategy steals a lock; left out by strategies that cannot. */
   readonly steal?: Steal;
@@ -68,7 +67,7 @@ async function request<T>(
   if (typeof callback !== "function") {
     throw new TypeError(
       `Cannot request lock ${JSON.stringify(name)}: the callback must be a function, ` +
-        `but it is ${describeType(callback)}`,
+        `but it is ${describe(callback)}`,
     );
   }
   checkRequestOptions(options);
@@ -83,7 +82,7 @@ function acquireAs(
   parts: RequestParts,
 ): Promise<Lease | null> {
   const { mode, ifAvailable, steal } = options;
-  const rest: AcquireOptions = knownOf(options, parts.names);
+  const rest = pickOptions<AcquireOptions>(options, parts.options);
   if (mode === "shared") {
     throw notSupported(
       `Cannot request lock ${JSON.stringify(name)} in mode "shared": ` +

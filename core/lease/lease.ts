@@ -15,7 +15,7 @@ import { LeaseRelease, refusedRelease, type ReleaseContext } from "./lease_relea
 import { LeaseRenewal, type RenewalListener } from "./lease_renewal.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 import { LeaseValidity } from "./lease_validity.ts";
-import { checkTtl } from "../contract/validate.ts";
+import { ttl } from "../contract/options.ts";
 
 /** The parts that all leases of one strategy instance share. */
 export interface LeaseContext extends ReleaseContext {
@@ -132,7 +132,7 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   }
 
   async renew(ttlMs?: number): Promise<void> {
-    if (ttlMs !== undefined) checkTtl(ttlMs);
+    if (ttlMs !== undefined) ttl().check("'ttlMs'", ttlMs);
     for (;;) {
       this.#checkDeadline();
       if (this.#error !== null) throw this.#error;

@@ -4,8 +4,13 @@
  *
  * @module
  */
-import type { OptionNames } from "../contract/option_names.ts";
-import { checkDuration, checkLabel, checkOptional } from "../contract/validate.ts";
+import {
+  callback,
+  duration,
+  label,
+  type OptionTable,
+  type ReadOptions,
+} from "../contract/options.ts";
 import { Warnings } from "../contract/warnings.ts";
 
 /** Options that every strategy takes. */
@@ -32,15 +37,13 @@ export interface StrategyOptions {
   onWarning?: ((message: string) => void) | undefined;
 }
 
-/** Default of {@linkcode StrategyOptions.disposeTimeoutMs}. */
-export const DEFAULT_DISPOSE_TIMEOUT_MS = 2_000;
-
-/** The names of the options that every strategy takes. */
-export const STRATEGY_NAMES: OptionNames & Record<keyof StrategyOptions, true> = {
-  label: true,
-  disposeTimeoutMs: true,
-  onWarning: true,
-};
+/** The options that every strategy takes. */
+export const STRATEGY_OPTIONS = {
+  label: label(),
+  disposeTimeoutMs: duration({ min: 0, otherwise: 2_000 }),
+  // deno-lint-ignore no-console -- the user should see a warning
+  onWarning: callback((message: string) => console.warn(message)),
+} satisfies OptionTable<StrategyOptions>;
 
 /** The label, the warnings and the disposal of one strategy instance. Disposal aborts the waits of all its calls. */
 export class Lifetime {
@@ -50,22 +53,11 @@ export class Lifetime {
   readonly #ended = new AbortController();
   #disposal: Promise<void> | null = null;
 
-  /**
-   * Checks the options.
-   *
-   * @throws {TypeError} If an option has a wrong type.
-   * @throws {RangeError} If an option is out of range.
-   */
-  constructor({
-    label,
-    disposeTimeoutMs = DEFAULT_DISPOSE_TIMEOUT_MS,
-    // deno-lint-ignore no-console -- the user should see a warning
-    onWarning = (message: string) => console.warn(message),
-  }: StrategyOptions) {
-    if (label !== undefined) checkLabel(label);
-    checkDuration("disposeTimeoutMs", disposeTimeoutMs, 0);
+  /** Takes the options of a strategy, checked and complete. */
+  constructor(
+    { label, disposeTimeoutMs, onWarning }: ReadOptions<StrategyOptions, typeof STRATEGY_OPTIONS>,
+  ) {
     this.label = label ?? "";
-    checkOptional("onWarning", onWarning, "function");
     this.disposeTimeoutMs = disposeTimeoutMs;
     this.warnings = new Warnings(onWarning);
   }

@@ -7,7 +7,7 @@
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
 import type { DistributedLock, Lease, WaitInfo } from "../../core/contract/distributed_lock.ts";
 import { LockUnavailableError } from "../../core/contract/errors.ts";
-import { checkName } from "../../core/contract/validate.ts";
+import { checkName } from "../../core/contract/options.ts";
 import { isNoLock, isRefused, type RequestKey } from "./key.ts";
 import { type HoldSettings, report } from "./options.ts";
 import type { RequestHolds } from "./request_holds.ts";
@@ -120,7 +120,7 @@ async function busyResult(
 }
 
 function unavailableResult(settings: HoldSettings, error: unknown): AcquireResult {
-  if (!settings.proceeds) return refusedResult(settings, error);
+  if (settings.onUnavailable === "reject") return refusedResult(settings, error);
   report(settings, error);
   return UNLOCKED;
 }

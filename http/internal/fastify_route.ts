@@ -50,7 +50,7 @@ export interface RouteLock {
   readonly key: LockKey<[request: FastifyLockRequest]>;
   readonly settings: HoldSettings;
   /** The methods that run without the lock. */
-  readonly unlocked: ReadonlySet<string>;
+  readonly unlocked: readonly string[];
 }
 
 type Request = FastifyLockRequest & { lease: Lease | null };
@@ -94,7 +94,7 @@ export function wireRoute(route: FastifyLockRoute, routeLock: RouteLock): void {
 
 function acquireBefore({ lock, key, settings, unlocked }: RouteLock, holds: Holds) {
   return async function lockPreHandler(request: Request, reply: Reply): Promise<unknown> {
-    if (unlocked.has(request.method)) return undefined;
+    if (unlocked.includes(request.method)) return undefined;
     const name = await keyOf(key, request);
     if (isNoLock(name)) return undefined;
     const watch = new ResponseWatch(reply.raw);

@@ -7,7 +7,7 @@
 import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
 import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../../core/contract/errors.ts";
-import { MAX_DURATION_MS, MIN_TTL_MS } from "../../core/contract/validate.ts";
+import { MAX_DURATION_MS, MIN_TTL_MS } from "../../core/contract/options.ts";
 import { InvocationLease, servedMs } from "./invocation_lease.ts";
 import { endWithProblem, type LambdaResponse } from "./invocation_problem.ts";
 import { acquireForRequest, type AcquireResult } from "./acquire.ts";

@@ -7,7 +7,7 @@
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { LeaseLostError } from "../../core/contract/errors.ts";
-import { MIN_TTL_MS } from "../../core/contract/validate.ts";
+import { MIN_TTL_MS } from "../../core/contract/options.ts";
 
 /** The time limits of the lease. */
 export interface InvocationLimits {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { describeType } from "../../core/contract/validate.ts";
+import { badValue, describe } from "../../core/contract/options.ts";
 import { refusalOf } from "./http_error.ts";
 import type { Problem } from "./problem.ts";
 
@@ -93,16 +93,14 @@ export async function keyOf<Args extends unknown[]>(
   }
   if (typeof made === "string" || isNoLock(made)) return made;
   throw new TypeError(
-    `Cannot lock the request: its key must be a string, but it is ${describeType(made)}; return ` +
+    `Cannot lock the request: its key must be a string, but it is ${describe(made)}; return ` +
       "NO_LOCK to run without a lock, or throw an error with 'statusCode: 400' if the request lacks " +
       "something",
   );
 }
 
 /** Checks the key when the server starts. */
-export function checkKey(key: unknown): void {
+export function checkKey(what: string, key: unknown): void {
   if (typeof key === "string" || typeof key === "function") return;
-  throw new TypeError(
-    `Cannot use 'key' as it must be a string or a function: it is ${describeType(key)}`,
-  );
+  throw new TypeError(badValue(what, "a string or a function", describe(key)));
 }

@@ -5,6 +5,8 @@
  * @module
  */
 
+import { badValue } from "../../core/contract/options.ts";
+
 /** The option of middleware for methods without a lock. */
 export interface MethodOptions {
   /**
@@ -16,22 +18,10 @@ export interface MethodOptions {
   unlockedMethods?: readonly string[];
 }
 
-/** Default of {@linkcode MethodOptions.unlockedMethods}. */
-export const DEFAULT_UNLOCKED_METHODS: readonly string[] = ["HEAD", "OPTIONS"];
-
-/**
- * Fills in the default, and checks the option when the server starts.
- *
- * @throws {TypeError} If the option is not a list of methods in capitals.
- */
-export function readMethods(
-  { unlockedMethods = DEFAULT_UNLOCKED_METHODS }: MethodOptions,
-): ReadonlySet<string> {
-  const isGood = Array.isArray(unlockedMethods) &&
-    unlockedMethods.every((method) => typeof method === "string" && /^[A-Z-]+$/.test(method));
-  if (isGood) return new Set(unlockedMethods);
-  throw new TypeError(
-    "Cannot use 'unlockedMethods' as it must be a list of methods in capitals: it is " +
-      JSON.stringify(unlockedMethods),
-  );
+/** Checks the option. */
+export function checkMethods(what: string, methods: unknown): void {
+  const isList = Array.isArray(methods) &&
+    methods.every((method) => typeof method === "string" && /^[A-Z-]+$/.test(method));
+  if (isList) return;
+  throw new TypeError(badValue(what, "a list of methods in capitals", JSON.stringify(methods)));
 }

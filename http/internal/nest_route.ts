@@ -5,9 +5,9 @@
  * @module
  */
 import type { ResultSource } from "./held_call.ts";
-import { checkKey, type LockKey } from "./key.ts";
-import { type MethodOptions, readMethods } from "./methods.ts";
-import { type HoldOptions, type HoldSettings, readSettings } from "./options.ts";
+import type { LockKey } from "./key.ts";
+import type { MethodOptions } from "./methods.ts";
+import { type HoldOptions, type HoldSettings, MIDDLEWARE_OPTIONS, readOptions } from "./options.ts";
 
 /** The parts of Nest's `ExecutionContext` that are used. */
 export interface NestLockContext {
@@ -56,7 +56,7 @@ export interface NestLockOptions<Request = NestLockRequest> extends HoldOptions,
 export interface NestRoute {
   readonly key: LockKey<[request: never]>;
   readonly settings: HoldSettings;
-  readonly unlocked: ReadonlySet<string>;
+  readonly unlocked: readonly string[];
 }
 
 /**
@@ -65,7 +65,6 @@ export interface NestRoute {
  * @throws {TypeError|RangeError} If an option is bad.
  */
 export function readNestRoute<Request>(options: NestLockOptions<Request> | string): NestRoute {
-  const given: NestLockOptions<Request> = typeof options === "string" ? { key: options } : options;
-  checkKey(given.key);
-  return { key: given.key, settings: readSettings(given), unlocked: readMethods(given) };
+  const settings = readOptions("the lock of a NestJS handler", options, MIDDLEWARE_OPTIONS);
+  return { key: settings.key, settings, unlocked: settings.unlockedMethods };
 }

@@ -5,7 +5,21 @@
  * @module
  */
 import type { LockError } from "../../core/contract/errors.ts";
-import { checkDuration } from "../../core/contract/validate.ts";
+import {
+  badValue,
+  callback,
+  describe,
+  duration,
+  MAX_DURATION_MS,
+  oneOf,
+  type OptionTable,
+  type ReadOptions,
+  readTable,
+  ttl,
+} from "../../core/contract/options.ts";
+
+import { checkKey, type LockKey } from "./key.ts";
+import { checkMethods, type MethodOptions } from "./methods.ts";
 
 /** Options of every integration. */
 export interface HoldOptions {
@@ -55,67 +69,82 @@ export interface HoldOptions {
   onError?: (error: unknown) => void;
 }
 
+/** What the options must be, and their defaults. */
+export const HOLD_OPTIONS = {
+  waitMs: duration({ min: 0, otherwise: 0 }),
+  busyStatus: oneOf([409, 423], 409),
+  retryAfterMs: duration(),
+  onUnavailable: oneOf(["reject", "proceed"], "reject"),
+  maxHoldMs: duration({ otherwise: 60_000 }),
+  fencingHeader: { default: undefined, check: checkHeaderName },
+  onError: callback(() => {}),
+} satisfies OptionTable<HoldOptions>;
+
 /** Options with their defaults. */
-export interface HoldSettings {
-  readonly waitMs: number;
-  readonly busyStatus: 409 | 423;
-  readonly retryAfterMs: number | undefined;
-  readonly proceeds: boolean;
-  readonly maxHoldMs: number;
+export type HoldSettings = ReadOptions<HoldOptions, typeof HOLD_OPTIONS> & {
   /**
    * Whether leases are renewed automatically.
    *
    * @default {true}
    */
   readonly autoRenew?: boolean;
-  readonly fencingHeader: string | undefined;
-  readonly onError: (error: unknown) => void;
-}
+};
 
-/** Default of {@linkcode HoldOptions.maxHoldMs}. */
-export const DEFAULT_MAX_HOLD_MS = 60_000;
+/** The options of Fastify's `register()`, which it passes on to a plugin. */
+export const REGISTER_OPTIONS = {
+  prefix: { default: undefined, check: () => {} },
+  logLevel: { default: undefined, check: () => {} },
+  logSerializers: { default: undefined, check: () => {} },
+};
+
+/** The same for a wrapped handler. */
+export const HANDLER_OPTIONS = {
+  ...HOLD_OPTIONS,
+  key: { default: undefined, check: checkKey },
+} satisfies OptionTable<HoldOptions & { readonly key: LockKey<never> }>;
+
+/** The same for middleware. */
+export const MIDDLEWARE_OPTIONS = {
+  ...HANDLER_OPTIONS,
+  unlockedMethods: { default: ["HEAD", "OPTIONS"] as readonly string[], check: checkMethods },
+} satisfies OptionTable<HoldOptions & MethodOptions & { readonly key: LockKey<never> }>;
+
+const { fencingHeader: _, ...COMMON_OPTIONS } = HANDLER_OPTIONS;
+
+/** The same for a handler of AWS Lambda. */
+export const LAMBDA_OPTIONS = {
+  ...COMMON_OPTIONS,
+  // The invocation's time limits the lease anyway; the default of 60 s would be too short for a function
+  // that runs for 15 minutes.
+  maxHoldMs: duration({ otherwise: MAX_DURATION_MS }),
+  marginMs: duration({ min: 0, otherwise: 500 }),
+  ttlMs: ttl(10_000),
+};
+
+/**
+ * Checks the options of an integration and fills in the defaults, when the server starts and not at the
+ * first request.
+ *
+ * @param where What takes the options, for the message: `"fetchLock()"`.
+ * @param options The options, or the key alone.
+ * @throws {TypeError|RangeError} If an option is bad or unknown.
+ */
+export function readOptions<
+  Options extends HoldOptions & { readonly key: unknown },
+  Table extends OptionTable<Options>,
+>(where: string, options: Options | string, table: Table): ReadOptions<Options, Table> {
+  const given = typeof options === "string" ? { key: options } as unknown as Options : options;
+  const read = readTable(where, given, table);
+  checkKey("'key'", given.key);
+  return read;
+}
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/**
- * Fills in the defaults and checks the options when the server starts, not at the first request.
- *
- * @throws {TypeError|RangeError} If an option is bad.
- */
-export function readSettings(options: HoldOptions): HoldSettings {
-  const {
-    waitMs = 0,
-    busyStatus = 409,
-    retryAfterMs,
-    onUnavailable = "reject",
-    maxHoldMs = DEFAULT_MAX_HOLD_MS,
-    fencingHeader,
-    onError = () => {},
-  } = options;
-  checkDuration("waitMs", waitMs, 0);
-  checkDuration("maxHoldMs", maxHoldMs);
-  if (retryAfterMs !== undefined) checkDuration("retryAfterMs", retryAfterMs);
-  checkOneOf("busyStatus", busyStatus, [409, 423]);
-  checkOneOf("onUnavailable", onUnavailable, ["reject", "proceed"]);
-  if (fencingHeader !== undefined && !TOKEN.test(fencingHeader)) {
-    const given = JSON.stringify(fencingHeader);
-    throw new TypeError(
-      `Cannot use 'fencingHeader' as it must be the name of a header: it is ${given}`,
-    );
-  }
-  if (typeof onError !== "function") {
-    throw new TypeError(`Cannot use 'onError' as it must be a function: it is a ${typeof onError}`);
-  }
-  const proceeds = onUnavailable === "proceed";
-  return { waitMs, busyStatus, retryAfterMs, proceeds, maxHoldMs, fencingHeader, onError };
-}
-
-function checkOneOf(option: string, value: unknown, allowed: readonly unknown[]): void {
-  if (allowed.includes(value)) return;
-  const names = allowed.map((each) => JSON.stringify(each)).join(" or ");
-  throw new TypeError(
-    `Cannot use '${option}' as it must be ${names}: it is ${JSON.stringify(value)}`,
-  );
+function checkHeaderName(what: string, name: unknown): void {
+  if (typeof name === "string" && TOKEN.test(name)) return;
+  const is = typeof name === "string" ? JSON.stringify(name) : describe(name);
+  throw new TypeError(badValue(what, "the name of a header", is));
 }
 
 /** Passes the error behind a 503 to `onError`, and ignores what that throws. */

@@ -5,7 +5,7 @@
  */
 // Paces a workload: the workers run without faults at the begin and the end.
 import { existsSync } from "node:fs";
-import { DEFAULT_DISPOSE_TIMEOUT_MS } from "../../core/lease/lifetime.ts";
+import { STRATEGY_OPTIONS } from "../../core/lease/lifetime.ts";
 import { nowUs } from "../processes/clock.ts";
 import { randomOf } from "../processes/random.ts";
 import { makeTempDirectory } from "../runtime/files.ts";
@@ -30,7 +30,7 @@ const CALM_MS = 500;
 const START_BOUND_MS = LONG_BOUND_MS;
 
 /** How long in µs a lock is kept for its holder after a disposal, less 10 ms for timers. */
-const KEPT_US = (DEFAULT_DISPOSE_TIMEOUT_MS / 2 - 10) * 1_000;
+const KEPT_US = (STRATEGY_OPTIONS.disposeTimeoutMs.default / 2 - 10) * 1_000;
 
 /** Options of a run. */
 export interface RunOptions {

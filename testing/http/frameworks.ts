@@ -60,7 +60,7 @@ function serveFetch(handler: (request: Request) => Response | Promise<Response>)
 
 // deno-lint-ignore require-await -- async like the other servers
 async function fetchServer(parts: ServerParts): Promise<Served> {
-  const handlers = new Map(ROUTES.map(({ path, ...options }) => {
+  const handlers = new Map(ROUTES.map(({ path, unlockedMethods: _, ...options }) => {
     const wrap = fetchLock(parts.lock, { ...options, key: ({ url }) => keyOf(parts, url) });
     return [
       path,
@@ -182,19 +182,21 @@ async function fastifyServer(parts: ServerParts): Promise<Served> {
 }
 
 async function lambdaServer(parts: ServerParts): Promise<Served> {
-  const handlers = new Map(ROUTES.map(({ path, fencingHeader: _, ...options }) => [
-    path,
-    lambdaLock(parts.lock, {
-      ...options,
-      key: (event: { url: string }) => keyOf(parts, event.url),
-    })(
-      async ({ url }, _context, lease) => {
-        const answer = await handle(parts, url, lease);
-        if (!("text" in answer)) throw new Error("This Lambda server cannot stream");
-        return { statusCode: 200, headers: {}, body: answer.text };
-      },
-    ),
-  ]));
+  const handlers = new Map(
+    ROUTES.map(({ path, fencingHeader: _, unlockedMethods: __, ...options }) => [
+      path,
+      lambdaLock(parts.lock, {
+        ...options,
+        key: (event: { url: string }) => keyOf(parts, event.url),
+      })(
+        async ({ url }, _context, lease) => {
+          const answer = await handle(parts, url, lease);
+          if (!("text" in answer)) throw new Error("This Lambda server cannot stream");
+          return { statusCode: 200, headers: {}, body: answer.text };
+        },
+      ),
+    ]),
+  );
   return await serveLambda((event, context) => {
     const url = `${event.rawPath}?${event.rawQueryString}`;
     return handlers.get(event.rawPath)!({ ...event, url }, context);

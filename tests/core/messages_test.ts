@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { LeaseLostError, LockError, LockTimeoutError, MemoryLock } from "../../mod.ts";
-import { checkDuration, checkLabel, checkName, checkTtl } from "../../core/contract/validate.ts";
+import { checkName, duration, label, ttl } from "../../core/contract/options.ts";
 
 const NO_WAIT =
   "Cannot use 'steal' with 'ifAvailable', 'signal' or 'waitMs': a steal never waits, so leave them out";
@@ -15,31 +15,31 @@ function messageOf(check: () => void): string {
   return "no error";
 }
 
-Deno.test("validate: messages say which argument is bad, what it must be, and what it is", () => {
+Deno.test("Rule.check() says which argument is bad, what it must be, and what it is", () => {
   const cases: [check: () => void, message: string][] = [
     [
-      () => checkTtl(5),
+      () => ttl().check("'ttlMs'", 5),
       "RangeError: Cannot use 'ttlMs': it must be a whole number of ms from 10 to 2147483647, but it is 5",
     ],
     [
-      () => checkDuration("waitMs", "5"),
+      () => duration().check("'waitMs'", "5"),
       "TypeError: Cannot use 'waitMs': it must be a number of ms, but it is a string",
     ],
     [
       () => checkName(null),
-      "TypeError: Cannot use the lock name: it must be a string, but it is null",
+      "TypeError: Cannot use the lock name: it must be a string of 1 to 1000 characters, but it is null",
     ],
     [
       () => checkName(""),
-      "RangeError: Cannot use the lock name: it must have 1 to 1000 characters, but it has 0",
+      "RangeError: Cannot use the lock name: it must be a string of 1 to 1000 characters, but it is one of 0",
     ],
     [
       () => checkName("\ud800"),
-      "TypeError: Cannot use the lock name: it must be well-formed Unicode, but it contains a lone surrogate",
+      "TypeError: Cannot use the lock name: it must be well-formed Unicode, but it is a string with a lone surrogate",
     ],
     [
-      () => checkLabel("a\nb"),
-      "RangeError: Cannot use 'label': it must not contain control characters such as line breaks",
+      () => label().check("'label'", "a\nb"),
+      "RangeError: Cannot use 'label': it must be one line of text, but it is a string with a line break or another control character",
     ],
   ];
   for (const [check, message] of cases) assertEquals(messageOf(check), message);

@@ -3,8 +3,20 @@
  */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { type ApiSymbol, readApi } from "../../tools/docs/api.ts";
+import {
+  ATTACHABLE_OPTIONS,
+  QUERY_OPTIONS,
+  REQUEST_OPTIONS,
+} from "../../core/contract/call_options.ts";
+import type { Rule } from "../../core/contract/options.ts";
+import { STRATEGY_OPTIONS } from "../../core/lease/lifetime.ts";
+import { FILE_LOCK_OPTIONS } from "../../file/options.ts";
+import { HOLD_OPTIONS, LAMBDA_OPTIONS, MIDDLEWARE_OPTIONS } from "../../http/internal/options.ts";
+import { LOCK_ROUTES_OPTIONS } from "../../lock_service/options.ts";
+import { REDIS_LOCK_OPTIONS } from "../../redis/options.ts";
+import { ZOOKEEPER_LOCK_OPTIONS } from "../../zookeeper/options.ts";
 import { HEAD, NOT_LISTED, TABLES } from "../../tools/docs/option_tables.ts";
-import { firstSentence, optionsPage, withoutTable } from "../../tools/docs/options.ts";
+import { firstSentence, optionsOf, optionsPage, withoutTable } from "../../tools/docs/options.ts";
 
 /** A longer meaning is no cell of a table: make its first sentence two. */
 const MAX_WORDS = 24;
@@ -95,4 +107,40 @@ Deno.test("the meaning of each option is short", () => {
   const long = rows.map((row) => row.split(" | ").at(-1)!.replace(/ *\|$/, ""))
     .filter((meaning) => meaning.split(" ").length > MAX_WORDS);
   assertEquals(long, []);
+});
+
+/** The tables of the code, by the interface whose comments they must agree with. */
+const CODE: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
+  StrategyOptions: STRATEGY_OPTIONS,
+  RedisLockOptions: REDIS_LOCK_OPTIONS,
+  ZooKeeperLockOptions: ZOOKEEPER_LOCK_OPTIONS,
+  FileLockOptions: FILE_LOCK_OPTIONS,
+  LeaseOptions: ATTACHABLE_OPTIONS,
+  TryAcquireOptions: ATTACHABLE_OPTIONS,
+  AttachableLeaseOptions: ATTACHABLE_OPTIONS,
+  RequestOptions: REQUEST_OPTIONS,
+  QueryOptions: QUERY_OPTIONS,
+  HoldOptions: HOLD_OPTIONS,
+  MethodOptions: MIDDLEWARE_OPTIONS,
+  LambdaLockOptions: LAMBDA_OPTIONS,
+  LockRoutesOptions: LOCK_ROUTES_OPTIONS,
+};
+
+Deno.test("the default in the comment of an option is that of the code", () => {
+  const differing: string[] = [];
+  let compared = 0;
+  for (const symbol of readApi().filter(({ name }) => Object.hasOwn(CODE, name))) {
+    for (const { name, jsDoc } of optionsOf(symbol)) {
+      const rule = CODE[symbol.name]![name];
+      if (rule === undefined) differing.push(`${symbol.name}.${name}: no rule`);
+      // A default in words, or a function, has no text that could be compared.
+      const value = (jsDoc?.tags ?? []).find(({ kind }) => kind === "default")?.value;
+      if (rule === undefined || value === undefined) continue;
+      compared++;
+      const text = JSON.stringify(rule.default)?.replaceAll(",", ", ");
+      if (value !== text) differing.push(`${symbol.name}.${name}: ${value}, in the code ${text}`);
+    }
+  }
+  assertEquals(differing, []);
+  assert(compared >= 20, `${compared} defaults compared: too few`);
 });

@@ -25,6 +25,7 @@ const BAD: readonly (readonly [options: Record<string, unknown>, ErrorClass])[] 
   [{ busyStatus: 200 }, TypeError],
   [{ onUnavailable: "ignore" }, TypeError],
   [{ onError: "log" }, TypeError],
+  [{ waitMS: 5 }, TypeError],
 ];
 const BAD_HEADERS = ["", "Fencing Token", "a:b", "a\r\nb"];
 
@@ -47,9 +48,8 @@ Deno.test("the http entries throw on bad options when the server starts", async 
       }
       for (const fencingHeader of name === "lambda" ? [] : BAD_HEADERS) {
         const given = { key: "key", onUnavailable: "reject", fencingHeader } as Options;
-        const text = `'fencingHeader' as it must be the name of a header: it is ${
-          JSON.stringify(fencingHeader)
-        }`;
+        const text = "'fencingHeader': it must be the name of a header, but it is " +
+          JSON.stringify(fencingHeader);
         assertThrows(() => wrap(given), TypeError, text);
       }
     });

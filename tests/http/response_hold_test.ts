@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { readSettings } from "../../http/internal/options.ts";
+import { HANDLER_OPTIONS, readOptions } from "../../http/internal/options.ts";
 import { type LossListener, ResponseHold } from "../../http/internal/response_hold.ts";
 import { type NodeResponse, ResponseWatch } from "../../http/internal/response_watch.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
@@ -48,7 +48,7 @@ async function open(
     new ResponseWatch(response),
     isHandlerRunning,
     listener,
-    readSettings({}),
+    readOptions("a test", "key", HANDLER_OPTIONS),
   );
   const isFree = async () => (await locks.query("key")).holders.length === 0;
   return { response, lease, hold, losses, isFree };

@@ -74,7 +74,8 @@ function tableLines({ title, text, of }: OptionTable, symbols: readonly ApiSymbo
   ];
 }
 
-function optionsOf({ declarations }: ApiSymbol): Option[] {
+/** The options of an interface. */
+export function optionsOf({ declarations }: ApiSymbol): Option[] {
   return declarations.filter(({ kind }) => kind === "interface")
     .flatMap(({ def = {} }: Declaration) =>
       [...def.properties ?? [], ...def.methods ?? []] as readonly Option[]

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { badValue, describe } from "../../core/contract/options.ts";
 import { checkPath } from "./znode_names.ts";
 
 /** Default port of a ZooKeeper server. */
@@ -84,7 +85,7 @@ function shuffled<T>(items: readonly T[]): T[] {
 export function parseConnectString(text: unknown): ConnectString {
   if (typeof text !== "string") {
     throw new TypeError(
-      `Cannot use the connect string as it must be a string: it is a ${typeof text}`,
+      badValue("the connect string", "a string", describe(text)),
     );
   }
   const slash = text.indexOf("/");
@@ -101,8 +102,11 @@ function parseServer(text: string): ServerAddress {
   const port = digits === undefined ? DEFAULT_PORT : Number(digits);
   if (host === undefined || port < 1 || port > 65_535) {
     throw new RangeError(
-      'Cannot use the connect string as it must be like "host1:2181,host2:2181/chroot": ' +
-        `${JSON.stringify(text)} is no server`,
+      badValue(
+        "the connect string",
+        'like "host1:2181,host2:2181/chroot"',
+        `one with ${JSON.stringify(text)} in the place of a server`,
+      ),
     );
   }
   return { host, port };

@@ -7,6 +7,7 @@
 import { Buffer } from "node:buffer";
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
+import { describe } from "../../core/contract/options.ts";
 
 /** TLS settings, as `node:tls` takes them. */
 export interface ZooKeeperTls {
@@ -65,7 +66,9 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
  * @throws {RangeError} If a member cannot be read, or `key` is not the key of `cert`.
  */
 export function readTls(tls: ZooKeeperTls): TlsSettings {
-  if (typeof tls !== "object" || tls === null) throw new TypeError(cannotUse("it is no object"));
+  if (typeof tls !== "object" || tls === null) {
+    throw new TypeError(cannotUse(`it must be an object, but it is ${describe(tls)}`));
+  }
   const unknown = Object.keys(tls).filter((name) => !MEMBERS.has(name));
   if (unknown.length > 0) {
     const members = [...MEMBERS].join(", ");
@@ -144,5 +147,5 @@ function unreadable(member: string): RangeError {
 }
 
 function cannotUse(reason: string): string {
-  return `Cannot use 'tls' as ${reason}`;
+  return `Cannot use 'tls': ${reason}`;
 }

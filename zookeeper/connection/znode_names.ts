@@ -5,6 +5,7 @@
  * @module
  */
 import { createHash } from "node:crypto";
+import { badValue, describe } from "../../core/contract/options.ts";
 
 /** Maximum length, in characters, of the znode name of a lock. Longer names are hashed. */
 export const MAX_ZNODE_NAME_LENGTH = 1_000;
@@ -55,15 +56,13 @@ export function sessionZnodeName(guid: string): string {
  */
 export function checkPath(option: string, path: unknown): asserts path is string {
   if (typeof path !== "string") {
-    throw new TypeError(`Cannot use ${option} as it must be a string: it is a ${typeof path}`);
+    throw new TypeError(badValue(option, "a string", describe(path)));
   }
   const [first, ...names] = path.split("/");
   const isAccepted = first === "" && names.length > 0 && path.isWellFormed() &&
     names.every(isZnodeName);
   if (!isAccepted) {
-    throw new RangeError(
-      `Cannot use ${option} as it must be a path such as "/a/b": it is ${JSON.stringify(path)}`,
-    );
+    throw new RangeError(badValue(option, 'a path such as "/a/b"', JSON.stringify(path)));
   }
 }
 

@@ -43,3 +43,18 @@ for (const [name, create] of Object.entries(CONSTRUCTORS)) {
     }
   });
 }
+
+Deno.test("an unknown option gets the name that was probably meant", () => {
+  const meant: [unknown: string, name: string][] = [
+    ["ttlMS", "ttlMs"],
+    ["keyPrefx", "keyPrefix"],
+    ["keyPerfix", "keyPrefix"],
+    ["commandTimeout", "commandTimeoutMs"],
+    ["handof", "handoff"],
+    ["lable", "label"],
+  ];
+  for (const [unknown, name] of meant) {
+    const { message } = assertThrows(() => new RedisLock(CLIENT, { [unknown]: 5 }), TypeError);
+    assert(message.endsWith(`did you mean '${name}'?`), message);
+  }
+});

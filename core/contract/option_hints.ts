@@ -1,0 +1,82 @@
+/**
+ * What an error says about an option that does not exist: what to use instead.
+ *
+ * @module
+ */
+
+const WAIT = "to bound a wait, pass 'waitMs' to acquire() or tryAcquire()";
+const RETRY = `a call waits in a queue and does not retry; ${WAIT}`;
+const TRY = "tryAcquire() does not wait";
+const TTL = "the lifetime of a lease is 'ttlMs' on Redis and 'sessionTimeoutMs' on ZooKeeper";
+const RENEWAL = "leases are renewed in time unless 'autoRenew' is false";
+const OWNER = "an id that the caller chooses is 'ownerId', a name to show is 'label'";
+const DRIFT = "the allowance for drift is fixed";
+
+/** The options of other libraries, and what to use here. */
+const FOREIGN: Readonly<Record<string, string>> = {
+  timeout: WAIT,
+  timeoutMs: WAIT,
+  acquireTimeout: WAIT,
+  acquireTimeoutMs: WAIT,
+  blockingTimeout: WAIT,
+  blocking_timeout: WAIT,
+  wait: WAIT,
+  maxWait: WAIT,
+  acquireAttemptsLimit: RETRY,
+  pollInterval: RETRY,
+  retries: RETRY,
+  retry: RETRY,
+  retryAttempts: RETRY,
+  retryCount: RETRY,
+  retryDelay: RETRY,
+  retryInterval: RETRY,
+  retryJitter: RETRY,
+  retryWait: RETRY,
+  sleep: RETRY,
+  blocking: TRY,
+  duration: TTL,
+  expire: TTL,
+  expires: TTL,
+  leaseTime: TTL,
+  lease_time: TTL,
+  lockTimeout: TTL,
+  lock_timeout: TTL,
+  stale: TTL,
+  ttl: TTL,
+  automaticExtensionThreshold: RENEWAL,
+  autoExtend: RENEWAL,
+  refresh: RENEWAL,
+  refreshInterval: RENEWAL,
+  renewInterval: RENEWAL,
+  update: RENEWAL,
+  identifier: OWNER,
+  owner: OWNER,
+  value: OWNER,
+  driftFactor: DRIFT,
+  clockDriftFactor: DRIFT,
+  ifAvailable: "only request() has it; tryAcquire() does not wait",
+  steal: "only request() has it",
+};
+
+/**
+ * The end of the error for an option that does not exist: the option that other libraries call so, one with
+ * almost the same name, or else all names.
+ */
+export function hintFor(name: string, known: readonly string[]): string {
+  if (Object.hasOwn(FOREIGN, name)) return FOREIGN[name]!;
+  const similar = known.find((each) => isSimilar(each.toLowerCase(), name.toLowerCase()));
+  return similar === undefined ? `it has ${known.join(", ")}` : `did you mean '${similar}'?`;
+}
+
+/** Whether one name becomes the other by one inserted, dropped, replaced or swapped letter, or a unit. */
+function isSimilar(one: string, other: string): boolean {
+  if (one === other || one === `${other}ms`) return true;
+  const [short, long] = one.length <= other.length ? [one, other] : [other, one];
+  if (short.length < 4 || long.length > short.length + 1) return false;
+  let at = 0;
+  while (at < short.length && short[at] === long[at]) at++;
+  if (long.length > short.length) return short.slice(at) === long.slice(at + 1);
+  const isSwapped = short[at] === long[at + 1] && short[at + 1] === long[at];
+  return short.slice(at + 1) === long.slice(at + 1) ||
+    (isSwapped && short.slice(at + 2) === long.slice(at + 2));
+}

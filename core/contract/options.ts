@@ -1,0 +1,272 @@
+/**
+ * Tables of options: one row per option says what it must be and what it is by default. Checks, defaults and
+ * error messages come from the tables. All checks run before any I/O.
+ *
+ * @module
+ */
+import { hintFor } from "./option_hints.ts";
+
+/** Longest name of a lock, in UTF-16 code units. */
+const MAX_NAME_LENGTH = 1_000;
+/** Longest owner id that a caller may pass in, in UTF-16 code units. */
+export const MAX_OWNER_ID_LENGTH = 500;
+/** Longest label, in UTF-16 code units. */
+export const MAX_LABEL_LENGTH = 100;
+/** Longest duration in ms: the longest delay of a timer (24.8 days). */
+export const MAX_DURATION_MS = 2 ** 31 - 1;
+/** Shortest TTL in ms: the allowance for drift would use up most of a shorter one. */
+export const MIN_TTL_MS = 10;
+
+/** What one option must be. */
+export interface Rule<Default = unknown> {
+  /** The value of an option that is left out. */
+  readonly default: Default;
+  /**
+   * Throws if a value must not be used.
+   *
+   * @param what What has the value, for the message: `"'ttlMs'"`.
+   */
+  check(what: string, value: unknown): void;
+}
+
+/** The rules of all options of an interface. */
+export type OptionTable<Options> = {
+  readonly [Name in keyof Options]-?: Rule<NonNullable<Options[Name]> | undefined>;
+};
+
+/**
+ * The options after {@linkcode readTable}: those that are required or have a default are set. `Extract`
+ * keeps TypeScript from copying the marks of optional members.
+ */
+export type ReadOptions<Options, Table> = {
+  readonly [Name in Extract<keyof Options, keyof Table>]: Table[Name] extends Rule<infer Default>
+    ? undefined extends Default
+      ? Options[Name] | (object extends Pick<Options, Name> ? undefined : never)
+    : NonNullable<Options[Name]>
+    : never;
+};
+
+/**
+ * Checks options, also that there is no unknown one: a misspelt or foreign option must not be ignored. An
+ * unknown option whose value is `undefined` counts as left out.
+ *
+ * @param where What takes the options, for the message: `"acquire()"`.
+ * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
+ * @throws {RangeError} If one is out of range.
+ */
+export function checkOptions<Options extends object>(
+  where: string,
+  options: Options,
+  table: OptionTable<Options>,
+): void {
+  checkObject(options);
+  for (const name in options) {
+    if (Object.hasOwn(table, name) || options[name] === undefined) continue;
+    const hint = hintFor(name, Object.keys(table));
+    throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+  }
+  checkKnown(options, table);
+}
+
+/** Checks the options that are in the table, and ignores all others. */
+export function checkKnown<Options extends object>(
+  options: Options,
+  table: OptionTable<Options>,
+): void {
+  checkObject(options);
+  for (const name in table) {
+    const value = options[name];
+    if (value !== undefined) table[name].check(`'${name}'`, value);
+  }
+}
+
+/** Checks options as {@linkcode checkOptions} does, and fills in the defaults. */
+export function readTable<Options extends object, Table extends OptionTable<Options>>(
+  where: string,
+  options: Options,
+  table: Table,
+): ReadOptions<Options, Table> {
+  checkOptions(where, options, table);
+  const read: Record<string, unknown> = {};
+  for (const name in table) read[name] = options[name as never] ?? table[name]!.default;
+  return read as ReadOptions<Options, Table>;
+}
+
+/** Copies the options that are in the table. */
+export function pickOptions<Options extends object>(
+  options: Options,
+  table: OptionTable<Options>,
+): Options {
+  const picked: Partial<Options> = {};
+  for (const name in options) if (Object.hasOwn(table, name)) picked[name] = options[name];
+  return picked as Options;
+}
+
+function checkObject(options: unknown): void {
+  if (typeof options === "object" && options !== null) return;
+  throw new TypeError(
+    `Cannot use the options: they must be an object, but they are ${describe(options)}`,
+  );
+}
+
+/** The end of the message about a bad value: `"a string"`, `"null"`. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
+
+/** The message about a bad value, the same for all options. */
+export function badValue(what: string, must: string, is: string): string {
+  return `Cannot use ${what}: it must be ${must}, but it is ${is}`;
+}
+
+/** Makes the rule of an option whose type decides. */
+function typed<Default>(
+  must: string,
+  isRight: (value: unknown) => boolean,
+  otherwise: Default,
+): Rule<Default> {
+  return {
+    default: otherwise,
+    check: (what, value) => {
+      if (!isRight(value)) throw new TypeError(badValue(what, must, describe(value)));
+    },
+  };
+}
+
+/** `true` or `false`. */
+export function flag<Default extends boolean | undefined = undefined>(
+  otherwise?: Default,
+): Rule<Default> {
+  return typed("a boolean", (value) => typeof value === "boolean", otherwise as Default);
+}
+
+/** A function. */
+export function callback<Default = undefined>(otherwise?: Default): Rule<Default> {
+  return typed("a function", (value) => typeof value === "function", otherwise as Default);
+}
+
+/** An `AbortSignal`. */
+export function signal(): Rule<undefined> {
+  return typed("an AbortSignal", (value) => value instanceof AbortSignal, undefined);
+}
+
+/** One of a few values. */
+export function oneOf<const Value, const Default extends Value | undefined = undefined>(
+  values: readonly Value[],
+  otherwise?: Default,
+): Rule<Default> {
+  const must = values.map((value) => JSON.stringify(value)).join(" or ");
+  return {
+    default: otherwise as Default,
+    check: (what, value) => {
+      if (values.includes(value as Value)) return;
+      const isShown = typeof value === "string" || typeof value === "number";
+      throw new TypeError(badValue(what, must, isShown ? JSON.stringify(value) : describe(value)));
+    },
+  };
+}
+
+/** A whole number of something, from `min` to `max`. */
+function whole<Default>(unit: string, min: number, max: number, otherwise: Default): Rule<Default> {
+  const range = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`;
+  return {
+    default: otherwise,
+    check: (what, value) => {
+      if (typeof value !== "number") {
+        throw new TypeError(badValue(what, `a number${unit}`, describe(value)));
+      }
+      if (Number.isInteger(value) && value >= min && value <= max) return;
+      throw new RangeError(badValue(what, `a whole number${unit} ${range}`, String(value)));
+    },
+  };
+}
+
+/** A duration in ms: a whole number from `min`, 1 by default, to {@linkcode MAX_DURATION_MS}. */
+export function duration<Default extends number | undefined = undefined>(
+  { min = 1, otherwise }: { readonly min?: number; readonly otherwise?: Default } = {},
+): Rule<Default> {
+  return whole(" of ms", min, MAX_DURATION_MS, otherwise as Default);
+}
+
+/** A time to live in ms. */
+export function ttl<Default extends number | undefined = undefined>(
+  otherwise?: Default,
+): Rule<Default> {
+  return whole(" of ms", MIN_TTL_MS, MAX_DURATION_MS, otherwise as Default);
+}
+
+/** A number of things: a whole number from 0. */
+export function count<Default extends number | undefined = undefined>(
+  otherwise?: Default,
+): Rule<Default> {
+  return whole("", 0, Number.MAX_SAFE_INTEGER, otherwise as Default);
+}
+
+/** The length that a text may have, in UTF-16 code units, and whether it is shown to people. */
+interface TextLimits {
+  readonly min?: number;
+  readonly max?: number;
+  /** It may not contain control characters: it is shown to people, and stored as one line. */
+  readonly isOneLine?: boolean;
+}
+
+/** Well-formed text. By default it may be empty. Messages never show it: it may be a secret. */
+export function text<Default extends string | undefined = undefined>(
+  { min = 0, max = MAX_NAME_LENGTH, isOneLine = false }: TextLimits = {},
+  otherwise?: Default,
+): Rule<Default> {
+  const must = `a string of ${min} to ${max} characters`;
+  return {
+    default: otherwise as Default,
+    check: (what, value) => {
+      if (typeof value !== "string") {
+        throw new TypeError(badValue(what, must, describe(value)));
+      }
+      if (value.length < min || value.length > max) {
+        throw new RangeError(badValue(what, must, `one of ${value.length}`));
+      }
+      if (!value.isWellFormed()) {
+        throw new TypeError(
+          badValue(what, "well-formed Unicode", "a string with a lone surrogate"),
+        );
+      }
+      // deno-lint-ignore no-control-regex -- the expression looks for control characters
+      if (isOneLine && /[\u0000-\u001f\u007f]/.test(value)) {
+        const is = "a string with a line break or another control character";
+        throw new RangeError(badValue(what, "one line of text", is));
+      }
+    },
+  };
+}
+
+/** The rule of a label. */
+export function label<Default extends string | undefined = undefined>(
+  otherwise?: Default,
+): Rule<Default> {
+  return text({ min: 1, max: MAX_LABEL_LENGTH, isOneLine: true }, otherwise);
+}
+
+/** The rule of an owner id that a caller chooses. */
+export const OWNER_ID: Rule<undefined> = text({
+  min: 1,
+  max: MAX_OWNER_ID_LENGTH,
+  isOneLine: true,
+});
+
+const NAME = text({ min: 1 });
+
+/**
+ * Checks the name of a lock.
+ *
+ * @throws {TypeError} If it is not a string of well-formed Unicode.
+ * @throws {RangeError} If its length is not 1 to 1,000 UTF-16 code units.
+ */
+export function checkName(name: unknown): asserts name is string {
+  NAME.check("the lock name", name);
+}
+
+/** Makes the error for a feature that a strategy or the Web Locks API does not offer. */
+export function notSupported(message: string): DOMException {
+  return new DOMException(message, "NotSupportedError");
+}
