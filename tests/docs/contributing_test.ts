@@ -48,6 +48,15 @@ Deno.test("each file of the table of changes exists", () => {
   assertEquals(rows.flatMap(problemsOfRow), []);
 });
 
+Deno.test("each test of the table of questions exists", () => {
+  const section = sectionOf(PAGE, "Which test answers what");
+  const rows = section.split("\n").filter((line) => line.startsWith("|")).slice(2);
+  assert(rows.length > 20, `${rows.length} rows: too few`);
+  const paths = rows.map((row) => [...row.matchAll(PATH)].map(([, path = ""]) => path));
+  assertEquals(rows.filter((_, i) => paths[i]!.length === 0), []);
+  assertEquals(paths.flat().filter((path) => !existsSync(new URL(path, ROOT))), []);
+});
+
 Deno.test("CONTRIBUTING.md lists each task of deno.json once", () => {
   const section = sectionOf(PAGE, "Tasks");
   const listed = [...section.matchAll(/^deno task ([\w:]+)/gm)].map(([, name]) => name!);
