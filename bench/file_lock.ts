@@ -7,7 +7,7 @@
 // deno-lint-ignore-file no-console -- this is a command
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import { makeTempDirectory } from "../testing/runtime/files.ts";
+import { makeTempDirectory } from "../testing/runtime/temporary_files.ts";
 import { type Reporter, startReporter } from "../testing/processes/child.ts";
 import { pause, waitUntil } from "../testing/servers/wait.ts";
 import type { ContenderOptions, Hold, IdleCost, Task } from "./file/contender.ts";

@@ -5,7 +5,7 @@
  */
 // deno-lint-ignore-file no-console -- this is a command
 import { readFile, rm } from "node:fs/promises";
-import { makeTempDirectory } from "../testing/runtime/files.ts";
+import { makeTempDirectory } from "../testing/runtime/temporary_files.ts";
 import { scriptCommand, spawnProcess } from "../testing/runtime/processes.ts";
 import { runCommand } from "../testing/servers/command.ts";
 import { type BenchCommand, readCommand, REPORT, usageOf } from "./command_line.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { nowUs } from "../../testing/processes/clock.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
 import { linesOf } from "../../testing/runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../../testing/runtime/processes.ts";
 import { contenderOf } from "../contenders/all.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { pause } from "../../testing/servers/wait.ts";
-import { nowUs } from "../../testing/processes/clock.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { LOCKS } from "../contenders/all.ts";
 import { contentionOf, gather } from "../library/contention.ts";

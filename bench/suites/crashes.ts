@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { nowUs } from "../../testing/processes/clock.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
 import { pause } from "../../testing/servers/wait.ts";
 import { type Contender, idOf, type OpenOptions } from "../library/contender.ts";
 import { type Holder, type HolderOptions, startHolder } from "../processes/holder.ts";

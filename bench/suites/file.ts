@@ -4,8 +4,8 @@
  * @module
  */
 import { chmod, rm } from "node:fs/promises";
-import { nowUs } from "../../testing/processes/clock.ts";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { FILE_LOCKS, SETTINGS } from "../contenders/all.ts";
 import { contentionOf, gather } from "../library/contention.ts";
 import { type Contender, idOf } from "../library/contender.ts";

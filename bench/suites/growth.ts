@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { nowUs } from "../../testing/processes/clock.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { LOCKS, SETTINGS } from "../contenders/all.ts";
 import { contentionOf, gather } from "../library/contention.ts";

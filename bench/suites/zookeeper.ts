@@ -5,7 +5,7 @@
  * @module
  */
 import { type Driver, type Kind, startDriver } from "../../testing/interop/driver.ts";
-import { preparePrograms, type Programs } from "../../testing/interop/programs.ts";
+import { preparePrograms, type Programs } from "../../testing/interop/peer_programs.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import {
   startZooKeeperEnsemble,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Programs } from "../../testing/interop/programs.ts";
+import type { Programs } from "../../testing/interop/peer_programs.ts";
 import { type Figure, valuesOf } from "../library/figures.ts";
 import type { Plot } from "../library/plots.ts";
 import { median, ratios } from "../library/statistics.ts";

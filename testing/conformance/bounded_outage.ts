@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
 import { type DistributedLock, LockUnavailableError } from "../../mod.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { scaled } from "../time.ts";
 
 /** How long, in ms, the calls wait. */

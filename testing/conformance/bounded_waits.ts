@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { type DistributedLock, type Lease, LockTimeoutError } from "../../mod.ts";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { scaled } from "../time.ts";
 

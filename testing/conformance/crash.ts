@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { ENDING_TTL_MS, LONG_TTL_MS, scaled, SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** The TTL of a holder that is killed: the others wait for its end. */

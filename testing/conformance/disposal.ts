@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type DistributedLock, type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { SHORT_DISPOSAL_MS } from "../time.ts";
 
 /** Checks that a lease is over for its holder, because its client is disposed. */

@@ -7,10 +7,10 @@ import { assert, assertEquals } from "@std/assert";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import process from "node:process";
 import { setImmediate } from "node:timers/promises";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
 import { startContender } from "./process.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 
 /** Names that a careless strategy would confuse, truncate or reject. */
 const NAMES = [

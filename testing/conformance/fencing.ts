@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { ENDING_TTL_MS } from "../time.ts";
 
 /** Registers the behaviours. */

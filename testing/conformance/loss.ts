@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { aborted, block, within } from "./wait.ts";
+import { aborted, block, within } from "./bounds.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { ENDING_TTL_MS, scaled } from "../time.ts";
 

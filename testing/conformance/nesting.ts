@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type DistributedLock, LockTimeoutError } from "../../mod.ts";
 import { type Arena, behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 
 /** Long enough to wait in the queue, in ms. */
 const SHORT_MS = 50;

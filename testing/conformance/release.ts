@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { LockError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 
 /** Registers the behaviours. */
 export function releaseSuite(harness: Harness): void {

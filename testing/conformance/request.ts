@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { type AcquireOptions, type Lease, LeaseLostError } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { aborted, within } from "./wait.ts";
+import { aborted, within } from "./bounds.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { ENDING_TTL_MS } from "../time.ts";
 

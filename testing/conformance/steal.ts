@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { DistributedLock, Lease } from "../../mod.ts";
 import { waitUntil } from "../servers/wait.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { ENDING_TTL_MS } from "../time.ts";
 
 /** A client whose next renewal, which finds the steal, comes soon. */

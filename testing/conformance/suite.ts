@@ -6,7 +6,7 @@
 import process from "node:process";
 import { say } from "../processes/figures.ts";
 import { afterAll, beforeAll, LISTS_ONLY, registerTest } from "../runtime/tests.ts";
-import { argumentsSuite } from "./arguments.ts";
+import { argumentsSuite } from "./bad_arguments.ts";
 import { boundedWaitsSuite } from "./bounded_waits.ts";
 import { crashSuite } from "./crash.ts";
 import { disposalSuite } from "./disposal.ts";

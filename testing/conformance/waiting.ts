@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { DistributedLock, Lease, WaitInfo } from "../../mod.ts";
 import { behaviour, type Harness } from "./harness.ts";
-import { within } from "./wait.ts";
+import { within } from "./bounds.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { SHORT_DISPOSAL_MS } from "../time.ts";
 

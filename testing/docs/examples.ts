@@ -16,7 +16,7 @@ import {
   serverOf,
 } from "../../tools/docs/examples.ts";
 import { importMapArgs } from "../../tools/import_map.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { runCommand } from "../servers/command.ts";
 import { freePort } from "../servers/ports.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../time.ts";

@@ -16,7 +16,7 @@ import { npmInstall } from "../npm/install.ts";
 import { packedPackage } from "../npm/package.ts";
 import { PACKAGE } from "../npm/project.ts";
 import { NODE_22, type NpmRuntime, programOf, RUNTIMES, runtimeSkip } from "../npm/runtimes.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 /** Packages that our entries load when they are used; snippets do not import them. */

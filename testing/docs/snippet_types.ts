@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import process from "node:process";
 import type { Snippet } from "../../tools/docs/snippets.ts";
 import { userImports } from "../../tools/import_map.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { runCommand } from "../servers/command.ts";
 import { LONG_BOUND_MS } from "../time.ts";
 

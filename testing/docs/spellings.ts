@@ -11,7 +11,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { snippetsIn } from "../../tools/docs/snippets.ts";
 import { importMapArgs } from "../../tools/import_map.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { runCommand } from "../servers/command.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
 

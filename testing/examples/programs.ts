@@ -4,7 +4,7 @@
  * @module
  */
 import { rm } from "node:fs/promises";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { linesOf } from "../runtime/lines.ts";
 import { scriptCommand, type Signal, spawnProcess } from "../runtime/processes.ts";
 import { startRedis } from "../servers/redis.ts";

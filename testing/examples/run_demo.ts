@@ -8,7 +8,7 @@ import { readdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import process from "node:process";
 import { text } from "node:stream/consumers";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import {
   scriptCommand,
   type Signal,

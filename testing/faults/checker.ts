@@ -6,10 +6,10 @@
 import { type Call, callsOf, type Lease, leasesOf } from "./calls.ts";
 import { checkDisposals } from "./disposals.ts";
 import { faultsOf, stealsOf } from "./excuses.ts";
-import { checkSpans, checkTokens, checkWrites } from "./exclusion.ts";
+import { checkSpans, checkTokens, checkWrites } from "./check_exclusion.ts";
 import { newFindings, type Report, type Violation, type ViolationKind } from "./findings.ts";
 import type { History, WorkerEvent } from "./history.ts";
-import { checkEnds, checkOrder, checkProgress, type WaitLimits } from "./waiting.ts";
+import { checkEnds, checkOrder, checkProgress, type WaitLimits } from "./check_waiting.ts";
 
 export type { Violation, ViolationKind } from "./findings.ts";
 

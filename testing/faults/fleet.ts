@@ -9,7 +9,7 @@ import type { Reporter } from "../processes/child.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import { pause } from "../servers/wait.ts";
 import type { WorkerEvent } from "./history.ts";
-import { type Habits, startWorker, type WorkerOptions } from "./workers.ts";
+import { type Habits, startWorker, type WorkerOptions } from "./recording_workers.ts";
 import type { WallClock } from "./wall_clock.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
 

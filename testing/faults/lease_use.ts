@@ -6,7 +6,7 @@
 // Paces a workload: a worker holds its lease for a random time, and looks at it.
 import process from "node:process";
 import { type Lease, LeaseLostError, LockError } from "../../mod.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { pause } from "../servers/wait.ts";
 import { deadlineUsOf, type Tell } from "./recorder.ts";
 import type { Play, Work } from "./work.ts";

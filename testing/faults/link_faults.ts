@@ -6,7 +6,7 @@
 // Paces a workload: each fault of a connection lasts for a random time.
 import { connectTcp } from "../runtime/sockets.ts";
 import { connectResp } from "../servers/resp.ts";
-import { writeAll } from "../servers/sockets.ts";
+import { writeAll } from "../servers/raw_sockets.ts";
 import type { ChunkHook, Direction, FaultProxy } from "../servers/proxy.ts";
 import { pause } from "../servers/wait.ts";
 import type { Fault, FaultTable, Stage } from "./place.ts";

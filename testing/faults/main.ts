@@ -17,7 +17,7 @@ import type { History } from "./history.ts";
 import { htmlReport } from "./html_report.ts";
 import { textReport } from "./report.ts";
 import { run, type RunOptions, UnknownFault } from "./runner.ts";
-import { HABITS, type Habits } from "./workers.ts";
+import { HABITS, type Habits } from "./recording_workers.ts";
 
 const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"];
 

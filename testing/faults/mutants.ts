@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Habits } from "./workers.ts";
+import type { Habits } from "./recording_workers.ts";
 
 /** A bug, made by replacing texts in source files. */
 export interface Mutant {

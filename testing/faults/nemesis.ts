@@ -4,7 +4,7 @@
  * @module
  */
 // Paces a workload: the workers rest between two faults.
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { pause } from "../servers/wait.ts";
 import type { FaultEvent } from "./history.ts";
 import type { Fault, FaultTable, Stage } from "./place.ts";

@@ -1,5 +1,5 @@
 /**
- * How one call of a worker is made, recorded and ended. Which calls are made is in `worker.ts`.
+ * How one call of a worker is made, recorded and ended. Which calls are made is in `recording_worker.ts`.
  *
  * @module
  */

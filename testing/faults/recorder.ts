@@ -5,7 +5,7 @@
  */
 import type { Lease } from "../../mod.ts";
 import { print } from "../runtime/processes.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import type { WorkerEvent } from "./history.ts";
 
 /** Records an event of one call, at the current time. */

@@ -6,9 +6,9 @@
 // Paces a workload: the workers run without faults at the begin and the end.
 import { existsSync } from "node:fs";
 import { STRATEGY_OPTIONS } from "../../core/lease/lifetime.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { randomOf } from "../processes/random.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { openLifeline } from "../servers/guarded_process.ts";
 import "../servers/ports.ts"; // takes its ports now: inside a test, they would count as left open
 import { pause, waitUntil } from "../servers/wait.ts";
@@ -20,7 +20,7 @@ import { harass } from "./nemesis.ts";
 import type { FaultTable, Place, Stage } from "./place.ts";
 import { type ClockMaker, clockMaker } from "./wall_clock.ts";
 import { WORKER_CLOCK_FAULTS, WORKER_FAULTS } from "./worker_faults.ts";
-import { HABITS, type Habits } from "./workers.ts";
+import { HABITS, type Habits } from "./recording_workers.ts";
 import { LONG_BOUND_MS } from "../time.ts";
 
 const SHARED_MEMORY = "/dev/shm";

@@ -7,7 +7,7 @@ import type { Lease } from "../../mod.ts";
 import type { FencedStore } from "../../examples/fenced_store.ts";
 import type { Manager, Managers } from "./managers.ts";
 import type { Recorder, Tell } from "./recorder.ts";
-import type { Habits, WorkerOptions } from "./workers.ts";
+import type { Habits, WorkerOptions } from "./recording_workers.ts";
 
 /** The state that all calls of the process share. */
 export interface Work extends WorkerOptions {

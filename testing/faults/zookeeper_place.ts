@@ -6,7 +6,7 @@
 // Paces a workload: each fault of a member lasts for a random part of a session.
 import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { startZooKeeperEnsemble, type ZooKeeperEnsemble } from "../servers/zookeeper_ensemble.ts";
-import { nothingLeft } from "../zookeeper/traces.ts";
+import { nothingLeft } from "../zookeeper/ensemble_traces.ts";
 import { endSession, type SessionKey, sessionKeys } from "../zookeeper/wire.ts";
 import { pause } from "../servers/wait.ts";
 import type { Residue } from "./history.ts";

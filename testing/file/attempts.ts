@@ -10,7 +10,7 @@ import { linesOf } from "../runtime/lines.ts";
 import { spawnProcess } from "../runtime/processes.ts";
 import { registerTest } from "../runtime/tests.ts";
 import type { FileLockOptions } from "../../file/mod.ts";
-import type { Runtime } from "./runtimes.ts";
+import type { Runtime } from "./file_runtimes.ts";
 
 /** The user id of `nobody`. */
 export const NOBODY = 65_534;

@@ -4,7 +4,7 @@
  * @module
  */
 import { type ChildProcess, startChild } from "../processes/child.ts";
-import type { Runtime } from "./runtimes.ts";
+import type { Runtime } from "./file_runtimes.ts";
 
 /** The work of such a process. */
 export type MemberTask =

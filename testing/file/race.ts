@@ -7,7 +7,7 @@ import { mkdir } from "node:fs/promises";
 import { type Reporter, startReporter } from "../processes/child.ts";
 import { randomOf } from "../processes/random.ts";
 import { pause } from "../servers/wait.ts";
-import type { Runtime } from "./runtimes.ts";
+import type { Runtime } from "./file_runtimes.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
 
 /** Options of a process. */

@@ -8,7 +8,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { DistributedLock, Lease } from "../../mod.ts";
 import type { MethodOptions } from "../../http/koa.ts";
 import { type HoldOptions, NO_LOCK, type NoLock } from "../../http/mod.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { CONDITION_BOUND_MS, scaled } from "../time.ts";
 
 /** An event in a handler. */

@@ -10,7 +10,7 @@ import { FileLock } from "../../file/mod.ts";
 import { lambdaLock, type LockFactory, NO_LOCK } from "../../http/lambda.ts";
 import type { DistributedLock, Lease, LeaseLostError } from "../../mod.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { openRedisClient } from "../redis/clients.ts";
 import { Gates } from "./handler.ts";
 import type { InstanceEvent, InstanceOptions, InstanceReport } from "./lambda_instances.ts";

@@ -7,10 +7,10 @@
 import { openLock } from "../conformance/open_lock.ts";
 import type { LockSnapshot } from "../../mod.ts";
 import { linesOf } from "../processes/child.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { FRAMEWORKS } from "./frameworks.ts";
 import { Gates, type HandlerEvent } from "./handler.ts";
-import type { LockSummary, ServerOptions } from "./servers.ts";
+import type { LockSummary, ServerOptions } from "./server_processes.ts";
 
 async function main({ spec, frameworks, protocol }: ServerOptions): Promise<void> {
   await using stack = new AsyncDisposableStack();

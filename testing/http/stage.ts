@@ -8,7 +8,7 @@ import { waitUntil } from "../servers/wait.ts";
 import type { FrameworkName } from "./frameworks.ts";
 import type { Protocol } from "./handler.ts";
 import type { Place } from "./places.ts";
-import { type ServerProcess, startServer } from "./servers.ts";
+import { type ServerProcess, startServer } from "./server_processes.ts";
 
 /** A request to one of the servers. */
 export interface Ask {

@@ -13,7 +13,7 @@
  */
 import { linesOf } from "../runtime/lines.ts";
 import { scriptCommand, spawnProcess } from "../runtime/processes.ts";
-import type { Programs } from "./programs.ts";
+import type { Programs } from "./peer_programs.ts";
 
 /** The library that contends. "kazoo" is its stock lock, which recognises only kazoo's znodes. */
 export type Kind = "ours" | "curator" | "kazoo" | "kazoo-patterns" | "kazoo-curator-names";
@@ -75,5 +75,5 @@ function commandOf(kind: Kind, { connectString, path }: Place, programs: Program
     const naming = kind === "kazoo" ? "stock" : kind.slice("kazoo-".length).split("-")[0]!;
     return [...programs.kazoo.command!, ...args, naming];
   }
-  return [...scriptCommand(new URL("./contender.ts", import.meta.url)), ...args];
+  return [...scriptCommand(new URL("./holdfast_contender.ts", import.meta.url)), ...args];
 }

@@ -6,10 +6,10 @@
 import process from "node:process";
 import type { DistributedLock } from "../../mod.ts";
 import { openLock } from "../conformance/open_lock.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import { linesOf } from "../runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../runtime/processes.ts";
-import type { LineCost, LineGrant, LineOptions, LineReport } from "./lines.ts";
+import type { LineCost, LineGrant, LineOptions, LineReport } from "./waiting_lines.ts";
 
 /** Grants that are reported at once. */
 const BATCH = 50;

@@ -7,13 +7,13 @@ import { assert } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
-import { within } from "../conformance/wait.ts";
+import { within } from "../conformance/bounds.ts";
 import { openRedisClient } from "../redis/clients.ts";
 import { queuedValues } from "../redis/queue_reader.ts";
 import { type RedisServer, startRedis } from "../servers/redis.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { type Bystander, startBystander } from "./bystander.ts";
-import { BOUND_MS, type Line, lineUp, startLine } from "./lines.ts";
+import { BOUND_MS, type Line, lineUp, startLine } from "./waiting_lines.ts";
 import { LONG_TTL_MS } from "../time.ts";
 
 const NAME = "n";

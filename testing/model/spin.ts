@@ -6,7 +6,7 @@
 import { copyFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { spawnProcess } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
 import { openLifeline } from "../servers/guarded_process.ts";

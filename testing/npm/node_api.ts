@@ -9,7 +9,7 @@ import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { publishedSources } from "../../tools/docs/examples.ts";
 import { filesIn } from "../../tools/architecture/imports.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { runCommand } from "../servers/command.ts";
 import { COMPILERS, NODE_TYPES } from "./consumers.ts";
 import { installPackages } from "./install.ts";

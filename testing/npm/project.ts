@@ -6,7 +6,7 @@
 import { cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { type CommandResult, runCommand } from "../servers/command.ts";
 import { npmInstall } from "./install.ts";
 import { packedPackage } from "./package.ts";

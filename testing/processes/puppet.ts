@@ -8,7 +8,7 @@ import type { DistributedLock, LeaseLostError } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
 import { linesOf } from "../runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../runtime/processes.ts";
-import { nowUs } from "./clock.ts";
+import { nowUs } from "./machine_clock.ts";
 import type { Order, PuppetEvent, PuppetOptions } from "./puppets.ts";
 
 type Tell = (event: Omit<PuppetEvent, "id" | "atUs">) => void;

@@ -18,3 +18,16 @@ export function randomOf(seed: number): () => number {
     return state / 2 ** 32;
   };
 }
+
+/**
+ * Returns a generator of random numbers from 0 to 1. It prints its seed: set `HOLDFAST_SEED` to repeat
+ * them.
+ *
+ * @param what What is random, for the line.
+ */
+export function randomFrom(what: string): () => number {
+  const seed = seedOf();
+  // deno-lint-ignore no-console -- without the seed a failure cannot be repeated
+  console.log(`${what}: HOLDFAST_SEED=${seed}`);
+  return randomOf(seed);
+}

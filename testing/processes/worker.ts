@@ -7,7 +7,7 @@ import { openLock } from "../conformance/open_lock.ts";
 import type { DistributedLock } from "../../mod.ts";
 import { pause } from "../servers/wait.ts";
 import { inputEnd, print, scriptArgument } from "../runtime/processes.ts";
-import { nowUs } from "./clock.ts";
+import { nowUs } from "./machine_clock.ts";
 import { randomOf } from "./random.ts";
 import type { Grant, WorkerOptions } from "./workers.ts";
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { within } from "../conformance/wait.ts";
+import { within } from "../conformance/bounds.ts";
 import type { RedisLock } from "../../redis/mod.ts";
 import type { FaultProxy } from "../servers/proxy.ts";
 

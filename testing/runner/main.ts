@@ -9,20 +9,20 @@
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { importMapArgs } from "../../tools/import_map.ts";
-import { preparePrograms } from "../interop/programs.ts";
+import { preparePrograms } from "../interop/peer_programs.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
 import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
 import { TIME_FACTOR_VARIABLE } from "../time.ts";
-import { readArguments, type Selection, USAGE } from "./arguments.ts";
+import { readArguments, type Selection, USAGE } from "./command_line.ts";
 import { changedFiles } from "./changed.ts";
-import { runDeno } from "./child.ts";
+import { runDeno } from "./deno_child.ts";
 import { coverageArgs, printCoverage, removeCoverage } from "./coverage.ts";
 import { shuffled, slowFirst } from "./order.ts";
 import { Output } from "./output.ts";
 import { reportRuns, runLine } from "./repeat.ts";
 import { reportRun, type RunResult, runRounds } from "./run.ts";
 import { strategyOf } from "./select.ts";
-import { roundsOf, type ServerProgram } from "./servers.ts";
+import { roundsOf, type ServerProgram } from "./server_programs.ts";
 import { startStress } from "./stress.ts";
 import { TimeFactor } from "./time_factor.ts";
 

@@ -5,7 +5,7 @@
  */
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { scriptCommand, type SpawnedProcess, spawnProcess } from "../runtime/processes.ts";
 
 const RUNNER = new URL("./main.ts", import.meta.url);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { titleOf } from "./files.ts";
+import { titleOf } from "./test_files.ts";
 import type { Output } from "./output.ts";
 import { countsOf, failuresOf, type RunResult, timesOf } from "./run.ts";
 import { closingLine, sumOf } from "./summary.ts";

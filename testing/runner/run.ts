@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { type FileResult, type FilesOptions, runFile, runFiles, titleOf } from "./files.ts";
+import { type FileResult, type FilesOptions, runFile, runFiles, titleOf } from "./test_files.ts";
 import { type Output, timeOf } from "./output.ts";
 import { type FirstFailure, lookAgain, MOST_AT_SECOND_TRY } from "./second_look.ts";
-import { type Round, useRedis } from "./servers.ts";
+import { type Round, useRedis } from "./server_programs.ts";
 import { closingLine, skippedLine, type Summary, sumOf } from "./summary.ts";
 
 const BAR_EVERY_MS = 1_000;

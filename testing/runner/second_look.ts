@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type FileResult, type FilesOptions, runFile } from "./files.ts";
+import { type FileResult, type FilesOptions, runFile } from "./test_files.ts";
 import type { Failure, Summary } from "./summary.ts";
 
 /** More tests than this that pass only at the second try fail the run. */

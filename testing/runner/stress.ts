@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import process from "node:process";
 import { NPM_FOLDER_VARIABLE } from "../npm/cache.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { scriptCommand } from "../runtime/processes.ts";
 import { runCommand } from "../servers/command.ts";
 import { openLifeline, startGuarded } from "../servers/guarded_process.ts";

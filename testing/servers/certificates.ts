@@ -4,7 +4,7 @@
  * @module
  */
 import { readFile, rm, writeFile } from "node:fs/promises";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { runCommand } from "./command.ts";
 import { CONDITION_BOUND_MS } from "../time.ts";
 

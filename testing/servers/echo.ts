@@ -5,7 +5,7 @@
  */
 
 import { connectTcp, listenTcp, type TcpSocket } from "../runtime/sockets.ts";
-import { closer, writeAll } from "./sockets.ts";
+import { closer, writeAll } from "./raw_sockets.ts";
 
 /** Starts a server that echoes everything and keeps what it received. */
 export function startEcho() {

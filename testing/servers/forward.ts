@@ -5,7 +5,7 @@
  */
 
 import { connectTcp, listenTcp, type Socket } from "../runtime/sockets.ts";
-import { writeAll } from "./sockets.ts";
+import { writeAll } from "./raw_sockets.ts";
 
 /** Forwards connections. */
 export interface Forwarder extends AsyncDisposable {

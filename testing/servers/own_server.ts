@@ -5,7 +5,7 @@
  */
 
 import { readFile } from "node:fs/promises";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { isStopped, type Signal } from "../runtime/processes.ts";
 import { runCommand } from "./command.ts";
 import type { OwnSource } from "./find.ts";

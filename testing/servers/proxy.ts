@@ -7,7 +7,7 @@
 import { abortable } from "../../core/time/abort.ts";
 import type { Socket, TcpListener, TcpSocket } from "../runtime/sockets.ts";
 import { listenAgain, listenOnFreePort, refused } from "./ports.ts";
-import { closer, connectLocally, writeAll } from "./sockets.ts";
+import { closer, connectLocally, writeAll } from "./raw_sockets.ts";
 import { pause } from "./wait.ts";
 
 /** Which way bytes travel. */

@@ -13,7 +13,7 @@ import {
   commandRights,
   type TopologyClientName,
 } from "../redis/acl_rule.ts";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { makeAuthority } from "./certificates.ts";
 import { startRedisSentinels } from "./redis_sentinel.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { rm, writeFile } from "node:fs/promises";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 import { makeAuthority } from "./certificates.ts";
 import { runCommand } from "./command.ts";
 import { freePort } from "./ports.ts";

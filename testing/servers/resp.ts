@@ -5,7 +5,7 @@
  */
 
 import { connectTcp, connectTls, type Socket } from "../runtime/sockets.ts";
-import { closer, writeAll } from "./sockets.ts";
+import { closer, writeAll } from "./raw_sockets.ts";
 
 /** One connection to a Redis server. */
 export interface RespConnection extends Disposable {

@@ -10,7 +10,7 @@ import { type OwnSource, ownSource, serverSource } from "./find.ts";
 import type { Certificate } from "./certificates.ts";
 import { type OwnServer, type ServerPlace, startOwnServer } from "./own_server.ts";
 import { freePort } from "./ports.ts";
-import { closer, connectLocally } from "./sockets.ts";
+import { closer, connectLocally } from "./raw_sockets.ts";
 import { bounded } from "./wait.ts";
 import { removeTree } from "./zookeeper_cleanup.ts";
 import { scaled } from "../time.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { BOUND_MS, type Line, lineUp, startLine, tally } from "../load/lines.ts";
+import { BOUND_MS, type Line, lineUp, startLine, tally } from "../load/waiting_lines.ts";
 import { type FaultProxy, startProxy } from "../servers/proxy.ts";
 import { pause, waitUntil } from "../servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../servers/zookeeper.ts";

@@ -1,6 +1,6 @@
 /**
  * Asks a server which resources of clients it still has. (Deno's sanitizers do not see the sockets of the
- * client package.) Also see `traces.ts`, for several servers.
+ * client package.) Also see `ensemble_traces.ts`, for several servers.
  *
  * @module
  */

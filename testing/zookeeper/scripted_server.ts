@@ -7,7 +7,7 @@
 import { abortable } from "../../core/time/abort.ts";
 import type { Socket } from "../runtime/sockets.ts";
 import { listenOnFreePort } from "../servers/ports.ts";
-import { writeAll } from "../servers/sockets.ts";
+import { writeAll } from "../servers/raw_sockets.ts";
 import { KEPT_SESSION_MS } from "../time.ts";
 import { accepted, Frames, operationOf } from "./wire.ts";
 

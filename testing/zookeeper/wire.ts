@@ -5,7 +5,7 @@
  * @module
  */
 import type { ChunkHook } from "../servers/proxy.ts";
-import { writeAll } from "../servers/sockets.ts";
+import { writeAll } from "../servers/raw_sockets.ts";
 
 const OPERATIONS: Readonly<Record<number, string>> = {
   1: "create",

@@ -3,7 +3,7 @@ import { readFile, rm } from "node:fs/promises";
 import { FigureBook } from "../../bench/library/figures.ts";
 import { parseResult, type SuiteRecord } from "../../bench/library/record.ts";
 import { storeRecord, writePages } from "../../bench/library/report.ts";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 
 function recordOf(): SuiteRecord {
   const book = new FigureBook();

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { isFileLocked } from "../../testing/runtime/file_locks.ts";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { lockPath } from "../../file/directory.ts";
 import { makeArena } from "../../testing/conformance/arena.ts";
 import type { Harness } from "../../testing/conformance/harness.ts";

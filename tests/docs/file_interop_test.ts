@@ -3,7 +3,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { FileLock } from "../../file/mod.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 import { blocksIn } from "../../tools/docs/snippets.ts";
 
 const PAGE = "docs/files.md";

@@ -5,7 +5,7 @@ import { assertEquals } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { userImports } from "../../tools/import_map.ts";
 import { documentedSnippets } from "../../tools/docs/snippets.ts";

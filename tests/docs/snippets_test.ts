@@ -94,7 +94,7 @@ Deno.test("snippetsIn() reads code, line, runtimes and use, and leaves out other
   const lambda = "// aws --payload '{}' a.json\nexport const handler = 1;";
   assertEquals(useOf(lambda), { kind: "lambda", payload: "{}" });
   assertEquals(useOf(`export const POST = a; // ${curl}`), { kind: "route", curl });
-  assertEquals(snippetsIn("a.md", '```ts mod.ts\n} from "./core/errors.ts";\n```\n'), []);
+  assertEquals(snippetsIn("a.md", '```ts mod.ts\n} from "./core/contract/errors.ts";\n```\n'), []);
 });
 
 Deno.test("snippetsIn() throws for a block that it cannot read", () => {

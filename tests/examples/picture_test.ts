@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import type { Event } from "../../examples/demo/history.ts";
 import { drawPicture, shownHolds } from "../../examples/demo/picture.ts";
 import { runDemo } from "../../testing/examples/run_demo.ts";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 
 const MAX_BYTES = 30_000;
 const HOLDING = "#0969da";

@@ -4,7 +4,7 @@ import { startReporter } from "../../testing/processes/child.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
-const INSTANCE = new URL("../../testing/examples/testdata/lambda_instance.ts", import.meta.url);
+const INSTANCE = new URL("../../testing/examples/testdata/example_instance.ts", import.meta.url);
 const TIMEOUT_MS = 20_000;
 const HTTP_EVENT = { version: "2.0", requestContext: { http: { method: "POST" } } };
 const SCHEDULE = { "source": "aws.events", "detail-type": "Scheduled Event" };

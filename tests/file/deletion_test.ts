@@ -8,9 +8,9 @@ import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { startContender } from "../../testing/conformance/process.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { setClockBack } from "../../testing/file/clock_set_back.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 import { withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 

@@ -6,7 +6,7 @@ import { lockPath } from "../../file/directory.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { LockSetupError } from "../../mod.ts";
 import { asNobody, asRoot, attempt, NOBODY } from "../../testing/file/attempts.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 
 /** Runs a command as `nobody`. */
 async function nobody(command: string): Promise<void> {

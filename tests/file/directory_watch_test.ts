@@ -4,7 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { denoFileSystem } from "../../file/system/deno.ts";
 import type { DirectoryListener } from "../../file/system/port.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 import { watchable, withoutWatches } from "../../testing/file/watching.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 

@@ -10,7 +10,7 @@ import {
   type AttemptProcess,
   type Outcome,
 } from "../../testing/file/attempts.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 import { lockPath } from "../../file/directory.ts";
 import { scaled } from "../../testing/time.ts";
 

@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { race } from "../../testing/file/race.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { seedOf } from "../../testing/processes/random.ts";
 

@@ -2,7 +2,7 @@
  * A relative directory of `FileLock`, in processes that change their working directory.
  */
 import { assertEquals } from "@std/assert";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 import { scriptCommand } from "../../testing/runtime/processes.ts";
 
 const SCRIPT = new URL("../../testing/file/relative_directory.ts", import.meta.url);

@@ -8,7 +8,7 @@ import { chooseFileSystem } from "../../file/system/choose.ts";
 import { tryLockBy, unlockBy } from "../../file/system/flock.ts";
 import { WallClock } from "../../file/system/wall_clock.ts";
 import { LockSetupError } from "../../mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { withoutSlowLooks } from "../../testing/file/watching.ts";
 
 for (const runtime of ["node", "bun"]) {

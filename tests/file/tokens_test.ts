@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { nextToken, TokenFile } from "../../file/tokens.ts";
-import { temporary } from "../../testing/file/places.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 
 const fs = chooseFileSystem();
 

@@ -10,8 +10,8 @@ import { chooseFileSystem } from "../../file/system/choose.ts";
 import type { WatchDirectory } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
-import { within } from "../../testing/conformance/wait.ts";
-import { type Place, temporary } from "../../testing/file/places.ts";
+import { within } from "../../testing/conformance/bounds.ts";
+import { type Place, temporary } from "../../testing/file/lock_directories.ts";
 import {
   changesReported,
   countOpens,

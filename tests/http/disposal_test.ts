@@ -7,7 +7,7 @@ import { FileLock } from "../../file/mod.ts";
 import { lambdaLock } from "../../http/lambda.ts";
 import type { HoldOptions } from "../../http/mod.ts";
 import { type Lease, MemoryLock } from "../../mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import {
   express5,
   fastify,

@@ -1,6 +1,6 @@
 /**
  * Behaviour that only Express has: a handler ends with its response. The behaviour that all frameworks
- * share is in `testing/http/suite.ts`.
+ * share is in `testing/http/framework_suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";

@@ -1,6 +1,6 @@
 /**
  * Behaviour that only Fastify has: late and hijacked replies, scopes, HEAD routes, hooks. The behaviour
- * that all frameworks share is in `testing/http/suite.ts`.
+ * that all frameworks share is in `testing/http/framework_suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { setImmediate as turn } from "node:timers/promises";

@@ -1,6 +1,6 @@
 /**
  * Behaviour that only Hono has: late responses, streaming helpers, its error handler, headers of outer
- * middleware. The behaviour that all frameworks share is in `testing/http/suite.ts`.
+ * middleware. The behaviour that all frameworks share is in `testing/http/framework_suite.ts`.
  */
 import { assertEquals } from "@std/assert";
 import { setImmediate as turn } from "node:timers/promises";

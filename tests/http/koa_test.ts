@@ -1,6 +1,6 @@
 /**
  * Behaviour that only Koa has: responses that bypass it, outer and inner middleware. The behaviour that
- * all frameworks share is in `testing/http/suite.ts`.
+ * all frameworks share is in `testing/http/framework_suite.ts`.
  */
 import { assertEquals, assertRejects } from "@std/assert";
 import { Readable } from "node:stream";

@@ -1,6 +1,6 @@
 /**
  * Behaviour that only NestJS has: the lock comes from a provider, and the end of a handler is that of its
- * observable. The behaviour that all frameworks share is in `testing/http/suite.ts`.
+ * observable. The behaviour that all frameworks share is in `testing/http/framework_suite.ts`.
  */
 import {
   assert,

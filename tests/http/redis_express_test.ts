@@ -1,4 +1,4 @@
 import { redisPlace } from "../../testing/http/places.ts";
-import { integrationSuite } from "../../testing/http/suite.ts";
+import { integrationSuite } from "../../testing/http/framework_suite.ts";
 
 integrationSuite("express", "redis × ioredis", () => redisPlace("ioredis"));

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { WaitLimit } from "../../http/internal/wait_limit.ts";
-import { aborted } from "../../testing/conformance/wait.ts";
+import { aborted } from "../../testing/conformance/bounds.ts";
 
 /** Timers fire in the order in which they end: once a limit ends that began later, so has an earlier one. */
 async function untilLaterLimitEnds(): Promise<void> {

@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS } from "../../testing/time.ts";
@@ -11,7 +11,7 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { type Driver, type Kind, type Place, startDriver } from "../../testing/interop/driver.ts";
-import { type Program, programs } from "../../testing/interop/programs.ts";
+import { type Program, programs } from "../../testing/interop/peer_programs.ts";
 import { type Findings, readRecord } from "../../testing/interop/record.ts";
 
 /** How many critical sections each kind enters at least; the soak runs the full figure. */

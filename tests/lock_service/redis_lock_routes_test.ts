@@ -4,7 +4,7 @@ import { FileLock } from "../../file/mod.ts";
 import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { type RedisCommand, startRedis } from "../../testing/servers/redis.ts";

@@ -6,7 +6,7 @@ import { LockTimeoutError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { play } from "../../testing/redis/race_stage.ts";

@@ -7,7 +7,7 @@ import { type Lease, LockSetupError } from "../../mod.ts";
 import { type RedisClient, RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import {
   type RedisCluster,
   redisClusterSkip,

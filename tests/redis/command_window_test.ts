@@ -6,7 +6,7 @@ import { LockUnavailableError } from "../../mod.ts";
 import type { RedisClient } from "../../redis/client.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";

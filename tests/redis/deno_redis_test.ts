@@ -6,7 +6,7 @@ import { assert, assertEquals } from "@std/assert";
 import { denoRedis } from "../../redis/clients/deno_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { TOMBSTONE_PREFIX } from "../../testing/redis/wire_names.ts";
 import { connectLike } from "../../testing/redis/deno_redis_like.ts";

@@ -6,7 +6,7 @@ import { type Lease, LeaseLostError } from "../../mod.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script } from "../../redis/protocol/scripts.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { type FaultProxy, startProxy, type Verdict } from "../../testing/servers/proxy.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";

@@ -3,7 +3,7 @@
  */
 import { assertEquals, assertLess, assertLessOrEqual } from "@std/assert";
 import { delayText } from "../../testing/load/bystander.ts";
-import { lateGrants, type Line, tally } from "../../testing/load/lines.ts";
+import { lateGrants, type Line, tally } from "../../testing/load/waiting_lines.ts";
 import { openScene, type Scene } from "../../testing/load/scene.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { nothingLasts, nothingLeft } from "../../testing/redis/traces.ts";

@@ -7,7 +7,7 @@ import Redlock from "redlock";
 import { Mutex } from "redis-semaphore";
 import { RedisLock } from "../../redis/mod.ts";
 import { ioredis } from "../../redis/clients/ioredis.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { endIoredis } from "../../testing/redis/clients.ts";

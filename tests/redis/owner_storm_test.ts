@@ -5,7 +5,7 @@
 import { assert } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";

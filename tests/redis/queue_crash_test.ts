@@ -5,7 +5,7 @@ import { assert, assertEquals, assertLess } from "@std/assert";
 import type { Lease } from "../../mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { connectResp } from "../../testing/servers/resp.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { type Line, lineUp, startLine, tally } from "../../testing/load/lines.ts";
+import { type Line, lineUp, startLine, tally } from "../../testing/load/waiting_lines.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { parkedInboxes, queuedValues, queueLength } from "../../testing/redis/queue_reader.ts";

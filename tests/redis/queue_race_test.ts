@@ -7,7 +7,7 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { atOnce, isTheOne, play } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 
 Deno.test("RedisLock opens one lease when a grant message overtakes the answer to an earlier ask", () =>
   play(async (stage) => {

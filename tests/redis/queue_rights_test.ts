@@ -4,12 +4,12 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { say } from "../../testing/processes/figures.ts";
-import { startFleet } from "../../testing/redis/fleet.ts";
+import { startFleet } from "../../testing/redis/waiter_fleet.ts";
 import { nothingLeft, onlyFencesLeft, provenInboxes } from "../../testing/redis/traces.ts";
 import { inversions } from "../../testing/processes/workers.ts";
 import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";

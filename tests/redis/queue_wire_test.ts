@@ -3,7 +3,7 @@
  * two holders, and never a lock that nobody holds for a claim or a TTL.
  */
 import { assert, assertEquals, assertGreater, assertRejects } from "@std/assert";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { atOnce } from "../../testing/redis/race_stage.ts";

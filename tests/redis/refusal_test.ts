@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { WaitInfo } from "../../mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { play, type Stage, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 

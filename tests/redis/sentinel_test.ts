@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import { createSentinel } from "redis";
 import { nodeRedis } from "../../redis/clients/node_redis.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { noteOpen } from "../../testing/redis/client_timers.ts";
 import { openSentinelClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { keysLeft } from "../../testing/redis/residue.ts";
 import { redisClusterSkip, startRedisCluster } from "../../testing/servers/redis_cluster.ts";

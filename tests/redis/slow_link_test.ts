@@ -7,7 +7,7 @@ import { lockKeys } from "../../redis/protocol/keys.ts";
 import { ASK_LIFE_MS } from "../../redis/protocol/ask.ts";
 import { ASK } from "../../redis/protocol/scripts.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";

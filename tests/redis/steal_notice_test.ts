@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertInstanceOf, assertLess } from "@std/assert";
 import { type Lease, LeaseLostError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { aborted, within } from "../../testing/conformance/wait.ts";
+import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { atOnce, play, TTL_MS } from "../../testing/redis/race_stage.ts";
 import { startRedis } from "../../testing/servers/redis.ts";

@@ -3,7 +3,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { TimeHeap } from "../../core/time/time_heap.ts";
 import { promiseTry } from "../../core/contract/promise_try.ts";
 import { FileLock } from "../../file/mod.ts";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { countCycle } from "../../tools/metrics/call_counter.ts";
 import { findForwarders } from "../../tools/metrics/forwarders.ts";
 import { framesOfCommands } from "../../tools/metrics/frames.ts";

@@ -5,7 +5,7 @@ import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import { operations } from "../../testing/zookeeper/wire.ts";
 

@@ -10,7 +10,7 @@ import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker enters the critical section. */

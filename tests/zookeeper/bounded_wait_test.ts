@@ -4,7 +4,7 @@
  */
 import { assertEquals } from "@std/assert";
 import { assertUnavailable } from "../../testing/conformance/bounded_outage.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";

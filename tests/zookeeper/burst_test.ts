@@ -11,7 +11,7 @@ import {
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
-import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { nothingLeft } from "../../testing/zookeeper/ensemble_traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { assertEquals, assertLessOrEqual } from "@std/assert";
-import { tally } from "../../testing/load/lines.ts";
+import { tally } from "../../testing/load/waiting_lines.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { KEPT_SESSION_MS, LONG_BOUND_MS } from "../../testing/time.ts";

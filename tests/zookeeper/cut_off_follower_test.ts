@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { LeaseLostError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { median, say } from "../../testing/processes/figures.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
@@ -15,7 +15,7 @@ import {
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
 import { observing, RIGHTS } from "../../testing/zookeeper/observer.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */

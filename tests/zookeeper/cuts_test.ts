@@ -5,7 +5,7 @@ import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** How often each worker enters the critical section. */

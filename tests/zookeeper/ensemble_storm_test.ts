@@ -18,7 +18,7 @@ import {
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
 import { CONDITION_BOUND_MS, ENDING_SESSION_MS, scaled } from "../../testing/time.ts";
-import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { nothingLeft } from "../../testing/zookeeper/ensemble_traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */

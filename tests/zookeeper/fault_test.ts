@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import {
   CONDITION_BOUND_MS,

@@ -15,7 +15,7 @@ import {
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LONG_BOUND_MS, scaled } from "../../testing/time.ts";
-import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { nothingLeft } from "../../testing/zookeeper/ensemble_traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */

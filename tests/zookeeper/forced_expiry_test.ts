@@ -12,10 +12,10 @@ import {
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
 import { pause } from "../../testing/servers/wait.ts";
-import { nowUs } from "../../testing/processes/clock.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
 import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
 import { CONDITION_BOUND_MS, LONG_SESSION_MS, scaled } from "../../testing/time.ts";
-import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { nothingLeft } from "../../testing/zookeeper/ensemble_traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { endSession, type SessionKey, sessionKeys } from "../../testing/zookeeper/wire.ts";
 

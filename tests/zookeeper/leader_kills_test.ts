@@ -2,7 +2,7 @@
  * An ensemble whose leader is killed again and again while processes acquire and release one lock.
  */
 import { assertEquals } from "@std/assert";
-import { nowUs } from "../../testing/processes/clock.ts";
+import { nowUs } from "../../testing/processes/machine_clock.ts";
 import { median, say } from "../../testing/processes/figures.ts";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import {
@@ -18,7 +18,7 @@ import {
   zooKeeperEnsembleSkip,
 } from "../../testing/servers/zookeeper_ensemble.ts";
 import { CONDITION_BOUND_MS, scaled } from "../../testing/time.ts";
-import { nothingLeft } from "../../testing/zookeeper/traces.ts";
+import { nothingLeft } from "../../testing/zookeeper/ensemble_traces.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 
 /** The soak runs the full figure. */

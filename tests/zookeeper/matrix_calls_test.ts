@@ -8,7 +8,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import process from "node:process";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
 import {

@@ -23,7 +23,7 @@ import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 import {
   endSession,

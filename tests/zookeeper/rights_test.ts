@@ -7,7 +7,7 @@ import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/asse
 import { LockSetupError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";

@@ -13,7 +13,7 @@ import { LeaseLostError } from "../../core/contract/errors.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
-import { randomFrom } from "../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot } from "../../testing/zookeeper/waiter.ts";
 import { operations } from "../../testing/zookeeper/wire.ts";
 

@@ -8,8 +8,8 @@ import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/asse
 import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { forwardFrom } from "../../testing/servers/forward.ts";
 import { listenOnFreePort } from "../../testing/servers/ports.ts";
-import { drain, recordTcp, recordTls } from "../../testing/servers/recorder.ts";
-import { within } from "../../testing/conformance/wait.ts";
+import { drain, recordTcp, recordTls } from "../../testing/servers/silent_recorder.ts";
+import { within } from "../../testing/conformance/bounds.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import {
   CONDITION_BOUND_MS,

@@ -8,7 +8,7 @@ import { readdirSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { LONG_BOUND_MS } from "../../testing/time.ts";
 import { MARK } from "./collector.ts";

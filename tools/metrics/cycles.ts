@@ -14,7 +14,7 @@ import { type DistributedLock, MemoryLock } from "../../mod.ts";
 import { ioredis, type IoredisClient } from "../../redis/clients/ioredis.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import { listen } from "../../testing/http/listen.ts";
-import { makeTempDirectory } from "../../testing/runtime/files.ts";
+import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";

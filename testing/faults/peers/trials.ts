@@ -4,7 +4,7 @@
  * @module
  */
 // Paces a workload: a fault comes while a lease is renewed, and a client has a time to clean up.
-import { nowUs } from "../../processes/clock.ts";
+import { nowUs } from "../../processes/machine_clock.ts";
 import { type Reporter, startReporter } from "../../processes/child.ts";
 import { type FaultProxy, startProxy } from "../../servers/proxy.ts";
 import type { RedisServer } from "../../servers/redis.ts";
@@ -12,7 +12,7 @@ import { pause, waitUntil } from "../../servers/wait.ts";
 import { check } from "../checker.ts";
 import type { FaultEvent, WorkerEvent } from "../history.ts";
 import { keyOf, type Peer } from "./locks.ts";
-import { type PeerWorkerOptions, warmUpName } from "./worker.ts";
+import { type PeerWorkerOptions, warmUpName } from "./peer_worker.ts";
 import { CONDITION_BOUND_MS } from "../../time.ts";
 
 /** The faults that hit a holder, or a call that acquires. */
@@ -90,7 +90,7 @@ async function setUp(peer: Peer, server: RedisServer, ttlMs: number): Promise<St
   const proxy = stack.use(startProxy({ hostname: "127.0.0.1", port: server.port }));
   const start = async (worker: string, url: string): Promise<PeerWorker> => {
     const options: PeerWorkerOptions = { peer, url, worker, ttlMs, patienceMs: PATIENCE_MS };
-    const script = new URL("./worker.ts", import.meta.url);
+    const script = new URL("./peer_worker.ts", import.meta.url);
     const reporter = stack.use(startReporter<WorkerEvent>(script, options));
     const warm = warmUpName(options);
     await reported(reporter, ({ kind, name }) => kind === "released" && name === warm);

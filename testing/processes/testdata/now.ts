@@ -5,7 +5,7 @@
  */
 import { linesOf } from "../../runtime/lines.ts";
 import { print, scriptInput } from "../../runtime/processes.ts";
-import { nowUs } from "../clock.ts";
+import { nowUs } from "../machine_clock.ts";
 
 const orders = linesOf(scriptInput());
 while (await orders.next() !== null) {

@@ -4,7 +4,7 @@
  * @module
  */
 import { type RedisServer, startRedis } from "../../servers/redis.ts";
-import { Crowd, type CrowdSize, isFinished, type ScriptCall } from "./crowd.ts";
+import { Crowd, type CrowdSize, isFinished, type ScriptCall } from "./scripted_crowd.ts";
 import { type Path, STAGES } from "./paths.ts";
 
 /** A search that goes on for many calls is measured in the first ones. */

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { stealArguments } from "../../../redis/protocol/arguments.ts";
 import { QUERY, RENEW, STEAL } from "../../../redis/protocol/scripts.ts";
-import { askOf, type Crowd, leaveOf, ownerOf, type ScriptCall, valueOf } from "./crowd.ts";
+import { askOf, type Crowd, leaveOf, ownerOf, type ScriptCall, valueOf } from "./scripted_crowd.ts";
 
 const TTL_MS = 60_000;
 /** Longer than the lease of an inbox, in ms. */

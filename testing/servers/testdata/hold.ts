@@ -4,7 +4,7 @@
  * @module
  */
 
-import { makeTempDirectory } from "../../runtime/files.ts";
+import { makeTempDirectory } from "../../runtime/temporary_files.ts";
 import { print, scriptArgument } from "../../runtime/processes.ts";
 import { startGuarded } from "../guarded_process.ts";
 import { startRedis } from "../redis.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { startChild } from "../../../testing/processes/child.ts";
-import { nowUs } from "../../../testing/processes/clock.ts";
+import { nowUs } from "../../../testing/processes/machine_clock.ts";
 import { inversions, overlaps, tokenInversions } from "../../../testing/processes/workers.ts";
 
 function held(token: string, startUs: number, endUs: number) {

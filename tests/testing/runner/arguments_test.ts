@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { readArguments, USAGE } from "../../../testing/runner/arguments.ts";
+import { readArguments, USAGE } from "../../../testing/runner/command_line.ts";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 

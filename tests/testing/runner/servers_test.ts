@@ -1,5 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { readServers, roundsOf } from "../../../testing/runner/servers.ts";
+import { readServers, roundsOf } from "../../../testing/runner/server_programs.ts";
 
 const REDIS = { path: "/a", version: "Redis 8.0.2" };
 const VALKEY = { path: "/b", version: "Valkey 8.1.1" };

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { startChild } from "../../../testing/processes/child.ts";
 import { freeClusterPort, freePort } from "../../../testing/servers/ports.ts";
 
-const SCRIPT = new URL("../../../testing/servers/testdata/ports.ts", import.meta.url);
+const SCRIPT = new URL("../../../testing/servers/testdata/print_ports.ts", import.meta.url);
 
 Deno.test("freePort() and freeClusterPort() return no port of another process", async () => {
   await using stack = new AsyncDisposableStack();

@@ -5,7 +5,7 @@ import {
   sessionZnodeName,
   znodeName,
 } from "../../../zookeeper/connection/znode_names.ts";
-import { randomFrom } from "../../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../../testing/processes/random.ts";
 
 Deno.test("znodeName() keeps a name that needs no encoding", () => {
   for (

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { entriesWithGuid, entryPrefix, sortedEntries } from "../../../zookeeper/recipe/order.ts";
-import { randomFrom } from "../../../testing/zookeeper/random.ts";
+import { randomFrom } from "../../../testing/processes/random.ts";
 
 const digits = (sequence: number) =>
   sequence < 0 ? `-${String(-sequence).padStart(9, "0")}` : String(sequence).padStart(10, "0");

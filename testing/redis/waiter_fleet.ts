@@ -7,7 +7,7 @@ import { assert } from "@std/assert";
 import { type Lease, LeaseLostError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
-import { within } from "../conformance/wait.ts";
+import { within } from "../conformance/bounds.ts";
 import { pause } from "../servers/wait.ts";
 import { openRedisClient } from "./clients.ts";
 import type { Grant } from "../processes/workers.ts";

@@ -7,7 +7,7 @@
 import { Redis } from "ioredis";
 import { linesOf } from "../../runtime/lines.ts";
 import { print, scriptArgument, scriptInput } from "../../runtime/processes.ts";
-import { nowUs } from "../../processes/clock.ts";
+import { nowUs } from "../../processes/machine_clock.ts";
 import { pause } from "../../servers/wait.ts";
 import type { WorkerEvent } from "../history.ts";
 import { type Hold, openPeer, type Peer, type PeerLock, type PeerOptions } from "./locks.ts";

@@ -75,5 +75,9 @@ export function startWorker(
   options: WorkerOptions,
   env?: Readonly<Record<string, string>>,
 ): Reporter<WorkerEvent> {
-  return startReporter<WorkerEvent>(new URL("./worker.ts", import.meta.url), options, env);
+  return startReporter<WorkerEvent>(
+    new URL("./recording_worker.ts", import.meta.url),
+    options,
+    env,
+  );
 }

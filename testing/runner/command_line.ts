@@ -5,11 +5,11 @@
  */
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { JOBS } from "./files.ts";
+import { JOBS } from "./test_files.ts";
 import { newSeed } from "./order.ts";
 import { MOST_AT_SECOND_TRY, MOST_LOOKED_AT } from "./second_look.ts";
 import { isStrategy, selectFiles, STRATEGIES, testFilesIn } from "./select.ts";
-import { readServers, type ServerProgram } from "./servers.ts";
+import { readServers, type ServerProgram } from "./server_programs.ts";
 import { isStress, type Stress, STRESSES } from "./stress.ts";
 
 /** The help text of the runner. */

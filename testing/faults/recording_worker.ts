@@ -13,7 +13,7 @@ import { isAttachable, share } from "./owner_calls.ts";
 import { fail, onWait, play, tellGranted } from "./play.ts";
 import { newRecorder, type Tell } from "./recorder.ts";
 import type { Work } from "./work.ts";
-import type { Habits, WorkerOptions } from "./workers.ts";
+import type { Habits, WorkerOptions } from "./recording_workers.ts";
 
 /** One turn of a lane: a call from `acquire()` to the end of its lease, or another habit. */
 async function turn(work: Work): Promise<void> {

@@ -7,7 +7,7 @@
 import type { Buffer } from "node:buffer";
 import { relative } from "node:path";
 import { TIME_FACTOR_VARIABLE } from "../time.ts";
-import { type ChildOptions, runDeno } from "./child.ts";
+import { type ChildOptions, runDeno } from "./deno_child.ts";
 import { readSummary, type Summary } from "./summary.ts";
 import type { TimeFactor } from "./time_factor.ts";
 

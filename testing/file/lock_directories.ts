@@ -4,7 +4,7 @@
  * @module
  */
 import { chmod, rm } from "node:fs/promises";
-import { makeTempDirectory } from "../runtime/files.ts";
+import { makeTempDirectory } from "../runtime/temporary_files.ts";
 
 /** A directory that disposal removes. */
 export interface Place extends AsyncDisposable {

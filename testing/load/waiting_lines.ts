@@ -4,7 +4,7 @@
  * @module
  */
 import { startReporter } from "../processes/child.ts";
-import { nowUs } from "../processes/clock.ts";
+import { nowUs } from "../processes/machine_clock.ts";
 import type { LockSpec } from "../conformance/lock_spec.ts";
 import type { Signal } from "../runtime/processes.ts";
 import { waitUntil } from "../servers/wait.ts";
