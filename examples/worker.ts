@@ -17,7 +17,7 @@ export async function workUnderLock(locks: DistributedLock, job: Job, say: Say):
   for (let round = 1; round <= job.rounds; round++) {
     await pause(restMs()); // work that needs no lock is done without it
     const askedMs = nowMs();
-    // Without a time limit the call would wait for ever. The end of the block releases the lock, even
+    // Without a time limit the call would wait forever. The end of the block releases the lock, even
     // after an error.
     await using lease = await locks.acquire("account", { waitMs: MAX_WAIT_MS });
     const waitedMs = nowMs() - askedMs;

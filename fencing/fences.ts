@@ -103,7 +103,7 @@ export function checkToken(token: unknown): asserts token is bigint {
 
 /**
  * A store in the memory of one process, for resources that only this process writes to. It is empty
- * after a restart. It keeps every resource name for ever, so authorize a request before you pass
+ * after a restart. It keeps every resource name forever, so authorize a request before you pass
  * its resource.
  *
  * @example Usage

@@ -221,7 +221,7 @@ function routeOf(context: NestLockContext): NestRoute {
   const route = context.getType() === "http" ? readMetadata(context.getHandler()) : undefined;
   if (route !== undefined) return route;
   throw new LockSetupError(
-    `Cannot lock ${context.getClass().name}.${context.getHandler().name}(): it is no handler of HTTP ` +
+    `Cannot lock ${context.getClass().name}.${context.getHandler().name}(): it is not a handler of HTTP ` +
       "with @Lock(), and the LockInterceptor has no options",
   );
 }

@@ -118,7 +118,9 @@ export class Asks {
     this.#lateAsks++;
     if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
       throw budget.unavailable(
-        new Error(`The last ${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to the server`),
+        new Error(
+          `Each of the last ${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`,
+        ),
       );
     }
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_LATE_PAUSE_MS));

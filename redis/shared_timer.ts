@@ -52,7 +52,7 @@ export class SharedTimer implements Clock {
     };
   }
 
-  /** Cancels the timer and calls all pending callbacks now, so that no caller waits for ever. */
+  /** Cancels the timer and calls all pending callbacks now, so that no caller waits forever. */
   close(): void {
     this.#isClosed = true;
     this.#timer?.();

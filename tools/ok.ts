@@ -67,7 +67,6 @@ function steps({ imports, entries, tests, documentationTests }: Parts): Step[] {
       name: "the API and its options are as written down",
       args: ["run", "-A", "tools/api.ts", "--check"],
     },
-    { name: "words", args: ["run", "-A", "tools/words.ts"] },
     {
       name: "awaited timers",
       args: ["run", "-A", "tools/awaited_timers/main.ts"],

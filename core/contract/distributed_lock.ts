@@ -45,7 +45,7 @@ export interface LeaseOptions {
   autoRenew?: boolean | undefined;
   /**
    * The longest time, in ms, that the lease may be held, renewed or not. Then it is lost with the
-   * reason `"max-hold"` and released, so that a holder that hangs cannot block the others for ever.
+   * reason `"max-hold"` and released, so that a holder that hangs cannot block the others forever.
    *
    * @default no limit
    */

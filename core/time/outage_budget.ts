@@ -11,7 +11,7 @@ import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
 /** Pause in ms before a failed request is sent again. */
 export const RETRY_MS = 50;
 
-/** The wait for an answer is timed in so many steps. */
+/** The wait for an answer is timed in this many steps. */
 const STEPS = 10;
 
 /** How a call has to treat a failed request. */

@@ -54,7 +54,7 @@ export interface HoldOptions {
   onUnavailable?: "reject" | "proceed";
   /**
    * The longest time in ms that a request may hold the lock. After that it loses its lease, so that a
-   * handler that hangs, or a stream that nobody reads, cannot block the lock for ever.
+   * handler that hangs, or a stream that nobody reads, cannot block the lock forever.
    *
    * @default {60000}
    */

@@ -12,7 +12,7 @@ import { SilenceError } from "../../core/time/outage_budget.ts";
 /** How many commands the client may have without an answer. Enough to fill a fast connection. */
 export const MAX_UNANSWERED = 256;
 
-/** The silence of the connection is timed in so many steps. */
+/** The silence of the connection is timed in this many steps. */
 const STEPS = 10;
 
 /** An ask that waits for its turn. */

@@ -15,7 +15,7 @@ export const INBOX_CHANNEL_PREFIX: string = `${VERSION_PREFIX}inbox:`;
 /** How many slots a cluster has. */
 const SLOTS = 16_384;
 
-/** The smallest number in each slot, as far as searched: a search for all slots takes ms. */
+/** The smallest number that each slot is known to have: a search for all slots takes milliseconds. */
 const tags = new Map<number, string>();
 let nextCandidate = 0;
 

@@ -100,7 +100,7 @@ export class ScriptRunner {
     throw unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
   };
 
-  /** Sends a command. Without a reply in time, a client that would wait for ever is reset. */
+  /** Sends a command. Without a reply in time, a client that would wait forever is reset. */
   #send(command: string, args: string[], key: string): Promise<unknown> {
     let reply: Promise<unknown>;
     try {

@@ -31,7 +31,7 @@ export const HEAD: Place = { position: 1, leftMs: -1, holderIsOurs: true };
 /**
  * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
  *
- * @param place The place of its foremost waiter, and what remains to the holder.
+ * @param place The place of its foremost waiter, and how much time its holder has left.
  * @param mode How the process learns of grants. Without messages it must ask within each claim.
  * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
  */

@@ -28,7 +28,7 @@ export async function assertUnavailable(
     lock.tryAcquire("n", { waitMs: WAIT_MS, onWait }),
   ];
   for (const outcome of await within("both end", Promise.allSettled(calls))) {
-    assert(outcome.status === "rejected", "the outcome of an outage is no answer");
+    assert(outcome.status === "rejected", "the outcome of an outage is not an answer");
     assertInstanceOf(outcome.reason, LockUnavailableError);
     assertEquals(outcome.reason.lockName, "n");
   }

@@ -33,7 +33,7 @@ export interface ServerParts {
 export class Gates {
   readonly #gates = new Map<string, PromiseWithResolvers<void>>();
 
-  /** Opens a gate for ever. */
+  /** Opens a gate forever. */
   open(name: string): void {
     this.#of(name).resolve();
   }

@@ -129,7 +129,7 @@ async function turn(
   const onWait = () => void (queuedUs ??= nowUs());
   let lease: Lease;
   try {
-    lease = await within("nobody waits for ever", lock.acquire(name, { onWait }), WAIT_BOUND_MS);
+    lease = await within("nobody waits forever", lock.acquire(name, { onWait }), WAIT_BOUND_MS);
   } catch (error) {
     if (error instanceof LockUnavailableError) return null;
     throw error;

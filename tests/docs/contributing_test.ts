@@ -64,11 +64,6 @@ Deno.test("CONTRIBUTING.md lists each task of deno.json once", () => {
   assertEquals(listed.toSorted(), tasks.toSorted());
 });
 
-Deno.test("the pages show no marker of the words check to their readers", () => {
-  const shown = PAGE.replaceAll(/<!--.*?-->/g, "");
-  assert(!shown.includes("words: o"), "a marker outside of a comment");
-});
-
 Deno.test("each step of the walk through an acquire names a function of its file", () => {
   const section = sectionOf(PAGE, "A contended acquire, step by step");
   const steps = [...section.matchAll(STEP)];

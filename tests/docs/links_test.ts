@@ -66,8 +66,8 @@ const BROKEN: readonly (readonly [page: string, problem: string])[] = [
   ['<img src="no.svg">', "no.svg: there is no such file"],
   ["<http://example.com>", "http://example.com: external links begin with https:"],
   ["[a](https://)", "https://: this is no URL"],
-  ["[a](https://example)", "https://example: this is no host"],
-  ["[a](https://u@example.com)", "https://u@example.com: this is no host"],
+  ["[a](https://example)", "https://example: this is not a host"],
+  ["[a](https://u@example.com)", "https://u@example.com: this is not a host"],
 ];
 
 Deno.test("problemOf() tells why a link leads nowhere", () => {

@@ -12,7 +12,7 @@ import { documentedSnippets } from "../../tools/docs/snippets.ts";
 
 const LOCK = "nightly-report";
 
-Deno.test("docs/production.md: a SIGTERM while the program waits for its lock is no failure", async () => {
+Deno.test("docs/production.md: a SIGTERM while the program waits for its lock is not a failure", async () => {
   const [snippet, ...others] = documentedSnippets().filter(({ file, code }) =>
     file.endsWith("production.md") && code.includes("SIGTERM")
   );

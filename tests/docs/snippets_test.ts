@@ -107,7 +107,7 @@ Deno.test("snippetsIn() throws for a block that it cannot read", () => {
       ["```ts missing.ts\na;\n```\n", "the block is not in missing.ts"],
       ["```js\nexport function GET() {}\n```\n", "a server needs a comment"],
       ["```javascript\na;\n```\n", 'the language is "javascript"'],
-      ["```js demo\na;\n```\n", '"demo" is no runtime'],
+      ["```js demo\na;\n```\n", '"demo" is not a runtime'],
       ["```js\napp.listen(8080);\n```\n", "a server needs a comment"],
       ["```js\nexport const handler = 1;\n```\n", "a Lambda function needs a comment"],
     ] as const

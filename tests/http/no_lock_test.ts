@@ -55,7 +55,7 @@ const fail = (error: Error) => (): never => {
 };
 
 for (const [name, serve] of Object.entries(SERVERS)) {
-  Deno.test(`${name}() answers 500, names NO_LOCK and never runs the handler when the key is no string`, async () => {
+  Deno.test(`${name}() answers 500, names NO_LOCK and never runs the handler when the key is not a string`, async () => {
     for (const value of [undefined, null, 42, Symbol("other")]) {
       for (const key of [() => value, () => Promise.resolve(value)]) {
         const { status, handled, failures } = await ask(serve, key);

@@ -81,7 +81,7 @@ Deno.test("fastifyLock() throws on bad options of the plugin and of a route", as
   await app.close();
 });
 
-Deno.test("fetchLock() answers 400 to a key that no lock can have, and rejects if it is no string", async () => {
+Deno.test("fetchLock() answers 400 to a key that no lock can have, and rejects if it is not a string", async () => {
   await using locks = new MemoryLock();
   const request = new Request("http://localhost/");
   const run = (key: string) => fetchLock(locks, { key: () => key })(() => new Response())(request);

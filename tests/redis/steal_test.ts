@@ -29,7 +29,7 @@ async function play(
   }
 }
 
-Deno.test("RedisLock.request() steals from a holder whose value is no text", () =>
+Deno.test("RedisLock.request() steals from a holder whose value is not text", () =>
   play(async (server, lock, gates) => {
     await server.command("EVAL", SET_BINARY, 1, "lock:n", "");
     const run = lock.request("n", { steal: true }, () => "stolen");
@@ -50,7 +50,7 @@ function changeHolder(server: RedisServer, gates: Gates): void {
   };
 }
 
-Deno.test("RedisLock.request() stops to steal when the holder changes again and again", () =>
+Deno.test("RedisLock.request() stops stealing when the holder changes again and again", () =>
   play(async (server, lock, gates) => {
     await server.command("SET", "lock:n", "first");
     changeHolder(server, gates);
@@ -65,7 +65,7 @@ Deno.test("RedisLock.request() stops to steal when the holder changes again and 
     assertEquals(count(gates, "steal"), 20);
   }));
 
-Deno.test("RedisLock.request() stops to steal when the lock manager is disposed", () =>
+Deno.test("RedisLock.request() stops stealing when the lock manager is disposed", () =>
   play(async (server, lock, gates) => {
     await server.command("SET", "lock:n", "first");
     changeHolder(server, gates);

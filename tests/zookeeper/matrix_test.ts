@@ -87,7 +87,7 @@ Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connecti
   assertEquals(
     xids[0],
     1,
-    "number 0 should not be used: servers before 3.8 treat it as pending for ever",
+    "number 0 should not be used: servers before 3.8 treat it as pending forever",
   );
   for (const left of [0, 1, 2, 3, 4, 5]) {
     clients[0]!.connectionManager.xid = MAX_XID - left;

@@ -92,7 +92,7 @@ function externalProblem({ target }: Link): string | null {
   if (protocol !== "https:") return "external links begin with https:";
   return /^[a-z0-9-]+(?:\.[a-z0-9-]+)+$/.test(hostname) && username === ""
     ? null
-    : "this is no host";
+    : "this is not a host";
 }
 
 function relativeProblem({ file, target }: Link, files: Files): string | null {

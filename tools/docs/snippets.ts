@@ -125,7 +125,7 @@ function targetsOf(block: Block, words: readonly string[]): readonly SnippetTarg
   if (words.length === 0) return ALL_TARGETS;
   return words.map((word) => {
     const [, kind, since = "0"] = RUNTIME.exec(word) ?? [];
-    if (kind === undefined) throw problem(block, `"${word}" is no runtime`);
+    if (kind === undefined) throw problem(block, `"${word}" is not a runtime`);
     return { kind: kind as SnippetTarget["kind"], since: Number(since) };
   });
 }

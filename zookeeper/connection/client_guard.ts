@@ -119,7 +119,7 @@ export class ClientGuard implements ConnectorListener {
     if (this.#isDestroyed) return;
     this.#isDestroyed = true;
     this.#connector.stop();
-    // `close()` could wait for a connection for ever. In this state the package makes no connection.
+    // `close()` could wait for a connection forever. In this state the package makes no connection.
     this.#manager.setState(CLOSING);
     this.#clear();
     this.#manager.socket?.destroy();

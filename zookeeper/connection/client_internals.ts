@@ -98,7 +98,7 @@ export function answer(manager: ConnectionManager, frame: Buffer, packet: Packet
  * Restarts the numbers of requests at 1 before they exceed 32 bits. The package would count on, and
  * throw at each request from then on. Reusing numbers is safe: the server only returns them, in the order
  * of the requests, and the package compares each with the oldest pending request only. The package
- * starts at 0, but a server before 3.8 treats request 0 as pending for ever, so we start at 1.
+ * starts at 0, but a server before 3.8 treats request 0 as pending forever, so we start at 1.
  */
 export function wrapXids(manager: ConnectionManager): void {
   let next = 1;

@@ -76,7 +76,7 @@ export function readTls(tls: ZooKeeperTls): TlsSettings {
   }
   const { servername, rejectUnauthorized = true } = tls;
   if (typeof rejectUnauthorized !== "boolean") {
-    throw new TypeError(cannotUse("its 'rejectUnauthorized' is no boolean"));
+    throw new TypeError(cannotUse("its 'rejectUnauthorized' is not a boolean"));
   }
   if (servername !== undefined) checkServername(servername);
   return {
@@ -89,10 +89,10 @@ export function readTls(tls: ZooKeeperTls): TlsSettings {
 
 function checkServername(servername: unknown): void {
   if (typeof servername !== "string") {
-    throw new TypeError(cannotUse("its 'servername' is no string"));
+    throw new TypeError(cannotUse("its 'servername' is not a string"));
   }
   if (servername === "" || isIP(servername) !== 0) {
-    throw new RangeError(cannotUse("its 'servername' is no host name"));
+    throw new RangeError(cannotUse("its 'servername' is not a host name"));
   }
 }
 

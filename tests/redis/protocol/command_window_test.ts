@@ -135,7 +135,7 @@ Deno.test("CommandWindow.silentSinceMs is the last answer, or the first command 
   window.free(true);
   assertEquals(silentForMs(), 30, "the second command is unanswered");
   window.free(false);
-  assertEquals(silentForMs(), 30, "a lost connection is no answer");
+  assertEquals(silentForMs(), 30, "a lost connection is not an answer");
   clock.block(10);
   window.take();
   assertEquals(silentForMs(), 30);
