@@ -6,7 +6,7 @@
 #
 # The command finds the fencing token in FENCING_TOKEN: the systems it writes to should refuse smaller
 # tokens. The command is stopped when the lease is lost. The script exits with 75 if somebody else still
-# holds the lock after LOCK_WAIT_MS (5000 ms by default), or if the token may hold no more locks. LOCK_TTL_MS is 15000 by default: with less, a
+# holds the lock after LOCK_WAIT_MS (5000 ms by default), or if the service asks for fewer requests. LOCK_TTL_MS is 15000 by default: with less, a
 # server that stops answering may be noticed only after the lease has expired.
 set -eu
 : "${LOCK_URL:?}" "${LOCK_TOKEN:?}"
@@ -44,7 +44,7 @@ answer=$(ask PUT "{\"ttlMs\":$ttl_ms,\"waitMs\":$wait_ms}" $((wait_ms / 1000 + 1
 case $(status "$answer") in
   200) ;;
   409) echo "cannot acquire the lock '$key': somebody else holds it: $answer" >&2; exit 75 ;;
-  429) echo "cannot acquire the lock '$key': the token may hold no more locks: $answer" >&2; exit 75 ;;
+  429) echo "cannot acquire the lock '$key': too many requests: $answer" >&2; exit 75 ;;
   *) echo "cannot acquire the lock '$key' from $LOCK_URL: $answer" >&2; exit 69 ;;
 esac
 

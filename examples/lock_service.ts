@@ -13,17 +13,15 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { parseArgs } from "node:util";
 import { RedisLock } from "@holdfast/lock/redis";
 import { nodeRedis } from "@holdfast/lock/redis/node-redis";
-import { lockRoutes, redisReservations } from "@holdfast/lock/lock-service";
+import { lockRoutes } from "@holdfast/lock/lock-service";
 import Fastify from "fastify";
 import { createClient } from "redis";
 
 const USAGE = `Serves PUT, PATCH and DELETE /lock/:key/:id, and GET /lock/:key.
 
-  --port N         the port to listen on (8000 by default, 0 for any free port)
-  --max-leases N   how many locks a principal may hold or wait for (100 by default)
-  --max-waiters N  how many requests of a principal may wait (20 by default)
-  LOCK_TOKENS      the principals and their secrets: {"name": "bearer token", …}; required
-  REDIS_URL        the Redis server that keeps the locks (redis://127.0.0.1:6379 by default)`;
+  --port N     the port to listen on (8000 by default, 0 for any free port)
+  LOCK_TOKENS  the principals and their secrets: {"name": "bearer token", …}; required
+  REDIS_URL    the Redis server that keeps the locks (redis://127.0.0.1:6379 by default)`;
 
 /** How long in ms a client may take to send a request. Waiting for a lock does not count. */
 const REQUEST_TIMEOUT_MS = 10_000;
@@ -44,11 +42,9 @@ export function bearerTokens(tokens: Readonly<Record<string, string>>) {
 }
 
 async function main(): Promise<void> {
-  const { values: { port, help, ...max } } = parseArgs({
+  const { values: { port, help } } = parseArgs({
     options: {
       port: { type: "string", default: "8000" },
-      "max-leases": { type: "string", default: "100" },
-      "max-waiters": { type: "string", default: "20" },
       help: { type: "boolean" },
     },
   });
@@ -64,11 +60,6 @@ async function main(): Promise<void> {
   await app.register(lockRoutes, {
     lock,
     authorize: bearerTokens(tokens), // the principal is the name of the token
-    principalLimits: {
-      store: redisReservations(nodeRedis(client), { keyPrefix }), // counted across all servers
-      maxLeases: Number(max["max-leases"]),
-      maxWaiters: Number(max["max-waiters"]),
-    },
     maxTtlMs: 60_000,
     maxBodyMs: 5_000,
     onError: console.error,

@@ -20,20 +20,14 @@ import {
   ownerOf,
   readBody,
 } from "./lock_request.ts";
-import {
-  busy,
-  hasDoneNothing,
-  notHeld,
-  type RequestError,
-  unknownOutcome,
-} from "./request_error.ts";
-import type { Reservation, Reservations } from "./reservations.ts";
+import { busy, notHeld, type RequestError, unknownOutcome } from "./request_error.ts";
+import type { Puts } from "./puts.ts";
 import { type Answer, answered, isRenewed, untilAnswered } from "./tries.ts";
 
 /** The input of an action. */
 export interface ActionParts extends LockRequest {
   readonly lock: AttachableLock;
-  readonly reservations: Reservations;
+  readonly puts: Puts;
   readonly response: NodeResponse;
   /** Aborts when the server starts to close. */
   readonly closing: AbortSignal;
@@ -55,67 +49,60 @@ export const actions = {
 
 async function acquire(parts: ActionParts): Promise<Answer> {
   const owner = await ownerOf(parts, "acquire");
-  const { ttlMs, waitMs } = readBody(parts, ["ttlMs", "waitMs"]);
+  const terms = readBody(parts, ["ttlMs", "waitMs"]);
   const { gone } = new ResponseWatch(parts.response);
-  const limit = new WaitLimit(waitMs, [gone, parts.closing]);
+  return await parts.puts.join(owner, terms, gone, (left) => acquireFor(parts, owner, terms, left));
+}
+
+/** Acquires the lock for all clients of a PUT. */
+async function acquireFor(
+  parts: ActionParts,
+  { key, ownerId }: Owner,
+  { ttlMs, waitMs }: { readonly ttlMs: number; readonly waitMs: number },
+  left: AbortSignal,
+): Promise<Answer> {
+  const { lock } = parts;
+  const limit = new WaitLimit(waitMs, [left, parts.closing]);
+  let remainingMs: number | undefined;
+  const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
+  const options = { ...LEASE, ownerId, ttlMs, onWait };
   try {
-    const options = { ...LEASE, ownerId: owner.ownerId, ttlMs };
-    return await acquireWithin(parts, owner, { options, limit, waitMs, ttlMs, gone });
+    return await untilAnswered(key, async () => {
+      if (left.aborted) throw unknownOutcome(); // nobody would receive the lease
+      // No signal is passed to a try: cut off, it would release what an earlier PUT has acquired.
+      let lease = await lock.tryAcquire(key, options);
+      if (lease === null && waitMs > 0) {
+        // The owner id may have been granted the lock as its wait ended: only a last try tells.
+        lease = await waitFor(lock, key, options, limit) ??
+          await answered(key, lock.tryAcquire(key, options));
+      }
+      if (lease === null) throw busyWith(remainingMs, parts.limits);
+      // A request with the same id at another server may have taken it over: a renewal tells.
+      return await isRenewed(lease, ttlMs) ? described(lease) : null;
+    });
   } finally {
     limit[Symbol.dispose]();
   }
 }
 
-async function acquireWithin(parts: ActionParts, owner: Owner, wait: ClientWait): Promise<Answer> {
-  const { options, ttlMs, waitMs, gone } = wait;
-  if (gone.aborted) throw unknownOutcome();
-  const place = await parts.reservations.forLease(owner, waitMs + ttlMs);
-  return await underReservation(place, ttlMs, () =>
-    untilAnswered(owner.key, async () => {
-      if (gone.aborted) throw unknownOutcome(); // nobody would receive the lease
-      // The client's signal is not passed: if a repeated PUT is cut off, that must not release the lease
-      // that the first PUT has acquired.
-      let remainingMs: number | undefined;
-      const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
-      const tryOnce = () => parts.lock.tryAcquire(owner.key, { ...options, onWait });
-      let lease = await tryOnce();
-      if (lease === null && waitMs > 0) {
-        // The owner id may have been granted the lock as its wait ended: only a last try tells.
-        lease = await waitInLine(parts, owner, wait) ?? await answered(owner.key, tryOnce());
-      }
-      if (lease === null) throw busyWith(remainingMs, parts.limits);
-      // A request with the same id at another server may have taken it over: a renewal tells.
-      return await isRenewed(lease, ttlMs) ? await settled(lease, place, ttlMs) : null;
-    }));
-}
-
 async function renew(parts: ActionParts): Promise<Answer> {
-  const owner = await ownerOf(parts, "renew");
-  const { key, ownerId } = owner;
+  const { key, ownerId } = await ownerOf(parts, "renew");
   const { ttlMs } = readBody(parts, ["ttlMs"]);
-  const place = await parts.reservations.forLease(owner, ttlMs);
-  return await underReservation(place, ttlMs, () =>
-    untilAnswered(key, async () => {
-      const lease = await parts.lock.attach(key, ownerId, { ...LEASE, ttlMs });
-      if (lease === null) throw notHeld();
-      return await isRenewed(lease, ttlMs) ? await settled(lease, place, ttlMs) : null;
-    }));
+  return await untilAnswered(key, async () => {
+    const lease = await parts.lock.attach(key, ownerId, { ...LEASE, ttlMs });
+    if (lease === null) throw notHeld();
+    return await isRenewed(lease, ttlMs) ? described(lease) : null;
+  });
 }
 
 async function release(parts: ActionParts): Promise<Answer> {
-  const owner = await ownerOf(parts, "release");
-  const { key, ownerId } = owner;
+  const { key, ownerId } = await ownerOf(parts, "release");
   readBody(parts, []);
-  // Known before the release: a later PUT has a reservation of its own, which must stay.
-  const place = await parts.reservations.ofLease(owner);
-  const answer = await untilAnswered(key, async () => {
+  return await untilAnswered(key, async () => {
     const lease = await parts.lock.attach(key, ownerId, LEASE);
-    if (lease === null) return { isHeld: false };
+    if (lease === null) throw notHeld();
     return await answered(key, lease.release()) ? { key, released: true } : null;
   });
-  await place.giveBack();
-  if (answer.isHeld === false) throw notHeld();
-  return answer;
 }
 
 async function query(parts: ActionParts): Promise<Answer> {
@@ -133,65 +120,9 @@ async function rejectMethod({ request }: ActionParts): Promise<Answer> {
   throw notAllowed(request);
 }
 
-/** Runs an action that acquires or renews a lease, and gives its reservation back if it gets none. */
-async function underReservation(
-  place: Reservation,
-  ttlMs: number,
-  action: () => Promise<Answer>,
-): Promise<Answer> {
-  try {
-    return await action();
-  } catch (error) {
-    if (hasDoneNothing(error)) await place.giveBack();
-    else await place.leave(ttlMs);
-    throw error;
-  }
-}
-
-/** Settles the reservation of a lease. */
-async function settled(lease: Lease, place: Reservation, ttlMs: number): Promise<Answer> {
-  const refusal = await place.settle(ttlMs);
-  if (refusal === null) return described(lease);
-  // The request was slower than its reservation. So the leases of earlier requests are over as well, and
-  // nobody counts on this one.
-  if (place.isOver) await answered(lease.name, lease.release());
-  throw refusal;
-}
-
-/** How a request waits. */
-interface Wait {
-  readonly options: AttachableAcquireOptions;
-  readonly limit: WaitLimit;
-  readonly waitMs: number;
-}
-
-/** How a request acquires a lease. */
-interface ClientWait extends Wait {
-  readonly ttlMs: number;
-  /** Aborts when the client disconnects. */
-  readonly gone: AbortSignal;
-}
-
-/**
- * Waits for a lock that another owner holds, if the principal may have another waiting request. Resolves
- * with `null` when the time is over.
- */
-async function waitInLine(
-  parts: ActionParts,
-  owner: Owner,
-  { options, limit, waitMs }: Wait,
-): Promise<Lease | null> {
-  const wait = await parts.reservations.forWait(owner, waitMs);
-  try {
-    return await waitFor(parts, owner.key, options, limit);
-  } finally {
-    await wait.giveBack();
-  }
-}
-
 /** Waits for a lock that another owner holds; `null` when the time is over. */
 async function waitFor(
-  { lock }: ActionParts,
+  lock: AttachableLock,
   key: string,
   options: AttachableAcquireOptions,
   limit: WaitLimit,

@@ -9,7 +9,7 @@ import type { LockRoutesApp, LockRoutesReply } from "./fastify_types.ts";
 import { actions } from "./lock_actions.ts";
 import { type Authorization, type LockRoutesOptions, readOptions } from "./options.ts";
 import { limitBodyTime } from "./body_limit.ts";
-import { Reservations } from "./reservations.ts";
+import { Puts } from "./puts.ts";
 import { isBodyError, problemOf, RequestError } from "./request_error.ts";
 
 /** The largest body, in bytes. */
@@ -69,8 +69,8 @@ export async function lockRoutes(
   options: LockRoutesOptions,
 ): Promise<void> {
   const settings = readOptions(options);
-  const { lock, authorize, challenge, principalLimits, maxBodyMs, report } = settings;
-  const reservations = new Reservations(principalLimits, settings.retryAfterMs, report);
+  const { lock, authorize, challenge, maxBodyMs, report } = settings;
+  const puts = new Puts();
   const closing = new AbortController();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => closing.abort());
@@ -91,7 +91,7 @@ export async function lockRoutes(
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
         const parts = {
-          ...{ lock, request, limits: settings, reservations, challenge },
+          ...{ lock, request, limits: settings, puts, challenge },
           response: reply.raw,
           closing: closing.signal,
           authorize: (authorization: Authorization) => authorize(request, authorization),

@@ -38,15 +38,6 @@
  */
 export { lockRoutes } from "./lock_routes.ts";
 export { type Authorization, type LockRoutesOptions, type Principal } from "./options.ts";
-export type {
-  LimitedResource,
-  PrincipalLimits,
-  ReservationStore,
-  ReservedPlace,
-  ReserveResult,
-} from "./principal_limits.ts";
-export { redisReservations, type RedisReservationsOptions } from "./redis_limits.ts";
-export type { RedisClient } from "../redis/client.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
 export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";
 export type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";

@@ -16,7 +16,6 @@ import {
 } from "../core/contract/options.ts";
 import { REGISTER_OPTIONS } from "../http/internal/options.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
-import { checkPrincipalLimits, type PrincipalLimits } from "./principal_limits.ts";
 
 /** The action and the lock of a request: `authorize` decides about them. */
 export interface Authorization {
@@ -79,13 +78,6 @@ export interface LockRoutesOptions {
    */
   maxWaitMs?: number;
   /**
-   * How many leases and waiting requests a principal may have, counted across all servers. Above that the
-   * answer is 429. Without it nothing is counted.
-   *
-   * @default no limit
-   */
-  principalLimits?: PrincipalLimits;
-  /**
    * How long in ms the body of a request may take to arrive after its headers; then the answer is 408. For
    * the headers, set `requestTimeout` of Fastify.
    *
@@ -93,9 +85,8 @@ export interface LockRoutesOptions {
    */
   maxBodyMs?: number;
   /**
-   * Called with the error behind each 500 and 503, for your logs: responses never show it. Also when a
-   * reservation cannot be given back, which ends then by its expiry. Not called for the 503 that waiting
-   * requests get when the server closes.
+   * Called with the error behind each 500 and 503, for your logs: responses never show it. Not called for
+   * the 503 that waiting requests get when the server closes.
    */
   onError?: (error: unknown) => void;
 }
@@ -116,10 +107,6 @@ export const LOCK_ROUTES_OPTIONS = {
   defaultTtlMs: ttl(30_000),
   maxTtlMs: ttl(300_000),
   maxWaitMs: duration({ min: 0, otherwise: 30_000 }),
-  principalLimits: {
-    default: undefined,
-    check: (_, limits) => checkPrincipalLimits(limits as never),
-  },
   maxBodyMs: duration({ otherwise: 10_000 }),
   onError: callback(() => {}),
 } satisfies OptionTable<LockRoutesOptions>;

@@ -12,7 +12,6 @@ import {
   type ProblemDetails,
   type ProblemKind,
 } from "../http/internal/problem.ts";
-import type { LimitedResource } from "./principal_limits.ts";
 
 /** More headers and members of a problem. */
 export interface Additions {
@@ -66,23 +65,14 @@ export function unknownOutcome(cause?: unknown): RequestError {
   return new RequestError("unavailable", details, {}, error);
 }
 
-/** The texts for the limits of a principal. */
-const LIMIT_TEXTS = {
-  leases: [
-    "Too many leases",
-    "You hold as many locks as you may, or wait for them: release one first",
-  ],
-  waiters: ["Too many waiters", "As many of your requests wait as may: try again later"],
-} as const;
-
-/**
- * The principal has reached a limit, and the request has done nothing.
- *
- * @param retryAfterMs How long in ms to wait before a retry.
- */
-export function tooMany(resource: LimitedResource, retryAfterMs: number): RequestError {
-  const [title, detail] = LIMIT_TEXTS[resource];
-  return new RequestError(`too-many-${resource}`, { status: 429, title, detail, retryAfterMs });
+/** The owner has a PUT under way that asks for something else; this one has done nothing. */
+export function inProgress(): RequestError {
+  return new RequestError("in-progress", {
+    status: 409,
+    title: "In progress",
+    detail: "A PUT of this id with another 'ttlMs' or 'waitMs' is under way: repeat that one",
+    retryAfterMs: 1_000,
+  });
 }
 
 /** The body of a request has not arrived in time. */
@@ -113,15 +103,6 @@ export function notHeld(): RequestError {
     title: "Not held",
     detail: "The lock is not held under this id: the lease has ended, or there never was one",
   });
-}
-
-/**
- * Whether a request that failed with this error has got nothing and will get nothing. `false` if that is
- * not known.
- */
-export function hasDoneNothing(error: unknown): boolean {
-  if (error instanceof RequestError) return error.problem.kind !== "unavailable";
-  return error instanceof RangeError; // a name that the strategy does not allow
 }
 
 /** It is not known who sends the request: its credentials are missing or wrong. */

@@ -23,7 +23,7 @@ const EXPORTS: Record<string, string[]> = {
   "./http/hono": ["honoLock"],
   "./http/lambda": ["lambdaLock", "RetryableLockError"],
   "./http/nestjs": ["Lock", "LockInterceptor", "HeldLease"],
-  "./lock-service": ["lockRoutes", "redisReservations"],
+  "./lock-service": ["lockRoutes"],
   "./fencing": ["fencedRedis", "fencedHttp", "fenceHeader", "MemoryFences", "StaleTokenError"],
 };
 

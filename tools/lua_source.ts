@@ -12,7 +12,6 @@ import { fileURLToPath } from "node:url";
 export const SCRIPT_FOLDERS: readonly string[] = [
   "redis/protocol/scripts",
   "fencing/scripts",
-  "lock_service/scripts",
 ];
 
 const ROOT = fileURLToPath(new URL("../", import.meta.url));

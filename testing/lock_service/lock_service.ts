@@ -8,7 +8,7 @@ import Fastify, {
   type FastifyRequest,
   type FastifyServerOptions,
 } from "fastify";
-import { lockRoutes, type LockRoutesOptions, redisReservations } from "../../lock_service/mod.ts";
+import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
 import { RedisLock, type RedisLockOptions } from "../../redis/mod.ts";
 import { fetchOnHttp2, type Http2Request } from "../http/http2_client.ts";
 import { type Reporter, startReporter } from "../processes/child.ts";
@@ -76,19 +76,11 @@ export function authorize({ headers }: Pick<FastifyRequest, "headers">): string 
   return principal === "nobody" ? null : decodeURIComponent(principal);
 }
 
-/** The limits of each principal, with reservations on the Redis of the service. */
-export interface LimitOptions {
-  readonly maxLeases?: number;
-  readonly maxWaiters?: number;
-  readonly keyPrefix?: string;
-}
-
 /** The options of a service in this process. */
 export interface ServiceOptions {
   readonly redisUrl: string;
   readonly routes?: Partial<LockRoutesOptions> & { prefix?: string };
   readonly lock?: RedisLockOptions;
-  readonly limits?: LimitOptions;
   readonly fastify?: FastifyServerOptions;
   readonly isHttp2?: boolean;
   /** Called before the service listens. */
@@ -112,12 +104,8 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   const http2 = { http2: options.isHttp2 ?? false } as FastifyServerOptions;
   const app = Fastify({ forceCloseConnections: true, ...http2, ...options.fastify });
   await options.prepare?.(app);
-  const { limits: { keyPrefix, ...limits } = {} } = options;
-  const store = redisReservations(client, { keyPrefix });
-  const principalLimits = options.limits && { store, ...limits };
   app.register(lockRoutes, {
     ...{ lock, authorize, onError },
-    ...principalLimits && { principalLimits },
     ...options.routes,
   });
   const url = await app.listen({ port: 0, host: "127.0.0.1" });
@@ -137,7 +125,6 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 export interface ProcessOptions {
   readonly redisUrl: string;
   readonly lock?: RedisLockOptions;
-  readonly limits?: LimitOptions;
 }
 
 /** A service in a process of its own. */

@@ -19,7 +19,7 @@ const ATTEMPTS = 100;
 const AGAIN_MS = 20;
 
 // Taken when the module is loaded: a listener that is opened in a test would count as left open.
-const reservation = reserveBlock();
+const block = takeBlock();
 /** How many ports of the block were given away. After the last comes the first. */
 let given = 0;
 
@@ -44,13 +44,13 @@ export function freeClusterPort(): number {
   });
 }
 
-/** The next port of the block. The first one is the reservation. */
+/** The next port of the block. The first one marks it as taken. */
 function nextPort(): number {
-  return reservation.addr.port + 1 + given++ % (BLOCK_SIZE - 1);
+  return block.addr.port + 1 + given++ % (BLOCK_SIZE - 1);
 }
 
 /** Listens on the first port of a block that no other process has. */
-function reserveBlock(): TcpListener {
+function takeBlock(): TcpListener {
   const start = Math.floor(Math.random() * BLOCKS);
   let block = 0;
   return retried(() => listen(FIRST_PORT + (start + block++) % BLOCKS * BLOCK_SIZE), BLOCKS);

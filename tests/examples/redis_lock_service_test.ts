@@ -123,31 +123,6 @@ Deno.test({
   },
 });
 
-Deno.test({
-  name: "examples/lock_service.ts limits the leases and the waiters of each token" + note,
-  ignore: !curl,
-  async fn() {
-    await using place = await open("--max-leases", "2", "--max-waiters", "0");
-    const { url } = place;
-    const put = async (token: string, path: string, body = "{}") => {
-      const headers = { authorization: `Bearer ${token}` };
-      const response = await fetch(`${url}/lock/${path}`, { method: "PUT", headers, body });
-      const { type } = await response.json();
-      return [response.status, type?.replace("urn:holdfast:problem:", "")];
-    };
-    assertEquals(await put(TOKENS.other, "nightly%2Fbackup/x"), [200, undefined]);
-    const waiting = await put(TOKEN, "nightly%2Fbackup/i", `{"waitMs":9000}`);
-    assertEquals(waiting, [429, "too-many-waiters"]);
-    for (const key of ["a", "b"]) assertEquals(await put(TOKEN, `${key}/i`), [200, undefined]);
-    assertEquals(await put(TOKEN, "c/i"), [429, "too-many-leases"]);
-    const { code, text } = await resultOf(script(url, ["true"]));
-    assertEquals(code, 75, text);
-    assert(text.includes("may hold no more locks"), text);
-    place.child.kill("SIGTERM");
-    assertEquals(await place.ended, 0);
-  },
-});
-
 Deno.test("bearerTokens() finds the principal of a token, and none without a token or with a wrong one", () => {
   const authorize = bearerTokens({ a: "one", b: "two" });
   const ask = (authorization?: string) => authorize({ headers: { authorization } });

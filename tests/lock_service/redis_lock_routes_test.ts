@@ -212,6 +212,46 @@ Deno.test("lockRoutes() PUT keeps the lease of the first request when a repeated
   }
 });
 
+Deno.test("lockRoutes() PUT gets its lease when it is granted the lock as its wait ends", async () => {
+  await using service = await open();
+  const { redis, url } = service;
+  await redis.command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels");
+  const { client, close } = await openRedisClient(
+    "node-redis",
+    redis.url.replace("//", "//mute:secret@"),
+  );
+  {
+    // The release makes the PUT the holder, but cannot notify the service.
+    await using holder = new RedisLock(client, { onWarning: () => {} });
+    const lease = await holder.acquire("k");
+    const waiting = call(url, "PUT", "/lock/k/id", { body: { ttlMs: 60_000, waitMs: 2_000 } });
+    await waitUntil("the PUT waits", async () => (await service.waiters("k")) === 1);
+    await lease.release();
+    assertEquals((await waiting).status, 200);
+  }
+  await close();
+});
+
+Deno.test("lockRoutes() PUT shares its answer with repeated ones, and refuses other terms with 409", async () => {
+  await using service = await open();
+  const { url, waiters } = service;
+  const put = (id: string, body: unknown, signal?: AbortSignal) =>
+    call(url, "PUT", `/lock/k/${id}`, { body, ...signal && { signal } });
+  await put("holder", {});
+  const terms = { waitMs: WAIT_MS };
+  const left = new AbortController();
+  const answers = [put("i", terms), put("i", terms), put("i", terms, left.signal)];
+  await waitUntil("they wait", async () => (await waiters("k")) === 1);
+  const other = await put("i", { waitMs: 5 });
+  assertEquals([other.status, other.body.type], [409, "urn:holdfast:problem:in-progress"]);
+  left.abort();
+  await assertRejects(() => answers.pop()!);
+  assertEquals(await waiters("k"), 1, "the others still wait");
+  await call(url, "DELETE", "/lock/k/holder");
+  const [one, two] = await Promise.all(answers);
+  assertEquals([one!.status, two!.body], [200, one!.body]);
+});
+
 Deno.test("lockRoutes() ends waits with 503 and keeps leases when the server closes", async () => {
   await using redis = await startRedis();
   await redis.command("PING");

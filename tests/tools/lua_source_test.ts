@@ -4,7 +4,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
 import * as fencing from "../../fencing/scripts.ts";
-import * as lockService from "../../lock_service/scripts.ts";
 import * as redis from "../../redis/protocol/scripts.ts";
 import { generate } from "../../tools/embed_lua.ts";
 import {
@@ -20,7 +19,6 @@ import {
 const EMBEDDED: Record<string, { readonly sha1: string; readonly source: string }> = {
   ...redis,
   ...fencing,
-  ...lockService,
 };
 const SCRIPTS = SCRIPT_FOLDERS.flatMap(readScripts);
 

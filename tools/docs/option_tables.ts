@@ -108,7 +108,5 @@ export const TABLES: readonly OptionTable[] = [
   },
   { title: "Lock service and fencing", of: [] },
   { title: "lockRoutes()", of: ["LockRoutesOptions"] },
-  { title: "principalLimits of lockRoutes()", of: ["PrincipalLimits"] },
-  { title: "redisReservations()", of: ["RedisReservationsOptions"] },
   { title: "fencedRedis()", of: ["FencedRedisOptions"] },
 ];

@@ -3,7 +3,6 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import * as fencing from "../../../fencing/redis.ts";
-import * as redisLimits from "../../../lock_service/redis_limits.ts";
 import * as scriptArguments from "../../../redis/protocol/arguments.ts";
 import * as asks from "../../../redis/protocol/ask.ts";
 import * as keys from "../../../redis/protocol/keys.ts";
@@ -24,13 +23,10 @@ const ONLY_IN_LUA = new Set([
   "CONFIRMED",
   "FIRST_POSITION",
   "FIRST_TWO",
-  "FROM_FIRST",
-  "FULL",
   "INBOX_LEASE_MS",
   "LISTENS",
   "LISTENS_NO_MORE",
   "MAX_LOOKED_AT",
-  "MAX_MARKS",
   "MEMBERS_OF_FIRST_WAITER",
   "MUTE_INBOX_PREFIX",
   "NEXT",
@@ -43,13 +39,10 @@ const ONLY_IN_LUA = new Set([
   "NO_TICKET",
   "NO_TOKEN",
   "ONE",
-  "OPEN",
   "PARKED",
   "PARKED_MS",
-  "SETTLED",
   "STALE",
   "SWEEP_EVERY_TICKETS",
-  "SWEPT_AT_ONCE",
   "TOMBSTONE",
   "UNHEARD",
   "UNHEARD_CLAIM_MS",
@@ -97,10 +90,6 @@ Deno.test("Constants of the fencing script equal those of TypeScript with the sa
   compare(luaConstants("fencing/scripts"), typeScriptConstants(fencing));
 });
 
-Deno.test("Constants of the lock service's scripts equal those of TypeScript with the same name", () => {
-  compare(luaConstants("lock_service/scripts"), typeScriptConstants(redisLimits));
-});
-
 Deno.test("Lua defines every reply code, message and stored name of TypeScript", () => {
   const lua = luaConstants("redis/protocol/scripts");
   for (const name of typeScriptConstants(messages, replies, wireNames).keys()) {
@@ -112,7 +101,6 @@ Deno.test("ONLY_IN_LUA lists only constants that Lua defines", () => {
   const lua = new Set([
     ...luaConstants("redis/protocol/scripts").keys(),
     ...luaConstants("fencing/scripts").keys(),
-    ...luaConstants("lock_service/scripts").keys(),
   ]);
   assertEquals([...ONLY_IN_LUA].filter((name) => !lua.has(name)), []);
 });

@@ -1,0 +1,67 @@
+/**
+ * The PUTs under way. A client repeats a PUT whose answer it has lost: the repeated one joins the first.
+ *
+ * @module
+ */
+import { abortable } from "../core/time/abort.ts";
+import type { Owner } from "./lock_request.ts";
+import { inProgress, unknownOutcome } from "./request_error.ts";
+import type { Answer } from "./tries.ts";
+
+/** What a client asks for: PUTs that ask for the same share an answer. */
+interface PutTerms {
+  readonly ttlMs: number;
+  readonly waitMs: number;
+}
+
+interface Put extends PutTerms {
+  readonly answer: Promise<Answer>;
+  /** Aborts when all its clients have left. */
+  readonly left: AbortController;
+  clients: number;
+}
+
+/** The PUTs under way of one service, one per lock and owner. */
+export class Puts {
+  readonly #puts = new Map<string, Put>();
+
+  /**
+   * Joins the PUT of the same owner for the same lock, or starts one.
+   *
+   * @param gone Aborts when this client leaves, which ends its own answer only.
+   * @param start Starts a PUT. Its signal aborts when all clients have left.
+   * @throws {RequestError} If the PUT under way has other terms, or this client has left.
+   */
+  async join(
+    { key, ownerId }: Owner,
+    terms: PutTerms,
+    gone: AbortSignal,
+    start: (left: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer> {
+    const id = JSON.stringify([key, ownerId]);
+    // One that all clients have left ends soon.
+    while (this.#puts.get(id)?.left.signal.aborted) {
+      await this.#puts.get(id)?.answer.catch(() => {});
+    }
+    if (gone.aborted) throw unknownOutcome();
+    const put = this.#puts.get(id) ?? this.#start(id, terms, start);
+    if (put.ttlMs !== terms.ttlMs || put.waitMs !== terms.waitMs) throw inProgress();
+    put.clients++;
+    try {
+      return await abortable(put.answer, gone);
+    } catch (error) {
+      throw gone.aborted ? unknownOutcome() : error;
+    } finally {
+      if (--put.clients === 0) put.left.abort();
+    }
+  }
+
+  #start(id: string, terms: PutTerms, start: (left: AbortSignal) => Promise<Answer>): Put {
+    const left = new AbortController();
+    const answer = start(left.signal).finally(() => this.#puts.delete(id));
+    answer.catch(() => {}); // each client has a promise of its own
+    const put: Put = { ...terms, answer, left, clients: 0 };
+    this.#puts.set(id, put);
+    return put;
+  }
+}
