@@ -37,6 +37,7 @@ export type {
   LockSnapshot,
   LockWaiter,
   QueryOptions,
+  RenewalLate,
   RequestMethod,
   RequestOptions,
   TryAcquireOptions,
@@ -54,5 +55,4 @@ export {
   LockUnavailableError,
 } from "./core/contract/errors.ts";
 export type { StrategyOptions } from "./core/lease/lifetime.ts";
-export type { RenewalLate } from "./core/contract/renewal_late.ts";
 export { MemoryLock, type MemoryLockOptions } from "./memory/memory_lock.ts";

@@ -9,7 +9,6 @@ import {
   checkAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import { instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
@@ -80,9 +79,12 @@ const BRIEF_LOCK_TRIES = 20;
  */
 export class FileLock implements DistributedLock {
   /** The guarantees and features of this strategy. */
-  readonly capabilities: LockCapabilities = capabilitiesOf({
+  readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "process",
     endsBy: "process-death",
+    steal: false,
+    attach: false,
+    shared: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { abortable } from "../core/time/abort.ts";
+import { abortable } from "../core/time/clock.ts";
 import type { Owner } from "./lock_request.ts";
 import { inProgress, unknownOutcome } from "./request_error.ts";
 import type { Answer } from "./tries.ts";

@@ -9,7 +9,6 @@ import {
   checkAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -56,10 +55,12 @@ export type MemoryLockOptions = StrategyOptions;
  */
 export class MemoryLock implements DistributedLock {
   /** The guarantees and features of this strategy. */
-  readonly capabilities: LockCapabilities = capabilitiesOf({
+  readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
     endsBy: "release",
     steal: true,
+    attach: false,
+    shared: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */

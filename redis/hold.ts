@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { abortable } from "../core/time/abort.ts";
 import type { AbortWatch } from "./abort_watch.ts";
-import { type Instant, pause } from "../core/time/clock.ts";
+import { abortable, type Instant, pause } from "../core/time/clock.ts";
 import type { LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { RETRY_MS } from "../core/time/outage_budget.ts";

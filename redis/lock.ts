@@ -6,7 +6,6 @@
 import { AbortWatch } from "./abort_watch.ts";
 import { BoundedWaits } from "../core/time/bounded_wait.ts";
 import { ATTACHABLE_OPTIONS } from "../core/contract/call_options.ts";
-import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import { settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
@@ -21,7 +20,6 @@ import type {
 import { LockSetupError } from "../core/contract/errors.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
-import { LateRenewals } from "../core/contract/renewal_late.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { SharedTimer } from "./shared_timer.ts";
@@ -78,11 +76,12 @@ const CLOSE_MS = 100;
  */
 export class RedisLock implements AttachableLock {
   /** The guarantees and features of this strategy. */
-  readonly capabilities: LockCapabilities = capabilitiesOf({
+  readonly capabilities: LockCapabilities = Object.freeze({
     fifo: "global",
     endsBy: "ttl",
     steal: true,
     attach: true,
+    shared: false,
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
@@ -119,7 +118,7 @@ export class RedisLock implements AttachableLock {
     const { commandTimeoutMs, unavailableAfterMs, handoff, ttlMs } = read;
     const { warnings } = this.#lifetime;
     const clock = this.#timer;
-    const engine = new LeaseEngine(clock, new LateRenewals(read.onRenewalLate));
+    const engine = new LeaseEngine(clock, read.onRenewalLate);
     const limits = { commandTimeoutMs, unavailableAfterMs };
     const commands = new RedisCommands(client, { clock, ...limits, handoff, warnings });
     const held = new HeldLeases(client);

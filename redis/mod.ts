@@ -21,7 +21,7 @@
  *
  * @module
  */
-export type { RenewalLate } from "../core/contract/renewal_late.ts";
+export type { RenewalLate } from "../core/contract/distributed_lock.ts";
 export type { RedisClient } from "./client.ts";
 export { RedisLock } from "./lock.ts";
 export { type RedisLockOptions } from "./options.ts";

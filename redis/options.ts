@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { RenewalLate } from "../core/contract/renewal_late.ts";
+import type { RenewalLate } from "../core/contract/distributed_lock.ts";
 import {
   callback,
   duration,

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { abortable } from "../core/time/abort.ts";
-import { instant } from "../core/time/clock.ts";
+import { abortable, instant } from "../core/time/clock.ts";
 import type { WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import { Acquisition, type AcquisitionListener, type AcquisitionRequest } from "./acquisition.ts";

@@ -8,7 +8,7 @@ import type { Clock } from "../core/time/clock.ts";
 import type { AcquireOptions, LockSnapshot, WaitInfo } from "../core/contract/distributed_lock.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
-import { refusedRelease } from "../core/lease/lease_release.ts";
+import { refusedRelease } from "../core/lease/grant.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { HeldLock } from "./held_lock.ts";

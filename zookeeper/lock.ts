@@ -11,7 +11,6 @@ import {
   checkAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { capabilitiesOf } from "../core/contract/capabilities.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -23,7 +22,6 @@ import type {
   TryAcquireOptions,
 } from "../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
-import { LateRenewals } from "../core/contract/renewal_late.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -76,7 +74,13 @@ const CLOSE_MS = 100;
  */
 export class ZooKeeperLock implements DistributedLock {
   /** The guarantees of this strategy. */
-  readonly capabilities: LockCapabilities = capabilitiesOf({ fifo: "global", endsBy: "session" });
+  readonly capabilities: LockCapabilities = Object.freeze({
+    fifo: "global",
+    endsBy: "session",
+    steal: false,
+    attach: false,
+    shared: false,
+  });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode DistributedLock.request}. */
   readonly request: RequestMethod = requestOn(this, {
@@ -114,7 +118,7 @@ export class ZooKeeperLock implements DistributedLock {
     loadClient(); // a missing package is reported here, not at the first call
     const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
     const { label } = this.#lifetime;
-    const engine = this.#engine = new LeaseEngine(SYSTEM_CLOCK, new LateRenewals(onRenewalLate));
+    const engine = this.#engine = new LeaseEngine(SYSTEM_CLOCK, onRenewalLate);
     const sessions = this.#sessions = new SessionSuccession({
       clock: engine.clock,
       leases: engine,

@@ -21,12 +21,12 @@ export type {
   LeaseOptions,
   LockCapabilities,
   LockSnapshot,
+  RenewalLate,
   RequestOptions,
   TryAcquireOptions,
   WaitInfo,
 } from "../core/contract/distributed_lock.ts";
 export type { StrategyOptions } from "../core/lease/lifetime.ts";
-export type { RenewalLate } from "../core/contract/renewal_late.ts";
 export { ZooKeeperLock } from "./lock.ts";
 export { type ZooKeeperLockOptions } from "./options.ts";
 export type { ConnectSource } from "./connection/connect_string.ts";

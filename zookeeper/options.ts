@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { RenewalLate } from "../core/contract/renewal_late.ts";
+import type { RenewalLate } from "../core/contract/distributed_lock.ts";
 import {
   badValue,
   callback,

@@ -34,6 +34,14 @@ export interface WaitInfo {
   remainingMs?: number;
 }
 
+/** A lease that is renewed late, as the option `onRenewalLate` gets it. */
+export interface RenewalLate {
+  /** The name of the lock. */
+  readonly name: string;
+  /** How long, in ms, the lease can still be proven: less than a third of its time. */
+  readonly remainingMs: number;
+}
+
 /** Options of a lease, however it is acquired. */
 export interface LeaseOptions {
   /**

@@ -5,7 +5,7 @@
  * @module
  */
 import { deadlineMs, type Instant } from "../time/clock.ts";
-import type { LeaseLostReason } from "../contract/errors.ts";
+import { type LeaseLostReason, LockSetupError } from "../contract/errors.ts";
 
 /**
  * The answer to a renewal:
@@ -31,6 +31,15 @@ export type ReleaseAnswer =
   | { state: "gone"; reason: LeaseLostReason }
   | { state: "refused"; reason: string; cause: unknown }
   | { state: "unknown"; cause: unknown };
+
+/** The error of a release that the service refuses for good. */
+export function refusedRelease(
+  lockName: string,
+  { reason, cause }: Extract<ReleaseAnswer, { state: "refused" }>,
+): LockSetupError {
+  const message = `Cannot release lock ${JSON.stringify(lockName)}: ${reason}`;
+  return new LockSetupError(message, lockName, { cause });
+}
 
 /**
  * The requests that a strategy sends for one lease. Each call sends one; the engine retries. A

@@ -1,52 +1,66 @@
 /**
- * One lease: its states, its deadline, loss and release. How the deadline is computed is in
- * `lease_validity.ts`, how renewals and releases are sent in `lease_renewal.ts` and `lease_release.ts`,
- * the shared timer in `lease_schedule.ts`.
+ * The life of one lease: its deadline, renewal, loss and release. It is _held_ until its deadline, which
+ * each answered renewal moves to later; then it is _lost_. At disposal it is _kept_, lost for its holder
+ * alone, so that nobody gets the lock while the holder stops. `release()` makes it _releasing_ until the
+ * service answers, then _released_. The picture is in `docs/design.md`, section 3, as are the
+ * invariants that comments name. Nothing here knows a server: a strategy sends the requests.
  *
  * @module
  */
-
-import { retryDelayMs } from "./attempts.ts";
-import { type Instant, pause } from "../time/clock.ts";
-import type { Lease } from "../contract/distributed_lock.ts";
+import type { Lease, RenewalLate } from "../contract/distributed_lock.ts";
 import { LeaseLostError, type LeaseLostReason, LockError } from "../contract/errors.ts";
-import type { Grant, LeaseActions, RenewAnswer } from "./grant.ts";
-import { LeaseRelease, refusedRelease, type ReleaseContext } from "./lease_release.ts";
-import { LeaseRenewal, type RenewalListener } from "./lease_renewal.ts";
-import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
-import { LeaseValidity } from "./lease_validity.ts";
 import { ttl } from "../contract/options.ts";
+import { promiseTry } from "../contract/promise_try.ts";
+import {
+  type Clock,
+  deadlineMs,
+  type Instant,
+  instant,
+  pause,
+  settledWithin,
+  TIMED_OUT,
+  wasSuspended,
+  within,
+} from "../time/clock.ts";
+import type { Background } from "./background.ts";
+import {
+  type Grant,
+  type LeaseActions,
+  refusedRelease,
+  type ReleaseAnswer,
+  type RenewAnswer,
+} from "./grant.ts";
+import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 
 /** The parts that all leases of one strategy instance share. */
-export interface LeaseContext extends ReleaseContext {
+export interface LeaseContext {
+  readonly clock: Clock;
   readonly schedule: LeaseSchedule<ManagedLease>;
-  readonly listener: LeaseListener;
+  /** The clean-ups and the running releases. Disposal waits for both. */
+  readonly background: Background;
+  /** Aborts at the end of disposal. From then on nothing is retried. */
+  readonly stopped: AbortSignal;
+  /** The user's option: gets each lease that has less than a third of its time left, although it is renewed. */
+  readonly onRenewalLate: ((late: RenewalLate) => void) | undefined;
 }
 
-/** Gets the events of leases that their holders may want to know. */
-export interface LeaseListener {
-  /** Less than a third of the lease's time is left, although it is renewed automatically. */
-  onRenewalLate(lease: Lease): void;
+/** How early, in ms, a renewal may be sent in order to leave together with others. */
+const BURST_MS = 100;
+
+const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
+
+/** How long, in ms, one renewal or release may take before the next one is sent. */
+function attemptMs(ttlMs: number): number {
+  return Math.min(Math.max(ttlMs / 6, 20), 2_000);
 }
 
-/**
- * A {@linkcode Lease} as its strategy uses it.
- *
- * - **Held** until its deadline. The schedule calls {@linkcode ManagedLease.tick}, which sends
- *   renewals. The answer "held" moves the deadline to later; a renewal without an answer is retried while
- *   time remains. After a suspension of the process the lease is unproven, which is temporary: the
- *   answer to a newer request proves it again (invariant 7).
- * - **Lost** at the deadline or at `maxHoldMs`, or earlier if the service says so. The signal aborts,
- *   and the lease is released in the background, since the server may still hold the lock for it.
- * - **Kept** when its strategy instance is disposed: over for its holder, as if it were lost, but still
- *   renewed, so that nobody else gets the lock while the holder stops. A release ends that.
- * - **Releasing** after `release()`, until the service answers, and at most until the deadline. Then
- *   **released**. If the deadline came first, the background continues to release.
- *
- * The members of {@linkcode Lease} read the clock first, so they are right before any timer has run
- * (invariant 2).
- */
-export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
+/** The pause in ms before a retry, shortened at random so that processes do not retry in step. */
+function retryDelayMs(ttlMs: number): number {
+  return Math.min(Math.max(ttlMs / 20, 5), 500) * (0.5 + Math.random() / 2);
+}
+
+/** A {@linkcode Lease} as its strategy uses it. */
+export class ManagedLease implements Lease, ScheduledLease {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
@@ -59,10 +73,30 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   readonly #context: LeaseContext;
   readonly #actions: LeaseActions;
   readonly #grant: Grant;
-  readonly #validity: LeaseValidity;
-  readonly #renewal: LeaseRenewal;
-  readonly #maxHoldAtMs: number;
   #state: "held" | "kept" | "releasing" | "released" | "lost" = "held";
+  /** The moments, in monotonic ms, from which the lease is over: by its TTL, and by `maxHoldMs`. */
+  #deadlineMs: number;
+  readonly #maxHoldAtMs: number;
+  /** The longest TTL, in ms, of an answered request. No answer is believed for longer than that. */
+  #ttlMs: number;
+  /** The longest TTL, in ms, that was requested, answered or not: how long the server may keep the lock. */
+  #longestTtlMs: number;
+  /** When the newest answered request was sent, and for how long, in ms, its answer made the lease valid. */
+  #sent: Instant;
+  #validMs: number;
+  /** When the next renewal is due, in monotonic ms; `Infinity` for never. */
+  #renewAtMs = Infinity;
+  /** From when on the lease counts as renewed late, in monotonic ms; `Infinity` once that is reported. */
+  #lateMs = Infinity;
+  /** The renewal under way, until its answer or the end of its attempt. True if the answer was "held". */
+  #renewing: Promise<boolean> | null = null;
+  /**
+   * Set while the last renewal has not been answered "held": its error, or `undefined` while the answer
+   * is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
+   */
+  #unanswered: { readonly cause: unknown } | null = null;
+  /** The result of `release()`, from its first call on. */
+  #releasing: Promise<boolean> | null = null;
   /** Why the lease was lost. Also set if the service answers a release that the lock was gone before. */
   #error: LeaseLostError | null = null;
   /** Why the lease was lost while it was held: the reason of `signal`. */
@@ -71,43 +105,28 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #whenKept: (() => void) | null = null;
-  /** The result of `release()`, from its first call on. */
-  #releasing: Promise<boolean> | null = null;
 
-  constructor(context: LeaseContext, actions: LeaseActions, grant: Grant) {
+  /** @param deadlineMs The deadline of the grant, see `grantDeadlineMs()`. */
+  constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
     this.#context = context;
     this.#actions = actions;
     this.#grant = grant;
-    this.name = grant.name;
-    this.ownerId = grant.ownerId;
-    this.fencingToken = grant.fencingToken;
-    const { maxHoldMs } = grant;
+    const { name, ownerId, fencingToken, sent, ttlMs, validMs, maxHoldMs } = grant;
+    this.name = name;
+    this.ownerId = ownerId;
+    this.fencingToken = fencingToken;
+    this.#deadlineMs = deadlineMs;
     this.#maxHoldAtMs = maxHoldMs === undefined ? Infinity : context.clock.now() + maxHoldMs;
-    this.#validity = new LeaseValidity(grant);
-    this.#renewal = new LeaseRenewal(context.clock, actions, grant, this);
-    this.#renewal.answered(grant.sent, grant.validMs, this.#validity.deadlineMs);
-  }
-
-  /** Whether the lock is ours and renewed, for the holder or at disposal. */
-  get #isLive(): boolean {
-    return this.#state === "held" || this.#state === "kept";
-  }
-
-  /** Made when it is needed: leases that are held need no memory for it. */
-  get #releases(): LeaseRelease {
-    return new LeaseRelease(this.#context, this.#actions, this.#grant.ttlMs);
-  }
-
-  /** When the lease ends: at its deadline or at `maxHoldMs`, in monotonic ms. */
-  get #endMs(): number {
-    return Math.min(this.#validity.deadlineMs, this.#maxHoldAtMs);
+    this.#ttlMs = this.#longestTtlMs = ttlMs;
+    this.#sent = sent;
+    this.#validMs = Math.min(ttlMs, validMs);
+    this.#planRenewal(sent, validMs);
   }
 
   get remainingMs(): number {
     if (this.#state !== "held") return 0;
-    const leftMs = this.#endMs - this.#context.clock.now();
-    if (leftMs <= 0) return 0;
-    return this.#isProven() ? leftMs : 0;
+    const leftMs = Math.min(this.#deadlineMs, this.#maxHoldAtMs) - this.#context.clock.now();
+    return leftMs > 0 && this.#isProven() ? leftMs : 0;
   }
 
   get isHeld(): boolean {
@@ -116,70 +135,16 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    this.#checkDeadline();
+    this.#checkLive();
     if (this.#loss !== null) this.#controller.abort(this.#loss);
     return this.#controller.signal;
   }
 
   throwIfLost(): void {
-    this.#checkDeadline();
-    if (this.#error !== null) throw this.#error;
-    if (this.#state !== "held") throw this.#releasedError("use");
-    if (!this.#isProven()) {
-      const cause = new Error("The process was suspended since the service last answered");
-      throw new LeaseLostError(this.name, "unreachable", { cause });
-    }
-  }
-
-  async renew(ttlMs?: number): Promise<void> {
-    if (ttlMs !== undefined) ttl().check("'ttlMs'", ttlMs);
-    for (;;) {
-      this.#checkDeadline();
-      if (this.#error !== null) throw this.#error;
-      if (this.#state !== "held") throw this.#releasedError("renew");
-      if (!this.#renewal.isPossible) return;
-      // One renewal at a time. The one under way may ask for another TTL, so ours follows it.
-      const { running } = this.#renewal;
-      if (running !== null) await running;
-      else if (await this.#renewal.start(ttlMs ?? this.#grant.ttlMs)) return;
-      else if (this.#state === "held") { // not lost or released in the meantime
-        await this.#pause(retryDelayMs(this.#grant.ttlMs));
-      }
-    }
-  }
-
-  release(): Promise<boolean> {
-    this.#checkDeadline();
-    if (!this.#isLive) return (this.#releasing ?? Promise.resolve()).then(() => false);
-    return this.#startRelease(this.#renewal.running);
-  }
-
-  /**
-   * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
-   * released, unless the lease outlives the instance: then it is neither kept nor released.
-   *
-   * @returns Resolves when the lock is no longer kept.
-   */
-  keep(): Promise<void> {
-    this.#checkDeadline();
-    if (this.#state !== "held") return Promise.resolve();
-    const { outlivesDisposal } = this.#grant;
-    this.#state = outlivesDisposal ? "lost" : "kept";
-    const kept = new Promise<void>((resolve) => this.#whenKept = resolve);
-    if (outlivesDisposal) this.#leaveSchedule();
-    this.#endForHolder("disposed");
-    return kept;
-  }
-
-  /**
-   * Releases the lock at the end of disposal. Never rejects.
-   *
-   * @param isHurried Whether the release is sent now, even if a renewal is under way.
-   */
-  async close(isHurried: boolean): Promise<void> {
-    this.#checkDeadline();
-    if (this.#isLive) this.#startRelease(isHurried ? null : this.#renewal.running);
-    await this.#releasing?.catch(() => {});
+    this.#throwIfOver("use");
+    if (this.#isProven()) return;
+    const cause = new Error("The process was suspended since the service last answered");
+    throw new LeaseLostError(this.name, "unreachable", { cause });
   }
 
   /** The members that logs may show: the owner id is a secret, and JSON has no big integers. */
@@ -200,20 +165,165 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
     await this.release().catch(() => {});
   }
 
+  // The deadline: a lease is never believed longer than the server keeps it (invariants 1 and 7).
+
   /**
-   * Moves the deadline to later, because the service answered a request (a renewal or a heartbeat) that
-   * was sent at `sent`. Does nothing unless the lease is held: a lost lease stays lost.
+   * The service has answered a request that was sent at `sent`, a renewal or a heartbeat: the lease has
+   * `validMs` left from then. The deadline never becomes earlier, for the answer may be a late one. A
+   * lost lease stays lost.
    */
-  extend(sent: Instant, validMs: number, ttlMs?: number): void {
-    this.#checkDeadline();
-    if (!this.#isLive) return;
-    this.#validity.extend(sent, validMs, ttlMs);
-    this.#renewal.answered(sent, validMs, this.#validity.deadlineMs, ttlMs);
+  extend(sent: Instant, validMs: number, ttlMs: number = this.#ttlMs): void {
+    if (!this.#checkLive()) return;
+    this.#ttlMs = Math.max(this.#ttlMs, ttlMs);
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
+    this.#deadlineMs = Math.max(this.#deadlineMs, deadlineMs(sent.nowMs, this.#ttlMs, validMs));
+    if (sent.nowMs >= this.#sent.nowMs) { // else a newer request was answered before
+      this.#sent = sent;
+      this.#validMs = Math.min(this.#ttlMs, validMs);
+    }
+    this.#unanswered = null;
+    this.#planRenewal(sent, validMs);
   }
+
+  /**
+   * Ends the lease if its time is over: timers may be late, the clock is not (invariant 2). Returns whether
+   * the lock is ours and renewed, for the holder or at disposal.
+   */
+  #checkLive(): boolean {
+    if (this.#state !== "held" && this.#state !== "kept") return false;
+    const nowMs = this.#context.clock.now();
+    if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
+    else if (nowMs < this.#deadlineMs) return true;
+    else {
+      const cause = this.#unanswered?.cause;
+      const reason = this.#unanswered === null ? "expired" : "unreachable";
+      this.lose(this.#actions.lapsed?.(cause) ?? reason, cause);
+    }
+    return false;
+  }
+
+  /**
+   * Whether the last answer still proves the lease. After a suspension of the process it does not: the
+   * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
+   * renewal, unless one is under way: its answer proves the lease.
+   */
+  #isProven(): boolean {
+    if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
+    if (this.#renewing === null && this.#actions.renew !== undefined) {
+      // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
+      // lease, so a renewal of 1 ms leaves its TTL as it is.
+      this.#sendRenewal(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
+    }
+    return false;
+  }
+
+  #throwIfOver(action: string): void {
+    this.#checkLive();
+    if (this.#error !== null) throw this.#error;
+    if (this.#state === "held") return;
+    throw new LockError(
+      `Cannot ${action} the lease on lock ${JSON.stringify(this.name)}: it was released; ` +
+        "acquire the lock again",
+      this.name,
+      { code: "ERR_LEASE_RELEASED" },
+    );
+  }
+
+  // Renewal: one at a time, again and again while lease time remains (invariant 3).
+
+  async renew(ttlMs?: number): Promise<void> {
+    if (ttlMs !== undefined) ttl().check("'ttlMs'", ttlMs);
+    for (;;) {
+      this.#throwIfOver("renew");
+      if (this.#actions.renew === undefined) return;
+      // One renewal at a time. The one under way may ask for another TTL, so ours follows it.
+      if (this.#renewing !== null) await this.#renewing;
+      else if (await this.#sendRenewal(ttlMs ?? this.#grant.ttlMs)) return;
+      else if (this.#state === "held") await this.#pause(retryDelayMs(this.#grant.ttlMs));
+    }
+  }
+
+  /** When the schedule must look at the lease, in monotonic ms. */
+  get dueMs(): number {
+    const renewAtMs = this.#renewing === null ? this.#renewAtMs : Infinity;
+    return Math.min(this.#deadlineMs, this.#maxHoldAtMs, renewAtMs, this.#lateMs);
+  }
+
+  /**
+   * Called by the schedule: ends the lease if its time is over, or sends a renewal if one is due. Returns
+   * when to call again, in monotonic ms; `null` if the lease is over.
+   */
+  tick(nowMs: number): number | null {
+    if (!this.#checkLive()) return null;
+    const { ttlMs, watchEveryMs = Infinity } = this.#grant;
+    const earlyMs = Math.min(BURST_MS, ttlMs / 10, watchEveryMs);
+    if (this.#renewing === null && this.#renewAtMs <= nowMs + earlyMs) this.#sendRenewal(ttlMs);
+    if (nowMs >= this.#lateMs) {
+      this.#lateMs = Infinity;
+      if (this.#state === "held") this.#reportLate();
+    }
+    return this.#checkLive() ? this.dueMs : null;
+  }
+
+  /**
+   * Sets when the next renewal is due: when two thirds of the granted time are left. It is late when one
+   * third is left. After a `renew()` with a longer TTL the deadline is later, and so are both.
+   */
+  #planRenewal(sent: Instant, validMs: number): void {
+    const { ttlMs, watchEveryMs, autoRenew } = this.#grant;
+    if (this.#actions.renew === undefined || (watchEveryMs === undefined && !autoRenew)) return;
+    const thirdMs = Math.min(ttlMs, validMs) / 3;
+    const endMs = this.#deadlineMs;
+    this.#renewAtMs = watchEveryMs === undefined ? endMs - 2 * thirdMs : sent.nowMs + watchEveryMs;
+    this.#lateMs = endMs === Infinity ? Infinity : endMs - thirdMs;
+  }
+
+  /**
+   * Sends one renewal. Resolves after its answer, or without one when the attempt has lasted too long; with
+   * true if the answer was "held". An answer that comes later is still handled.
+   */
+  #sendRenewal(ttlMs: number): Promise<boolean> {
+    const { clock, schedule } = this.#context;
+    const sent = instant(clock);
+    let isHeld = false;
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs);
+    this.#unanswered ??= { cause: undefined };
+    const answered = promiseTry(() => this.#actions.renew!(ttlMs)).then(
+      (answer) => isHeld = this.#onRenewalAnswer(sent, ttlMs, answer),
+      (cause) => this.#onRenewalAnswer(sent, ttlMs, { state: "unknown", cause }),
+    );
+    const ended = settledWithin(clock, answered, attemptMs(this.#grant.ttlMs));
+    return this.#renewing = ended.then(() => {
+      this.#renewing = null;
+      // Infinity: the lease is not renewed automatically. Only `renew()` itself then tries again.
+      if (!isHeld && this.#renewAtMs !== Infinity) {
+        this.#renewAtMs = clock.now() + retryDelayMs(this.#grant.ttlMs);
+      }
+      if (this.#checkLive()) schedule.update(this);
+      return isHeld;
+    });
+  }
+
+  /** A renewal is answered, perhaps after its attempt has ended. Returns whether the lease goes on. */
+  #onRenewalAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
+    if (answer.state === "unknown") this.#unanswered = { cause: answer.cause };
+    if (!this.#checkLive()) return false;
+    if (answer.state === "lost") this.lose(answer.reason, answer.cause);
+    else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
+    return answer.state === "held";
+  }
+
+  /** An error of the user's callback must not end the timer of all leases. */
+  #reportLate(): void {
+    const { name, remainingMs } = this;
+    promiseTry(() => this.#context.onRenewalLate?.({ name, remainingMs })).catch(() => {});
+  }
+
+  // Loss, for good or, at disposal, for the holder alone.
 
   /** Ends the lease as lost and aborts its signal. Does nothing unless the lease is held or kept. */
   lose(reason: LeaseLostReason, cause?: unknown): void {
-    if (!this.#isLive) return;
+    if (this.#state !== "held" && this.#state !== "kept") return;
     this.#state = "lost";
     this.#leaveSchedule();
     this.#endForHolder(reason, cause);
@@ -223,71 +333,24 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   }
 
   /**
-   * Called by the schedule: ends the lease if its deadline is over, or starts a renewal if one is due.
-   * Returns when to call again, in monotonic ms; `null` if the lease is over.
+   * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
+   * released, unless the lease outlives the instance: then it is neither kept nor released.
+   *
+   * @returns Resolves when the lock is no longer kept.
    */
-  tick(nowMs: number): number | null {
-    this.#checkDeadline();
-    if (!this.#isLive) return null;
-    const isLate = this.#renewal.tick(nowMs);
-    if (isLate && this.#state === "held") this.#context.listener.onRenewalLate(this);
-    return this.#isLive ? this.dueMs : null;
+  keep(): Promise<void> {
+    this.#checkLive();
+    if (this.#state !== "held") return Promise.resolve();
+    const { outlivesDisposal } = this.#grant;
+    this.#state = outlivesDisposal ? "lost" : "kept";
+    const kept = new Promise<void>((resolve) => this.#whenKept = resolve);
+    if (outlivesDisposal) this.#leaveSchedule();
+    this.#endForHolder("disposed");
+    return kept;
   }
 
-  /** When the next renewal or the end of the lease is due, in monotonic ms. */
-  get dueMs(): number {
-    return Math.min(this.#endMs, this.#renewal.dueMs);
-  }
-
-  /** Ends the lease if its deadline or `maxHoldMs` is over. Timers may be late, the clock is not. */
-  #checkDeadline(): void {
-    if (!this.#isLive) return;
-    const nowMs = this.#context.clock.now();
-    if (nowMs >= this.#maxHoldAtMs) this.lose("max-hold");
-    else if (nowMs < this.#validity.deadlineMs) return;
-    else this.#lapse();
-  }
-
-  /** Ends the lease at its deadline. */
-  #lapse(): void {
-    const { unanswered } = this.#renewal;
-    const cause = unanswered?.cause;
-    if (this.#actions.lapsed !== undefined) this.lose(this.#actions.lapsed(cause), cause);
-    else if (unanswered === null) this.lose("expired");
-    else this.lose("unreachable", cause);
-  }
-
-  /**
-   * Whether the last answer still proves the lease. It does not if the process was suspended since
-   * (invariant 7). Then this also sends a renewal, unless one is under way: its answer proves the lease.
-   */
-  #isProven(): boolean {
-    if (!this.#validity.isStale(this.#context.clock)) return true;
-    if (this.#renewal.running === null && this.#renewal.isPossible) {
-      // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
-      // lease, so a renewal of 1 ms leaves its TTL as it is.
-      this.#renewal.start(this.#grant.autoRenew ? this.#grant.ttlMs : 1);
-    }
-    return false;
-  }
-
-  /** Implements {@linkcode RenewalListener}. */
-  onRenewalAnswer(sent: Instant, ttlMs: number, answer: RenewAnswer): boolean {
-    this.#checkDeadline();
-    if (!this.#isLive) return false;
-    if (answer.state === "lost") this.lose(answer.reason, answer.cause);
-    else if (answer.state === "held") this.extend(sent, answer.validMs, ttlMs);
-    return answer.state === "held";
-  }
-
-  /** Implements {@linkcode RenewalListener}. */
-  onRenewalEnd(): void {
-    if (this.#isLive) this.#context.schedule.update(this);
-  }
-
-  /** Ends the lease for its holder, unless that has been done. */
   #endForHolder(reason: LeaseLostReason, cause?: unknown): void {
-    if (this.#loss !== null) return;
+    if (this.#loss !== null) return; // it was kept
     const options = cause === undefined ? {} : { cause };
     this.#error = this.#loss = new LeaseLostError(this.name, reason, options);
     this.#controller?.abort(this.#loss);
@@ -299,6 +362,23 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
     this.#whenKept?.();
   }
 
+  // Release: behind a renewal under way, and until the deadline at most (invariants 3 and 6).
+
+  release(): Promise<boolean> {
+    if (this.#checkLive()) return this.#startRelease(this.#renewing);
+    return (this.#releasing ?? Promise.resolve()).then(() => false);
+  }
+
+  /**
+   * Releases the lock at the end of disposal. Never rejects.
+   *
+   * @param isHurried Whether the release is sent now, even if a renewal is under way.
+   */
+  async close(isHurried: boolean): Promise<void> {
+    if (this.#checkLive()) this.#startRelease(isHurried ? null : this.#renewing);
+    await this.#releasing?.catch(() => {});
+  }
+
   #startRelease(renewing: Promise<unknown> | null): Promise<boolean> {
     this.#state = "releasing";
     this.#leaveSchedule();
@@ -306,30 +386,35 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   }
 
   /**
-   * Releases the lock. Resolves with true if the lease was ours until `release()` was called (invariant
-   * 6).
+   * Sends releases until one is answered, at most until the deadline. Resolves with true if the lease
+   * was ours until `release()` was called.
    *
+   * @param renewing The renewal under way, which goes first, for as long as an attempt may take.
    * @throws {LockSetupError} If the service refuses.
    */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
-    const { clock, background } = this.#context;
-    const { deadlineMs } = this.#validity;
+    const { clock, background, stopped } = this.#context;
     // The result if no release is ever answered: a lease that is proven now was ours until now.
-    const isOurs = !this.#validity.isStale(clock);
+    const isOurs = !wasSuspended(clock, this.#sent, this.#validMs);
+    const endMs = this.#deadlineMs;
     background.enter();
     try {
-      const last = await this.#releases.untilAnswered(deadlineMs, renewing);
-      const { answer } = last;
-      if (answer.state === "refused") throw refusedRelease(this.name, answer);
-      if (answer.state === "released") return true;
-      if (answer.state === "unknown") {
-        if (clock.now() >= deadlineMs) this.#cleanUp();
-        return isOurs;
+      if (renewing !== null) await settledWithin(clock, renewing, endMs - clock.now());
+      for (let isRepeated = false;; isRepeated = true) {
+        const leftMs = endMs - clock.now();
+        if (leftMs <= 0) this.#cleanUp();
+        if (leftMs <= 0 || stopped.aborted) return isOurs;
+        const answer = await this.#sendRelease(leftMs, false);
+        if (answer.state === "released") return true;
+        if (answer.state === "refused") throw refusedRelease(this.name, answer);
+        if (answer.state === "gone") {
+          // After an attempt without an answer, that attempt may be the one that released the lock.
+          if (isOurs && isRepeated) return true;
+          this.#error ??= new LeaseLostError(this.name, answer.reason);
+          return false;
+        }
+        await this.#pause(Math.min(retryDelayMs(this.#grant.ttlMs), endMs - clock.now()));
       }
-      // After an attempt without an answer, that attempt may be the one that released the lock.
-      if (isOurs && last.isRepeated) return true;
-      this.#error ??= new LeaseLostError(this.name, answer.reason);
-      return false;
     } finally {
       this.#state = "released";
       background.exit();
@@ -337,26 +422,39 @@ export class ManagedLease implements Lease, RenewalListener, ScheduledLease {
   }
 
   /**
-   * Releases in the background, at most for the longest TTL that was requested: by then the lock has
-   * expired on the server, even if a renewal was executed just now.
+   * Releases in the background until the service answers, at most for the longest TTL that was requested:
+   * by then the lock has expired on the server, even if a renewal was executed just now.
    */
   #cleanUp(): void {
-    const { longestTtlMs, running } = this.#renewal;
-    this.#releases.inBackground(longestTtlMs, running, this.#state === "lost");
+    const { clock, background, stopped } = this.#context;
+    const isLost = this.#state === "lost"; // nobody has asked for the release
+    const renewing = this.#renewing;
+    const untilMs = clock.now() + this.#longestTtlMs;
+    background.run(async () => {
+      if (renewing !== null) await renewing;
+      while (!stopped.aborted && clock.now() < untilMs) {
+        const { state } = await this.#sendRelease(Infinity, isLost);
+        if (state !== "unknown") return; // A refusal is an answer too: no retry can change it.
+        await this.#pause(retryDelayMs(this.#grant.ttlMs));
+      }
+    });
+  }
+
+  /** Sends one release. Without an answer in time the result is "unknown". */
+  async #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
+    const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
+    try {
+      const released = this.#actions.release(isLost);
+      const answer = await within(this.#context.clock, released, atMostMs);
+      return answer === TIMED_OUT ? NO_ANSWER : answer;
+    } catch {
+      return NO_ANSWER;
+    }
   }
 
   /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */
   #pause(delayMs: number): Promise<void> {
     const { clock, stopped } = this.#context;
     return pause(clock, delayMs, AbortSignal.any([stopped]));
-  }
-
-  #releasedError(action: string): LockError {
-    return new LockError(
-      `Cannot ${action} the lease on lock ${JSON.stringify(this.name)}: it was released; ` +
-        "acquire the lock again",
-      this.name,
-      { code: "ERR_LEASE_RELEASED" },
-    );
   }
 }

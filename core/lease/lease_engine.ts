@@ -8,10 +8,8 @@ import { Background } from "./background.ts";
 import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
 import type { LeaseLostReason } from "../contract/errors.ts";
 import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
-import { type LeaseContext, type LeaseListener, ManagedLease } from "./lease.ts";
+import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
-
-const UNHEARD: LeaseListener = { onRenewalLate: () => {} };
 
 /**
  * Owns the leases of a strategy instance with their deadlines, timers and background work. It knows no
@@ -30,18 +28,18 @@ export class LeaseEngine {
    * Opens nothing yet.
    *
    * @param clock The clock of all waits.
-   * @param listener Gets the events of the leases.
+   * @param onRenewalLate The user's option, which gets the leases that are renewed late.
    * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.
    */
   constructor(
     clock: Clock = SYSTEM_CLOCK,
-    listener: LeaseListener = UNHEARD,
+    onRenewalLate?: LeaseContext["onRenewalLate"],
     scheduleClock: Clock = clock,
   ) {
     this.clock = clock;
     this.#leases = new LeaseSchedule(scheduleClock);
     const { background, stopped } = this;
-    this.#context = { clock, schedule: this.#leases, background, stopped, listener };
+    this.#context = { clock, schedule: this.#leases, background, stopped, onRenewalLate };
   }
 
   /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
@@ -56,8 +54,9 @@ export class LeaseEngine {
    * long (invariant 1). The caller must then clean up what the grant left on the server.
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
-    if (grantDeadlineMs(grant) <= this.clock.now()) return null;
-    const lease = new ManagedLease(this.#context, actions, grant);
+    const deadlineMs = grantDeadlineMs(grant);
+    if (deadlineMs <= this.clock.now()) return null;
+    const lease = new ManagedLease(this.#context, actions, grant, deadlineMs);
     this.#leases.add(lease);
     return lease;
   }

@@ -1,6 +1,5 @@
 /**
- * One timer for all held leases of a strategy instance. The renewals that it triggers are in
- * `lease_renewal.ts`.
+ * One timer for all held leases of a strategy instance. What is done when it fires is in `lease.ts`.
  *
  * @module
  */

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { abortable } from "./abort.ts";
-import { type Clock, settledWithin, TIMED_OUT, within } from "./clock.ts";
+import { abortable, type Clock, settledWithin, TIMED_OUT, within } from "./clock.ts";
 import type {
   AcquireOptions,
   Lease,

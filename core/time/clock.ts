@@ -1,6 +1,6 @@
 /**
- * Clocks, timers and bounded waits, and the arithmetic of deadlines. Nothing here knows a lease or a
- * server.
+ * Clocks, timers, waits that time or a signal ends, and the arithmetic of deadlines. Nothing here knows a
+ * lease or a server.
  *
  * @module
  */
@@ -140,4 +140,23 @@ export function within<T>(
       reject(error);
     });
   });
+}
+
+/**
+ * Resolves or rejects as `promise` does, or rejects with `signal.reason` if the signal aborts first. A
+ * later rejection of `promise` is ignored.
+ */
+export async function abortable<T>(promise: PromiseLike<T>, signal: AbortSignal): Promise<T> {
+  if (signal.aborted) {
+    promise.then(undefined, () => {}); // otherwise its rejection would be unhandled
+    throw signal.reason;
+  }
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { abortable } from "./abort.ts";
-import { type Cancel, type Clock, pause } from "./clock.ts";
+import { abortable, type Cancel, type Clock, pause } from "./clock.ts";
 import { LockSetupError, LockUnavailableError } from "../contract/errors.ts";
 
 /** Pause in ms before a failed request is sent again. */

@@ -41,9 +41,7 @@ function ask<T>(clock: FakeClock, list: Pending<T>[], ttlMs?: number): Promise<T
 export function openLease(grant: Partial<Grant> = {}): FakeService {
   const clock = new FakeClock();
   const late: number[] = [];
-  const engine = new LeaseEngine(clock, {
-    onRenewalLate: ({ remainingMs }) => late.push(remainingMs),
-  });
+  const engine = new LeaseEngine(clock, ({ remainingMs }) => late.push(remainingMs));
   const renewals: Pending<RenewAnswer>[] = [];
   const releases: Pending<ReleaseAnswer>[] = [];
   const actions: LeaseActions = {

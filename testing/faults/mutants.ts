@@ -37,9 +37,9 @@ export const MUTANTS: readonly Mutant[] = [
         "const result = { answer, sent: instant(clock),",
       ],
       [
-        "core/lease/lease_renewal.ts",
-        "this.#onAnswer(sent, ttlMs, answer)",
-        "this.#onAnswer(instant(this.#clock), ttlMs, answer)",
+        "core/lease/lease.ts",
+        "isHeld = this.#onRenewalAnswer(sent, ttlMs, answer)",
+        "isHeld = this.#onRenewalAnswer(instant(clock), ttlMs, answer)",
       ],
     ],
     faults: ["late-reply"],

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { abortable } from "../../core/time/abort.ts";
+import { abortable } from "../../core/time/clock.ts";
 import type { Socket, TcpListener, TcpSocket } from "../runtime/sockets.ts";
 import { listenAgain, listenOnFreePort, refused } from "./ports.ts";
 import { closer, connectLocally, writeAll } from "./raw_sockets.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { abortable } from "../../core/time/abort.ts";
+import { abortable } from "../../core/time/clock.ts";
 import type { Socket } from "../runtime/sockets.ts";
 import { listenOnFreePort } from "../servers/ports.ts";
 import { writeAll } from "../servers/raw_sockets.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { setImmediate } from "node:timers";
-import { abortable } from "../../core/time/abort.ts";
+import { abortable } from "../../core/time/clock.ts";
 
 Deno.test("abortable() ignores a late rejection when the signal has aborted before", async () => {
   const reason = new Error("too late");

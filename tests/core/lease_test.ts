@@ -128,6 +128,27 @@ Deno.test("Lease retries a renewal while time remains, and a late answer still m
   assertEquals(lease.remainingMs, renewals[1]!.sentMs + PROVABLE_MS - clock.now());
 });
 
+Deno.test("Lease pauses after each renewal that fails at once", async () => {
+  const { clock, engine } = openLease({ autoRenew: false });
+  const sentAtMs: number[] = [];
+  engine.open({
+    ...{ name: "m", ownerId: "me", fencingToken: 8n, sent: instant(clock) },
+    ...{ ttlMs: 3_000, validMs: 3_000, autoRenew: true },
+  }, {
+    renew() {
+      sentAtMs.push(clock.now());
+      // Without pauses the clock would never move on, so at some time there is no answer.
+      return sentAtMs.length < 100
+        ? Promise.reject(new Error("connection lost"))
+        : new Promise(() => {});
+    },
+    release: () => Promise.resolve({ state: "released" }),
+  });
+  await clock.pass(PROVABLE_MS);
+  // 150 ms, and less by up to a half.
+  assert(sentAtMs.length >= 13 && sentAtMs.length <= 28, `${sentAtMs.length} renewals`);
+});
+
 Deno.test("Lease stays lost when a renewal is answered after the deadline", async () => {
   const service = openLease();
   await service.clock.pass(990);

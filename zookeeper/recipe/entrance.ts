@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { abortable } from "../../core/time/abort.ts";
-import type { Clock } from "../../core/time/clock.ts";
+import { abortable, type Clock } from "../../core/time/clock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
 import { hasCode } from "../connection/errors.ts";

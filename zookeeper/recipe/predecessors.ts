@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { abortable } from "../../core/time/abort.ts";
+import { abortable } from "../../core/time/clock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
 import { hasCode } from "../connection/errors.ts";

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { abortable } from "../../core/time/abort.ts";
-import { type Clock, settledWithin } from "../../core/time/clock.ts";
+import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
 import type { OwnZnode } from "./own_znode.ts";

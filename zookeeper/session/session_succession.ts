@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { abortable } from "../../core/time/abort.ts";
-import { type Clock, settledWithin } from "../../core/time/clock.ts";
+import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
 import { ZooKeeperError } from "../connection/errors.ts";
 import type {
   OpenTransport,
