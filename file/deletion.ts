@@ -1,14 +1,144 @@
 /**
- * Deletes lock files that nobody holds. When that happens is in `cleaner.ts`; why it is safe is in
+ * Deletes lock files that nobody uses: some time after their last release, at disposal, and when a
+ * killed process has left them. Why that is safe is in
  * [ADR 24](../docs/adr/0024-files-who-may-write-and-deletion.md).
  *
  * @module
  */
-import { readRecord } from "./lock_file.ts";
+import { dirname } from "node:path";
+import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { type LockPlace, someLockFiles } from "./lock_directory.ts";
+import { readRecord } from "./locked_file.ts";
 import { EMPTY_RECORD, type Record } from "./record.ts";
 import { infoIfAt, openRegular } from "./regular_file.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
+
+/** How long, in ms, a released file stays. A name that is used often is not created each time. */
+const IDLE_MS = 1_000;
+/** How many files are deleted in one step, which blocks the event loop for about 2 ms. */
+const STEP_FILES = 32;
+/** How often disposal tries while another process is writing the tokens. */
+const CLOSING_TRIES = 20;
+/** The pause in ms between two steps. */
+const STEP_EVERY_MS = 5;
+/** How often, in ms, an instance in use looks for files that killed processes left. */
+const SWEEP_EVERY_MS = 60_000;
+/** How many files one sweep looks at. */
+const SWEEP_FILES = 1_024;
+/** For how long, in ms, nobody has touched such a file. A live waiter would have locked it. */
+const LEFT_MS = 10_000;
+
+/** A file that was released. */
+interface IdleFile {
+  readonly place: LockPlace;
+  /** When, in monotonic ms. */
+  readonly sinceMs: number;
+}
+
+/** Deletes the lock files of one `FileLock`. Its timer does not keep the process alive. */
+export class Cleaner {
+  readonly #fs: FileSystem;
+  /** By path, in the order of their release. */
+  readonly #idle = new Map<string, IdleFile>();
+  /** Files that may be left by killed processes. */
+  #left: { paths: string[]; tokens: TokenFile } | null = null;
+  #sweepAtMs = -Infinity;
+  #listing: Promise<void> = Promise.resolve();
+  #cancelTimer: (() => void) | null = null;
+  #isClosed = false;
+
+  constructor(fs: FileSystem) {
+    this.#fs = fs;
+  }
+
+  /** Deletes a file that was just released, if nobody uses it for a while. */
+  release(place: LockPlace): void {
+    if (this.#isClosed) return;
+    const nowMs = BACKGROUND_CLOCK.now();
+    this.#idle.delete(place.path);
+    this.#idle.set(place.path, { place, sinceMs: nowMs });
+    if (nowMs >= this.#sweepAtMs) this.#sweep(place, nowMs);
+    this.#wake(IDLE_MS);
+  }
+
+  /** Deletes the released files now, and some that killed processes left. Takes `timeoutMs` at most. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelTimer?.();
+    const untilMs = BACKGROUND_CLOCK.now() + timeoutMs;
+    await settledWithin(SYSTEM_CLOCK, this.#listing, timeoutMs);
+    this.#deleteLeft();
+    for (let tries = 0; tries < CLOSING_TRIES && BACKGROUND_CLOCK.now() < untilMs;) {
+      if (!this.#deleteIdle(Infinity)) tries++;
+      if (this.#idle.size === 0) return;
+      await pause(SYSTEM_CLOCK, 1);
+    }
+  }
+
+  #wake(delayMs: number): void {
+    if (this.#isClosed) return;
+    this.#cancelTimer ??= BACKGROUND_CLOCK.schedule(() => this.#step(), delayMs);
+  }
+
+  #step(): void {
+    this.#cancelTimer = null;
+    const isDone = this.#deleteIdle(BACKGROUND_CLOCK.now() - IDLE_MS) && this.#deleteLeft();
+    if (!isDone) return this.#wake(IDLE_MS);
+    if (this.#left !== null) return this.#wake(STEP_EVERY_MS);
+    const [next] = this.#idle.values();
+    if (next === undefined) return;
+    this.#wake(Math.max(STEP_EVERY_MS, next.sinceMs + IDLE_MS - BACKGROUND_CLOCK.now()));
+  }
+
+  /**
+   * Deletes one step of the files that were released at `untilMs` or before. Returns false if another
+   * process was writing the tokens.
+   */
+  #deleteIdle(untilMs: number): boolean {
+    const files = [...this.#idle.values().take(STEP_FILES)].filter((file) =>
+      file.sinceMs <= untilMs
+    );
+    if (files.length === 0) return true;
+    for (const { place } of files) this.#idle.delete(place.path);
+    const paths = files.map(({ place }) => place.path);
+    // A file that a waiter has marked stays: the waiter will lock it soon.
+    const rest = deleteUnused(this.#fs, paths, files[0]!.place.tokens, ({ wanted }) => wanted);
+    for (const file of files) {
+      if (rest.includes(file.place.path)) this.#idle.set(file.place.path, file);
+    }
+    return rest.length === 0;
+  }
+
+  #sweep({ path, tokens }: LockPlace, nowMs: number): void {
+    this.#sweepAtMs = nowMs + SWEEP_EVERY_MS;
+    this.#listing = someLockFiles(dirname(path), SWEEP_FILES).then((paths) => {
+      this.#left = { paths, tokens };
+      this.#wake(STEP_EVERY_MS);
+    }, () => {}); // Without a list nothing is deleted; the next sweep tries again.
+  }
+
+  /** Deletes one step of the files that killed processes left. Returns as the other. */
+  #deleteLeft(): boolean {
+    if (this.#left === null) return true;
+    const { paths, tokens } = this.#left;
+    const left = paths.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
+    const rest = deleteUnused(this.#fs, left, tokens, () => false);
+    paths.unshift(...rest);
+    if (paths.length === 0) this.#left = null;
+    return rest.length === 0;
+  }
+}
+
+/** Whether nobody has written to the file for long. The wall clock may have been set back since. */
+function isLeft(fs: FileSystem, path: string): boolean {
+  try {
+    const { mtime } = fs.lstat(path);
+    return Math.abs(Date.now() - Number(mtime)) >= LEFT_MS;
+  } catch {
+    return false;
+  }
+}
 
 /**
  * Deletes the files that nobody has locked. Locks each one for that: only the process that has locked
@@ -27,7 +157,7 @@ export function deleteUnused(
   tokens: TokenFile,
   isSpared: (record: Record) => boolean,
 ): readonly string[] {
-  const floor = new Floor(tokens);
+  const floor = { tokens, token: 0n };
   for (const [i, path] of paths.entries()) {
     try {
       if (!deleteOne(fs, path, floor, isSpared)) return paths.slice(i);
@@ -36,6 +166,12 @@ export function deleteUnused(
     }
   }
   return [];
+}
+
+/** What the tokens of deleted files are known to be raised to. */
+interface Floor {
+  readonly tokens: TokenFile;
+  token: bigint;
 }
 
 /** Returns false if the floor could not be raised. */
@@ -67,27 +203,15 @@ function deleteLocked(
   const record = readRecord(file);
   if (record === EMPTY_RECORD && info.size > 0) return true; // Perhaps it is no lock file.
   if (isSpared(record)) return true;
-  if (!floor.raise(record.token)) return false;
+  if (record.token > floor.token) {
+    // The wall clock is ahead of most tokens: so the floor is raised once for several files.
+    const nowUs = fs.wallUs();
+    const raised = floor.tokens.raise(nowUs > record.token ? nowUs : record.token);
+    if (raised === null) return false;
+    floor.token = raised;
+  }
   fs.unlink(path);
   return true;
-}
-
-/** Raises the floor of the tokens once for several files, as the wall clock is ahead of most tokens. */
-class Floor {
-  readonly #tokens: TokenFile;
-  #token = 0n;
-
-  constructor(tokens: TokenFile) {
-    this.#tokens = tokens;
-  }
-
-  raise(token: bigint): boolean {
-    if (token <= this.#token) return true;
-    const nowUs = this.#tokens.wallUs();
-    const raised = this.#tokens.raise(nowUs > token ? nowUs : token);
-    if (raised !== null) this.#token = raised;
-    return raised !== null;
-  }
 }
 
 /**

@@ -5,11 +5,9 @@
  * @module
  */
 import { basename, dirname } from "node:path";
-import { type Cancel, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
-import type { NotLocked } from "./lock_file.ts";
+import { BACKGROUND_CLOCK, type Cancel, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import type { NotLocked } from "./locked_file.ts";
 import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
-import { Waiter } from "./waiter.ts";
-import { WATCH_CLOCK } from "./watch_clock.ts";
 
 /** How often, in ms, a waiter looks while nothing changes, in case that a change was not reported. */
 const BACKSTOP_MS = 1_000;
@@ -28,6 +26,47 @@ const RESTART_MS = 20;
 const LINGER_MS = 1_000;
 /** How long, in ms, after a watch was refused or given up another one is tried. */
 const RETRY_MS = 10_000;
+
+/** One waiter of a lock file, which sleeps until the file has changed. Its timer keeps the process alive. */
+export class Waiter {
+  /** The path of the lock file. */
+  readonly path: string;
+  /** How many looks in a row have found the file locked, but not marked as held. */
+  unmarkedLooks = 0;
+  /** Since the last sleep. True at first: the file may have changed before it was watched. */
+  #hasChanged = true;
+  #end: (() => void) | null = null;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Ends the current sleep, or else the next one at its start. */
+  wake(): void {
+    this.#hasChanged = true;
+    this.#end?.();
+  }
+
+  /** Sleeps `timeoutMs` at most, or until the signal aborts. */
+  async sleep(timeoutMs: number, signal: AbortSignal): Promise<void> {
+    if (!this.#hasChanged && !signal.aborted) await this.#sleep(timeoutMs, signal);
+    this.#hasChanged = false;
+  }
+
+  #sleep(timeoutMs: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        cancel();
+        signal.removeEventListener("abort", end);
+        this.#end = null;
+        resolve();
+      };
+      const cancel = SYSTEM_CLOCK.schedule(end, timeoutMs);
+      signal.addEventListener("abort", end);
+      this.#end = end;
+    });
+  }
+}
 
 /** The changes of the files in a directory. */
 export class DirectoryChanges implements DirectoryListener {
@@ -66,7 +105,7 @@ export class DirectoryChanges implements DirectoryListener {
   leave({ path }: Waiter): void {
     this.#waiters.delete(basename(path));
     if (this.#waiters.size > 0 || this.#watch === null) return;
-    this.#cancelLinger ??= WATCH_CLOCK.schedule(() => this.#endUnused(), LINGER_MS);
+    this.#cancelLinger ??= BACKGROUND_CLOCK.schedule(() => this.#endUnused(), LINGER_MS);
   }
 
   /**
@@ -104,12 +143,12 @@ export class DirectoryChanges implements DirectoryListener {
 
   onEnd(): void {
     this.#watch = null;
-    this.#retryAtMs = WATCH_CLOCK.now() + RETRY_MS;
+    this.#retryAtMs = BACKGROUND_CLOCK.now() + RETRY_MS;
     this.onAnyChange();
   }
 
   #startWatch(dir: string): void {
-    const nowMs = WATCH_CLOCK.now();
+    const nowMs = BACKGROUND_CLOCK.now();
     if (this.#watch !== null || nowMs < this.#retryAtMs) return;
     this.#watchedId = directoryId(this.#fs, dir);
     this.#checkAtMs = nowMs + CHECK_MS;
@@ -121,7 +160,7 @@ export class DirectoryChanges implements DirectoryListener {
 
   /** Ends the watch if another directory is at the path, or none. Returns whether it did. */
   #endReplaced(dir: string): boolean {
-    const nowMs = WATCH_CLOCK.now();
+    const nowMs = BACKGROUND_CLOCK.now();
     if (this.#watch === null || nowMs < this.#checkAtMs) return false;
     this.#checkAtMs = nowMs + CHECK_MS;
     if (directoryId(this.#fs, dir) === this.#watchedId) return false;

@@ -1,5 +1,12 @@
 /**
- * `FileLock`: its calls, waits and leases. How a single file is locked is in `lock_file.ts`.
+ * `FileLock`, from top to bottom: an acquire waits for its turn in this process, then tries to lock the
+ * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the directory and
+ * looks again. The file that it has locked gets a new token. A release ends the turn and unlocks the
+ * file, which is deleted when nobody has used it for a while. While a lease is held, its file is compared
+ * with the one at the path: another one there means that the lease is lost.
+ *
+ * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
+ * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.
  *
  * @module
  */
@@ -9,7 +16,7 @@ import {
   checkAcquireOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { BACKGROUND_CLOCK, instant, pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AcquireOptions,
   DistributedLock,
@@ -29,14 +36,12 @@ import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName } from "../core/contract/options.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
-import { actionsOf } from "./lease_actions.ts";
-import type { HeldFile, NotLocked } from "./lock_file.ts";
-import { LockFiles } from "./lock_files.ts";
+import { Cleaner } from "./deletion.ts";
+import { LockDirectory } from "./lock_directory.ts";
+import { type LockedFile, look, type NotLocked, observe, tryLock } from "./locked_file.ts";
 import { type FileLockOptions, readOptions } from "./options.ts";
 import { chooseFileSystem } from "./system/choose.ts";
-import { WaitNotice } from "./wait_notice.ts";
-import type { Waiter } from "./waiter.ts";
-import { WATCH_CLOCK } from "./watch_clock.ts";
+import type { FileSystem } from "./system/port.ts";
 
 /** The interval, in ms, at which a holder checks that its file is still in place. */
 const WATCH_MS = 1_000;
@@ -92,16 +97,22 @@ export class FileLock implements DistributedLock {
     options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
   });
-  readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, WATCH_CLOCK);
+  /** Identifies the instance in the files. */
+  readonly #id: string = crypto.randomUUID().slice(0, 8);
+  /** The kernel frees the lock when the process ends, so no timer of a lease keeps it alive. */
+  readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, BACKGROUND_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
-  readonly #files: LockFiles;
+  readonly #fs: FileSystem;
+  readonly #directory: LockDirectory;
   readonly #changes: DirectoryChanges;
+  /** `null` if files are never deleted. */
+  readonly #cleaner: Cleaner | null;
   /** For each name, the waiter of this instance that is not in the queue, as it waits for the file. */
   readonly #waiting = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     check: (name, options) => this.#check(name, options),
-    wait: (name, options) => this.#acquire(name, options),
+    wait: (name, options) => this.#wait(name, options),
     tryOnce: (name, options) => this.tryAcquire(name, options),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
@@ -118,9 +129,10 @@ export class FileLock implements DistributedLock {
   constructor(options: FileLockOptions = {}) {
     const read = readOptions(options);
     this.#lifetime = new Lifetime(read);
-    const fs = chooseFileSystem();
+    const fs = this.#fs = chooseFileSystem();
     this.#changes = new DirectoryChanges(fs, read.pollIntervalMs);
-    this.#files = new LockFiles(fs, read);
+    this.#directory = new LockDirectory(fs, read.dir, read.sharedDir);
+    this.#cleaner = read.keepFiles ? null : new Cleaner(fs);
   }
 
   /** Waits for the lock and acquires it. See {@linkcode DistributedLock.acquire}. */
@@ -128,24 +140,88 @@ export class FileLock implements DistributedLock {
     this.#check(name, options);
     this.#nesting.check(name, options, this.#lifetime.warnings);
     if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#acquire(name, options);
+    return await this.#wait(name, options);
   }
 
-  async #acquire(name: string, options: AcquireOptions): Promise<Lease> {
+  /** Waits for a turn in this process, then for the file. Only the turn's caller touches the file. */
+  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
-    const notice = new WaitNotice(options.onWait);
+    const { label = this.#lifetime.label, onWait } = options;
+    let lastPosition = 0;
+    const notify = (position: number, waiters: number) => {
+      if (position === lastPosition) return;
+      lastPosition = position;
+      onWait?.({ position, waiters });
+    };
     const turn = await this.#queue.enter(name, {
       signal,
-      label: this.#labelOf(options),
-      onWait: (info) => notice.give(info, this.#waiting.has(name)),
+      label,
+      onWait: ({ position = 1, waiters = 1 }) => {
+        const ahead = this.#waiting.has(name) ? 1 : 0; // it waits for the file, not in the queue
+        notify(position + ahead, waiters + ahead);
+      },
     });
     try {
-      return this.#open(name, turn, await this.#wait(name, signal, notice, options), options);
+      signal.throwIfAborted();
+      // Under contention the lock is rarely free, and to try would wake the waiters of other processes.
+      const file = this.#changes.isWatched
+        ? this.#lookAndTry(name, label)
+        : this.#tryLock(name, label, true);
+      if (typeof file === "object") return this.#open(name, turn, file, options);
+      const seen = file;
+      return this.#open(
+        name,
+        turn,
+        await this.#waitForFile({ name, label, seen, signal, notify }),
+        options,
+      );
     } catch (error) {
       turn.end();
       throw error;
     }
+  }
+
+  /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
+  async #waitForFile(
+    { name, label, seen, signal, notify }: {
+      name: string;
+      label: string;
+      /** Why the file was not locked. */
+      seen: NotLocked;
+      signal: AbortSignal;
+      notify: (position: number, waiters: number) => void;
+    },
+  ): Promise<LockedFile> {
+    const waiter = this.#changes.enter(this.#directory.use(name, ({ path }) => path));
+    this.#waiting.set(name, { sinceMs: performance.now(), label });
+    try {
+      notify(1, 1 + this.#queue.waiterCount(name));
+      for (let last = seen;;) {
+        await this.#changes.next(waiter, last, signal);
+        signal.throwIfAborted();
+        const result = last === "yield"
+          ? this.#tryLock(name, label, false)
+          : this.#lookAndTry(name, label);
+        if (typeof result === "object") return result;
+        last = result;
+      }
+    } finally {
+      this.#waiting.delete(name);
+      this.#changes.leave(waiter);
+    }
+  }
+
+  #tryLock(name: string, label: string, mayYield: boolean): LockedFile | NotLocked {
+    const locker = { id: this.#id, label };
+    return this.#directory.use(name, (place) => tryLock(place, locker, mayYield));
+  }
+
+  #lookAndTry(name: string, label: string): LockedFile | NotLocked {
+    return this.#directory.use(name, (place) => {
+      const seen = look(place.fs, place.path);
+      return seen === "free" ? tryLock(place, { id: this.#id, label }, true) : seen;
+    });
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
@@ -153,18 +229,66 @@ export class FileLock implements DistributedLock {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
-    const signal = this.#lifetime.waitSignal(options.signal);
     const turn = this.#queue.tryEnter(name);
     if (turn === null) return null;
+    let lease: Lease | null = null;
     try {
-      const file = await this.#tryAcquireFile(name, signal, this.#labelOf(options));
-      if (file !== null) return this.#open(name, turn, file, options);
-    } catch (error) {
-      turn.end();
-      throw error;
+      const file = await this.#tryForAMoment(name, options);
+      if (file !== null) lease = this.#open(name, turn, file, options);
+      return lease;
+    } finally {
+      if (lease === null) turn.end();
     }
-    turn.end();
-    return null;
+  }
+
+  /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
+  async #tryForAMoment(name: string, options: TryAcquireOptions): Promise<LockedFile | null> {
+    const signal = this.#lifetime.waitSignal(options.signal);
+    const { label = this.#lifetime.label } = options;
+    for (let tries = 0;; tries++) {
+      const result = this.#tryLock(name, label, false);
+      if (typeof result === "object") return result;
+      if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
+      await pause(SYSTEM_CLOCK, 1, signal);
+      signal.throwIfAborted();
+    }
+  }
+
+  /** Makes a lease of a locked file. Its release ends the turn in this process, too. */
+  #open(name: string, turn: Turn, file: LockedFile, options: AcquireOptions): Lease {
+    const { ended, label } = this.#lifetime;
+    const release = () => {
+      file.release();
+      this.#cleaner?.release(file.place);
+    };
+    if (ended.aborted) {
+      release();
+      throw ended.reason;
+    }
+    return this.#engine.open({
+      name,
+      ownerId: makeOwnerId(options.label ?? label),
+      fencingToken: file.token,
+      sent: instant(this.#engine.clock),
+      ttlMs: Infinity,
+      validMs: Infinity,
+      autoRenew: false,
+      maxHoldMs: options.maxHoldMs,
+      watchEveryMs: WATCH_MS,
+    }, {
+      // deno-lint-ignore require-await -- a failing stat must reject
+      renew: async () =>
+        file.isInPlace()
+          ? { state: "held", validMs: Infinity }
+          : { state: "lost", reason: "stolen" },
+      // deno-lint-ignore require-await -- a failing write must reject
+      release: async () => {
+        const isOurs = isInPlace(file);
+        turn.end();
+        release();
+        return isOurs ? { state: "released" } : { state: "gone", reason: "stolen" };
+      },
+    })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
   }
 
   /**
@@ -192,77 +316,15 @@ export class FileLock implements DistributedLock {
     return this.#lifetime.end(async () => {
       await this.#engine.close(disposeTimeoutMs);
       this.#changes.close();
-      await this.#files.close(untilMs - performance.now());
+      await this.#cleaner?.close(untilMs - performance.now());
     });
-  }
-
-  #check(name: string, options: AcquireOptions): void {
-    checkName(name);
-    checkAcquireOptions(options);
-    this.#lifetime.throwIfEnded();
-  }
-
-  /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
-  async #wait(
-    name: string,
-    signal: AbortSignal,
-    notice: WaitNotice,
-    options: AcquireOptions,
-  ): Promise<HeldFile> {
-    signal.throwIfAborted();
-    const label = this.#labelOf(options);
-    // Under contention the lock is rarely free, and to try would wake the waiters of other processes.
-    const result = this.#changes.isWatched
-      ? this.#files.tryLockAfterLook(name, label)
-      : this.#files.tryLock(name, true, label);
-    if (typeof result === "object") return result;
-    const waiter = this.#changes.enter(this.#files.path(name));
-    this.#waiting.set(name, { sinceMs: performance.now(), label });
-    try {
-      notice.give({ position: 1, waiters: 1 + this.#queue.waiterCount(name) });
-      return await this.#waitForFile(name, waiter, { last: result, signal, label });
-    } finally {
-      this.#waiting.delete(name);
-      this.#changes.leave(waiter);
-    }
-  }
-
-  async #waitForFile(
-    name: string,
-    waiter: Waiter,
-    { last, signal, label }: { last: NotLocked; signal: AbortSignal; label: string },
-  ): Promise<HeldFile> {
-    for (let seen = last;;) {
-      await this.#changes.next(waiter, seen, signal);
-      signal.throwIfAborted();
-      const result = seen === "yield"
-        ? this.#files.tryLock(name, false, label)
-        : this.#files.tryLockAfterLook(name, label);
-      if (typeof result === "object") return result;
-      seen = result;
-    }
-  }
-
-  /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
-  async #tryAcquireFile(
-    name: string,
-    signal: AbortSignal,
-    label: string,
-  ): Promise<HeldFile | null> {
-    for (let tries = 0;; tries++) {
-      const result = this.#files.tryLock(name, false, label);
-      if (typeof result === "object") return result;
-      if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
-      await pause(SYSTEM_CLOCK, 1, signal);
-      signal.throwIfAborted();
-    }
   }
 
   /** The holder; `null` if the lock is free. If the file stays locked without a mark, it is unknown. */
   async #holder(name: string): Promise<LockHolder | null> {
     for (let tries = 0;; tries++) {
-      const seen = this.#files.observe(name);
-      if (seen === "free") return null;
+      const seen = this.#directory.useIfExists(name, (path) => observe(this.#fs, path));
+      if (seen === null || seen === "free") return null;
       if (seen !== "unmarked") {
         return { ...(seen.label ? { label: seen.label } : {}), fencingToken: seen.token };
       }
@@ -271,25 +333,18 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  #labelOf({ label = this.#lifetime.label }: AcquireOptions): string {
-    return label;
+  #check(name: string, options: AcquireOptions): void {
+    checkName(name);
+    checkAcquireOptions(options);
+    this.#lifetime.throwIfEnded();
   }
+}
 
-  #open(name: string, turn: Turn, file: HeldFile, options: AcquireOptions): Lease {
-    if (this.#lifetime.ended.aborted) {
-      file.release();
-      throw this.#lifetime.ended.reason;
-    }
-    return this.#engine.open({
-      name,
-      ownerId: makeOwnerId(this.#labelOf(options)),
-      fencingToken: file.token,
-      sent: instant(this.#engine.clock),
-      ttlMs: Infinity,
-      validMs: Infinity,
-      autoRenew: false,
-      maxHoldMs: options.maxHoldMs,
-      watchEveryMs: WATCH_MS,
-    }, actionsOf(file, turn))!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
+/** Whether a file is in place. If that cannot be found out, its lock is released all the same. */
+function isInPlace(file: LockedFile): boolean {
+  try {
+    return file.isInPlace();
+  } catch {
+    return false;
   }
 }

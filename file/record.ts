@@ -1,6 +1,6 @@
 /**
  * The format of a lock file: a header of fixed width, which one write replaces, then the lock's name.
- * Reading and writing the file is in `lock_file.ts`.
+ * Reading and writing the file is in `locked_file.ts`.
  *
  * @module
  */
@@ -44,10 +44,11 @@ export const RECORD_BYTES = 40 + 2 + 100 * 6 + 1;
 const FIELDS = /^(\d{20}) ([h-]) ([w-]) (\d{2}) ([0-9a-f]{8}) ("[^\n]*")\s*$/;
 const MARK = { held: "h", wanted: "w", not: "-" } as const;
 
-/** The byte of a mark. */
-export function markBytes(mark: keyof typeof MARK): Uint8Array {
-  return new TextEncoder().encode(MARK[mark]);
-}
+/** The bytes that set and clear a mark of a file. */
+export const MARKS = {
+  wanted: new TextEncoder().encode(MARK.wanted),
+  not: new TextEncoder().encode(MARK.not),
+} as const;
 
 /** Writes text as a JSON string in ASCII, so that its width in bytes is its length. */
 function ascii(text: string): string {

@@ -1,11 +1,11 @@
 /**
- * Opens and creates regular files without following links, and tells whether a path still names an
- * open file. Nothing here knows their content or locks them.
+ * Regular files: opens and creates them without following links, reads and writes bytes, and tells whether
+ * a path still names an open file. Nothing here knows their content or locks them.
  *
  * @module
  */
 import { closeSync, existsSync, fchmodSync, openSync } from "node:fs";
-import { codeOf, SetupFault } from "./faults.ts";
+import { codeOf, SetupFailure } from "./failures.ts";
 import type { Access, FileInfo, FileSystem, OpenFile } from "./system/port.ts";
 
 /** The mode of files that only their owner may open. */
@@ -16,7 +16,7 @@ const CREATED_WITHIN_MS = 2_000;
 /**
  * Opens an existing file, for reading and writing by default; `null` if there is none.
  *
- * @throws {SetupFault} If the path is a link or no regular file: another file must not be written.
+ * @throws {SetupFailure} If the path is a link or no regular file: another file must not be written.
  */
 export function openRegular(
   fs: FileSystem,
@@ -102,12 +102,30 @@ export function isAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): bool
 /**
  * Checks that a file may be written: it has no other name, which could be that of any file.
  *
- * @throws {SetupFault} If it has one.
+ * @throws {SetupFailure} If it has one.
  */
 export function checkSingle({ nlink }: FileInfo, path: string): void {
   if ((nlink ?? 1) > 1) throw refused(path, "a file with a second name (a hard link)");
 }
 
-function refused(path: string, what: string): SetupFault {
-  return new SetupFault(`${JSON.stringify(path)} is ${what}: remove it if no process needs it`);
+function refused(path: string, what: string): SetupFailure {
+  return new SetupFailure(`${JSON.stringify(path)} is ${what}: remove it if no process needs it`);
+}
+
+/** Reads up to `length` bytes; fewer at the end of the file. */
+export function readAt(file: OpenFile, offset: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  return bytes.subarray(0, file.read(offset, bytes));
+}
+
+/**
+ * Writes all bytes in one call.
+ *
+ * @throws {Error} If only a part could be written.
+ */
+export function writeAt(file: OpenFile, offset: number, bytes: Uint8Array): void {
+  const count = file.write(offset, bytes);
+  if (count !== bytes.length) {
+    throw new Error(`Wrote only ${count} of ${bytes.length} bytes: is the disk full?`);
+  }
 }

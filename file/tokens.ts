@@ -1,11 +1,17 @@
 /**
- * Fencing tokens: the next one, and the file that remembers the tokens of deleted lock files.
+ * Fencing tokens: the next one, and the file that keeps them growing.
  *
  * @module
  */
 import { existsSync } from "node:fs";
-import { readAt, writeAt } from "./bytes.ts";
-import { checkSingle, infoIfAt, openOrCreate, openRegular } from "./regular_file.ts";
+import {
+  checkSingle,
+  infoIfAt,
+  openOrCreate,
+  openRegular,
+  readAt,
+  writeAt,
+} from "./regular_file.ts";
 import type { FileSystem, OpenFile } from "./system/port.ts";
 
 /** A token, twice: if a write was cut off, the two differ. */
@@ -17,21 +23,6 @@ const SLOTS = [0, 512] as const;
 const READS = 100;
 /** How often a grant tries to raise the floor. Each raise takes some 20 µs. */
 const TRIES = 100;
-
-/**
- * The token of the next grant: greater than `previous`, and at least the wall clock in µs. While the
- * clock is behind, each token raises the floor: so it is not granted twice if somebody removes the lock
- * file, and `previous` with it.
- */
-export function nextToken(previous: bigint, tokens: TokenFile): bigint {
-  const nowUs = tokens.wallUs();
-  if (nowUs > previous) return nowUs;
-  for (let tries = 0; tries < TRIES; tries++) {
-    const token = tokens.advance(previous);
-    if (token !== null) return token;
-  }
-  return previous + 1n;
-}
 
 /**
  * The file of a directory that holds the floor: no token of a deleted lock file is greater. It is
@@ -56,9 +47,19 @@ export class TokenFile {
     this.#mode = mode;
   }
 
-  /** The wall clock in µs since the epoch. */
-  wallUs(): bigint {
-    return this.#fs.wallUs();
+  /**
+   * The token of the next grant: greater than `previous`, and at least the wall clock in µs. While the
+   * clock is behind, each token raises the floor: so it is not granted twice if somebody removes the lock
+   * file, and `previous` with it.
+   */
+  next(previous: bigint): bigint {
+    const nowUs = this.#fs.wallUs();
+    if (nowUs > previous) return nowUs;
+    for (let tries = 0; tries < TRIES; tries++) {
+      const token = this.#update((floor) => greater(floor, previous) + 1n);
+      if (token !== null) return token;
+    }
+    return previous + 1n;
   }
 
   /** The floor; 0 if no lock file was deleted yet. */
@@ -78,11 +79,6 @@ export class TokenFile {
    */
   raise(token: bigint): bigint | null {
     return this.#update((floor) => greater(floor, token));
-  }
-
-  /** Raises the floor above itself and `previous`. Returns as {@linkcode TokenFile.raise}. */
-  advance(previous: bigint): bigint | null {
-    return this.#update((floor) => greater(floor, previous) + 1n);
   }
 
   #update(next: (floor: bigint) => bigint): bigint | null {

@@ -5,7 +5,7 @@
  * @module
  */
 import { dirname, join } from "node:path";
-import { isForbidden, SetupFault } from "./faults.ts";
+import { isForbidden, SetupFailure } from "./failures.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
 import type { FileInfo, FileSystem } from "./system/port.ts";
 
@@ -23,19 +23,19 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
  *
  * @param fs The file system of the runtime.
  * @param dir Its absolute path.
- * @throws {SetupFault} If others may, or if it is a link or no directory.
+ * @throws {SetupFailure} If others may, or if it is a link or no directory.
  * @throws {Error} If the file system or the runtime does not let us look.
  */
 export function checkTrusted(fs: FileSystem, dir: string): void {
   const info = fs.lstat(dir);
-  if (info.isSymlink) throw new SetupFault(`the directory ${quote(dir)} is a link: ${REMEDY}`);
-  if (!info.isDirectory) throw new SetupFault(`${quote(dir)} is not a directory: ${REMEDY}`);
+  if (info.isSymlink) throw new SetupFailure(`the directory ${quote(dir)} is a link: ${REMEDY}`);
+  if (!info.isDirectory) throw new SetupFailure(`${quote(dir)} is not a directory: ${REMEDY}`);
   if (!fs.hasModes) return; // As on Windows, which has no numbers of owners either.
   const us = new Users(fs, dir);
   if (!us.owns(info)) refuseOwner(dir, info);
   if (isWritableByOthers(info)) {
     const mode = (info.mode! & 0o777).toString(8);
-    throw new SetupFault(
+    throw new SetupFailure(
       `the directory ${quote(dir)} can be written to by other users (mode ${mode}): ` +
         `set its mode to 700, ${REMEDY}`,
     );
@@ -65,14 +65,14 @@ function checkEntry(fs: FileSystem, path: string, us: Users): void {
   const info = fs.lstat(path);
   if (!us.owns(info) && !isOwnerOfAll(fs, info)) refuseOwner(path, info);
   if (info.isSymlink || !isWritableByOthers(info) || (info.mode! & STICKY) !== 0) return;
-  throw new SetupFault(
+  throw new SetupFailure(
     `other users may write to ${quote(path)}, and so replace the directory of the lock files: ` +
       `take that permission away, ${REMEDY}`,
   );
 }
 
 function refuseOwner(path: string, { uid }: FileInfo): never {
-  throw new SetupFault(`${quote(path)} belongs to another user (${uid}): ${REMEDY}`);
+  throw new SetupFailure(`${quote(path)} belongs to another user (${uid}): ${REMEDY}`);
 }
 
 function isWritableByOthers({ mode }: FileInfo): boolean {

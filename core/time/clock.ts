@@ -50,6 +50,16 @@ export const SYSTEM_CLOCK: Clock = {
   },
 };
 
+/** The same, with timers that do not keep the process alive. */
+export const BACKGROUND_CLOCK: Clock = {
+  ...SYSTEM_CLOCK,
+  schedule(callback, delayMs) {
+    const cancel = SYSTEM_CLOCK.schedule(callback, delayMs);
+    cancel.hold?.(false);
+    return cancel;
+  },
+};
+
 /** Reads both clocks. */
 export function instant(clock: Clock): Instant {
   return { nowMs: clock.now(), wallMs: clock.wall() };

@@ -4,7 +4,7 @@
  * @module
  */
 import process from "node:process";
-import { SetupFault } from "../faults.ts";
+import { SetupFailure } from "../failures.ts";
 import { firstOf, type Flock, load } from "./flock.ts";
 import { nodeFileSystem } from "./node_fs.ts";
 import type { FileSystem } from "./port.ts";
@@ -36,7 +36,7 @@ const MACOS: CLibrary = { names: ["libSystem.B.dylib"], errnoLocation: "__error"
 /**
  * Returns the file system of Bun.
  *
- * @throws {SetupFault} If `bun:ffi` cannot call `flock` here.
+ * @throws {SetupFailure} If `bun:ffi` cannot call `flock` here.
  */
 export function bunWithFfi(): FileSystem {
   return nodeFileSystem(loaded ??= loadFlock());
@@ -49,7 +49,7 @@ function loadFlock(): Flock {
     return open(load<BunFfi>("bun:ffi"), process.platform === "darwin" ? MACOS : LINUX);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : cause;
-    throw new SetupFault(
+    throw new SetupFailure(
       `on Bun it locks files with \`bun:ffi\`, which does not work here (${why}): choose another strategy`,
       { cause },
     );

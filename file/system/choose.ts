@@ -5,7 +5,7 @@
  */
 import process from "node:process";
 import { LockSetupError } from "../../core/contract/errors.ts";
-import { SetupFault } from "../faults.ts";
+import { SetupFailure } from "../failures.ts";
 import { bunWithFfi } from "./bun.ts";
 import { denoFileSystem } from "./deno.ts";
 import { nodeWithKoffi } from "./node.ts";
@@ -28,7 +28,7 @@ export function chooseFileSystem(runtime: Runtime = process): FileSystem {
   try {
     return fileSystemOf(runtime);
   } catch (cause) {
-    if (!(cause instanceof SetupFault)) throw cause;
+    if (!(cause instanceof SetupFailure)) throw cause;
     throw new LockSetupError(`Cannot create a FileLock: ${cause.message}`, undefined, { cause });
   }
 }
@@ -37,12 +37,12 @@ function fileSystemOf({ versions, platform }: Runtime): FileSystem {
   const deno = versions["deno"];
   if (deno !== undefined) return denoFileSystem(deno);
   if (platform === "win32") {
-    throw new SetupFault("on Windows it works with Deno only: use Deno, or another strategy");
+    throw new SetupFailure("on Windows it works with Deno only: use Deno, or another strategy");
   }
   const bun = versions["bun"];
   if (bun === undefined) return nodeWithKoffi();
   if (/^(0|1\.[0-2])\./.test(bun)) {
-    throw new SetupFault(`it needs Bun 1.3 or later; this is ${bun}`);
+    throw new SetupFailure(`it needs Bun 1.3 or later; this is ${bun}`);
   }
   return bunWithFfi();
 }

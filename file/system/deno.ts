@@ -4,7 +4,7 @@
  * @module
  */
 import { basename } from "node:path";
-import { SetupFault } from "../faults.ts";
+import { SetupFailure } from "../failures.ts";
 import type {
   Access,
   DirectoryListener,
@@ -24,13 +24,13 @@ const WITHOUT_WATCH = /^2\.8\./;
  * Returns the file system of Deno.
  *
  * @param version The version of Deno.
- * @throws {SetupFault} If this Deno cannot lock files.
+ * @throws {SetupFailure} If this Deno cannot lock files.
  */
 export function denoFileSystem(version: string): FileSystem {
   if (typeof globalThis.Deno?.FsFile?.prototype.tryLockSync === "function") {
     return WITHOUT_WATCH.test(version) ? { ...FILE_SYSTEM, watch: () => null } : FILE_SYSTEM;
   }
-  throw new SetupFault(
+  throw new SetupFailure(
     "this runtime cannot lock files, as it has no Deno.FsFile.tryLockSync(): use Deno 2.8 or later, " +
       "or another strategy",
   );

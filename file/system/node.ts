@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { SetupFault } from "../faults.ts";
+import { SetupFailure } from "../failures.ts";
 import { type Flock, load } from "./flock.ts";
 import { nodeFileSystem } from "./node_fs.ts";
 import type { FileSystem } from "./port.ts";
@@ -19,7 +19,7 @@ interface Koffi {
 /**
  * Returns the file system of Node.
  *
- * @throws {SetupFault} If koffi is not installed or does not work here.
+ * @throws {SetupFailure} If koffi is not installed or does not work here.
  */
 export function nodeWithKoffi(): FileSystem {
   return nodeFileSystem(loaded ??= loadFlock());
@@ -37,7 +37,7 @@ function loadFlock(): Flock {
     const why = (cause as { code?: string } | null)?.code === "MODULE_NOT_FOUND"
       ? "is not installed"
       : `does not work here (${cause instanceof Error ? cause.message : cause})`;
-    throw new SetupFault(
+    throw new SetupFailure(
       `on Node it locks files with the package "koffi", which ${why}: run \`npm install koffi\`, or ` +
         "choose another strategy",
       { cause },

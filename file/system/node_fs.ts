@@ -21,7 +21,6 @@ import process from "node:process";
 import { type Flock, tryLockBy, unlockBy } from "./flock.ts";
 import { watchByNode } from "./node_watch.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
-import { WallClock } from "./wall_clock.ts";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = constants;
 /** Node always sets it, and does not export it. Bun 1.3 does not: a child would keep the lock. */
@@ -30,10 +29,10 @@ const SAFE = O_NOFOLLOW | O_CLOEXEC;
 const ACCESS = { read: O_RDONLY | SAFE, write: O_RDWR | SAFE } as const;
 /** The numbers of files and devices can be above 2^53. */
 const EXACT = { bigint: true } as const;
-const CLOCK = new WallClock();
 
 /** Returns the file system of `node:fs`, with locks by a function of the runtime. */
 export function nodeFileSystem(flock: Flock): FileSystem {
+  const clock = new WallClock();
   return {
     hasModes: true,
     open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
@@ -47,7 +46,7 @@ export function nodeFileSystem(flock: Flock): FileSystem {
     unlink: (path) => unlinkSync(path),
     uid: () => process.getuid?.() ?? null,
     env: (name) => process.env[name],
-    wallUs: () => CLOCK.nowUs(),
+    wallUs: () => clock.nowUs(),
     watch: watchByNode,
   };
 }
@@ -102,4 +101,23 @@ function infoOf(stats: BigIntStats): FileInfo {
     dev: stats.dev,
     ino: stats.ino,
   };
+}
+
+/**
+ * The wall clock in µs, for runtimes whose own one counts ms. Adds the fraction of a ms from the monotonic
+ * clock, which counts from a moment that the runtime knows in µs. After the wall clock was set, the result may be wrong by up to a ms.
+ */
+export class WallClock {
+  /** The wall clock, in ms, when the monotonic one was 0. */
+  #originMs: number = performance.timeOrigin;
+
+  /** The time in µs since the epoch. */
+  nowUs(): bigint {
+    const earliestMs = Date.now();
+    const ms = this.#originMs + performance.now();
+    const latestMs = Date.now() + 0.999;
+    const nowMs = Math.min(Math.max(ms, earliestMs), latestMs);
+    this.#originMs += nowMs - ms;
+    return BigInt(Math.floor(nowMs * 1_000));
+  }
 }

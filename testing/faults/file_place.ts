@@ -7,7 +7,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { basename } from "node:path";
 import { deleteUnused } from "../../file/deletion.ts";
-import { lockPath, someLockFiles } from "../../file/directory.ts";
+import { lockPath, someLockFiles } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";

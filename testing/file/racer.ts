@@ -7,7 +7,7 @@
 // Paces a workload: a holder sometimes keeps its lock for a moment.
 import { setTimeout } from "node:timers/promises";
 import { deleteUnused } from "../../file/deletion.ts";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
 import type { LockSpec, RedisClientName } from "../conformance/open_lock.ts";
 import { keysLeft } from "../redis/residue.ts";

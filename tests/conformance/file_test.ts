@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { isFileLocked } from "../../testing/runtime/file_locks.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { makeArena } from "../../testing/conformance/arena.ts";
 import type { Harness } from "../../testing/conformance/harness.ts";
 import { conformance } from "../../testing/conformance/suite.ts";

@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { deleteUnused, hasExactId } from "../../file/deletion.ts";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { TokenFile } from "../../file/tokens.ts";

@@ -2,7 +2,7 @@
  * The directory of `FileLock`: its default, its owner and mode, and links in it.
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
 import { LockSetupError } from "../../mod.ts";
 import { asNobody, asRoot, attempt, NOBODY } from "../../testing/file/attempts.ts";

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { aborted, within } from "../../testing/conformance/bounds.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";

@@ -11,7 +11,7 @@ import {
   type Outcome,
 } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { scaled } from "../../testing/time.ts";
 
 /** A bound for "at once", generous for busy machines; an outage budget would be longer. */

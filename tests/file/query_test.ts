@@ -2,7 +2,7 @@
  * `FileLock.query()`, `onWait`, and processes that end while they hold a lock.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import type { WaitInfo } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";

@@ -4,7 +4,7 @@ import {
   EMPTY_RECORD,
   encodeRecord,
   HELD_OFFSET,
-  markBytes,
+  MARKS,
   RECORD_BYTES,
   WANTED_OFFSET,
 } from "../../file/record.ts";
@@ -30,8 +30,8 @@ Deno.test("decodeRecord() returns the record that encodeRecord() wrote, at a fix
 
 Deno.test("decodeRecord() reads the marks after each was overwritten with one byte", () => {
   const bytes = encodeRecord(RECORD);
-  bytes.set(markBytes("not"), HELD_OFFSET);
-  bytes.set(markBytes("wanted"), WANTED_OFFSET);
+  bytes.set(MARKS.not, HELD_OFFSET);
+  bytes.set(MARKS.wanted, WANTED_OFFSET);
   assertEquals(decodeRecord(bytes), { ...RECORD, held: false, wanted: true });
 });
 

@@ -6,7 +6,7 @@ import { constants } from "node:os";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { tryLockBy, unlockBy } from "../../file/system/flock.ts";
-import { WallClock } from "../../file/system/wall_clock.ts";
+import { WallClock } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { withoutSlowLooks } from "../../testing/file/watching.ts";

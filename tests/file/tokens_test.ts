@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { chooseFileSystem } from "../../file/system/choose.ts";
-import { nextToken, TokenFile } from "../../file/tokens.ts";
+import { TokenFile } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
 const fs = chooseFileSystem();
@@ -82,18 +82,18 @@ Deno.test("TokenFile follows no link", async () => {
   }
 });
 
-Deno.test("nextToken() is at least the wall clock, and greater than the previous token", async () => {
+Deno.test("TokenFile.next() is at least the wall clock, and greater than the previous token", async () => {
   await using temp = await temporary();
   const path = `${temp.dir}/holdfast.tokens`;
   const tokens = new TokenFile(fs, path, 0o600);
   const startUs = fs.wallUs();
-  assert(nextToken(0n, tokens) >= startUs);
+  assert(tokens.next(0n) >= startUs);
   assertEquals(tokens.read(), 0n);
   const ahead = startUs + 3_600_000_000n;
-  assertEquals(nextToken(ahead, tokens), ahead + 1n);
-  assertEquals(nextToken(ahead, tokens), ahead + 2n, "it was granted before");
+  assertEquals(tokens.next(ahead), ahead + 1n);
+  assertEquals(tokens.next(ahead), ahead + 2n, "it was granted before");
   assertEquals(tokens.read(), ahead + 2n);
   using file = await Deno.open(path, { read: true, write: true });
   assert(file.tryLockSync(true));
-  assertEquals(nextToken(ahead + 7n, tokens), ahead + 8n, "while another process is stopped");
+  assertEquals(tokens.next(ahead + 7n), ahead + 8n, "while another process is stopped");
 });

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { lockPath } from "../../file/directory.ts";
+import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { asRoot, attempt } from "../../testing/file/attempts.ts";

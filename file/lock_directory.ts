@@ -1,13 +1,13 @@
 /**
- * The directory of the lock files: its default, its creation, and the paths in it. The check of who
- * may write to it is in `trust.ts`.
+ * The directory of the lock files: its default, its creation, the paths in it, and the errors of a call
+ * that uses them. The check of who may write to it is in `trust.ts`.
  *
  * @module
  */
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { codeOf, SetupFault } from "./faults.ts";
+import { codeOf, SetupFailure, toLockError } from "./failures.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
 import type { FileSystem } from "./system/port.ts";
 import { TokenFile } from "./tokens.ts";
@@ -20,21 +20,37 @@ const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
 const TOKEN_FILE = "holdfast.tokens";
 const LOCK_FILE = /^[0-9a-f]{64}\.lock$/;
 
+/** Where the file of a lock is. */
+export interface LockPlace {
+  /** The file system of the runtime. */
+  readonly fs: FileSystem;
+  readonly path: string;
+  /** The name of the lock, written into a new file. */
+  readonly name: string;
+  /** The mode of a new file. */
+  readonly fileMode: number;
+  /** The tokens of deleted files in the same directory. */
+  readonly tokens: TokenFile;
+}
+
 /** A directory that exists and was checked. */
-export interface OpenDirectory {
+interface CheckedDirectory {
   readonly path: string;
   /** The mode of new files in it. */
   readonly fileMode: number;
   readonly tokens: TokenFile;
 }
 
-/** The directory of one `FileLock`. Its path is fixed when it is created. */
+/**
+ * The directory of one `FileLock`. Its path is fixed when it is created. Each call throws a
+ * `LockSetupError` or a `LockUnavailableError` if the file system refuses.
+ */
 export class LockDirectory {
   readonly #fs: FileSystem;
   /** The absolute path, or why there is none. */
-  readonly #path: string | { readonly fault: SetupFault };
+  readonly #path: string | { readonly failure: SetupFailure };
   readonly #isShared: boolean;
-  #open: OpenDirectory | null = null;
+  #checked: CheckedDirectory | null = null;
 
   /**
    * Fixes the path. Touches no file but those that the default depends on.
@@ -50,19 +66,41 @@ export class LockDirectory {
       this.#path = resolve(dir ?? defaultDir(fs));
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
-      this.#path = { fault: new SetupFault(why, { cause }) };
+      this.#path = { failure: new SetupFailure(why, { cause }) };
     }
   }
 
   /**
-   * Creates the directory if it does not exist, and checks it. One that is shared must exist: only
-   * its users know which mode they need.
-   *
-   * @throws {SetupFault} If it is refused, or if its path could not be resolved.
-   * @throws {Error} If the file system refuses.
+   * Does something with the file of a lock. Creates the directory if it does not exist; also once more
+   * if it was removed meanwhile.
    */
-  open(): OpenDirectory {
-    const found = this.find();
+  use<T>(name: string, action: (place: LockPlace) => T): T {
+    let path: string | undefined;
+    for (let isRetry = false;; isRetry = true) {
+      try {
+        const { path: dir, fileMode, tokens } = this.#checked ?? this.#open();
+        path = lockPath(dir, name);
+        return action({ fs: this.#fs, path, name, fileMode, tokens });
+      } catch (error) {
+        this.#checked = null; // Looks at the directory anew: it may have been removed.
+        if (isRetry || codeOf(error) !== "ENOENT") throw toLockError(error, name, path);
+      }
+    }
+  }
+
+  /** The same without creating the directory: `null` if it does not exist. */
+  useIfExists<T>(name: string, action: (path: string) => T): T | null {
+    try {
+      const dir = this.#find();
+      return dir === null ? null : action(lockPath(dir.path, name));
+    } catch (error) {
+      throw toLockError(error, name);
+    }
+  }
+
+  /** Creates the directory unless it exists. One that is shared must: only its users know its mode. */
+  #open(): CheckedDirectory {
+    const found = this.#find();
     if (found !== null) return found;
     const path = this.#fixedPath();
     if (this.#isShared) throw missing(path);
@@ -70,32 +108,26 @@ export class LockDirectory {
     return this.#check();
   }
 
-  /** The same for a directory that exists; `null` if it does not. */
-  find(): OpenDirectory | null {
+  #find(): CheckedDirectory | null {
     try {
-      return this.#open ?? this.#check();
+      return this.#checked ?? this.#check();
     } catch (error) {
       if (codeOf(error) === "ENOENT") return null;
       throw error;
     }
   }
 
-  /** Looks at the directory anew next time, because it was removed. */
-  forget(): void {
-    this.#open = null;
-  }
-
-  #check(): OpenDirectory {
+  #check(): CheckedDirectory {
     const path = this.#fixedPath();
     if (!this.#isShared) checkTrusted(this.#fs, path);
     const fileMode = this.#isShared ? sharedMode(this.#fs, path) : PRIVATE_MODE;
     const tokens = new TokenFile(this.#fs, join(path, TOKEN_FILE), fileMode);
-    return this.#open = { path, fileMode, tokens };
+    return this.#checked = { path, fileMode, tokens };
   }
 
   #fixedPath(): string {
     if (typeof this.#path === "string") return this.#path;
-    throw this.#path.fault;
+    throw this.#path.failure;
   }
 }
 
@@ -120,13 +152,13 @@ export async function someLockFiles(dir: string, most: number): Promise<string[]
 /** Files in a shared directory have its own mode: its users can lock them, and nobody else can. */
 function sharedMode(fs: FileSystem, dir: string): number {
   const { isDirectory, mode } = fs.stat(dir);
-  if (!isDirectory) throw new SetupFault(`${JSON.stringify(dir)} is not a directory`);
+  if (!isDirectory) throw new SetupFailure(`${JSON.stringify(dir)} is not a directory`);
   return (mode ?? 0) & 0o666 | PRIVATE_MODE;
 }
 
-function missing(dir: string): SetupFault {
+function missing(dir: string): SetupFailure {
   const command = `install -d -m 2770 -g GROUP ${JSON.stringify(dir)}`;
-  return new SetupFault(
+  return new SetupFailure(
     `the shared directory does not exist: create it, for instance by ${command}`,
   );
 }

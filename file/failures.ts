@@ -1,12 +1,12 @@
 /**
- * Tells set-up errors of the file system from outages. Nothing here touches a file.
+ * How a call of the file system can fail: tells set-up errors from outages. Nothing here touches a file.
  *
  * @module
  */
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
 
 /** A reason why a lock cannot work as it is set up. Its message also says what to do. */
-export class SetupFault extends Error {}
+export class SetupFailure extends Error {}
 
 /** Errors of the file system that stay until somebody changes the set-up. */
 const SETUP_CODES = new Set([
@@ -30,7 +30,7 @@ export function isForbidden(error: unknown): boolean {
 }
 
 function isSetup(cause: unknown): boolean {
-  if (cause instanceof SetupFault) return true;
+  if (cause instanceof SetupFailure) return true;
   // A missing API of the runtime is a ReferenceError or a TypeError.
   if (cause instanceof ReferenceError || cause instanceof TypeError) return true;
   return isForbidden(cause) || SETUP_CODES.has(codeOf(cause) ?? "");

@@ -1,0 +1,81 @@
+/**
+ * The marks of a lock file, by which processes take turns: "wanted", and how many grants in a row one
+ * instance got.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { LockDirectory } from "../../file/lock_directory.ts";
+import { LockedFile, type LockerId, look, observe, tryLock } from "../../file/locked_file.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
+
+const FAIR_STREAK = 8;
+const GREEDY: LockerId = { id: "0000000a", label: "greedy" };
+const OTHER: LockerId = { id: "0000000b", label: "other" };
+
+/** The file of one lock. */
+function fileIn(dir: string) {
+  const fs = chooseFileSystem();
+  const directory = new LockDirectory(fs, dir, false);
+  return directory.use("n", (place) => ({
+    tryLock: (locker: LockerId) => tryLock(place, locker, true),
+    look: () => look(fs, place.path),
+    observe: () => observe(fs, place.path),
+  }));
+}
+
+function assertLocked(result: unknown): asserts result is LockedFile {
+  assert(result instanceof LockedFile, String(result));
+}
+
+Deno.test("tryLock() yields after 8 grants in a row when another process waits, and not before", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  for (let grants = 1; grants <= FAIR_STREAK; grants++) {
+    const held = file.tryLock(GREEDY);
+    assertLocked(held);
+    // Any waiter that tries marks the file. The grants after that keep the mark.
+    if (grants === 3) assertEquals(file.tryLock(OTHER), "held");
+    held.release();
+  }
+  assertEquals(file.tryLock(GREEDY), "yield");
+  assertEquals(file.tryLock(GREEDY), "yield", "until another one has had its turn");
+  const theirs = file.tryLock(OTHER);
+  assertLocked(theirs);
+  theirs.release();
+  for (let grants = 1; grants <= 2 * FAIR_STREAK; grants++) {
+    const held = file.tryLock(GREEDY);
+    assertLocked(held); // that grant has cleared the mark
+    held.release();
+  }
+});
+
+Deno.test("tryLock() does not yield when no other process waits", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  for (let grants = 1; grants <= 3 * FAIR_STREAK; grants++) {
+    const held = file.tryLock(GREEDY);
+    assertLocked(held);
+    held.release();
+  }
+});
+
+Deno.test("look() sends a waiter to mark the file, once, when its holder was granted it twice in a row", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  const first = file.tryLock(GREEDY);
+  assertLocked(first);
+  assertEquals(file.look(), "held", "at the first grant");
+  first.release();
+  assertEquals(file.look(), "free");
+  const second = file.tryLock(GREEDY);
+  assertLocked(second);
+  assertEquals(file.look(), "free", "it must be marked");
+  assertEquals(file.tryLock(OTHER), "held");
+  assertEquals(file.look(), "held", "it is marked");
+  const seen = file.observe();
+  assert(
+    typeof seen === "object" && seen.wanted && seen.streak === 2,
+    JSON.stringify(String(seen)),
+  );
+  second.release();
+});
