@@ -7,7 +7,7 @@ import { definedIn, headerProblems, luaProblems } from "../../../testing/redis/l
 import { includesOf, SCRIPT_FOLDERS } from "../../../tools/lua_source.ts";
 
 const ROOT = new URL("../../../", import.meta.url);
-const PARTS = ["redis/protocol/scripts/parts", "lock_service/scripts/parts"];
+const PARTS = ["redis/protocol/scripts/parts"];
 const MAX_SCRIPT_LINES = 100;
 const MAX_PART_LINES = 60;
 const NONE = { includedNames: new Set<string>() };
