@@ -126,9 +126,6 @@ end
 local function keep_queue(keys)
 redis.call('PEXPIRE', keys.queue, 90000)
 redis.call('PEXPIRE', keys.waiters, 90000)
-end
-local function delete_queue_if_unused(keys)
-if redis.call('EXISTS', keys.queue) == 0 then redis.call('UNLINK', keys.waiters) end
 end`;
 
 /** `redis/protocol/scripts/parts/parked.lua` */
@@ -394,7 +391,7 @@ end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "4a869961980bfcdb9d40a371448d298fae422f42",
+  sha1: "9dc1aae8482a2005643b8d31e4584b64ed8170b5",
   source: [
     GRANT_PART,
     TIME_PART,
@@ -467,7 +464,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "53158cb0e1de7344e70870b59372def814e8d136",
+  sha1: "7101b7c04b8e80d6897b1a94db62926636566052",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -521,7 +518,7 @@ if tombstone_ms > 0 then
 sweep_tombstones(keys, now_ms)
 write_tombstone(keys, now_ms + tombstone_ms, owner_value)
 elseif not next_waiter and (is_mine or read_holder(holder_record) ~= 'unconfirmed') then
-delete_queue_if_unused(keys)
+if redis.call('EXISTS', keys.queue) == 0 then redis.call('UNLINK', keys.waiters) end
 end
 return { outcome, notified, progress, past }`,
   ].join("\n"),
@@ -529,7 +526,7 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "6ca2eda491bdd4ee7e1f74585fae1ed5b8a7a75f",
+  sha1: "46588d6d7e4a7c4ff8eabe5de2b90e15dffc5357",
   source: [
     QUEUE_PART,
     HOLDER_PART,
