@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { isHttpError } from "../http/internal/http_error.ts";
 import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/contract/options.ts";
+import { isHttpError } from "../http/shared/problem.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 import type { Authorization, Limits, Principal } from "./options.ts";
 import { badRequest, challenged, RequestError, unauthorized } from "./request_error.ts";

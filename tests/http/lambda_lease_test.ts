@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { InvocationLease } from "../../http/internal/invocation_lease.ts";
+import { InvocationLease } from "../../http/internal/lambda/invocation_lease.ts";
 import { LeaseLostError, LockError } from "../../mod.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease } from "../../testing/core/fake_service.ts";

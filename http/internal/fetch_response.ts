@@ -1,14 +1,12 @@
 /**
- * Makes a Fetch API `Response` under a lease, and releases the lock when the response is complete.
- * Responses of `node:http` are in `response_hold.ts`.
+ * A `Response` of the Fetch API whose request holds a lock: its body is passed on, and its end noticed.
  *
  * @module
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { type HoldSettings, report } from "./options.ts";
-import { leaseLost, problemResponse } from "./problem.ts";
-import { lossOf, releaseInTime } from "./lease_end.ts";
-import { runUnderLease } from "./run_under_lease.ts";
+import { leaseLost, problemResponse } from "../shared/problem.ts";
+import { discard, lossOf, releaseInTime, runUnderLease } from "./request.ts";
 
 /**
  * Runs the handler (`respond`) under a lease and returns its response. The lock is released once:
@@ -105,12 +103,6 @@ async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read
   if (!isOver) return reads;
   const { value } = await reads[0]!;
   return value ?? new Uint8Array();
-}
-
-/** Cancels the body of a response that is not sent. */
-function discard(response: unknown): void {
-  if (!(response instanceof Response) || response.body?.locked !== false) return;
-  response.body.cancel().catch(() => {});
 }
 
 /** Passes a stream on while the lock is held. Its end waits for the release, 1 s at most. */

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Lease } from "../../core/contract/distributed_lock.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
-import { LeaseLostError } from "../../core/contract/errors.ts";
-import { MIN_TTL_MS } from "../../core/contract/options.ts";
+import type { Lease } from "../../../core/contract/distributed_lock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
+import { LeaseLostError } from "../../../core/contract/errors.ts";
+import { MIN_TTL_MS } from "../../../core/contract/options.ts";
 
 /** The time limits of the lease. */
 export interface InvocationLimits {
@@ -36,6 +36,9 @@ export function servedMs({ remainingMs }: Lease): number {
  * not even one that the service executes late.
  */
 export class InvocationLease implements Lease {
+  readonly name: string;
+  readonly ownerId: string;
+  readonly fencingToken: bigint;
   readonly #inner: Lease;
   readonly #limits: InvocationLimits;
   readonly #clock: Clock;
@@ -46,6 +49,9 @@ export class InvocationLease implements Lease {
   #isHeld = true;
 
   constructor(inner: Lease, limits: InvocationLimits, clock: Clock = SYSTEM_CLOCK) {
+    this.name = inner.name;
+    this.ownerId = inner.ownerId;
+    this.fencingToken = inner.fencingToken;
     this.#inner = inner;
     this.#limits = limits;
     this.#clock = clock;
@@ -55,18 +61,6 @@ export class InvocationLease implements Lease {
     inner.signal.addEventListener("abort", this.#onLost);
     this.#arm();
     if (limits.renews) this.#renewLater();
-  }
-
-  get name(): string {
-    return this.#inner.name;
-  }
-
-  get ownerId(): string {
-    return this.#inner.ownerId;
-  }
-
-  get fencingToken(): bigint {
-    return this.#inner.fencingToken;
   }
 
   get signal(): AbortSignal {

@@ -1,20 +1,19 @@
 /**
  * One invocation of a Lambda function: acquires the lock, runs the handler and releases the lock before
- * the invocation times out. The lease it hands to the handler is in `invocation_lease.ts`.
+ * the invocation times out. The lease that the handler gets is in `invocation_lease.ts`, what an invocation
+ * without a lease ends with in `answer.ts`.
  *
  * @module
  */
-import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
-import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
-import { LeaseLostError } from "../../core/contract/errors.ts";
-import { MAX_DURATION_MS, MIN_TTL_MS } from "../../core/contract/options.ts";
+import type { DistributedLock, Lease } from "../../../core/contract/distributed_lock.ts";
+import { LeaseLostError } from "../../../core/contract/errors.ts";
+import { MAX_DURATION_MS, MIN_TTL_MS } from "../../../core/contract/options.ts";
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../../core/time/clock.ts";
+import { leaseLost, type Problem, problem, unavailable } from "../../shared/problem.ts";
+import { type HoldSettings, report } from "../options.ts";
+import { type Acquired, acquireForRequest, type RequestLease, runUnderLease } from "../request.ts";
+import { endWithProblem, type LambdaResponse } from "./answer.ts";
 import { InvocationLease, servedMs } from "./invocation_lease.ts";
-import { endWithProblem, type LambdaResponse } from "./invocation_problem.ts";
-import { acquireForRequest, type AcquireResult } from "./acquire.ts";
-import { type HoldSettings, report } from "./options.ts";
-import { leaseLost, type Problem, problem, unavailable } from "./problem.ts";
-import type { RequestHolds } from "./request_holds.ts";
-import { runUnderLease } from "./run_under_lease.ts";
 
 /** Settings of all invocations of a function. */
 export interface InvocationSettings extends HoldSettings {
@@ -30,8 +29,10 @@ export interface InvocationParts {
   readonly name: string;
   readonly event: unknown;
   readonly context: { getRemainingTimeInMillis(): number };
-  /** The locks that the invocation holds already. */
-  readonly holds: RequestHolds;
+  /** The leases that the invocation has already. */
+  readonly leases: RequestLease[];
+  /** The lock, or the factory that makes it. */
+  readonly from: object;
 }
 
 /** Acquires the lock, runs the handler and releases the lock, all before the invocation times out. */
@@ -77,7 +78,12 @@ export class Invocation {
       await this.awaitCleanUp(acquired.lease.release());
       return this.endForTime();
     }
-    return await this.#runUnderLease(this.#bound(acquired.lease, isTimed), handler);
+    const lease = new InvocationLease(acquired.lease, {
+      leftMs: () => this.#leftMs(),
+      remainingMs: () => this.#remainingMs(),
+      renews: isTimed,
+    });
+    return await this.#runUnderLease(lease, handler);
   }
 
   /** Ends the invocation because too little time is left for a lease. */
@@ -118,25 +124,18 @@ export class Invocation {
     return endWithProblem(this.#parts.event, this.#parts.name, problem, cause);
   }
 
-  #bound(lease: Lease, renews: boolean): InvocationLease {
-    const [leftMs, remainingMs] = [() => this.#leftMs(), () => this.#remainingMs()];
-    return new InvocationLease(lease, { leftMs, remainingMs, renews });
-  }
-
   /** Acquires the lock; gives up shortly after the reserved time begins, even without an answer. */
-  async #acquire(lock: DistributedLock, waitMs: number): Promise<AcquireResult> {
+  async #acquire(lock: DistributedLock, waitMs: number): Promise<Acquired> {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
     const timeoutMs = this.#leftMs() + this.#settings.marginMs / 4;
-    const acquiring = acquireForRequest(lock, this.#parts.name, settings, {
-      holds: this.#parts.holds,
-      gone: late.signal,
-    });
+    const { name, leases, from } = this.#parts;
+    const requester = { leases, from, gone: late.signal };
+    const acquiring = acquireForRequest(lock, name, settings, requester);
     const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
     if (result !== TIMED_OUT) return result;
-    const name = JSON.stringify(this.#parts.name);
-    const message =
-      `Cannot acquire the lock ${name}: no answer before the invocation's time is over`;
+    const message = `Cannot acquire the lock ${JSON.stringify(name)}: no answer before the ` +
+      "invocation's time is over";
     late.abort(new DOMException(message, "TimeoutError"));
     report(this.#settings, late.signal.reason);
     return { state: "gone" };
