@@ -212,6 +212,6 @@ export function writeProblem(
   for (const name of BODY_HEADERS) response.removeHeader(name);
   response.statusCode = status;
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-  response.setHeader("content-length", String(body.length)); // all characters are ASCII
+  response.setHeader("content-length", String(new TextEncoder().encode(body).length));
   return body;
 }
