@@ -28,13 +28,6 @@ export interface ShieldedResponse extends NodeResponse {
   prependListener(event: "finish", listener: () => void): unknown;
 }
 
-/**
- * - `"open"`: the handler has not answered;
- * - `"answered"`: the handler has called `end()`; its last bytes may still wait;
- * - `"replaced"`: another answer was sent instead of the handler's, which may run on.
- */
-type ShieldState = "open" | "answered" | "replaced";
-
 /** A method that does nothing. It calls its callback, as the handler may wait for that. */
 function ignoring(result: (response: unknown) => unknown): PropertyDescriptor {
   return {
@@ -85,7 +78,10 @@ export class HandlerShield {
   /** While the shield is up: the properties that it has added, and those of the response below them. */
   #raised: { readonly added: PropertyDescriptorMap; readonly own: PropertyDescriptorMap } | null =
     null;
-  #state: ShieldState = "open";
+  /** Whether the handler has called `end()`, though its last bytes may still wait, or was replaced. */
+  #isDecided = false;
+  /** Whether another answer was sent instead of the handler's, which may run on. */
+  isReplaced = false;
   #pipes = 0;
   #isClosed: boolean;
   #isFinishing = false;
@@ -99,7 +95,7 @@ export class HandlerShield {
       // The end itself needs the methods of the response. Middleware may send it later, with headers.
       this.#lower();
       const result = end.apply(response, args);
-      if (this.#state === "open") return result;
+      if (!this.#isDecided) return result;
       if (response.headersSent) this.#raise();
       else response.on("finish", () => this.#raise());
       return result;
@@ -121,11 +117,6 @@ export class HandlerShield {
     });
   }
 
-  /** Whether another answer was sent instead of the handler's. */
-  get isReplaced(): boolean {
-    return this.#state === "replaced";
-  }
-
   /** Adds a response that gets to know when its handler has ended, as far as the shield can tell. */
   add(locked: LockedResponse): void {
     this.#locked.push(locked);
@@ -133,15 +124,16 @@ export class HandlerShield {
 
   /** The handler has answered: nothing that it does from now on changes the response. */
   answered(): void {
-    if (this.#state !== "open") return;
-    this.#state = "answered";
+    if (this.#isDecided) return;
+    this.#isDecided = true;
     this.#raise();
   }
 
   /** Sends another answer instead of the handler's. */
   replace(send: () => void): void {
     this.#lower();
-    this.#state = "replaced";
+    this.#isDecided = true;
+    this.isReplaced = true;
     this.#response.prependListener("finish", () => {
       this.#isFinishing = true;
       queueMicrotask(() => this.#isFinishing = false);
@@ -156,8 +148,15 @@ export class HandlerShield {
 
   #raise(): void {
     if (this.#raised !== null) return;
-    const response = this.#response;
-    const added = { ...IGNORED, ...this.#decided(), ...this.isReplaced && this.#replaced() };
+    const response: ShieldedResponse & { statusMessage?: string } = this.#response;
+    const { statusCode, statusMessage } = response;
+    const ignored = { configurable: true, enumerable: true, set() {} };
+    const added = {
+      ...IGNORED,
+      statusCode: { ...ignored, get: () => statusCode },
+      statusMessage: { ...ignored, get: () => statusMessage },
+      ...this.isReplaced && this.#replaced(),
+    };
     const own: PropertyDescriptorMap = {};
     for (const name in added) {
       const descriptor = Object.getOwnPropertyDescriptor(response, name);
@@ -173,19 +172,6 @@ export class HandlerShield {
     for (const name in added) Reflect.deleteProperty(this.#response, name);
     Object.defineProperties(this.#response, own);
     this.#raised = null;
-  }
-
-  /** The status, which the handler cannot change any more. */
-  #decided(): PropertyDescriptorMap {
-    const { statusCode, statusMessage } = this.#response as {
-      statusCode: number;
-      statusMessage?: string;
-    };
-    const ignored = { configurable: true, enumerable: true, set() {} };
-    return {
-      statusCode: { ...ignored, get: () => statusCode },
-      statusMessage: { ...ignored, get: () => statusMessage },
-    };
   }
 
   /** What differs after another answer: the end of the handler is its own, and must be noticed. */

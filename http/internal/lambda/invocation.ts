@@ -13,7 +13,7 @@ import { leaseLost, type Problem, problem, unavailable } from "../../shared/prob
 import { type HoldSettings, report } from "../options.ts";
 import { type Acquired, acquireForRequest, type RequestLease, runUnderLease } from "../request.ts";
 import { endWithProblem, type LambdaResponse } from "./answer.ts";
-import { InvocationLease, servedMs } from "./invocation_lease.ts";
+import { InvocationLease, type InvocationLimits, servedMs } from "./invocation_lease.ts";
 
 /** Settings of all invocations of a function. */
 export interface InvocationSettings extends HoldSettings {
@@ -36,7 +36,7 @@ export interface InvocationParts {
 }
 
 /** Acquires the lock, runs the handler and releases the lock, all before the invocation times out. */
-export class Invocation {
+export class Invocation implements InvocationLimits {
   readonly #parts: InvocationParts;
   readonly #settings: InvocationSettings;
   /** The TTL in ms for a lock that is made for this invocation; 0 if too little time is left. */
@@ -46,7 +46,7 @@ export class Invocation {
   constructor(parts: InvocationParts, settings: InvocationSettings) {
     this.#parts = parts;
     this.#settings = settings;
-    const leftMs = Math.floor(this.#leftMs());
+    const leftMs = Math.floor(this.leftMs());
     const { ttlMs, waitMs } = settings;
     // The lock may be granted at the end of the wait: its TTL must fit into the time after that.
     const fitMs = Math.min(ttlMs, Math.max(leftMs - waitMs, Math.floor(leftMs / 2)));
@@ -67,22 +67,18 @@ export class Invocation {
     handler: (lease: Lease | undefined) => T | Promise<T>,
     isOwn: boolean,
   ): Promise<T | LambdaResponse> {
-    if (this.#leftMs() < MIN_TTL_MS) return this.endForTime();
-    const waitMs = isOwn ? Math.min(this.#waitMs, this.#leftMs() - this.ttlMs) : this.#waitMs;
+    if (this.leftMs() < MIN_TTL_MS) return this.endForTime();
+    const waitMs = isOwn ? Math.min(this.#waitMs, this.leftMs() - this.ttlMs) : this.#waitMs;
     const acquired = await this.#acquire(lock, Math.max(0, Math.floor(waitMs)));
     if (acquired.state === "unlocked") return await handler(undefined);
     if (acquired.state === "failed") return this.#end(acquired.problem, acquired.cause);
     if (acquired.state === "gone") return this.#end(unavailable());
     const isTimed = lock.capabilities.endsBy === "ttl";
-    if (this.#leftMs() <= 0 || (isTimed && servedMs(acquired.lease) > this.#remainingMs())) {
+    if (this.leftMs() <= 0 || (isTimed && servedMs(acquired.lease) > this.remainingMs())) {
       await this.awaitCleanUp(acquired.lease.release());
       return this.endForTime();
     }
-    const lease = new InvocationLease(acquired.lease, {
-      leftMs: () => this.#leftMs(),
-      remainingMs: () => this.#remainingMs(),
-      renews: isTimed,
-    });
+    const lease = new InvocationLease(acquired.lease, this, isTimed);
     return await this.#runUnderLease(lease, handler);
   }
 
@@ -98,12 +94,12 @@ export class Invocation {
 
   /** Waits for a clean-up as long as the invocation's time allows. Ignores its failure. */
   async awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
-    const leftMs = this.#remainingMs() - this.#settings.marginMs / 2;
+    const leftMs = this.remainingMs() - this.#settings.marginMs / 2;
     await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
   }
 
   /** How long in ms until Lambda kills the invocation, by the wall clock. */
-  #remainingMs(): number {
+  remainingMs(): number {
     const { context } = this.#parts;
     if (typeof context?.getRemainingTimeInMillis !== "function") {
       throw new TypeError(
@@ -116,8 +112,8 @@ export class Invocation {
   }
 
   /** How long in ms a lease may still be used: until the reserved time begins. */
-  #leftMs(): number {
-    return this.#remainingMs() - this.#settings.marginMs;
+  leftMs(): number {
+    return this.remainingMs() - this.#settings.marginMs;
   }
 
   #end(problem: Problem, cause?: unknown): LambdaResponse {
@@ -128,7 +124,7 @@ export class Invocation {
   async #acquire(lock: DistributedLock, waitMs: number): Promise<Acquired> {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
-    const timeoutMs = this.#leftMs() + this.#settings.marginMs / 4;
+    const timeoutMs = this.leftMs() + this.#settings.marginMs / 4;
     const { name, leases, from } = this.#parts;
     const requester = { leases, from, gone: late.signal };
     const acquiring = acquireForRequest(lock, name, settings, requester);
@@ -152,7 +148,7 @@ export class Invocation {
   ): Promise<T | LambdaResponse> {
     const result = await runUnderLease(lease, () => handler(lease));
     // A disposed lock is kept until the handler has ended. Nobody waits for that.
-    if (result.state === "lost" && isDisposed(result.error)) {
+    if (result.state === "lost" && isLostByDisposal(result.error)) {
       result.ended.then(() => this.#release(lease));
     } else await this.awaitCleanUp(this.#release(lease));
     if (result.state === "done") return result.value;
@@ -162,6 +158,6 @@ export class Invocation {
   }
 }
 
-function isDisposed(error: unknown): boolean {
+function isLostByDisposal(error: unknown): boolean {
   return error instanceof LeaseLostError && error.reason === "disposed";
 }

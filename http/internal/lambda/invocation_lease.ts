@@ -15,8 +15,6 @@ export interface InvocationLimits {
   leftMs(): number;
   /** How long in ms until Lambda kills the invocation, by the wall clock. */
   remainingMs(): number;
-  /** Whether the lease must be renewed: it ends by its TTL. */
-  readonly renews: boolean;
 }
 
 /** Shortest time between two renewals, in ms. */
@@ -48,7 +46,13 @@ export class InvocationLease implements Lease {
   #cancelRenewal = () => {};
   #isHeld = true;
 
-  constructor(inner: Lease, limits: InvocationLimits, clock: Clock = SYSTEM_CLOCK) {
+  /** @param renews Whether the lease must be renewed: it ends by its TTL. */
+  constructor(
+    inner: Lease,
+    limits: InvocationLimits,
+    renews: boolean,
+    clock: Clock = SYSTEM_CLOCK,
+  ) {
     this.name = inner.name;
     this.ownerId = inner.ownerId;
     this.fencingToken = inner.fencingToken;
@@ -60,7 +64,7 @@ export class InvocationLease implements Lease {
     if (!this.#isHeld) return;
     inner.signal.addEventListener("abort", this.#onLost);
     this.#arm();
-    if (limits.renews) this.#renewLater();
+    if (renews) this.#renewLater();
   }
 
   get signal(): AbortSignal {
@@ -142,9 +146,9 @@ export class InvocationLease implements Lease {
    * time in which it may be used is over.
    */
   #boundMs(ttlMs: number): number {
-    const { leftMs, remainingMs } = this.#limits;
-    const endMs = (leftMs() + remainingMs()) / 2;
-    const lateMs = remainingMs() - servedMs(this.#inner);
+    const remainingMs = this.#limits.remainingMs();
+    const endMs = (this.#limits.leftMs() + remainingMs) / 2;
+    const lateMs = remainingMs - servedMs(this.#inner);
     return Math.floor(Math.min(ttlMs, endMs, lateMs));
   }
 
