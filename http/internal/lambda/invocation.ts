@@ -35,7 +35,7 @@ export interface InvocationParts {
   readonly from: object;
 }
 
-/** Acquires the lock, runs the handler and releases the lock, all before the invocation times out. */
+/** One invocation. */
 export class Invocation implements InvocationLimits {
   readonly #parts: InvocationParts;
   readonly #settings: InvocationSettings;
@@ -58,9 +58,7 @@ export class Invocation implements InvocationLimits {
    * Runs the handler under the lock, and releases the lock before it returns.
    *
    * @param isOwn Whether the lock was made for this invocation.
-   * @returns The handler's result, or an HTTP response that says why there is none.
-   * @throws {RetryableLockError} Instead of that response, if the event is not an HTTP request.
-   * @throws Whatever the handler throws.
+   * @returns The handler's result, or what {@linkcode endWithProblem} returns.
    */
   async run<T>(
     lock: DistributedLock,
@@ -82,7 +80,6 @@ export class Invocation implements InvocationLimits {
     return await this.#runUnderLease(lease, handler);
   }
 
-  /** Ends the invocation because too little time is left for a lease. */
   endForTime(): LambdaResponse {
     return this.#end(problem("too-little-time", {
       status: 503,
