@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { BadServersError, type ServerAddress } from "./connect_string.ts";
-import { ProtocolError } from "./frames.ts";
+import { BadServersError, type ServerAddress } from "./servers.ts";
+import { ProtocolError } from "./wire.ts";
 
 /** How far an attempt to connect has come. */
 export type Phase =
@@ -22,7 +22,7 @@ export interface FailedAttempt {
   /** Left out if the servers could not even be listed. */
   readonly server?: ServerAddress;
   /** The address of the server, if it has several. */
-  readonly address?: string;
+  readonly address?: string | undefined;
   readonly phase: Phase;
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ListServers } from "./connect_string.ts";
+import type { ListServers } from "./servers.ts";
 import type { TlsSettings } from "./tls.ts";
 
 /** The children of a znode. */
