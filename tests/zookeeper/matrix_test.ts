@@ -6,7 +6,6 @@
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
-import zooKeeper from "node-zookeeper-client";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
@@ -21,6 +20,7 @@ import {
 } from "../../testing/time.ts";
 import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { Requests } from "../../zookeeper/connection/requests.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/processes/random.ts";
@@ -67,14 +67,13 @@ async function use(locks: ZooKeeperLock): Promise<bigint> {
 }
 
 Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connection, before they overflow", async () => {
-  const clients: { connectionManager: { xid: number } }[] = [];
-  const { createClient } = zooKeeper;
-  const spied = (...args: Parameters<typeof createClient>) => {
-    const client = createClient(...args);
-    clients.push(client as unknown as (typeof clients)[0]);
-    return client;
+  const used = new Set<Requests>();
+  const { send } = Requests.prototype;
+  Requests.prototype.send = function <T>(this: Requests, ...args: Parameters<typeof send<T>>) {
+    used.add(this);
+    return send.apply(this, args) as Promise<T>;
   };
-  Object.assign(zooKeeper, { createClient: spied });
+  using _ = { [Symbol.dispose]: () => void (Requests.prototype.send = send) };
   await using proxy = startProxy(server);
   const xids: number[] = [];
   const connections = new Set<number>();
@@ -90,13 +89,12 @@ Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connecti
     "number 0 should not be used: servers before 3.8 treat it as pending forever",
   );
   for (const left of [0, 1, 2, 3, 4, 5]) {
-    clients[0]!.connectionManager.xid = MAX_XID - left;
+    for (const requests of used) requests.xid = MAX_XID - left - 1;
     const next = await use(locks);
     assert(next > token);
     token = next;
   }
-  Object.assign(zooKeeper, { createClient });
-  assertEquals(clients.length, 1);
+  assertEquals(used.size, 1);
   assertEquals(connections.size, 1);
   const turns = xids.flatMap((xid, i) => xid < xids[i - 1]! && xid === 1 ? [xids[i - 1]] : []);
   assertEquals(turns, Array(6).fill(MAX_XID));

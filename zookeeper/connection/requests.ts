@@ -45,15 +45,15 @@ export interface RequestsListener {
 export class Requests {
   /** The socket of the connection. */
   socket: Socket | undefined;
+  /**
+   * The number of the last request. Numbers begin at 1: a server before 3.8 treats request 0 as pending
+   * forever. The server only returns them, so they may begin again.
+   */
+  xid = 0;
   readonly #listener: RequestsListener;
   /** In the order of their numbers. */
   #sent: Pending[] = [];
   #waiting = new LinkedSet<Pending>();
-  /**
-   * The last number. They begin at 1: a server before 3.8 treats request 0 as pending forever. The server
-   * only returns them, so they may begin again.
-   */
-  #xid = 0;
   #isGathering = false;
   /** The last answer, or the first unanswered request if that is later; in monotonic ms. */
   #sinceMs = 0;
@@ -120,7 +120,7 @@ export class Requests {
 
   #write(pending: Pending): void {
     const { bytes } = pending.request;
-    pending.xid = this.#xid = this.#xid === MAX_XID ? 1 : this.#xid + 1;
+    pending.xid = this.xid = this.xid === MAX_XID ? 1 : this.xid + 1;
     bytes.writeInt32BE(pending.xid, XID_AT);
     this.#sent.push(pending);
     if (this.#sent.length === 1) this.restartDeadline();
