@@ -233,6 +233,40 @@ Deno.test("ZooKeeperLock sends its credentials first on every connection", async
   for (const operations of seen.values()) assertEquals(operations.slice(0, 2), ["connect", "auth"]);
 });
 
+Deno.test("ZooKeeperLock sends its credentials once, however many attempts to connect have failed", async () => {
+  const seen = new Map<number, string[]>();
+  await using proxy = startProxy(server);
+  const record = operations((operation, connection) => {
+    seen.set(connection, [...seen.get(connection) ?? [], operation]);
+  });
+  proxy.onRequest = (chunk, connection) => {
+    const verdict = record(chunk, connection);
+    return connection.id <= 3 ? "cut" : verdict;
+  };
+  const auth = { scheme: "digest", credentials: "holdfast:secret" };
+  await using locks = through(proxy, { auth });
+  await (await locks.acquire("n")).release();
+  assertEquals([...seen.keys()], [1, 2, 3, 4]);
+  assertEquals(seen.get(4)!.filter((operation) => operation === "auth").length, 1);
+});
+
+Deno.test("ZooKeeperLock resumes its session only where its last answer is known", async () => {
+  const zxids = new Map<number, bigint>();
+  await using proxy = startProxy(server);
+  proxy.onRequest = (chunk, { id }) => {
+    // The request for the session: its length, a version, and the last zxid that was seen.
+    if (!zxids.has(id)) zxids.set(id, new DataView(chunk.buffer, chunk.byteOffset).getBigInt64(8));
+    return "pass";
+  };
+  await using locks = through(proxy);
+  const lease = await locks.acquire("n");
+  proxy.cutAll();
+  await lease.renew();
+  assertEquals(zxids.get(1), 0n);
+  assert(zxids.get(2)! >= lease.fencingToken, `${zxids.get(2)} is before ${lease.fencingToken}`);
+  assertEquals(await lease.release(), true);
+});
+
 Deno.test("ZooKeeperLock.acquire() leaves no orphaned znode below a chroot when an answer is lost", async () => {
   const chroot = newRoot();
   await using proxy = startProxy(server);
