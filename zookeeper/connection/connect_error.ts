@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { BadServersError, type ServerAddress } from "./servers.ts";
+import { BadServersError } from "./servers.ts";
+import type { ServerAddress } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
 /** How far an attempt to connect has come. */

@@ -7,19 +7,13 @@
 import { lookup as lookupAddresses, type LookupAddress } from "node:dns";
 import { isIP } from "node:net";
 import { badValue, describe } from "../../core/contract/options.ts";
-import type { LookUp, TransportOptions } from "./transport.ts";
+import type { ListServers, LookUp, ServerAddress, TransportOptions } from "./transport.ts";
 import { checkPath } from "./znode_names.ts";
 
 /** Default port of a ZooKeeper server. */
 const DEFAULT_PORT = 2181;
 /** Maximum number of addresses of one host that are tried in a round. */
 export const MAX_ADDRESSES = 8;
-
-/** The address of one server of an ensemble. */
-export interface ServerAddress {
-  readonly host: string;
-  readonly port: number;
-}
 
 /** The parts of a connect string. */
 export interface ConnectString {
@@ -30,9 +24,6 @@ export interface ConnectString {
 
 /** The servers: a connect string, or a function that returns one and is called again at each connect. */
 export type ConnectSource = string | (() => string | Promise<string>);
-
-/** Lists the servers, in the order in which they are tried. */
-export type ListServers = () => Promise<readonly ServerAddress[]>;
 
 /** The user's function has returned no usable connect string. */
 export class BadServersError extends Error {

@@ -111,6 +111,18 @@ Deno.test("The transport sets one timer for all unanswered requests", async () =
   assert(count < 10, `${count} timers were set`);
 });
 
+Deno.test("The transport fails requests that were sent as ambiguous, and those that wait as not sent", async () => {
+  await using server = startScriptedServer(async ({ next }) => {
+    while (await next() !== null);
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const calls = Array.from({ length: 300 }, () => transport.delete("/a"));
+  const codes = (await Promise.allSettled(calls)).map((call) =>
+    call.status === "rejected" ? call.reason.code : "done"
+  );
+  assertEquals(codes, [...Array(256).fill("TIMEOUT"), ...Array(44).fill("NOT_CONNECTED")]);
+});
+
 Deno.test("The transport sets one timer for requests that follow one another", async () => {
   await using server = startScriptedServer(async ({ next, send }) => {
     for (let request; (request = await next()) !== null;) await send(reply(request.xid));

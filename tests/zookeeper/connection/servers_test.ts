@@ -5,10 +5,10 @@ import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
 import {
   MAX_ADDRESSES,
-  type ServerAddress,
   ServerRotation,
   type Target,
 } from "../../../zookeeper/connection/servers.ts";
+import type { ServerAddress } from "../../../zookeeper/connection/transport.ts";
 
 const SERVERS = ["a", "b", "c"].map((host) => ({ host, port: 2181 }));
 
