@@ -19,7 +19,7 @@ import {
   scaled,
 } from "../../testing/time.ts";
 import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
-import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { Requests } from "../../zookeeper/connection/requests.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";

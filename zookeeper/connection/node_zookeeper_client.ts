@@ -8,7 +8,7 @@ import { Buffer } from "node:buffer";
 import type { Socket } from "node:net";
 import { loadClient } from "./client_module.ts";
 import { Connector, type ConnectorListener } from "./connector.ts";
-import { ZooKeeperError } from "./errors.ts";
+import { ZooKeeperError } from "./failures.ts";
 import { Requests, type RequestsListener } from "./requests.ts";
 import {
   type Children,

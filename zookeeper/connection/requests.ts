@@ -6,7 +6,7 @@
  */
 import type { Socket } from "node:net";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
-import { refusalOf, type ZooKeeperError } from "./errors.ts";
+import { refusalOf, type ZooKeeperError } from "./failures.ts";
 import type { TransportState } from "./transport.ts";
 import { ProtocolError, type Reply, type Request, XID_AT } from "./wire.ts";
 

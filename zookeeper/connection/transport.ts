@@ -1,6 +1,6 @@
 /**
  * The port: the few requests and events of a ZooKeeper client that the strategy needs. To use another
- * client, implement this interface. Errors are in `errors.ts`.
+ * client, implement this interface. Errors are in `failures.ts`.
  *
  * @module
  */

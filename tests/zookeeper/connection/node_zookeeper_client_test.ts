@@ -14,7 +14,7 @@ import {
   type ScriptedRequest,
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
-import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 import type { ZooKeeperTransport } from "../../../zookeeper/connection/transport.ts";
 
 /** So many requests are sent without waiting for an answer. */

@@ -12,7 +12,7 @@ import {
   reply,
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
-import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 
 const LIMIT_MS = scaled(1_500);
 /** The pause between two answers, or two parts of an answer. */

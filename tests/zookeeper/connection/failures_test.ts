@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { ConnectError, type FailedAttempt } from "../../../zookeeper/connection/connect_error.ts";
-import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 
 const REFUSED = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const FAILED: FailedAttempt = {
