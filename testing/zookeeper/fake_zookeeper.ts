@@ -10,6 +10,8 @@ import type {
   TransportListener,
   TransportState,
   Watcher,
+  WatchEvent,
+  Znode,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
 
@@ -97,13 +99,15 @@ export class FakeTransport implements ZooKeeperTransport {
   connectError: unknown = undefined;
   /** All requests so far, in order. */
   readonly log: string[] = [];
+  /** The paths of all znodes that `createSequential` has made, also if its answer was lost. */
+  readonly created: string[] = [];
   isDestroyed = false;
   /** Called before each answer. If it throws or rejects, the request fails with that error. */
   answers: (request: string) => void | Promise<void> = () => {};
   /** Deletes are executed when this resolves; at once if it is `null`. */
   deletesAfter: Promise<void> | null = null;
   readonly #tree: FakeTree;
-  readonly #watchers = new Map<string, Set<Watcher>>();
+  readonly #watches = new Map<string, { watchers: Set<Watcher>; znode: Znode }>();
   #listener: TransportListener | null = null;
 
   constructor(tree: FakeTree) {
@@ -124,7 +128,11 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 
   createSequential(pathPrefix: string): Promise<string> {
-    return this.#do("create", () => this.#tree.create(pathPrefix, true));
+    return this.#do("create", () => {
+      const path = this.#tree.create(pathPrefix, true);
+      this.created.push(path);
+      return path;
+    });
   }
 
   createEphemeral(path: string): Promise<void> {
@@ -139,19 +147,24 @@ export class FakeTransport implements ZooKeeperTransport {
     return this.#do("children", () => this.#tree.children(path));
   }
 
-  get(path: string, watcher?: Watcher) {
-    return this.#do("get", () => {
+  /** As the port says, nothing is sent where another watcher is set. */
+  async get(path: string, watcher?: Watcher): Promise<Znode> {
+    if (watcher === undefined) return await this.#do("get", () => this.#tree.get(path));
+    const set = this.#watches.get(path);
+    if (set !== undefined && set.watchers.size > 0) {
+      set.watchers.add(watcher);
+      return set.znode;
+    }
+    return await this.#do("get", () => {
       const znode = this.#tree.get(path);
-      if (watcher !== undefined) {
-        const watchers = this.#watchers.get(path) ?? new Set();
-        this.#watchers.set(path, watchers.add(watcher));
-      }
+      const watchers = this.#watches.get(path)?.watchers ?? new Set();
+      this.#watches.set(path, { watchers: watchers.add(watcher), znode });
       return znode;
     });
   }
 
   unwatch(path: string, watcher: Watcher): void {
-    this.#watchers.get(path)?.delete(watcher);
+    this.#watches.get(path)?.watchers.delete(watcher);
   }
 
   set(path: string): Promise<void> {
@@ -174,9 +187,18 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 
   onDeleted(path: string): void {
-    const watchers = this.#watchers.get(path);
-    this.#watchers.delete(path);
-    for (const watcher of watchers ?? []) watcher.onWatchEvent("deleted");
+    this.#fire(path, "deleted");
+  }
+
+  /** Fires the watches on a znode as if it had changed, or as if their connection was lost. */
+  fireChanged(path: string): void {
+    this.#fire(path, "changed");
+  }
+
+  #fire(path: string, event: WatchEvent): void {
+    const set = this.#watches.get(path);
+    this.#watches.delete(path);
+    for (const watcher of set?.watchers ?? []) watcher.onWatchEvent(event);
   }
 
   async #do<T>(request: string, execute: () => T | Promise<T>): Promise<T> {

@@ -1,17 +1,17 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { SessionSuccession } from "../../../zookeeper/session/session_succession.ts";
+import { Sessions } from "../../../zookeeper/session/sessions.ts";
 import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 
-function newSuccession() {
+function newSessions() {
   const clock = new FakeClock();
   const tree = new FakeTree();
   const transports: FakeTransport[] = [];
   const losses: string[] = [];
-  const sessions = new SessionSuccession({
+  const sessions = new Sessions({
     clock,
     leases: { extendAll: () => {}, loseAll: (reason) => void losses.push(reason) },
     open: () => {
@@ -39,8 +39,8 @@ async function codeOf(session: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => session, ZooKeeperError)).code;
 }
 
-Deno.test("SessionSuccession opens one session for all calls, and the next one when it is over", async () => {
-  const { clock, transports, losses, sessions } = newSuccession();
+Deno.test("Sessions opens one session for all calls, and the next one when it is over", async () => {
+  const { clock, transports, losses, sessions } = newSessions();
   const [a, b] = [sessions.current(), sessions.current()];
   transports[0]!.become("connected");
   const first = await a;
@@ -57,8 +57,8 @@ Deno.test("SessionSuccession opens one session for all calls, and the next one w
   await sessions.close(1_000);
 });
 
-Deno.test("SessionSuccession.current() rejects when no server accepts a session in time", async () => {
-  const { clock, transports, sessions } = newSuccession();
+Deno.test("Sessions.current() rejects when no server accepts a session in time", async () => {
+  const { clock, transports, sessions } = newSessions();
   const code = codeOf(sessions.current());
   await clock.pass(CONNECT_TIMEOUT_MS);
   assertEquals(await code, "TIMEOUT");
@@ -66,8 +66,8 @@ Deno.test("SessionSuccession.current() rejects when no server accepts a session 
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.current() rejects at once when the credentials are refused", async () => {
-  const { clock, transports, sessions } = newSuccession();
+Deno.test("Sessions.current() rejects at once when the credentials are refused", async () => {
+  const { clock, transports, sessions } = newSessions();
   const code = codeOf(sessions.current());
   transports[0]!.become("refused");
   assertEquals(await code, "AUTH_FAILED");
@@ -75,8 +75,8 @@ Deno.test("SessionSuccession.current() rejects at once when the credentials are 
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.current() rejects at once when no server can be connected to", async () => {
-  const { clock, transports, sessions } = newSuccession();
+Deno.test("Sessions.current() rejects at once when no server can be connected to", async () => {
+  const { clock, transports, sessions } = newSessions();
   const opening = sessions.current();
   const cause = transports[0]!.connectError = new Error("its certificate has expired");
   transports[0]!.become("refused");
@@ -86,8 +86,8 @@ Deno.test("SessionSuccession.current() rejects at once when no server can be con
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.live() opens no session", async () => {
-  const { transports, sessions } = newSuccession();
+Deno.test("Sessions.live() opens no session", async () => {
+  const { transports, sessions } = newSessions();
   assertEquals(sessions.live(), null);
   const opening = sessions.current();
   transports[0]!.become("connected");
@@ -98,9 +98,9 @@ Deno.test("SessionSuccession.live() opens no session", async () => {
   assertEquals([sessions.live(), transports.length], [null, 1]);
 });
 
-Deno.test("SessionSuccession.close() waits for a session that is being opened, for at most timeoutMs", async () => {
+Deno.test("Sessions.close() waits for a session that is being opened, for at most timeoutMs", async () => {
   for (const isAccepted of [true, false]) {
-    const { clock, transports, sessions } = newSuccession();
+    const { clock, transports, sessions } = newSessions();
     const opening = sessions.current();
     opening.catch(() => {});
     const closed = sessions.close(1_000);
