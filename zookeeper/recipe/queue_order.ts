@@ -60,7 +60,7 @@ export function sequenceOf(name: string): number | null {
 
 /**
  * Sorts the entries of a queue in the order in which they get the lock. Compared as text, negative
- * numbers would be out of order. Children that are no entries are left out.
+ * numbers would be out of order. Children that are not entries are left out.
  *
  * @param children The names of the children of the lock's znode.
  */
@@ -108,7 +108,7 @@ export class QueueView {
   /** How many entries at the front were made by `tryAcquire()`. */
   readonly #tryCount: number;
 
-  /** Sorts the children of the lock's znode. Some may be no entries. */
+  /** Sorts the children of the lock's znode. Some may not be entries. */
   constructor(children: Children, epoch: number) {
     this.children = children;
     this.pzxid = children.pzxid;
