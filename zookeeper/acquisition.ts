@@ -113,7 +113,7 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
     try {
       for (;;) {
         try {
-          // A live session is no answer: its connection may be lost.
+          // A live session is not an answer: its connection may be lost.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           return await this.#acquireIn(session);
         } catch (error) {
@@ -234,9 +234,10 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
         this.#budget.answered();
         return answer;
       } catch (error) {
-        if (!znode.isCreated) await this.#recoverCreate(znode, error, sentMs);
-        else if (classifyFailure(error).kind === "retry") await this.#budget.recover(error, sentMs);
-        else throw error;
+        const sinceMs = Math.max(sentMs, session.lastAnswerMs);
+        if (!znode.isCreated) await this.#recoverCreate(znode, error, sinceMs);
+        else if (classifyFailure(error).kind !== "retry") throw error;
+        else await this.#budget.recover(error, sinceMs);
       }
       if (znode.isCreated) return await session.ask(this.#budget, read);
     }
@@ -247,12 +248,12 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
    * znode if the create may have been executed. Unless our znode is found, the caller sends the create
    * again. Throws the error of the create if neither applies.
    */
-  async #recoverCreate(znode: OwnZnode, error: unknown, sentMs: number): Promise<void> {
+  async #recoverCreate(znode: OwnZnode, error: unknown, sinceMs: number): Promise<void> {
     const { session, queue } = znode;
     if (hasCode(error, "NO_NODE")) {
       return await session.ask(this.#budget, () => session.makePath(queue.path));
     }
-    this.#budget.beganAt(Math.max(sentMs, session.lastAnswerMs));
+    this.#budget.beganAt(sinceMs);
     if (!znode.isCreateAmbiguous || session.isOver) throw error;
     await session.ask(this.#budget, () => znode.resolveAmbiguousCreate());
   }
@@ -326,11 +327,12 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
     void this.#keepWatch();
   }
 
-  /** Sets the watch on our znode, unless it is set; another client that deletes it steals the lock. Never rejects. */
+  /** Sets the watch on our znode, unless it is set. The lease is lost if it is deleted. Never rejects. */
   async #keepWatch(): Promise<void> {
     const znode = this.#held!;
     if (this.#lease === null) return;
-    if (znode.watchState === "unset") await znode.watch().catch(() => {}); // The next heartbeat tries again.
+    // If this fails, the next heartbeat tries again.
+    if (znode.watchState === "unset") await znode.watch().catch(() => {});
     if (znode.watchState === "deleted") this.#lease?.lose("stolen");
   }
 
