@@ -129,7 +129,6 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
     const { name, lockPath, label, isTry } = this.#call;
     const queue = this.#context.queues.use(session, name, lockPath);
     const znode = new OwnZnode(queue, UTF8.encode(label), isTry);
-    this.#reported = 0;
     try {
       const isOurs = isTry ? await this.#tryWin(znode) : await this.#waitForTurn(znode);
       if (isOurs) return await this.#openLease(znode);
@@ -254,7 +253,7 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
       return await session.ask(this.#budget, () => session.makePath(queue.path));
     }
     this.#budget.beganAt(sinceMs);
-    if (!znode.isCreateAmbiguous || session.isOver) throw error;
+    if (!znode.isCreateAmbiguous) throw error;
     await session.ask(this.#budget, () => znode.resolveAmbiguousCreate());
   }
 
@@ -330,7 +329,6 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
   /** Sets the watch on our znode, unless it is set. The lease is lost if it is deleted. Never rejects. */
   async #keepWatch(): Promise<void> {
     const znode = this.#held!;
-    if (this.#lease === null) return;
     // If this fails, the next heartbeat tries again.
     if (znode.watchState === "unset") await znode.watch().catch(() => {});
     if (znode.watchState === "deleted") this.#lease?.lose("stolen");

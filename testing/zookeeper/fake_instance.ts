@@ -86,7 +86,7 @@ export class FakeCall {
   }
 }
 
-/** An instance, in its first session. The znode of the heartbeat is made already. */
+/** An instance, in its first session. */
 export class FakeInstance {
   readonly clock = new FakeClock();
   readonly engine = new LeaseEngine(this.clock);
@@ -121,11 +121,15 @@ export class FakeInstance {
     this.idleLocks = new IdleLocks(this.engine, this.sessions);
   }
 
-  /** Opens an instance and its session. */
-  static async open(tree: FakeTree): Promise<FakeInstance> {
+  /**
+   * Opens an instance and its session.
+   *
+   * @param isPrepared Whether the znode of the heartbeat is made already, as by an earlier call.
+   */
+  static async open(tree: FakeTree, isPrepared = true): Promise<FakeInstance> {
     const instance = new FakeInstance(tree);
     const session = await instance.sessions.current();
-    await session.prepareHeartbeat();
+    if (isPrepared) await session.prepareHeartbeat();
     instance.transport.log.length = 0;
     return instance;
   }

@@ -190,6 +190,11 @@ export class FakeTransport implements ZooKeeperTransport {
     this.#fire(path, "deleted");
   }
 
+  /** The number of watchers that are still notified. */
+  get watcherCount(): number {
+    return [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0);
+  }
+
   /** Fires the watches on a znode as if it had changed, or as if their connection was lost. */
   fireChanged(path: string): void {
     this.#fire(path, "changed");

@@ -149,7 +149,10 @@ Deno.test("Acquisition of tryAcquire() returns null when an earlier tryAcquire()
   assertEquals(b.clock.held, 0);
   // By now its znode is too old: it must be the holder's.
   tree.nowMs = 101;
-  assertEquals(await c.call({ isTry: true }).lease, null);
+  const late = c.call({ isTry: true });
+  await settle();
+  await c.clock.pass(0);
+  assertEquals(await late.lease, null);
   assertEquals(c.transport.log, ["create", "children", "get", "get", "delete"]);
   assertEquals(c.clock.held, 0);
 });
@@ -177,6 +180,7 @@ Deno.test("Acquisition starts over if its znode is deleted before or after the o
     await settle();
     const paths = [holder.path, call.path];
     for (const path of isOwnFirst ? paths.reverse() : paths) tree.delete(path);
+    await settle();
     await b.clock.pass(100);
     const lease = await call.lease;
     assertEquals(b.transport.created.length, 2);
@@ -363,6 +367,193 @@ Deno.test("Acquisition checks the server from time to time, and rejects if an ou
   assert((error.cause as ZooKeeperError).code === "NOT_CONNECTED");
 });
 
+Deno.test("Acquisition has the czxid of its znode as the token, also if a later znode is listed", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  a.transport.answers = (request) => {
+    if (request === "create") tree.create(`${PARENT}/_c_${crypto.randomUUID()}-lock-`, true);
+  };
+  const call = a.call();
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tokenOf(tree, call));
+});
+
+Deno.test("Acquisition creates the heartbeat's znode before it grants a lease, and rejects if it may not", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree, false);
+  let code: ZooKeeperErrorCode = "CONNECTION_LOSS";
+  const heartbeats = () => instance.transport.log.filter((r) => r.startsWith("createEphemeral"));
+  instance.transport.answers = (request) => {
+    if (request.startsWith("createEphemeral")) throw refusal(code);
+  };
+  const call = instance.call();
+  await instance.clock.pass(1_000);
+  assertEquals(call.granted, false);
+  assert(heartbeats().length > 1);
+  code = "NO_AUTH";
+  await instance.clock.pass(100);
+  await assertRejects(() => call.lease, LockSetupError, "NO_AUTH");
+  await assertRejects(() => instance.call().lease, LockSetupError, "NO_AUTH");
+  await settle();
+  assertEquals(queueOf(tree), []);
+});
+
+Deno.test("Acquisition lists the queue again when its connection is lost just after the predecessor's delete", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  tree.delete(holder.path);
+  b.transport.fireChanged(call.path);
+  await call.lease;
+  assertEquals(b.transport.log.slice(4), ["children"]);
+});
+
+Deno.test("Acquisition proves the session after a long wait, and starts over if its znode is deleted meanwhile", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await b.clock.pass(5_000);
+  const proven = Promise.withResolvers<void>();
+  b.transport.answers = (request) => request === "set" ? proven.promise : undefined;
+  await holder.release();
+  await settle();
+  assertEquals(b.transport.log.at(-1), "set");
+  assertEquals(call.granted, false);
+  tree.delete(call.path);
+  proven.resolve();
+  await b.clock.pass(100);
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tree.get(b.transport.created[1]!).czxid);
+});
+
+Deno.test("Acquisition rejects when its signal aborts in the tick in which the lock is granted", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  tree.delete(holder.path);
+  call.abort.abort(new Error("enough"));
+  await assertRejects(() => call.lease, Error, "enough");
+  await settle();
+  assertEquals(queueOf(tree), []);
+});
+
+Deno.test("Acquisition leaves no timer, no watcher and no request behind", async () => {
+  const tree = newTree();
+  const [a, b, c] = await open(tree, 3);
+  const young = a.call({ isTry: true });
+  await young.lease;
+  const [waiter, tried] = [b.call(), c.call({ isTry: true })];
+  await settle();
+  await waiter.giveUp();
+  await tried.giveUp();
+  await young.release();
+  await b.call().release();
+  for (const { clock, transport } of [a, b, c]) {
+    const asked = transport.log.length;
+    transport.silentMs = 9_000;
+    await clock.pass(9_000);
+    assertEquals(transport.log.slice(asked), []);
+    assertEquals([transport.watcherCount, clock.held], [0, 0]);
+    assertEquals(clock.timers, 1); // the session's watch on its server
+  }
+});
+
+Deno.test("Acquisition of tryAcquire() rejects if the server refuses the delete, and repeats one without an answer", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const failing = (code: ZooKeeperErrorCode) => {
+    // Not executed.
+    b.transport.deletesAfter = Promise.reject(refusal(code));
+    b.transport.deletesAfter.catch(() => {});
+    return b.call({ isTry: true });
+  };
+  const refused = failing("NO_AUTH");
+  await assertRejects(() => refused.lease, LockSetupError, "Cannot release lock");
+  const lost = failing("CONNECTION_LOSS");
+  assertEquals(await lost.lease, null);
+  assert(tree.znodes.has(lost.path));
+  b.transport.deletesAfter = null;
+  await b.clock.pass(100);
+  assert(!tree.znodes.has(lost.path));
+});
+
+Deno.test("Acquisition of tryAcquire() is awaited by disposal until its znode is deleted", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const deleted = Promise.withResolvers<void>();
+  b.transport.deletesAfter = deleted.promise;
+  const call = b.call({ isTry: true });
+  await settle();
+  let isClosed = false;
+  const closed = b.engine.close(1_000).then(() => isClosed = true);
+  await settle();
+  assertEquals(isClosed, false);
+  deleted.resolve();
+  assertEquals(await call.lease, null);
+  await closed;
+});
+
+Deno.test("Acquisition counts an outage from when the create was sent", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const call = a.call();
+  await a.clock.pass(4_000);
+  a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+  a.transport.become("suspended");
+  answered.reject(refusal("CONNECTION_LOSS"));
+  await a.clock.pass(1_100);
+  await assertRejects(() => call.lease, LockUnavailableError);
+});
+
+Deno.test("Acquisition counts an outage from the last answer, if that came after the create was sent", async () => {
+  const tree = newTree();
+  tree.create("/locks/other");
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const call = a.call();
+  await a.clock.pass(4_000);
+  await (await a.sessions.current()).delete("/locks/other");
+  a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+  a.transport.become("suspended");
+  answered.reject(refusal("CONNECTION_LOSS"));
+  await a.clock.pass(3_000);
+  a.transport.answers = () => {};
+  a.transport.become("connected");
+  await a.clock.pass(100);
+  await call.lease;
+});
+
+Deno.test("Acquisition counts a new outage after each answer", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  let [failing, until] = ["create", b.clock.now() + 4_000];
+  b.transport.answers = (request) => {
+    if (request === failing && b.clock.now() < until) throw refusal("NOT_CONNECTED");
+  };
+  // The creates that fail are executed by the fake server; only the last one is of interest.
+  const call = b.call();
+  await b.clock.pass(3_900);
+  [failing, until] = ["get", b.clock.now() + 3_000];
+  await b.clock.pass(4_000);
+  assertEquals(call.infos.length, 1);
+  await call.giveUp();
+  await assertRejects(() => call.lease, Error, "enough");
+});
+
 /** A lock that is held. */
 async function holdLock() {
   const tree = newTree();
@@ -461,4 +652,28 @@ Deno.test("Acquisition gives up the session when its lease ends without a proof"
   await clock.pass(session.validMs);
   assertEquals(lost(), "session-expired");
   assert(session.isOver && transport.isDestroyed);
+});
+
+Deno.test("Acquisition does not send the delete in the next session when the server has dropped its session", async () => {
+  const { instance, transport, lease, lost } = await holdLock();
+  transport.become("expired");
+  assertEquals(lost(), "session-expired");
+  await settle();
+  assertEquals(await lease.release(), false);
+  assert(instance.transport === transport, "no session is opened for it");
+});
+
+Deno.test("Acquisition extends its lease from when the heartbeat was sent, though a later renewal shares it", async () => {
+  const { clock, sessions, transport, lease } = await holdLock();
+  const answered = Promise.withResolvers<void>();
+  transport.answers = (request) => request === "set" ? answered.promise : undefined;
+  const session = await sessions.current();
+  const sentMs = clock.now();
+  void session.sendHeartbeat();
+  await clock.pass(1_000);
+  const renewed = lease.renew();
+  await settle();
+  answered.resolve();
+  await renewed;
+  assert(lease.remainingMs <= sentMs + session.validMs - clock.now(), `${lease.remainingMs}`);
 });

@@ -50,7 +50,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   path = "";
   name = "";
   sequence = NaN;
-  /** Whether an unanswered create may have been executed, or may be executed later. */
+  /** Whether the last create was not answered: it may have been executed, or may be executed later. */
   isCreateAmbiguous = false;
   /** The state of the watch on the znode. */
   watchState: OwnWatchState = "unset";
@@ -102,13 +102,12 @@ export class OwnZnode implements Watcher, QueueEntry {
    * Searches for the znode of an unanswered create. If there are several, the one with the lowest number
    * is kept and the others are deleted. If there is none, the create was not executed and never will be.
    *
-   * @throws {ZooKeeperError} If a request fails. Then the create is still ambiguous.
+   * @throws {ZooKeeperError} If a request fails.
    */
   async resolveAmbiguousCreate(): Promise<void> {
     const [lowest, ...others] = await this.#find(this.session);
     await deleteAll(this.session, others);
     if (lowest !== undefined) this.#onCreated(lowest);
-    this.isCreateAmbiguous = false;
   }
 
   #onCreated(path: string): void {
@@ -238,7 +237,6 @@ export class OwnZnode implements Watcher, QueueEntry {
     if (this.#isLeaving) return;
     this.#isLeaving = true;
     this.queue.remove(this, this.watchState === "set");
-    this.#listener = null;
     if (this.isCreated) this.session.unwatch(this.path, this);
   }
 }

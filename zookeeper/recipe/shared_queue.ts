@@ -18,16 +18,18 @@ export interface QueueWaiter {
   readonly sequence: number;
   /** It is the first waiter of its instance now. Must not throw. */
   onFirst(): void;
-  /** It is the first waiter of its instance, and a holder of its instance leaves. Must not throw. */
-  onHolderLeaving(holder: OwnHolder): void;
+  /**
+   * It is the first waiter of its instance, and a holder of its instance leaves. Must not throw.
+   *
+   * @param isCertain Whether both entries have certainly existed together.
+   */
+  onHolderLeaving(holder: QueueEntry, isCertain: boolean): void;
 }
 
 /** The entry of the call of an instance that was last granted the lock: none is ahead of it, now or later. */
 export interface OwnHolder extends QueueEntry {
   /** Whether its delete is sent, or about to be: it does not hold the lock any more. */
   isLeaving: boolean;
-  /** The first waiter, if that entry has certainly existed together with it; `null` until it leaves. */
-  next: QueueWaiter | null;
 }
 
 /**
@@ -69,11 +71,9 @@ export class SharedQueue {
     if (--this.users === 0) this.#onUnused();
     const { holder } = this;
     if (holder === null || holder.name !== name) return;
-    const [first] = this.#waiters;
     holder.isLeaving = true;
     // The create of the waiter's entry was answered, so both exist now.
-    if (first !== undefined && isConfirmed) holder.next = first;
-    first?.onHolderLeaving(holder);
+    this.#waiters[0]?.onHolderLeaving(holder, isConfirmed);
   }
 
   /**
@@ -120,7 +120,7 @@ export class SharedQueue {
 
   /** Records that an entry of ours is the first one. */
   recordFirst({ name, sequence }: QueueEntry): true {
-    this.holder = { name, sequence, isLeaving: false, next: null };
+    this.holder = { name, sequence, isLeaving: false };
     return true;
   }
 

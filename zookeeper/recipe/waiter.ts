@@ -19,7 +19,7 @@ import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
 import type { SessionListener } from "../session/session.ts";
 import type { OwnZnode, OwnZnodeListener } from "./own_znode.ts";
 import type { QueueEntry, QueueView } from "./queue_order.ts";
-import type { OwnHolder, QueueWaiter } from "./shared_queue.ts";
+import type { QueueWaiter } from "./shared_queue.ts";
 
 /**
  * Entries are read one by one where a listing would show at least this many times as many. A read costs
@@ -113,8 +113,7 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
   #knownAhead(): EntriesAhead | null {
     const { queue: { latest, holder }, session: { epoch }, name } = this.#znode;
     // No entry has a number between the two.
-    const isNext = holder?.sequence === this.sequence - 1;
-    if (isNext && (!holder.isLeaving || holder.next === this)) {
+    if (holder?.sequence === this.sequence - 1 && !holder.isLeaving) {
       return { entries: [holder], view: null, epoch };
     }
     const position = latest?.positionOf(name);
@@ -142,9 +141,7 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
     const { holder } = this.#znode.queue;
-    if (
-      holder?.isLeaving && holder.name === name && (ahead.view !== null || holder.next === this)
-    ) {
+    if (ahead.view !== null && holder?.isLeaving && holder.name === name) {
       await this.#watchOwn();
       return await this.#existing(ahead);
     }
@@ -218,13 +215,10 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
     this.#znode.listen(this);
     try {
       const limitMs = await watch();
-      if (limitMs === undefined) await abortable(woken, this.#budget.signal);
-      else if (limitMs <= 0) return this.#wake === null;
-      else {
-        const change = settledWithin(this.#clock, woken, limitMs);
-        return await abortable(change, this.#budget.signal);
-      }
-      return true;
+      const change = limitMs === undefined
+        ? woken.then(() => true)
+        : settledWithin(this.#clock, woken, limitMs);
+      return await abortable(change, this.#budget.signal);
     } finally {
       session.unlisten(this);
       this.#znode.listen(null);
@@ -283,10 +277,10 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
   }
 
   /** The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of it. */
-  onHolderLeaving(holder: OwnHolder): void {
+  onHolderLeaving({ name }: QueueEntry, isCertain: boolean): void {
     const predecessor = this.#predecessor;
-    if (predecessor?.name !== holder.name) return;
+    if (predecessor?.name !== name) return;
     // Numbers begin again when the lock's znode is deleted, so the two must have existed together.
-    if (holder.next === this || predecessor.isCertain) this.onWatchEvent("deleted");
+    if (isCertain || predecessor.isCertain) this.onWatchEvent("deleted");
   }
 }

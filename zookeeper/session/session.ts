@@ -358,7 +358,7 @@ export class Session implements TransportListener {
   }
 
   #notify(): void {
-    for (const listener of [...this.#listeners]) listener.onSessionChange();
+    for (const listener of this.#listeners) listener.onSessionChange();
   }
 
   /**

@@ -5,6 +5,7 @@
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LockSetupError } from "../../../core/contract/errors.ts";
+import { MAX_SEQUENCE } from "../../../zookeeper/recipe/queue_order.ts";
 import { type FakeCall, FakeInstance } from "../../../testing/zookeeper/fake_instance.ts";
 import { FakeTree, refusal, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
@@ -243,6 +244,64 @@ Deno.test("Acquisition rejects for a waiter in line if a sibling has the same se
   tree.delete(holder);
   await first.lease;
   await assertRejects(() => second.lease, LockSetupError, "used up");
+});
+
+Deno.test("Acquisition rejects at the end of the sequence numbers for a call behind others, too", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
+  await settle();
+  tree.znodes.get(PARENT)!.nextSequence = MAX_SEQUENCE;
+  await assertRejects(() => instance.call().lease, LockSetupError, "used up");
+  await first.giveUp();
+});
+
+Deno.test("Acquisition lists the queue for one of several calls that enter at once", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const calls: FakeCall[] = [];
+  const log = await instance.sent(() => calls.push(silent(instance), silent(instance)));
+  assertEquals(log, ["create", "children", "create", "get", "get"]);
+  for (const call of calls) await call.release();
+});
+
+Deno.test("Acquisition gets the lock before the delete of a holder is answered that has left while it entered", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const { transport } = instance;
+  const holder = silent(instance);
+  await holder.lease;
+  const answered = Promise.withResolvers<void>();
+  transport.answers = (request) => request === "children" ? answered.promise : undefined;
+  const end = Promise.withResolvers<void>();
+  transport.deletesAfter = end.promise;
+  const call = silent(instance);
+  await settle();
+  void holder.release();
+  await settle();
+  answered.resolve();
+  await call.lease;
+  assert(tree.znodes.has(holder.path), "its delete is not executed yet");
+  end.resolve();
+});
+
+Deno.test("Acquisition starts over when the event of its znode's delete follows the answer to its watch", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const first = silent(instance);
+  await settle();
+  const answered = Promise.withResolvers<void>();
+  instance.transport.answers = (request) => request === "get" ? answered.promise : undefined;
+  const second = silent(instance);
+  await settle();
+  tree.delete(second.path);
+  answered.resolve();
+  await settle();
+  await instance.clock.pass(100);
+  assertEquals(instance.transport.created.length, 3);
+  for (const call of [first, second]) await call.giveUp();
 });
 
 Deno.test("Acquisition lets the next waiter watch the queue when the first one gives up", async () => {

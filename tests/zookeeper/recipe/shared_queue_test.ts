@@ -66,7 +66,11 @@ Deno.test("SharedQueues.use() shares the queue of a lock among the znodes of one
   await leave(new OwnZnode(queue, new Uint8Array(), false));
   const later = queues.use(session, "n", PARENT);
   assert(later !== queue, "the last znode has left");
-  assert(queues.use(newSession().session, "n", PARENT) !== later, "in the next session");
+  const { session: next } = newSession();
+  const inNext = queues.use(next, "n", PARENT);
+  assert(inNext !== later, "in the next session");
+  await leave(new OwnZnode(later, new Uint8Array(), false));
+  assert(queues.use(next, "n", PARENT) === inNext);
 });
 
 function entering(queue: SharedQueue, sequence: number, firsts: number[]) {

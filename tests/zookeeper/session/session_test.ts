@@ -153,9 +153,15 @@ Deno.test("Session.sendHeartbeat() shares a pending heartbeat, unless the proces
   const beats = [session.sendHeartbeat(), session.sendHeartbeat()];
   assertEquals(transport.log, ["set"]);
   clock.stepWall(60_000);
+  const later = Promise.withResolvers<void>();
+  transport.answers = () => later.promise;
   beats.push(session.sendHeartbeat());
   assertEquals(transport.log, ["set", "set"]);
   answer.resolve();
+  await Promise.all(beats.slice(0, 2));
+  beats.push(session.sendHeartbeat());
+  assertEquals(transport.log, ["set", "set"]);
+  later.resolve();
   await Promise.all(beats);
   await session.sendHeartbeat();
   assertEquals(transport.log.length, 3);
@@ -274,6 +280,15 @@ Deno.test("Session.children() has one listing of a znode under way and one queue
   assertEquals(transport.log.length, 3);
   await session.children("/locks/a");
   assertEquals(transport.log.length, 4);
+});
+
+Deno.test("Session.children() sends no third listing for a call that the answer to the first one causes", async () => {
+  const { tree, transport, session } = openSession();
+  tree.create("/locks");
+  const first = session.children("/locks").then(() => session.children("/locks"));
+  const second = session.children("/locks");
+  assertEquals((await first).names, (await second).names);
+  assertEquals(transport.log.length, 2);
 });
 
 Deno.test("Session.children() sends the queued listing also when the one under way fails", async () => {

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Sessions } from "../../../zookeeper/session/sessions.ts";
-import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { OutageBudget } from "../../../core/time/outage_budget.ts";
+import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
@@ -96,6 +97,25 @@ Deno.test("Sessions.live() opens no session", async () => {
   assertEquals(sessions.live(), session);
   session.giveUp();
   assertEquals([sessions.live(), transports.length], [null, 1]);
+});
+
+Deno.test("Sessions.within() ends the outage of a call when the next session is open", async () => {
+  const { clock, transports, sessions } = newSessions();
+  const budget = new OutageBudget({
+    clock,
+    service: "ZooKeeper",
+    lockName: "n",
+    unavailableAfterMs: CONNECT_TIMEOUT_MS,
+    signal: new AbortController().signal,
+    classify: classifyFailure,
+  });
+  const opening = sessions.within(budget);
+  await clock.pass(1_000);
+  assert(budget.outageSinceMs !== null);
+  transports[0]!.become("connected");
+  await opening;
+  assertEquals(budget.outageSinceMs, null);
+  await sessions.close(0);
 });
 
 Deno.test("Sessions.close() waits for a session that is being opened, for at most timeoutMs", async () => {
