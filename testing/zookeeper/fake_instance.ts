@@ -139,6 +139,15 @@ export class FakeInstance {
     return new FakeCall(this, lockPath, options);
   }
 
+  /** Lets time pass in short steps, and all calls go on after each. */
+  async pass(durationMs: number): Promise<void> {
+    for (let leftMs = durationMs; leftMs > 0; leftMs -= 50) {
+      await settle();
+      await this.clock.pass(Math.min(leftMs, 50));
+    }
+    await settle();
+  }
+
   /** Runs the work and returns the requests that it sent. */
   async sent(work: () => unknown): Promise<string[]> {
     const before = this.transport.log.length;

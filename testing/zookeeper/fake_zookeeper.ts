@@ -102,6 +102,8 @@ export class FakeTransport implements ZooKeeperTransport {
   /** The paths of all znodes that `createSequential` has made, also if its answer was lost. */
   readonly created: string[] = [];
   isDestroyed = false;
+  /** How often `connectNow()` was called. */
+  connectNows = 0;
   /** Called before each answer. If it throws or rejects, the request fails with that error. */
   answers: (request: string) => void | Promise<void> = () => {};
   /** Deletes are executed when this resolves; at once if it is `null`. */
@@ -119,7 +121,9 @@ export class FakeTransport implements ZooKeeperTransport {
     this.#listener = listener;
   }
 
-  connectNow(): void {}
+  connectNow(): void {
+    this.connectNows++;
+  }
 
   /** Changes the state, as a client does. */
   become(state: TransportState): void {
@@ -155,12 +159,17 @@ export class FakeTransport implements ZooKeeperTransport {
       set.watchers.add(watcher);
       return set.znode;
     }
-    return await this.#do("get", () => {
-      const znode = this.#tree.get(path);
-      const watchers = this.#watches.get(path)?.watchers ?? new Set();
-      this.#watches.set(path, { watchers: watchers.add(watcher), znode });
-      return znode;
-    });
+    try {
+      return await this.#do("get", () => {
+        const znode = this.#tree.get(path);
+        const watchers = this.#watches.get(path)?.watchers ?? new Set();
+        this.#watches.set(path, { watchers: watchers.add(watcher), znode });
+        return znode;
+      });
+    } catch (error) {
+      this.unwatch(path, watcher);
+      throw error;
+    }
   }
 
   unwatch(path: string, watcher: Watcher): void {

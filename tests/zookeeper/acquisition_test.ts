@@ -431,18 +431,27 @@ Deno.test("Acquisition proves the session after a long wait, and starts over if 
   assertEquals(lease!.fencingToken, tree.get(b.transport.created[1]!).czxid);
 });
 
-Deno.test("Acquisition rejects when its signal aborts in the tick in which the lock is granted", async () => {
-  const tree = newTree();
-  const [a, b] = await open(tree, 2);
-  const holder = a.call();
-  await holder.lease;
-  const call = b.call();
-  await settle();
-  tree.delete(holder.path);
-  call.abort.abort(new Error("enough"));
-  await assertRejects(() => call.lease, Error, "enough");
-  await settle();
-  assertEquals(queueOf(tree), []);
+Deno.test("Acquisition opens no lease after its signal has aborted", async () => {
+  for (let ticks = 0; ticks < 40; ticks++) {
+    const tree = newTree();
+    const [a, b] = await open(tree, 2);
+    const holder = a.call();
+    await holder.lease;
+    const call = b.call();
+    await settle();
+    const { engine } = b;
+    const openLease = engine.open.bind(engine);
+    let isLate = false;
+    engine.open = (...terms) => {
+      isLate = call.abort.signal.aborted;
+      return openLease(...terms);
+    };
+    tree.delete(holder.path);
+    for (let i = 0; i < ticks; i++) await Promise.resolve();
+    call.abort.abort(new Error("enough"));
+    await call.lease.catch((error) => assertEquals(error.message, "enough"));
+    assert(!isLate, `aborted after ${ticks} ticks`);
+  }
 });
 
 Deno.test("Acquisition leaves no timer, no watcher and no request behind", async () => {
@@ -450,10 +459,12 @@ Deno.test("Acquisition leaves no timer, no watcher and no request behind", async
   const [a, b, c] = await open(tree, 3);
   const young = a.call({ isTry: true });
   await young.lease;
-  const [waiter, tried] = [b.call(), c.call({ isTry: true })];
+  const [tried, waiter] = [c.call({ isTry: true }), b.call()];
   await settle();
+  assertEquals(c.clock.held, 1);
   await waiter.giveUp();
   await tried.giveUp();
+  assertEquals(c.clock.held, 0);
   await young.release();
   await b.call().release();
   for (const { clock, transport } of [a, b, c]) {
@@ -513,8 +524,8 @@ Deno.test("Acquisition counts an outage from when the create was sent", async ()
   a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
   a.transport.become("suspended");
   answered.reject(refusal("CONNECTION_LOSS"));
-  await a.clock.pass(1_100);
-  await assertRejects(() => call.lease, LockUnavailableError);
+  await a.pass(1_100);
+  await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
 });
 
 Deno.test("Acquisition counts an outage from the last answer, if that came after the create was sent", async () => {
@@ -536,19 +547,48 @@ Deno.test("Acquisition counts an outage from the last answer, if that came after
   await call.lease;
 });
 
+Deno.test("Acquisition rejects at once behind a holder if it may not create the heartbeat's znode", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  await a.call().lease;
+  const b = await FakeInstance.open(tree, false);
+  b.transport.answers = (request) => {
+    if (request.startsWith("createEphemeral")) throw refusal("NO_AUTH");
+  };
+  await assertRejects(() => b.call().lease, LockSetupError, "NO_AUTH");
+});
+
+Deno.test("Acquisition goes on in the next session when its session ends in an outage", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  await settle();
+  const { transport } = b;
+  transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+  transport.become("suspended");
+  await b.pass(1_000);
+  (await b.sessions.current()).giveUp();
+  await b.pass(100);
+  assert(b.transport !== transport);
+  assertEquals(b.transport.created.length, 1);
+  assertEquals(queueOf(tree).length, 2);
+  await call.giveUp();
+});
+
 Deno.test("Acquisition counts a new outage after each answer", async () => {
   const tree = newTree();
   const [a, b] = await open(tree, 2);
   await a.call().lease;
-  let [failing, until] = ["create", b.clock.now() + 4_000];
+  let failing = "create";
   b.transport.answers = (request) => {
-    if (request === failing && b.clock.now() < until) throw refusal("NOT_CONNECTED");
+    if (request === failing) throw refusal("NOT_CONNECTED");
   };
-  // The creates that fail are executed by the fake server; only the last one is of interest.
   const call = b.call();
-  await b.clock.pass(3_900);
-  [failing, until] = ["get", b.clock.now() + 3_000];
-  await b.clock.pass(4_000);
+  await b.pass(4_000);
+  failing = "get"; // The creates and listings are answered.
+  await b.pass(4_000);
+  failing = "";
   assertEquals(call.infos.length, 1);
   await call.giveUp();
   await assertRejects(() => call.lease, Error, "enough");

@@ -206,7 +206,7 @@ export class OwnZnode implements Watcher, QueueEntry {
 
   /**
    * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. It leaves
-   * the queue at once, and its watch is removed. If its session is over, the delete is sent in the next one:
+   * the queue at once. If its session is over, the delete is sent in the next one:
    * the server may keep the znode until the session timeout, and that would block the waiters. Never
    * rejects.
    *
@@ -214,7 +214,8 @@ export class OwnZnode implements Watcher, QueueEntry {
    * refuse again, `"unknown"` if it may still exist: then call this again.
    */
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
-    this.#leave();
+    if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
+    this.#isLeaving = true;
     if (this.#creating !== null) await this.#creating;
     if (!this.isCreated && !this.isCreateAmbiguous) return { state: "released" };
     const { session } = this;
@@ -231,13 +232,6 @@ export class OwnZnode implements Watcher, QueueEntry {
       const { kind, reason } = classifyFailure(cause);
       return kind === "refused" ? refusedDelete(reason, cause) : { state: "unknown", cause };
     }
-  }
-
-  #leave(): void {
-    if (this.#isLeaving) return;
-    this.#isLeaving = true;
-    this.queue.remove(this, this.watchState === "set");
-    if (this.isCreated) this.session.unwatch(this.path, this);
   }
 }
 

@@ -141,7 +141,7 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
     const { holder } = this.#znode.queue;
-    if (ahead.view !== null && holder?.isLeaving && holder.name === name) {
+    if (holder?.isLeaving && holder.name === name) { // a listing has shown both
       await this.#watchOwn();
       return await this.#existing(ahead);
     }

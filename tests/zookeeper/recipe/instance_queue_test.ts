@@ -117,7 +117,15 @@ Deno.test("Acquisition waits for another instance between two waiters, also when
   await second.lease;
 });
 
-for (const moment of ["before others enter", "while they enter", "while they wait"] as const) {
+/** Which request of those who enter is not answered when the holder leaves. */
+const MOMENTS = {
+  "before others enter": "",
+  "while they list the queue": "children",
+  "while they enter": "get",
+  "while they wait": "",
+};
+
+for (const [moment, pending] of Object.entries(MOMENTS)) {
   Deno.test(`Acquisition takes no lock that was deleted and made again, when the former holder leaves ${moment}`, async () => {
     const tree = newTree();
     const instance = await FakeInstance.open(tree);
@@ -130,9 +138,7 @@ for (const moment of ["before others enter", "while they enter", "while they wai
     const other = foreign(tree);
     if (moment === "before others enter") await first.release();
     const answered = Promise.withResolvers<void>();
-    if (moment === "while they enter") {
-      instance.transport.answers = (request) => request === "get" ? answered.promise : undefined;
-    }
+    instance.transport.answers = (request) => request === pending ? answered.promise : undefined;
     const calls = [silent(instance), silent(instance)];
     await settle();
     await first.release();

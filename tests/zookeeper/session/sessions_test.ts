@@ -94,7 +94,9 @@ Deno.test("Sessions.live() opens no session", async () => {
   transports[0]!.become("connected");
   const session = await opening;
   transports[0]!.become("suspended");
+  const { connectNows } = transports[0]!;
   assertEquals(sessions.live(), session);
+  assertEquals(transports[0]!.connectNows, connectNows + 1);
   session.giveUp();
   assertEquals([sessions.live(), transports.length], [null, 1]);
 });
