@@ -11,7 +11,7 @@ import {
   LockUnavailableError,
 } from "../../core/contract/errors.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/errors.ts";
+import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/errors.ts";
 import { type FakeCall, FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
 import { FakeTree, refusal, settle } from "../../testing/zookeeper/fake_zookeeper.ts";
 

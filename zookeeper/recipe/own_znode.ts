@@ -59,8 +59,8 @@ export class OwnZnode implements Watcher, QueueEntry {
   readonly #data: Uint8Array;
   /** Identifies the znode if its create is not answered. Used for this znode only. */
   readonly #guid: string;
-  /** Settles when the create is answered or has failed. Never rejects. */
-  #creating: Promise<unknown> | null = null;
+  /** Settles when the create is answered or has failed. */
+  #creating: Promise<void> = Promise.resolve();
   #isLeaving = false;
   /** The znode as it was when the watch was last set; `null` before. */
   #read: Znode | null = null;
@@ -87,15 +87,13 @@ export class OwnZnode implements Watcher, QueueEntry {
    */
   create(): Promise<void> {
     const prefix = `${this.queue.path}/${entryPrefix(this.#guid)}`;
-    const creating = this.session.createSequential(prefix, this.#data).then(
+    return this.#creating = this.session.createSequential(prefix, this.#data).then(
       (path) => this.#onCreated(path),
       (error) => {
         this.isCreateAmbiguous = error instanceof ZooKeeperError && error.isAmbiguous;
         throw error;
       },
     );
-    this.#creating = creating.catch(() => {});
-    return creating;
   }
 
   /**
@@ -216,7 +214,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
-    if (this.#creating !== null) await this.#creating;
+    await this.#creating.catch(() => {});
     if (!this.isCreated && !this.isCreateAmbiguous) return { state: "released" };
     const { session } = this;
     if (session.isDroppedByServer) return { state: "gone", reason: "session-expired" };

@@ -143,22 +143,33 @@ export class Session implements TransportListener {
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
     const sent = instant(this.#clock);
-    return this.#written(sent, this.#transport.createSequential(pathPrefix, data));
+    return this.#answered(this.#transport.createSequential(pathPrefix, data), sent);
   }
 
   /** Deletes a znode that has no children. */
   delete(path: string): Promise<void> {
     const sent = instant(this.#clock);
-    return this.#written(sent, this.#transport.delete(path));
+    return this.#answered(this.#transport.delete(path), sent);
   }
 
-  /** Creates all missing persistent znodes of a path. */
-  async makePath(path: string): Promise<void> {
-    const create = () => this.#transport.createPersistent(path);
-    try {
-      await this.#createWithParents(path, create);
-    } catch (error) {
-      if (!hasCode(error, "NODE_EXISTS")) throw error;
+  /**
+   * Creates a znode, persistent unless `isEphemeral` is set, and its parents, where they are missing. Another
+   * client, such as Curator's reaper or an administrator, may delete a parent as long as it is empty. Then
+   * the parents are created again.
+   */
+  async makePath(path: string, isEphemeral = false): Promise<void> {
+    for (let attempt = 1;; attempt++) {
+      const sent = instant(this.#clock);
+      const creating = isEphemeral
+        ? this.#transport.createEphemeral(path)
+        : this.#transport.createPersistent(path);
+      try {
+        return await this.#answered(creating, sent);
+      } catch (error) {
+        if (hasCode(error, "NODE_EXISTS")) return;
+        if (!hasCode(error, "NO_NODE") || attempt >= MAX_CREATE_ATTEMPTS) throw error;
+        await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
+      }
     }
   }
 
@@ -202,50 +213,18 @@ export class Session implements TransportListener {
     });
   }
 
-  /**
-   * Creates a znode, and its parents if they are missing. Another client, such as Curator's reaper or an
-   * administrator, may delete a parent as long as it is empty. Then the parents are created again.
-   */
-  async #createWithParents(path: string, create: () => Promise<void>): Promise<void> {
-    for (let attempt = 1;; attempt++) {
-      try {
-        return await this.#written(instant(this.#clock), create());
-      } catch (error) {
-        if (!hasCode(error, "NO_NODE") || attempt >= MAX_CREATE_ATTEMPTS) throw error;
-        await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
-      }
-    }
-  }
-
-  /** Awaits the answer to a write that was sent at `sent`, and extends the session. */
-  async #written<T>(sent: Instant, request: Promise<T>): Promise<T> {
+  /** Awaits an answer; `sent` tells when, if the request is a write. A refusal is an answer, too. */
+  async #answered<T>(request: Promise<T>, sent: Instant | null = null): Promise<T> {
     try {
       const answer = await request;
       this.#lastAnswerMs = this.#clock.now();
-      this.#extend(sent);
+      if (sent !== null) this.#extend(sent);
       return answer;
     } catch (error) {
-      this.#recordRefusal(error);
-      if (isProof(error)) this.#extend(sent);
+      if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
+      if (sent !== null && isProof(error)) this.#extend(sent);
       throw error;
     }
-  }
-
-  /** Awaits the answer to a read. */
-  async #answered<T>(request: Promise<T>): Promise<T> {
-    try {
-      const answer = await request;
-      this.#lastAnswerMs = this.#clock.now();
-      return answer;
-    } catch (error) {
-      this.#recordRefusal(error);
-      throw error;
-    }
-  }
-
-  /** A refusal is an answer, too. */
-  #recordRefusal(error: unknown): void {
-    if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
   }
 
   // The proof that the session is alive.
@@ -291,23 +270,9 @@ export class Session implements TransportListener {
    */
   prepareHeartbeat(): Promise<void> | null {
     if (this.#isPrepared) return null;
-    return this.#preparing ??= this.#prepareHeartbeat().finally(() => this.#preparing = null);
-  }
-
-  async #prepareHeartbeat(): Promise<void> {
-    try {
-      await this.#makeHeartbeatZnode();
-    } catch (error) {
-      // An earlier create was executed, but its answer was lost.
-      if (!hasCode(error, "NODE_EXISTS")) throw error;
-    }
-    this.#isPrepared = true;
-  }
-
-  #makeHeartbeatZnode(): Promise<void> {
-    const { heartbeatPath } = this.#options;
-    const create = () => this.#transport.createEphemeral(heartbeatPath);
-    return this.#createWithParents(heartbeatPath, create);
+    return this.#preparing ??= this.makePath(this.#options.heartbeatPath, true)
+      .then(() => void (this.#isPrepared = true))
+      .finally(() => this.#preparing = null);
   }
 
   /**
@@ -332,12 +297,13 @@ export class Session implements TransportListener {
 
   /** Writes to the heartbeat's znode, or creates it again if another client has deleted it. */
   async #writeHeartbeat(sent: Instant): Promise<void> {
+    const { heartbeatPath } = this.#options;
     try {
-      await this.#written(sent, this.#transport.set(this.#options.heartbeatPath));
+      await this.#answered(this.#transport.set(heartbeatPath), sent);
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.
-      if (hasCode(error, "NO_NODE")) await this.#makeHeartbeatZnode().catch(() => {});
+      if (hasCode(error, "NO_NODE")) await this.makePath(heartbeatPath, true).catch(() => {});
     }
   }
 
