@@ -60,11 +60,10 @@ export interface AcquisitionContext {
 
 /** A call of `acquire()` or `tryAcquire()`. */
 export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs"> {
-  /** The name of the lock. */
+  /** The name of the lock, and the path of its znode. */
   readonly name: string;
-  /** The path of the lock's znode. */
   readonly lockPath: string;
-  /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
+  /** Whether the call is `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
   /** Notifies the caller of its position, before the first wait and whenever it changes. */
   readonly onWait: ((info: WaitInfo) => void) | undefined;
@@ -90,7 +89,6 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
   /** The delete of a release, until it has failed. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
-  /** Sends nothing yet. */
   constructor(context: AcquisitionContext, call: AcquireCall) {
     this.#context = context;
     this.#call = call;
@@ -103,9 +101,7 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
    *
    * @returns The lease; `null` only if `isTry` is set and the lock is held.
    * @throws {LockUnavailableError} If an outage lasts too long.
-   * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again, or if the sequence numbers are
-   * used up.
-   * @throws {unknown} The reason of the budget's signal when that aborts.
+   * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
   async acquire(): Promise<ManagedLease | null> {
     const { engine: { background }, sessions } = this.#context;

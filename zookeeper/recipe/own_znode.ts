@@ -41,7 +41,6 @@ export interface OwnZnodeListener {
 
 /** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
 export class OwnZnode implements Watcher, QueueEntry {
-  /** The queue that the znode is in. */
   readonly queue: SharedQueue;
   readonly session: Session;
   /** Whether the znode is known to have been created. */
@@ -52,17 +51,14 @@ export class OwnZnode implements Watcher, QueueEntry {
   sequence = NaN;
   /** Whether the last create was not answered: it may have been executed, or may be executed later. */
   isCreateAmbiguous = false;
-  /** The state of the watch on the znode. */
   watchState: OwnWatchState = "unset";
-  /** Is notified when the watch fires. */
   #listener: OwnZnodeListener | null = null;
   readonly #data: Uint8Array;
   /** Identifies the znode if its create is not answered. Used for this znode only. */
   readonly #guid: string;
-  /** Settles when the create is answered or has failed. */
   #creating: Promise<void> = Promise.resolve();
   #isLeaving = false;
-  /** The znode as it was when the watch was last set; `null` before. */
+  /** The znode as it was when the watch was last set. */
   #read: Znode | null = null;
   /** The fencing token, if a listing has shown it. */
   #listedToken: bigint | null = null;
@@ -80,11 +76,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.#guid = newGuid(isTry);
   }
 
-  /**
-   * Sends the create now, and does not repeat it.
-   *
-   * @throws {ZooKeeperError} If the create fails; `isCreateAmbiguous` tells whether it may have been executed.
-   */
+  /** Sends the create now, and does not repeat it. */
   create(): Promise<void> {
     const prefix = `${this.queue.path}/${entryPrefix(this.#guid)}`;
     return this.#creating = this.session.createSequential(prefix, this.#data).then(
@@ -99,8 +91,6 @@ export class OwnZnode implements Watcher, QueueEntry {
   /**
    * Searches for the znode of an unanswered create. If there are several, the one with the lowest number
    * is kept and the others are deleted. If there is none, the create was not executed and never will be.
-   *
-   * @throws {ZooKeeperError} If a request fails.
    */
   async resolveAmbiguousCreate(): Promise<void> {
     const [lowest, ...others] = await this.#find(this.session);
@@ -133,10 +123,8 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 
   /**
-   * Returns our position in a listing.
-   *
-   * @throws {ZooKeeperError} `OWN_ZNODE_GONE` if our znode is not listed.
-   * @throws {LockSetupError} If the sequence numbers do not show the order.
+   * Returns our position in a listing. Throws if our znode is not listed, or if the sequence numbers do not
+   * show the order.
    */
   positionIn(view: QueueView): QueuePosition {
     const position = view.positionOf(this.name);
@@ -144,7 +132,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     if (!position.isOrderKnown) throw this.outOfNumbers();
     // The last change to the children was our create, or the delete of a sibling after it. Either zxid
     // is greater than all earlier tokens and less than all later ones.
-    if (position.isOnlyChild) this.#listedToken ??= view.pzxid;
+    if (position.isOnlyChild) this.#listedToken ??= view.children.pzxid;
     return position;
   }
 
@@ -171,17 +159,12 @@ export class OwnZnode implements Watcher, QueueEntry {
     return this.#read!.createdAtMs;
   }
 
-  /** Sets the listener, or removes it with `null`. It replaces the previous one. */
+  /** Notifies this listener from now on, instead of the previous one. */
   listen(listener: OwnZnodeListener | null): void {
     this.#listener = listener;
   }
 
-  /**
-   * Sets the watch on our znode, unless it is set, by reading the znode.
-   *
-   * @throws {ZooKeeperError} If the request fails.
-   * @throws {ZooKeeperError} `OWN_ZNODE_GONE` if another client has deleted the znode.
-   */
+  /** Sets the watch, unless it is set, by reading the znode. Rejects if another client has deleted it. */
   async watch(): Promise<void> {
     if (this.watchState === "deleted") throw ownZnodeGone();
     if (this.watchState !== "unset") return;

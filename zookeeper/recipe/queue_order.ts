@@ -10,16 +10,15 @@ import type { Children } from "../connection/transport.ts";
 /** The greatest sequence number that ZooKeeper gives before its counter overflows. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;
 
-/** Whether ZooKeeper gave a sequence number before the end of their range, and so to one znode only. */
+/** Whether ZooKeeper gave a sequence number to one znode only: before the end of their range. */
 export function isInRange(sequence: number): boolean {
   return sequence >= 0 && sequence < MAX_SEQUENCE;
 }
 
 /** One entry of a lock's queue: the znode of the holder or of a waiter. */
 export interface QueueEntry {
-  /** The name of the znode, without its parent. */
+  /** The name of the znode, without its parent, and the number that ZooKeeper appended to it. */
   readonly name: string;
-  /** The number that ZooKeeper appended to the name. */
   readonly sequence: number;
 }
 
@@ -61,8 +60,6 @@ export function sequenceOf(name: string): number | null {
 /**
  * Sorts the entries of a queue in the order in which they get the lock. Compared as text, negative
  * numbers would be out of order. Children that are not entries are left out.
- *
- * @param children The names of the children of the lock's znode.
  */
 export function sortedEntries(children: readonly string[]): QueueEntry[] {
   const entries: QueueEntry[] = [];
@@ -97,12 +94,9 @@ export interface QueuePosition {
 
 /** One listing of a queue, sorted once for all calls that look up their positions. */
 export class QueueView {
-  /** The zxid of the last create or delete of a child. */
-  readonly pzxid: bigint;
+  readonly children: Children;
   /** The connection of the listing. */
   readonly epoch: number;
-  /** The children as they were listed. */
-  readonly children: Children;
   readonly #entries: readonly QueueEntry[];
   readonly #indexes = new Map<string, number>();
   /** How many entries at the front were made by `tryAcquire()`. */
@@ -111,7 +105,6 @@ export class QueueView {
   /** Sorts the children of the lock's znode. Some may not be entries. */
   constructor(children: Children, epoch: number) {
     this.children = children;
-    this.pzxid = children.pzxid;
     this.epoch = epoch;
     const entries = this.#entries = sortedEntries(children.names);
     for (const [index, { name }] of entries.entries()) this.#indexes.set(name, index);
@@ -120,7 +113,6 @@ export class QueueView {
     this.#tryCount = tryCount;
   }
 
-  /** The number of entries. */
   get size(): number {
     return this.#entries.length;
   }
@@ -143,11 +135,9 @@ export class QueueView {
   }
 
   /**
-   * Returns the entries ahead of ours, beginning with one that is known to be, or to have been, the first.
+   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing.
    *
-   * @param ownName The name of our own znode.
-   * @param firstName The name of that entry. Without it, or if it is not listed, all of them are returned.
-   * @returns The entries, the nearest one last; `null` if our znode is missing.
+   * @param firstName An entry that is known to be, or to have been, the first. Those before it are left out.
    */
   entriesAhead(ownName: string, firstName: string | undefined): QueueEntry[] | null {
     const index = this.#indexes.get(ownName);

@@ -39,9 +39,8 @@ export interface OwnHolder extends QueueEntry {
  */
 export class SharedQueue {
   readonly session: Session;
-  /** The name of the lock. */
+  /** The name of the lock, and the path of its znode. */
   readonly name: string;
-  /** The path of the lock's znode. */
   readonly path: string;
   /** How many znodes of ours are in the queue, or about to be. */
   users = 0;
@@ -54,7 +53,7 @@ export class SharedQueue {
   #latest: QueueView | null = null;
   readonly #onUnused: () => void;
 
-  /** Sends nothing yet. `onUnused` is called when the last znode of ours leaves. */
+  /** `onUnused` is called when the last znode of ours leaves. */
   constructor(session: Session, name: string, path: string, onUnused: () => void) {
     this.session = session;
     this.name = name;
@@ -63,9 +62,9 @@ export class SharedQueue {
   }
 
   /**
-   * A znode of ours is about to be deleted, and does not hold or await the lock any more. Called once.
+   * A znode of ours is about to be deleted, and does not hold or await the lock any more.
    *
-   * @param isConfirmed Whether its watch has not fired: it exists.
+   * @param isConfirmed Whether its watch is set: it exists.
    */
   remove({ name }: QueueEntry, isConfirmed: boolean): void {
     if (--this.users === 0) this.#onUnused();
@@ -76,11 +75,7 @@ export class SharedQueue {
     this.#waiters[0]?.onHolderLeaving(holder, isConfirmed);
   }
 
-  /**
-   * Lists the queue, after this call. Calls share the listing, which is sorted once.
-   *
-   * @throws {ZooKeeperError} If the request fails. A lock's znode that is missing has no entries.
-   */
+  /** Lists the queue, after this call. A lock's znode that is missing has no entries. */
   async list(): Promise<QueueView> {
     const { session: { epoch }, session, path } = this;
     try {
@@ -93,12 +88,7 @@ export class SharedQueue {
     }
   }
 
-  /**
-   * Reads how long the queue is, after this call; `null` if the lock's znode is missing. The answer is short
-   * however long the queue is.
-   *
-   * @throws {ZooKeeperError} If the request fails.
-   */
+  /** Reads how long the queue is, after this call; `null` if the lock's znode is missing. */
   async size(): Promise<QueueSize | null> {
     try {
       return await this.session.size(this.path);
@@ -124,7 +114,6 @@ export class SharedQueue {
     return true;
   }
 
-  /** Whether a waiter is the first one of the instance. */
   isFirst(waiter: QueueWaiter): boolean {
     return this.#waiters[0] === waiter;
   }

@@ -79,8 +79,6 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
    *
    * @param report Gets our position whenever the queue is listed.
    * @throws {ZooKeeperError} If our znode is deleted, the session is over, or ZooKeeper refuses a request.
-   * @throws {LockUnavailableError} If an outage lasts too long.
-   * @throws {unknown} The reason of the budget's signal when that aborts.
    */
   async untilFirst(report: (info: WaitInfo) => void): Promise<void> {
     const { queue } = this.#znode;
@@ -103,7 +101,6 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
     }
   }
 
-  /** Lists the queue. */
   list(): Promise<QueueView> {
     const { session, queue } = this.#znode;
     return session.ask(this.#budget, () => queue.list());
@@ -183,10 +180,8 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
   /**
    * Waits for a change while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
    *
-   * @param first The entry: the first one of the queue.
    * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
-   * @returns `false` if it is so old now that it is taken for the holder's; `true` if it was deleted or
-   * something else has changed, so that the queue must be listed again.
+   * @returns `false` if it is so old now that it is taken for the holder's; `true` to list the queue again.
    */
   async outlivesTry({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
     return await this.#sleep(async () => {
@@ -230,7 +225,6 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
     }
   }
 
-  /** Sets the watch on our own znode, unless it is set. */
   #watchOwn(): Promise<void> {
     return this.#znode.session.ask(this.#budget, () => this.#znode.watch());
   }

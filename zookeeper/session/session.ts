@@ -30,7 +30,7 @@ import type {
 } from "../connection/transport.ts";
 import { SharedReads } from "./shared_reads.ts";
 
-/** How often a create is sent while other clients keep deleting the parents. */
+/** How often a create is sent while others, such as Curator's reaper, delete its parents. */
 const MAX_CREATE_ATTEMPTS = 10;
 
 const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
@@ -90,17 +90,17 @@ export class Session implements TransportListener {
   #leasesProvenAt = NEVER;
   /** The heartbeat that is not answered yet. */
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
-  /** The create of the heartbeat's znode, until it is answered; `null` then, and before it. */
+  /** The create of the heartbeat's znode, until it is answered. */
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
-  /** The read of {@linkcode Session.checkServer} that is not answered yet. */
-  #checking: Promise<void> | null = null;
-  /** Cancels the timer of the next check; `null` if there is none. */
+  #isChecking = false;
+  /** Cancels the next check of the server; `null` if there is none. */
   #cancelCheck: (() => void) | null = null;
   /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
   #reconnection: PromiseWithResolvers<void> | null = null;
-  /** Cancels the timer that ends the session without a connection, or without a sign of the server. */
+  /** Cancels the timer that ends the session: it has no connection, or no sign of the server. */
   #cancelWatch: (() => void) | null = null;
+  /** When the session ended for us, and whether the server said so. */
   #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
 
   /** Takes over a transport that has just connected. */
@@ -118,7 +118,7 @@ export class Session implements TransportListener {
     this.#watchServer();
   }
 
-  /** Whether the session has ended for us. The server may still keep it for a while. */
+  /** The server may still keep it for a while. */
   get isOver(): boolean {
     return this.#end !== null;
   }
@@ -152,11 +152,7 @@ export class Session implements TransportListener {
     return this.#answered(this.#transport.delete(path), sent);
   }
 
-  /**
-   * Creates a znode, persistent unless `isEphemeral` is set, and its parents, where they are missing. Another
-   * client, such as Curator's reaper or an administrator, may delete a parent as long as it is empty. Then
-   * the parents are created again.
-   */
+  /** Creates a znode and its parents, where they are missing. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
       const sent = instant(this.#clock);
@@ -178,14 +174,14 @@ export class Session implements TransportListener {
     return this.#answered(this.#transport.get(path, watcher));
   }
 
-  /** Removes a watcher, so that it is not called any more. Sends nothing. */
+  /** Does not notify a watcher any more. Sends nothing. */
   unwatch(path: string, watcher: Watcher): void {
     this.#transport.unwatch(path, watcher);
   }
 
   /**
    * Lists the children of a znode, after this call. Calls share the listing: after a lost connection many
-   * of them may search a long queue for their znodes.
+   * may search a long queue for their znodes.
    */
   children(path: string): Promise<Children> {
     return this.#listings.join(path, () => this.children(path)) ??
@@ -200,13 +196,11 @@ export class Session implements TransportListener {
   /**
    * Sends a request again and again until it is answered, as `budget.ask()` does. But while there is no
    * connection, it waits for one: thousands of waiters that try every 50 ms would keep the process busy.
-   *
-   * @throws {unknown} As `budget.ask()` does.
    */
   ask<T>(budget: OutageBudget, request: () => Promise<T>): Promise<T> {
     return budget.ask(() => {
       if (this.isConnected || budget.outageSinceMs === null) return request();
-      return budget.settle(this.reconnected(), budget.signal).then(request, (error) => {
+      return budget.settle(this.#reconnected(), budget.signal).then(request, (error) => {
         if (this.isOver || budget.signal.aborted) throw error;
         return request(); // The time is over: this fails, and says why there is no connection.
       });
@@ -247,9 +241,8 @@ export class Session implements TransportListener {
   }
 
   /**
-   * A write that was sent at `sent` is answered. Extends the session and, if that gains more than a
-   * twentieth of the timeout or shows that they outlived a suspension of the process, all leases: with many
-   * of them, it would take too long to extend them at every write.
+   * Extends the session and, if that gains more than a twentieth of the timeout or shows that they outlived
+   * a suspension of the process, all leases: to extend many of them at every write would take too long.
    */
   #extend(sent: Instant): void {
     if (this.#end !== null) return;
@@ -262,11 +255,10 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Creates the znode that the heartbeat writes to, unless that was done before. It is sent together with
-   * the first acquire, so that a missing right rejects that, before a lease depends on the heartbeat.
+   * Creates the znode that the heartbeat writes to: together with the first acquire, so that a missing right
+   * rejects that, before a lease depends on the heartbeat.
    *
-   * @returns The answer that is awaited; `null` if the znode was created before.
-   * @throws {ZooKeeperError} If the request fails.
+   * @returns The answer; `null` if the znode was created before.
    */
   prepareHeartbeat(): Promise<void> | null {
     if (this.#isPrepared) return null;
@@ -276,10 +268,8 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Proves the session by a write, unless one is under way, and waits for its answer. A refusal proves the
-   * session, too. It is no failure: if the rights change later, the leases last as long as the session does.
-   *
-   * @throws {ZooKeeperError} If the write fails.
+   * Proves the session by a write, unless one is under way, and waits for its answer. A refusal is a proof,
+   * too, and not a failure: if rights change later, leases last as long as the session does.
    */
   sendHeartbeat(): Promise<void> {
     const pending = this.#heartbeat;
@@ -307,7 +297,7 @@ export class Session implements TransportListener {
     }
   }
 
-  // The connection: its listeners, its loss, and the checks that the server is alive.
+  // The connection: its listeners, its loss, and whether the server is alive.
 
   /**
    * Notifies a listener from now on. While there are listeners, the session checks at intervals that the
@@ -318,7 +308,6 @@ export class Session implements TransportListener {
     if (this.#cancelCheck === null) this.#scheduleCheck();
   }
 
-  /** Does not notify a listener any more. */
   unlisten(listener: SessionListener): void {
     this.#listeners.delete(listener);
   }
@@ -327,12 +316,8 @@ export class Session implements TransportListener {
     for (const listener of this.#listeners) listener.onSessionChange();
   }
 
-  /**
-   * Resolves when there is a connection again.
-   *
-   * @throws {ZooKeeperError} If the session is over.
-   */
-  reconnected(): Promise<void> {
+  /** Resolves when there is a connection again. */
+  #reconnected(): Promise<void> {
     if (this.isConnected) return Promise.resolve();
     if (this.isOver) return Promise.reject(sessionOver());
     this.#reconnection ??= Promise.withResolvers<void>();
@@ -358,32 +343,22 @@ export class Session implements TransportListener {
     const cancel = this.#clock.schedule(() => {
       this.#cancelCheck = null;
       if (this.#listeners.size === 0) return;
-      // Without an answer the transport drops the connection, which the listeners notice.
-      this.checkServer().catch(() => {});
+      this.#checkServer();
       this.#scheduleCheck();
     }, this.checkEveryMs);
     cancel.hold?.(false);
     this.#cancelCheck = cancel;
   }
 
-  /**
-   * Checks by a read that the server answers, unless something has arrived from it recently. A refusal is
-   * an answer. Callers share a pending read.
-   *
-   * @throws {ZooKeeperError} If there is no answer.
-   */
-  async checkServer(): Promise<void> {
-    if (this.#transport.silentMs < this.checkEveryMs) return;
-    this.#checking ??= this.get(this.#options.rootPath).then(() => {}, (error) => {
-      if (!(error instanceof ZooKeeperError) || !error.isAnswer) throw error;
-    }).finally(() => this.#checking = null);
-    await this.#checking;
+  /** Asks the server for an answer, unless something has arrived from it recently. */
+  #checkServer(): void {
+    if (this.#isChecking || this.#transport.silentMs < this.checkEveryMs) return;
+    this.#isChecking = true;
+    // Without an answer the transport drops the connection, which the listeners notice.
+    this.get(this.#options.rootPath).catch(() => {}).finally(() => this.#isChecking = false);
   }
 
-  /**
-   * Ends the session when nothing has arrived for its timeout, though the client takes it for
-   * connected. The answers to pings arrive three times as often.
-   */
+  /** Ends the session when nothing has arrived for its timeout: answers to pings do three times as often. */
   #watchServer(): void {
     const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
     this.#watch(() => {
@@ -402,11 +377,7 @@ export class Session implements TransportListener {
 
   // The end.
 
-  /**
-   * Ends the session and all leases at once, without a request to the server.
-   *
-   * @param cause Why; the error of the connection unless given.
-   */
+  /** Ends the session and all leases at once, without a request to the server. */
   giveUp(cause: unknown = this.#transport.connectError): void {
     this.#lose(false, cause);
   }
@@ -418,7 +389,6 @@ export class Session implements TransportListener {
     await this.#transport.close(timeoutMs);
   }
 
-  /** @param isExpired Whether the server said so. */
   #lose(isExpired: boolean, cause?: unknown): void {
     if (this.#end !== null) return;
     this.#finish(isExpired);

@@ -33,7 +33,6 @@ export class Sessions {
   #transport: ZooKeeperTransport | null = null;
   #opening: Promise<Session> | null = null;
 
-  /** Opens nothing yet. */
   constructor(options: SessionsOptions) {
     this.#options = options;
     this.#clock = options.clock;

@@ -220,21 +220,29 @@ Deno.test("Session is over when a server grants another timeout", () => {
   assertEquals(losses, ["session-expired"]);
 });
 
-Deno.test("Session.checkServer() sends a request only when nothing arrived recently, and accepts any answer", async () => {
-  const { transport, session } = openSession();
-  await session.checkServer();
-  assertEquals(transport.log, []);
-  transport.silentMs = session.checkEveryMs;
-  await session.checkServer(); // There is no root path, and the server says so.
-  assertEquals(transport.log, ["get"]);
-  transport.silentMs = 0;
-  await session.checkServer();
-  assertEquals(transport.log, ["get"]);
-  transport.silentMs = session.checkEveryMs;
-  transport.answers = () => {
-    throw refusal("TIMEOUT");
+Deno.test("Session asks the server while it has listeners, if nothing arrived recently, one request at a time", async () => {
+  const { clock, transport, session } = openSession();
+  const asksIn = async (checks: number) => {
+    const before = transport.log.length;
+    await clock.pass(session.checkEveryMs * checks);
+    return transport.log.slice(before);
   };
-  await assertRejects(() => session.checkServer(), ZooKeeperError);
+  const listener = { onSessionChange: () => {} };
+  session.listen(listener);
+  assertEquals(await asksIn(1), []);
+  transport.silentMs = session.checkEveryMs;
+  assertEquals(await asksIn(1), ["get"]); // There is no root path, and the server says so.
+  transport.silentMs = 0;
+  assertEquals(await asksIn(1), []);
+  transport.silentMs = session.checkEveryMs;
+  const answer = Promise.withResolvers<void>();
+  transport.answers = () => answer.promise;
+  assertEquals(await asksIn(2), ["get"]);
+  answer.reject(refusal("TIMEOUT"));
+  transport.answers = () => {};
+  assertEquals(await asksIn(1), ["get"]);
+  session.unlisten(listener);
+  assertEquals(await asksIn(2), []);
 });
 
 Deno.test("Session is over when nothing has arrived from the server for the session timeout", async () => {
