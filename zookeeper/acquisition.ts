@@ -41,11 +41,11 @@ import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/errors.ts";
 import type { IdleLocks } from "./idle_locks.ts";
-import { OwnZnode, ownZnodeGone, type OwnZnodeListener } from "./recipe/own_znode.ts";
+import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
 import { isInRange } from "./recipe/queue_order.ts";
 import type { SharedQueues } from "./recipe/shared_queue.ts";
 import { Waiter } from "./recipe/waiter.ts";
-import type { Session, SessionListener } from "./session/session.ts";
+import type { ChangeListener, Session } from "./session/session.ts";
 import type { Sessions } from "./session/sessions.ts";
 
 const UTF8 = new TextEncoder();
@@ -74,7 +74,7 @@ export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs"> {
 }
 
 /** One call, and the lease that it gets. */
-export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListener {
+export class Acquisition implements LeaseActions, ChangeListener {
   readonly #context: AcquisitionContext;
   readonly #call: AcquireCall;
   readonly #clock: Clock;
@@ -245,12 +245,14 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
    */
   async #recoverCreate(znode: OwnZnode, error: unknown, sinceMs: number): Promise<void> {
     const { session, queue } = znode;
+    const budget = this.#budget;
     if (hasCode(error, "NO_NODE")) {
-      return await session.ask(this.#budget, () => session.makePath(queue.path));
+      return await abortable(session.makePath(queue.path), budget.signal)
+        .catch((error) => budget.recover(error, sinceMs));
     }
-    this.#budget.beganAt(sinceMs);
+    budget.beganAt(sinceMs);
     if (!znode.isCreateAmbiguous) throw error;
-    await session.ask(this.#budget, () => znode.resolveAmbiguousCreate());
+    await session.ask(budget, () => znode.resolveAmbiguousCreate());
   }
 
   // The lease: granted, held, and lost.
@@ -313,12 +315,8 @@ export class Acquisition implements LeaseActions, OwnZnodeListener, SessionListe
     return "session-expired";
   }
 
-  onOwnZnodeChange(): void {
-    void this.#keepWatch();
-  }
-
-  /** Sets the watch again: it was lost with its connection. */
-  onSessionChange(): void {
+  /** Our znode was deleted, or its watch was lost with its connection. */
+  onChange(): void {
     void this.#keepWatch();
   }
 

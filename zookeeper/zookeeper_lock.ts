@@ -96,8 +96,8 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #context: AcquisitionContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     check: (name, options) => this.#check(name, options),
-    wait: (name, options) => this.#wait(name, options),
-    tryOnce: (name, options) => this.#tryOnce(name, options),
+    wait: (name, options) => this.#start(name, options, false) as Promise<Lease>,
+    tryOnce: (name, options) => this.#start(name, options, true),
     look: (name) => this.#look(name),
   }, SYSTEM_CLOCK);
 
@@ -146,7 +146,7 @@ export class ZooKeeperLock implements DistributedLock {
     this.#check(name, options);
     this.#nesting.check(name, options, this.#lifetime.warnings);
     if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    return (await this.#start(name, options, false))!; // Only `tryAcquire` gets `null`.
   }
 
   /**
@@ -156,7 +156,7 @@ export class ZooKeeperLock implements DistributedLock {
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
-    return await this.#tryOnce(name, options);
+    return await this.#start(name, options, true);
   }
 
   /**
@@ -186,19 +186,10 @@ export class ZooKeeperLock implements DistributedLock {
     });
   }
 
-  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
-    const lease = await this.#newAcquisition(name, options, false).acquire();
-    return lease!; // Only `tryAcquire` gets `null`.
-  }
-
-  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
-    return await this.#newAcquisition(name, options, true).acquire();
-  }
-
-  #newAcquisition(name: string, options: AcquireOptions, isTry: boolean): Acquisition {
+  #start(name: string, options: AcquireOptions, isTry: boolean): Promise<Lease | null> {
     options.signal?.throwIfAborted();
     const { maxHoldMs, label = this.#lifetime.label } = options;
-    return new Acquisition(this.#context, {
+    const acquisition = new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
       isTry,
@@ -208,6 +199,7 @@ export class ZooKeeperLock implements DistributedLock {
       maxHoldMs,
       budget: this.#budget(name, Infinity, options.signal),
     });
+    return acquisition.acquire();
   }
 
   /** Reads the holder for a wait that has ended. */

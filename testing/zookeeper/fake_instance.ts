@@ -13,11 +13,10 @@ import { IdleLocks } from "../../zookeeper/idle_locks.ts";
 import { SharedQueues } from "../../zookeeper/recipe/shared_queue.ts";
 import { Sessions } from "../../zookeeper/session/sessions.ts";
 import { FakeClock } from "../core/fake_clock.ts";
-import { FakeTransport, type FakeTree, settle } from "./fake_zookeeper.ts";
+import { FakeTransport, type FakeTree, settle, TRANSPORT_OPTIONS } from "./fake_zookeeper.ts";
 
 const ROOT_PATH = "/locks";
-/** How long in ms an outage may last before a call of a fake instance rejects. */
-export const UNAVAILABLE_AFTER_MS = 5_000;
+const { unavailableAfterMs: UNAVAILABLE_AFTER_MS } = TRANSPORT_OPTIONS;
 
 /** How to call. */
 export interface FakeCallOptions {
@@ -107,15 +106,7 @@ export class FakeInstance {
         queueMicrotask(() => transport.become("connected"));
         return transport;
       },
-      transport: {
-        listServers: () => Promise.resolve([]),
-        tls: undefined,
-        warnings: { warn: () => {} },
-        sessionTimeoutMs: 10_000,
-        requestTimeoutMs: undefined,
-        unavailableAfterMs: UNAVAILABLE_AFTER_MS,
-        auth: undefined,
-      },
+      transport: TRANSPORT_OPTIONS,
       connectTimeoutMs: UNAVAILABLE_AFTER_MS,
     });
     this.idleLocks = new IdleLocks(this.engine, this.sessions);

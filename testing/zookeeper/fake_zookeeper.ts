@@ -8,12 +8,24 @@ import { setImmediate } from "node:timers";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/errors.ts";
 import type {
   TransportListener,
+  TransportOptions,
   TransportState,
   Watcher,
   WatchEvent,
   Znode,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
+
+/** The options of a transport that connects to nothing. */
+export const TRANSPORT_OPTIONS: TransportOptions = {
+  listServers: () => Promise.resolve([]),
+  tls: undefined,
+  warnings: { warn: () => {} },
+  sessionTimeoutMs: 10_000,
+  requestTimeoutMs: undefined,
+  unavailableAfterMs: 5_000,
+  auth: undefined,
+};
 
 /** Lets all pending callbacks run: the runtime has no other work, since nothing here has a time. */
 export function settle(): Promise<void> {

@@ -9,7 +9,7 @@ import { LockSetupError } from "../../core/contract/errors.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { classifyFailure, hasCode, ZooKeeperError } from "../connection/errors.ts";
 import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
-import type { Session } from "../session/session.ts";
+import type { ChangeListener, Session } from "../session/session.ts";
 import type { Sessions } from "../session/sessions.ts";
 import {
   entryPrefix,
@@ -33,12 +33,6 @@ export type OwnWatchState =
   /** Another client has deleted the znode. */
   | "deleted";
 
-/** Is notified of changes to our own znode. */
-export interface OwnZnodeListener {
-  /** The watch has fired; its state is `"unset"` or `"deleted"` now. Must not throw. */
-  onOwnZnodeChange(): void;
-}
-
 /** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
@@ -52,7 +46,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   /** Whether the last create was not answered: it may have been executed, or may be executed later. */
   isCreateAmbiguous = false;
   watchState: OwnWatchState = "unset";
-  #listener: OwnZnodeListener | null = null;
+  #listener: ChangeListener | null = null;
   readonly #data: Uint8Array;
   /** Identifies the znode if its create is not answered. Used for this znode only. */
   readonly #guid: string;
@@ -159,8 +153,8 @@ export class OwnZnode implements Watcher, QueueEntry {
     return this.#read!.createdAtMs;
   }
 
-  /** Notifies this listener from now on, instead of the previous one. */
-  listen(listener: OwnZnodeListener | null): void {
+  /** Notifies this listener of the watch's events from now on, instead of the previous one. */
+  listen(listener: ChangeListener | null): void {
     this.#listener = listener;
   }
 
@@ -182,7 +176,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   onWatchEvent(event: WatchEvent): void {
     // ZooKeeper removes a watch when it fires.
     this.watchState = event === "deleted" ? "deleted" : "unset";
-    this.#listener?.onOwnZnodeChange();
+    this.#listener?.onChange();
   }
 
   /**

@@ -6,18 +6,16 @@
  */
 import { hasCode } from "../connection/errors.ts";
 import type { Znode } from "../connection/transport.ts";
-import type { Session } from "../session/session.ts";
+import type { ChangeListener, Session } from "../session/session.ts";
 import { type QueueEntry, QueueView } from "./queue_order.ts";
 
 /** How many children the lock's znode has, and has ever had: the next sequence number. */
 export type QueueSize = Pick<Znode, "childCount" | "createCount">;
 
 /** A call that waits in a queue. */
-export interface QueueWaiter {
+export interface QueueWaiter extends ChangeListener {
   /** The sequence number of its znode. */
   readonly sequence: number;
-  /** It is the first waiter of its instance now. Must not throw. */
-  onFirst(): void;
   /**
    * It is the first waiter of its instance, and a holder of its instance leaves. Must not throw.
    *
@@ -130,7 +128,7 @@ export class SharedQueue {
     const index = this.#waiters.indexOf(waiter);
     if (index === -1) return;
     this.#waiters.splice(index, 1);
-    if (index === 0) this.#waiters[0]?.onFirst();
+    if (index === 0) this.#waiters[0]?.onChange();
   }
 }
 

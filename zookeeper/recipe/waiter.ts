@@ -16,8 +16,7 @@ import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { hasCode } from "../connection/errors.ts";
 import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
-import type { SessionListener } from "../session/session.ts";
-import type { OwnZnode, OwnZnodeListener } from "./own_znode.ts";
+import type { OwnZnode } from "./own_znode.ts";
 import type { QueueEntry, QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
 
@@ -55,7 +54,7 @@ interface Predecessor {
 }
 
 /** One wait, for one znode: call either `untilFirst()` once, or `outlivesTry()`. */
-export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, Watcher {
+export class Waiter implements QueueWaiter, Watcher {
   /** The sequence number of our znode. */
   readonly sequence: number;
   readonly #znode: OwnZnode;
@@ -258,15 +257,7 @@ export class Waiter implements QueueWaiter, SessionListener, OwnZnodeListener, W
     this.#wake();
   }
 
-  onOwnZnodeChange(): void {
-    this.#wake?.();
-  }
-
-  onSessionChange(): void {
-    this.#wake?.();
-  }
-
-  onFirst(): void {
+  onChange(): void {
     this.#wake?.();
   }
 

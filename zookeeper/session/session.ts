@@ -58,10 +58,10 @@ export interface SessionOptions {
   readonly heartbeatPath: string;
 }
 
-/** Is notified of changes to the connection of a session. */
-export interface SessionListener {
-  /** The connection was lost or made again, or the session is over. Must not throw. */
-  onSessionChange(): void;
+/** Is notified of changes, and looks itself what is different now. */
+export interface ChangeListener {
+  /** For a session: its connection was lost or made again, or it is over. Must not throw. */
+  onChange(): void;
 }
 
 /** One session. Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
@@ -80,7 +80,7 @@ export class Session implements TransportListener {
   readonly #transport: ZooKeeperTransport;
   readonly #options: SessionOptions;
   readonly #clock: Clock;
-  readonly #listeners = new Set<SessionListener>();
+  readonly #listeners = new Set<ChangeListener>();
   readonly #listings = new SharedReads<Children>();
   readonly #sizes = new SharedReads<Znode>();
   /** When the server last answered a request, in monotonic ms. */
@@ -303,17 +303,17 @@ export class Session implements TransportListener {
    * Notifies a listener from now on. While there are listeners, the session checks at intervals that the
    * server answers: the client package does not notice a dead connection.
    */
-  listen(listener: SessionListener): void {
+  listen(listener: ChangeListener): void {
     this.#listeners.add(listener);
     if (this.#cancelCheck === null) this.#scheduleCheck();
   }
 
-  unlisten(listener: SessionListener): void {
+  unlisten(listener: ChangeListener): void {
     this.#listeners.delete(listener);
   }
 
   #notify(): void {
-    for (const listener of this.#listeners) listener.onSessionChange();
+    for (const listener of this.#listeners) listener.onChange();
   }
 
   /** Resolves when there is a connection again. */

@@ -76,7 +76,7 @@ Deno.test("SharedQueues.use() shares the queue of a lock among the znodes of one
 function entering(queue: SharedQueue, sequence: number, firsts: number[]) {
   const waiter = {
     sequence,
-    onFirst: () => void firsts.push(sequence),
+    onChange: () => void firsts.push(sequence),
     onHolderLeaving: () => {},
   };
   queue.startWait(waiter);

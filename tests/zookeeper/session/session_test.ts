@@ -195,7 +195,7 @@ Deno.test("Session is over when it had no connection for its timeout, not before
 Deno.test("Session is over when it expires, and loses its leases once", async () => {
   const { transport, session, extensions, losses } = openSession();
   let changes = 0;
-  const listener = { onSessionChange: () => void changes++ };
+  const listener = { onChange: () => void changes++ };
   session.listen(listener);
   const late = Promise.withResolvers<void>();
   transport.answers = () => late.promise;
@@ -227,7 +227,7 @@ Deno.test("Session asks the server while it has listeners, if nothing arrived re
     await clock.pass(session.checkEveryMs * checks);
     return transport.log.slice(before);
   };
-  const listener = { onSessionChange: () => {} };
+  const listener = { onChange: () => {} };
   session.listen(listener);
   assertEquals(await asksIn(1), []);
   transport.silentMs = session.checkEveryMs;

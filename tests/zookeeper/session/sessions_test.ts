@@ -3,9 +3,14 @@ import { Sessions } from "../../../zookeeper/session/sessions.ts";
 import { OutageBudget } from "../../../core/time/outage_budget.ts";
 import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
+import {
+  FakeTransport,
+  FakeTree,
+  settle,
+  TRANSPORT_OPTIONS,
+} from "../../../testing/zookeeper/fake_zookeeper.ts";
 
-const CONNECT_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = TRANSPORT_OPTIONS.unavailableAfterMs;
 
 function newSessions() {
   const clock = new FakeClock();
@@ -21,15 +26,7 @@ function newSessions() {
       transports.push(transport);
       return transport;
     },
-    transport: {
-      listServers: () => Promise.resolve([]),
-      tls: undefined,
-      warnings: { warn: () => {} },
-      sessionTimeoutMs: 10_000,
-      requestTimeoutMs: undefined,
-      unavailableAfterMs: CONNECT_TIMEOUT_MS,
-      auth: undefined,
-    },
+    transport: TRANSPORT_OPTIONS,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     rootPath: "/locks",
   });
