@@ -514,19 +514,22 @@ Deno.test("Acquisition of tryAcquire() is awaited by disposal until its znode is
   await closed;
 });
 
-Deno.test("Acquisition counts an outage from when the create was sent", async () => {
-  const tree = newTree();
-  const [a] = await open(tree, 1);
-  const answered = Promise.withResolvers<void>();
-  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
-  const call = a.call();
-  await a.clock.pass(4_000);
-  a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
-  a.transport.become("suspended");
-  answered.reject(refusal("CONNECTION_LOSS"));
-  await a.pass(1_100);
-  await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
-});
+for (const pending of ["create", "createPersistent /locks/n"]) {
+  Deno.test(`Acquisition counts an outage from when an unanswered request was sent (${pending})`, async () => {
+    const tree = newTree();
+    if (pending !== "create") tree.delete(PARENT);
+    const [a] = await open(tree, 1);
+    const answered = Promise.withResolvers<void>();
+    a.transport.answers = (request) => request === pending ? answered.promise : undefined;
+    const call = a.call();
+    await a.pass(4_000);
+    a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+    a.transport.become("suspended");
+    answered.reject(refusal("CONNECTION_LOSS"));
+    await a.pass(1_100);
+    await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
+  });
+}
 
 Deno.test("Acquisition counts an outage from the last answer, if that came after the create was sent", async () => {
   const tree = newTree();
@@ -656,6 +659,19 @@ Deno.test("Acquisition leaves no timer and no watch after a release", async () =
   await clock.pass(10_000);
   assertEquals(transport.log, ["delete"]);
   assertEquals(lost(), undefined);
+});
+
+Deno.test("Acquisition does not watch its znode again when the connection is lost during the release", async () => {
+  const { clock, transport, path, lease } = await holdLock();
+  await clock.pass(1_000);
+  const answered = Promise.withResolvers<void>();
+  transport.deletesAfter = answered.promise;
+  const released = lease.release();
+  transport.fireChanged(path);
+  await settle();
+  answered.resolve();
+  assertEquals(await released, true);
+  assertEquals(transport.log, ["get", "delete"]);
 });
 
 Deno.test("Acquisition sends no second delete when the first one is answered late", async () => {

@@ -148,7 +148,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     return this.#read?.czxid ?? this.#listedToken;
   }
 
-  /** When the znode was created, by the servers' clock, in ms since the epoch. The watch must have been set. */
+  /** When the znode was created, by the servers' clock; known once the watch was set. */
   get createdAtMs(): number {
     return this.#read!.createdAtMs;
   }
@@ -181,9 +181,8 @@ export class OwnZnode implements Watcher, QueueEntry {
 
   /**
    * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. It leaves
-   * the queue at once. If its session is over, the delete is sent in the next one:
-   * the server may keep the znode until the session timeout, and that would block the waiters. Never
-   * rejects.
+   * the queue at once. If its session is over, the delete is sent in the next one: the server may keep the
+   * znode until the session timeout, and that would block the waiters. Never rejects.
    *
    * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"refused"` if the server will
    * refuse again, `"unknown"` if it may still exist: then call this again.
@@ -191,6 +190,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
+    this.#listener = null;
     await this.#creating.catch(() => {});
     if (!this.isCreated && !this.isCreateAmbiguous) return { state: "released" };
     const { session } = this;

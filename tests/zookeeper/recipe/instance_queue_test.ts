@@ -263,6 +263,19 @@ Deno.test("Acquisition rejects at the end of the sequence numbers for a call beh
   await first.giveUp();
 });
 
+Deno.test("Acquisition reports no position of later entries for a call behind others", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
+  await settle();
+  instance.transport.answers = (request) => request === "create" ? void foreign(tree) : undefined;
+  const second = instance.call();
+  await settle();
+  assertEquals(second.infos, [{ position: 2, waiters: 3 }]);
+  for (const call of [first, second]) await call.giveUp();
+});
+
 Deno.test("Acquisition lists the queue for one of several calls that enter at once", async () => {
   const tree = newTree();
   const instance = await FakeInstance.open(tree);
