@@ -16,7 +16,7 @@ import {
 } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import type { Warnings } from "../core/contract/warnings.ts";
-import { type ConnectSource, readServers } from "./connection/connect_string.ts";
+import { type ConnectSource, readServers } from "./connection/servers.ts";
 import { readTls, type ZooKeeperTls } from "./connection/tls.ts";
 import type { TransportOptions, ZooKeeperAuth } from "./connection/transport.ts";
 import { checkPath } from "./connection/znode_names.ts";

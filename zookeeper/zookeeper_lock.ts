@@ -31,7 +31,7 @@ import { readOptions, readSettings, type Settings, type ZooKeeperLockOptions } f
 import { loadClient } from "./connection/client_module.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
 import { classifyFailure } from "./connection/errors.ts";
-import type { ConnectSource } from "./connection/connect_string.ts";
+import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
 import { znodeName } from "./connection/znode_names.ts";
 import { IdleLocks } from "./idle_locks.ts";

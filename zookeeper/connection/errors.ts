@@ -5,7 +5,7 @@
  */
 import type { Failure } from "../../core/time/outage_budget.ts";
 import { ConnectError } from "./connect_error.ts";
-import { ProtocolError } from "./frames.ts";
+import { ProtocolError } from "./wire.ts";
 
 /** Why a request failed. */
 export type ZooKeeperErrorCode =
@@ -106,6 +106,30 @@ export class ZooKeeperError extends Error {
   get isAnswer(): boolean {
     return ANSWERED.has(this.code);
   }
+}
+
+/**
+ * The codes of
+ * https://zookeeper.apache.org/doc/current/apidocs/zookeeper-server/org/apache/zookeeper/KeeperException.Code.html
+ */
+const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
+  [-101]: "NO_NODE",
+  [-102]: "NO_AUTH",
+  [-110]: "NODE_EXISTS",
+  [-111]: "NOT_EMPTY",
+  [-112]: "SESSION_OVER",
+  [-115]: "AUTH_FAILED",
+  // "Session moved": another connection has taken over the session, so this one is useless.
+  [-118]: "CONNECTION_LOSS",
+  [-119]: "READ_ONLY",
+  [-125]: "QUOTA_EXCEEDED",
+  [-127]: "THROTTLED",
+};
+
+/** Returns the error for the code of a reply. */
+export function refusalOf(code: number): ZooKeeperError {
+  const name = CODES[code] ?? "REFUSED";
+  return new ZooKeeperError(name, `ZooKeeper answered ${CODES[code] ?? "with error"} (${code})`);
 }
 
 /**

@@ -1,11 +1,11 @@
 /**
  * Ends an invocation that could not run under its lock: with a response to an HTTP event, with an error
- * to any other event. The reasons are found in `invocation.ts`.
+ * to any other event.
  *
  * @module
  */
-import { LockError } from "../../core/contract/errors.ts";
-import type { Problem } from "./problem.ts";
+import { LockError } from "../../../core/contract/errors.ts";
+import type { Problem } from "../../shared/problem.ts";
 
 /** A response as API Gateway, a function URL or a load balancer expects it. */
 export interface LambdaResponse {
@@ -88,8 +88,8 @@ export class RetryableLockError extends LockError {
  * Ends an invocation that has not run the handler, or has lost its lease.
  *
  * @returns The response, if the event is an HTTP request.
- * @throws {RetryableLockError} If the event is no HTTP request.
- * @throws {RangeError} If the event is no HTTP request and cannot be locked at all: retries do not help.
+ * @throws {RetryableLockError} If the event is not an HTTP request.
+ * @throws {RangeError} If the event is not an HTTP request and cannot be locked at all: retries do not help.
  */
 export function endWithProblem(
   event: unknown,
@@ -99,9 +99,11 @@ export function endWithProblem(
 ): LambdaResponse {
   if (isHttpEvent(event)) {
     const response = { statusCode: status, headers: { ...headers }, body, isBase64Encoded: false };
-    return hasManyValues(event)
-      ? { ...response, multiValueHeaders: manyValues(headers) }
-      : response;
+    // A load balancer that sends multi-value headers ignores any other headers in the response.
+    const isMultiValue = event.multiValueHeaders !== undefined && event.headers === undefined;
+    if (!isMultiValue) return response;
+    const lists = Object.entries(headers).map(([name, value]) => [name, [value]]);
+    return { ...response, multiValueHeaders: Object.fromEntries(lists) };
   }
   if (!(kind in REASONS)) {
     const why = cause instanceof Error ? ` (${cause.message})` : "";
@@ -133,13 +135,4 @@ function isHttpEvent(event: unknown): event is HttpEvent {
   const { requestContext, httpMethod } = event as HttpEvent;
   if (typeof requestContext !== "object" || requestContext === null) return false;
   return typeof httpMethod === "string" || requestContext.http !== undefined;
-}
-
-/** A load balancer that sends multi-value headers ignores any other headers in the response. */
-function hasManyValues({ headers, multiValueHeaders }: HttpEvent): boolean {
-  return multiValueHeaders !== undefined && headers === undefined;
-}
-
-function manyValues(headers: Readonly<Record<string, string>>): Record<string, string[]> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]));
 }

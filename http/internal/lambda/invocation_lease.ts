@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Lease } from "../../core/contract/distributed_lock.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
-import { LeaseLostError } from "../../core/contract/errors.ts";
-import { MIN_TTL_MS } from "../../core/contract/options.ts";
+import type { Lease } from "../../../core/contract/distributed_lock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
+import { LeaseLostError } from "../../../core/contract/errors.ts";
+import { MIN_TTL_MS } from "../../../core/contract/options.ts";
 
 /** The time limits of the lease. */
 export interface InvocationLimits {
@@ -15,8 +15,6 @@ export interface InvocationLimits {
   leftMs(): number;
   /** How long in ms until Lambda kills the invocation, by the wall clock. */
   remainingMs(): number;
-  /** Whether the lease must be renewed: it ends by its TTL. */
-  readonly renews: boolean;
 }
 
 /** Shortest time between two renewals, in ms. */
@@ -36,6 +34,9 @@ export function servedMs({ remainingMs }: Lease): number {
  * not even one that the service executes late.
  */
 export class InvocationLease implements Lease {
+  readonly name: string;
+  readonly ownerId: string;
+  readonly fencingToken: bigint;
   readonly #inner: Lease;
   readonly #limits: InvocationLimits;
   readonly #clock: Clock;
@@ -45,7 +46,16 @@ export class InvocationLease implements Lease {
   #cancelRenewal = () => {};
   #isHeld = true;
 
-  constructor(inner: Lease, limits: InvocationLimits, clock: Clock = SYSTEM_CLOCK) {
+  /** @param renews Whether the lease must be renewed: it ends by its TTL. */
+  constructor(
+    inner: Lease,
+    limits: InvocationLimits,
+    renews: boolean,
+    clock: Clock = SYSTEM_CLOCK,
+  ) {
+    this.name = inner.name;
+    this.ownerId = inner.ownerId;
+    this.fencingToken = inner.fencingToken;
     this.#inner = inner;
     this.#limits = limits;
     this.#clock = clock;
@@ -54,19 +64,7 @@ export class InvocationLease implements Lease {
     if (!this.#isHeld) return;
     inner.signal.addEventListener("abort", this.#onLost);
     this.#arm();
-    if (limits.renews) this.#renewLater();
-  }
-
-  get name(): string {
-    return this.#inner.name;
-  }
-
-  get ownerId(): string {
-    return this.#inner.ownerId;
-  }
-
-  get fencingToken(): bigint {
-    return this.#inner.fencingToken;
+    if (renews) this.#renewLater();
   }
 
   get signal(): AbortSignal {
@@ -148,9 +146,9 @@ export class InvocationLease implements Lease {
    * time in which it may be used is over.
    */
   #boundMs(ttlMs: number): number {
-    const { leftMs, remainingMs } = this.#limits;
-    const endMs = (leftMs() + remainingMs()) / 2;
-    const lateMs = remainingMs() - servedMs(this.#inner);
+    const remainingMs = this.#limits.remainingMs();
+    const endMs = (this.#limits.leftMs() + remainingMs) / 2;
+    const lateMs = remainingMs - servedMs(this.#inner);
     return Math.floor(Math.min(ttlMs, endMs, lateMs));
   }
 

@@ -3,12 +3,12 @@ import { listenOnFreePort } from "../../../testing/servers/ports.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
 import { ZooKeeperLock } from "../../../zookeeper/mod.ts";
-import type { ServerAddress } from "../../../zookeeper/connection/connect_string.ts";
 import {
   MAX_ADDRESSES,
   ServerRotation,
   type Target,
-} from "../../../zookeeper/connection/server_rotation.ts";
+} from "../../../zookeeper/connection/servers.ts";
+import type { ServerAddress } from "../../../zookeeper/connection/transport.ts";
 
 const SERVERS = ["a", "b", "c"].map((host) => ({ host, port: 2181 }));
 
@@ -22,8 +22,7 @@ function newRotation(hosts: Hosts, servers: () => readonly ServerAddress[] = () 
       const found = hosts[host];
       return found === undefined ? Promise.reject(new Error("unknown")) : Promise.resolve(found);
     },
-    lookupMs: 50,
-  });
+  }, 50);
 }
 
 /** The targets of a round, or the first ones of them: `host/address`, or the host alone. */
@@ -73,8 +72,7 @@ Deno.test("ServerRotation goes on when a host is unknown, or its lookup has no e
       if (host === "a") return Promise.reject(new Error("unknown"));
       return host === "b" ? new Promise(() => {}) : Promise.resolve(["3"]);
     },
-    lookupMs: 50,
-  });
+  }, 50);
   assertEquals(await names(rotation), ["a: unknown", "b: No answer in time", "c"]);
 });
 

@@ -1,16 +1,15 @@
 /**
- * Holds the lock for a handler whose results come from an observable, as NestJS has it: its end is that of
- * the observable. When the lock is released is in `response_hold.ts`.
+ * The call of a NestJS handler under a lock: its results come from an observable, so its end is that of the
+ * observable. When the lock is released is in `node_response.ts`.
  *
  * @module
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
-import { writeProblem } from "./express_hold.ts";
-import type { WatchedResponse } from "./express_hold.ts";
-import { lossOf } from "./lease_end.ts";
+import { leaseLost } from "../shared/problem.ts";
+import type { LockedResponse, LossListener } from "./node_response.ts";
+import { type HandlerShield, type ShieldedResponse, writeProblem } from "./node_shield.ts";
 import { type HoldSettings, report } from "./options.ts";
-import { leaseLost } from "./problem.ts";
-import { type LossListener, ResponseHold } from "./response_hold.ts";
+import { discard, lossOf, stemsFrom } from "./request.ts";
 
 /** Gets the results of a handler, its error or its end. */
 export interface ResultObserver {
@@ -35,32 +34,42 @@ export interface ResultSource {
  * - `"lost"`: the lease was lost while it ran: it may run on;
  * - `"ended"`: it has ended.
  */
-type CallPhase = "waiting" | "running" | "left" | "lost" | "ended";
+type CallState = "waiting" | "running" | "left" | "lost" | "ended";
 
-/** Holds the lock of one call of a handler, until the handler has ended and the response is over. */
-export class HeldCall implements LossListener {
+/** One call of a handler. The lock is held until it has ended, and the response is over. */
+export class LockedCall implements LossListener {
   readonly #lease: Lease;
-  readonly #watched: WatchedResponse;
+  readonly #response: ShieldedResponse;
+  readonly #shield: HandlerShield;
+  readonly #locked: LockedResponse;
   readonly #settings: HoldSettings;
   readonly #lossError: () => unknown;
-  readonly #hold: ResponseHold;
-  #phase: CallPhase = "waiting";
+  #state: CallState = "waiting";
   #observer: ResultObserver | null = null;
   #hasResult = false;
 
   /** @param lossError Makes the error that is answered with 503 if the lease is lost. */
   constructor(
     lease: Lease,
-    watched: WatchedResponse,
+    response: ShieldedResponse,
+    shield: HandlerShield,
+    locked: LockedResponse,
     settings: HoldSettings,
     lossError: () => unknown,
   ) {
     this.#lease = lease;
-    this.#watched = watched;
+    this.#response = response;
+    this.#shield = shield;
+    this.#locked = locked;
     this.#settings = settings;
     this.#lossError = lossError;
-    this.#shieldAnswerOfLoss();
-    this.#hold = new ResponseHold(lease, watched.watch, false, this, settings);
+    // After a loss, the framework answers an error: nothing that the handler writes then has an effect.
+    const { end } = response;
+    response.end = (...args) => {
+      if (this.#state === "lost") shield.answered();
+      return end.apply(response, args);
+    };
+    locked.hold(lease, settings, false, this);
   }
 
   /**
@@ -69,17 +78,17 @@ export class HeldCall implements LossListener {
    * @returns A function to call when nobody wants them any more.
    */
   run(source: ResultSource, observer: ResultObserver): () => void {
-    if (this.#phase !== "waiting") {
+    if (this.#state !== "waiting") {
       observer.error(this.#lossError());
       return () => {};
     }
-    this.#phase = "running";
+    this.#state = "running";
     this.#observer = observer;
-    this.#hold.handlerStarted();
+    this.#locked.handlerStarted();
     const subscription = source.subscribe({
       next: (value) => {
         this.#hasResult = true;
-        if (this.#phase === "running") return observer.next(value);
+        if (this.#state === "running") return observer.next(value);
         discard(value);
         queueMicrotask(() => this.#stop(subscription));
       },
@@ -87,76 +96,51 @@ export class HeldCall implements LossListener {
       complete: () => void this.#end(() => observer.complete()),
     });
     return () => {
-      if (this.#phase === "running") this.#phase = "left";
+      if (this.#state === "running") this.#state = "left";
       // Its first result is the end of a handler, except for a stream of results, which ends here.
       if (this.#hasResult) this.#stop(subscription);
     };
   }
 
   /** The lease is lost before anything was sent. */
-  leaseLost(): void {
+  onLeaseLost(): void {
     report(this.#settings, this.#lease.signal.reason);
     this.#fail();
   }
 
   #fail(): void {
-    const phase = this.#phase;
-    if (phase === "lost") return;
-    this.#phase = "lost";
-    if (phase === "running") return this.#observer?.error(this.#lossError());
-    if (phase !== "ended") return;
+    const state = this.#state;
+    if (state === "lost") return;
+    this.#state = "lost";
+    if (state === "running") return this.#observer?.error(this.#lossError());
+    if (state !== "ended") return;
     // The framework may be about to send the result, or the handler to write the response by hand.
-    const { response, shield, watch } = this.#watched;
-    shield.replace(() => {
-      if (!watch.gone.aborted) response.end(writeProblem(response, leaseLost()) as never);
+    this.#shield.replace(() => {
+      if (this.#locked.gone.aborted) return;
+      this.#response.end(writeProblem(this.#response, leaseLost()) as never);
     });
   }
 
   #stop(subscription: { unsubscribe(): void }): void {
     subscription.unsubscribe();
-    this.#hold.handlerEnded();
+    this.#locked.handlerEnded();
   }
 
   /** The handler has ended. Asks once more whether the lease is lost: timers may be late. */
   async #end(pass: () => void, error?: unknown): Promise<void> {
     const loss = await lossOf(this.#lease);
-    if (this.#phase === "running" && loss === null) {
-      this.#phase = "ended";
-      this.#hold.handlerEnded();
+    if (this.#state === "running" && loss === null) {
+      this.#state = "ended";
+      this.#locked.handlerEnded();
       return pass();
     }
-    if (this.#phase === "running") {
+    if (this.#state === "running") {
       report(this.#settings, loss);
       this.#fail();
     }
-    this.#hold.handlerEnded();
+    this.#locked.handlerEnded();
     if (error !== undefined && !stemsFrom(error, this.#lease.signal.reason)) {
       report(this.#settings, error);
     }
   }
-
-  /** After a loss, the framework answers an error: nothing that the handler writes then has an effect. */
-  #shieldAnswerOfLoss(): void {
-    const { response, shield } = this.#watched;
-    const { end } = response;
-    response.end = (...args) => {
-      if (this.#phase === "lost") shield.answered();
-      return end.apply(response, args);
-    };
-  }
-}
-
-/** Destroys a stream that is not sent: it may have a file open. Nest wraps some streams. */
-function discard(value: unknown): void {
-  const { getStream } = Object(value) as { getStream?: () => unknown };
-  const stream = Object(getStream?.call(value) ?? value) as {
-    pipe?: unknown;
-    destroy?: () => void;
-  };
-  if (typeof stream.pipe === "function") stream.destroy?.();
-}
-
-/** Whether an error is `reason`, or has it as its cause. */
-function stemsFrom(error: unknown, reason: unknown): boolean {
-  return error === reason || error instanceof Error && error.cause === reason;
 }

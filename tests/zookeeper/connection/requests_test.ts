@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { pause, waitUntil } from "../../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
 import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
@@ -12,6 +12,7 @@ import {
   reply,
   startScriptedServer,
 } from "../../../testing/zookeeper/scripted_server.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
 
 const LIMIT_MS = scaled(1_500);
 /** The pause between two answers, or two parts of an answer. */
@@ -55,6 +56,35 @@ Deno.test("The transport keeps its connection while a long answer arrives, howev
   assertEquals(transport.epoch, 1);
 });
 
+Deno.test("The transport reconnects when an answer stops half-way", async () => {
+  await using server = startScriptedServer(async ({ id, next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      await send(id > 1 ? reply(request.xid) : reply(request.xid).slice(0, 10));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const error = await assertRejects(() => transport.delete("/a"), ZooKeeperError);
+  assertEquals(error.code, "TIMEOUT");
+  await waitUntil("the client is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
+  await transport.delete("/a");
+});
+
+Deno.test("The transport leaves at most 256 requests without an answer, and a heartbeat more", async () => {
+  const early: string[] = [];
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const unanswered: number[] = [];
+    for (let request; (request = await next()) !== null;) {
+      unanswered.push(request.xid);
+      if (early.at(-1) !== "setData") early.push(request.operation);
+      if (early.at(-1) === "setData") await send(...unanswered.splice(0).map((xid) => reply(xid)));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
+  const calls = Array.from({ length: 600 }, () => transport.delete("/a"));
+  await Promise.all([transport.set("/heartbeat"), ...calls]);
+  assertEquals(early, [...Array(256).fill("delete"), "setData"]);
+});
+
 Deno.test("The transport reconnects, and fails all requests, when the answers stop", async () => {
   await using server = startScriptedServer(async ({ id, next, send }) => {
     for (let request; (request = await next()) !== null;) {
@@ -79,6 +109,18 @@ Deno.test("The transport sets one timer for all unanswered requests", async () =
   const { count } = timers;
   for (const call of await Promise.allSettled(calls)) assertEquals(call.status, "rejected");
   assert(count < 10, `${count} timers were set`);
+});
+
+Deno.test("The transport fails requests that were sent as ambiguous, and those that wait as not sent", async () => {
+  await using server = startScriptedServer(async ({ next }) => {
+    while (await next() !== null);
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const calls = Array.from({ length: 300 }, () => transport.delete("/a"));
+  const codes = (await Promise.allSettled(calls)).map((call) =>
+    call.status === "rejected" ? call.reason.code : "done"
+  );
+  assertEquals(codes, [...Array(256).fill("TIMEOUT"), ...Array(44).fill("NOT_CONNECTED")]);
 });
 
 Deno.test("The transport sets one timer for requests that follow one another", async () => {

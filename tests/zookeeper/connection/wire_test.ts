@@ -9,8 +9,6 @@ import { Buffer } from "node:buffer";
 import zooKeeper from "node-zookeeper-client";
 import jute from "npm:node-zookeeper-client@1.1.3/lib/jute/index.js";
 import { childrenReply, reply } from "../../../testing/zookeeper/scripted_server.ts";
-import { ProtocolError } from "../../../zookeeper/connection/frames.ts";
-import { ReplyReader } from "../../../zookeeper/connection/reply_reader.ts";
 import {
   childrenRequest,
   createRequest,
@@ -20,11 +18,14 @@ import {
   getRequest,
   OPEN_ACL,
   PERSISTENT,
+  ProtocolError,
   readEvent,
+  Reply,
+  type Request,
   setRequest,
   watchRequest,
-  type WireRequest,
-} from "../../../zookeeper/connection/wire_requests.ts";
+  XID_AT,
+} from "../../../zookeeper/connection/wire.ts";
 
 const PATH = "/locks/größe-–-lock-";
 const DATA = Buffer.from("label");
@@ -35,15 +36,15 @@ function packed(type: string, record: string, ...fields: unknown[]): Buffer {
   return new jute.Request(header, new jute.protocol[record](...fields)).toBuffer();
 }
 
-function bytesOf(request: WireRequest<unknown>): Buffer {
-  request.header.xid = 77;
-  return request.toBuffer();
+function bytesOf({ bytes }: Request<unknown>): Buffer {
+  bytes.writeInt32BE(77, XID_AT);
+  return bytes;
 }
 
 // deno-lint-ignore no-explicit-any -- the package has no types
 const acls = (list: string) => (zooKeeper as any).ACL[list].map((acl: any) => acl.toRecord());
 
-const REQUESTS: readonly [string, WireRequest<unknown>, Buffer][] = [
+const REQUESTS: readonly [string, Request<unknown>, Buffer][] = [
   [
     "create",
     createRequest(PATH, DATA, OPEN_ACL, EPHEMERAL_SEQUENTIAL),
@@ -102,7 +103,7 @@ const STAT = new jute.data.Stat(
 Deno.test("The znode of a reply is what the server has written", () => {
   const bytes = answered(new jute.protocol.GetDataResponse(DATA, STAT));
   const seen: unknown[] = [];
-  const znode = watchRequest(PATH, (known) => seen.push(known)).read(new ReplyReader(bytes));
+  const znode = watchRequest(PATH, (known) => seen.push(known)).read(new Reply(bytes));
   assertEquals(znode, { data: DATA, czxid: 1n, createdAtMs: 3, childCount: 11, createCount: 12 });
   assertEquals(seen, [znode]);
 });
@@ -110,13 +111,13 @@ Deno.test("The znode of a reply is what the server has written", () => {
 Deno.test("The event of a watch has the path and the change", () => {
   for (const [type, event] of [[1, "changed"], [2, "deleted"], [3, "changed"]] as const) {
     const bytes = answered(new jute.protocol.WatcherEvent(type, 3, PATH));
-    assertEquals(readEvent(new ReplyReader(bytes)), { path: PATH, event });
+    assertEquals(readEvent(new Reply(bytes)), { path: PATH, event });
   }
 });
 
 Deno.test("A reply that ends too early is refused, wherever it ends", () => {
   const whole = Buffer.from(childrenReply(1, ["a", PATH]));
-  const read = (bytes: Buffer) => childrenRequest(PATH).read(new ReplyReader(bytes));
+  const read = (bytes: Buffer) => childrenRequest(PATH).read(new Reply(bytes));
   assertEquals(read(whole).names, ["a", PATH]);
   for (let end = 20; end < whole.length; end++) {
     assertThrows(() => read(whole.subarray(0, end)), ProtocolError, "shorter than its fields");

@@ -1,25 +1,17 @@
 /**
- * Makes a Fetch API `Response` under a lease, and releases the lock when the response is complete.
- * Responses of `node:http` are in `response_hold.ts`.
+ * A `Response` of the Fetch API whose request holds a lock. A body that is complete at once, as text is, is
+ * passed on after the release. A stream is passed on under the lock, until it has been read to its end, is
+ * cancelled, or fails. If the lease is lost meanwhile, it fails.
  *
  * @module
  */
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { type HoldSettings, report } from "./options.ts";
-import { leaseLost, problemResponse } from "./problem.ts";
-import { lossOf, releaseInTime } from "./lease_end.ts";
-import { runUnderLease } from "./run_under_lease.ts";
+import { leaseLost, problemResponse } from "../shared/problem.ts";
+import { discard, lossOf, releaseInTime, runUnderLease } from "./request.ts";
 
 /**
- * Runs the handler (`respond`) under a lease and returns its response. The lock is released once:
- *
- * - before this function returns, if the handler throws, the response has no body, or its whole body is
- *   already available, as with text;
- * - otherwise, with a stream: when the stream has been read to its end, is cancelled, or fails.
- *
- * Whatever comes next waits for the release, 1 s at most: a client that has the whole response finds
- * the lock free. If the lease is lost while the handler runs, the response is a 503; if it is lost
- * later, the stream fails, so that the client does not take a part for the whole.
+ * Runs the handler (`respond`) under a lease and returns its response.
  *
  * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
  * cancelled, and the lock released before this function returns.
@@ -105,12 +97,6 @@ async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read
   if (!isOver) return reads;
   const { value } = await reads[0]!;
   return value ?? new Uint8Array();
-}
-
-/** Cancels the body of a response that is not sent. */
-function discard(response: unknown): void {
-  if (!(response instanceof Response) || response.body?.locked !== false) return;
-  response.body.cancel().catch(() => {});
 }
 
 /** Passes a stream on while the lock is held. Its end waits for the release, 1 s at most. */

@@ -1,10 +1,11 @@
 /**
- * Error responses as problem details of RFC 9457 (`application/problem+json`): their kinds and texts.
- * Sending them is the task of each entry.
+ * Error responses as problem details of RFC 9457 (`application/problem+json`): their kinds and texts, and
+ * which errors they answer. Each entry sends them in its own way.
  *
  * @module
  * @see {@link https://www.rfc-editor.org/rfc/rfc9457}
  */
+import { LockUnavailableError } from "../../core/contract/errors.ts";
 
 /** The media type of problem details (RFC 9457): the `content-type` of all error responses. */
 export const PROBLEM_TYPE = "application/problem+json";
@@ -22,7 +23,7 @@ export const BODY_HEADERS = [
   "last-modified",
 ] as const;
 
-/** The kinds of problems. Each is the last part of the problem's `type`. */
+/** The kinds of problems, each the last part of the problem's `type`. */
 export type ProblemKind =
   | "busy"
   | "unavailable"
@@ -41,13 +42,11 @@ export type ProblemKind =
 
 /** A problem, ready to be sent. It never shows owner ids, hosts or the names of locks. */
 export interface Problem {
-  /** The kind of problem. */
   readonly kind: ProblemKind;
-  /** The status of the response. */
   readonly status: number;
-  /** The headers of the response, `content-type` among them. */
+  /** All headers of the response, `content-type` among them. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The response's body, in JSON. */
+  /** The body, in JSON. */
   readonly body: string;
   /** How long in ms to wait before a retry, if that is known. */
   readonly retryAfterMs?: number | undefined;
@@ -96,12 +95,7 @@ function jittered(leastMs: number): { readonly ms: number; readonly seconds: num
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
 const UNKNOWN_TTL_MS = 1_000;
 
-/**
- * Another request holds the lock.
- *
- * @param remainingMs How long in ms to wait before a retry: the holder's lease still lasts so long. Left
- * out if that is not known.
- */
+/** Another request holds the lock, for `remainingMs` more if that is known. */
 export function busy(status: number, remainingMs: number | undefined): Problem {
   return problem("busy", {
     status,
@@ -118,15 +112,6 @@ export function badKey(): Problem {
     title: "Bad request",
     detail: "No lock can have the name that this request asks for: " +
       "it is empty, longer than 1,000 characters, or not allowed",
-  });
-}
-
-/** The URL cannot be decoded, so the key that is made of it is unknown. */
-export function badSpelling(): Problem {
-  return problem("bad-request", {
-    status: 400,
-    title: "Bad request",
-    detail: "The URL must be percent-encoded UTF-8",
   });
 }
 
@@ -153,4 +138,55 @@ export function leaseLost(): Problem {
 /** Makes a Fetch API response of a problem. */
 export function problemResponse({ status, headers, body }: Problem): Response {
   return new Response(body, { status, headers });
+}
+
+/** An error with a status from 400 to 499: a hook of the user throws it for the client to see. */
+export interface HttpError extends Error {
+  readonly statusCode: number;
+  /** Additional headers of the response. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Whether an error is meant for the client. All other errors of a hook are bugs: a 500. */
+export function isHttpError(error: unknown): error is HttpError {
+  if (!(error instanceof Error)) return false;
+  const { statusCode } = error as { statusCode?: unknown };
+  return typeof statusCode === "number" && statusCode >= 400 && statusCode < 500;
+}
+
+/**
+ * Returns the problem for an error that a function of the user throws because of the request, or `null`
+ * if the error is a bug. A `URIError` is the client's fault: its URL cannot be decoded.
+ */
+export function refusalOf(error: unknown): Problem | null {
+  if (isHttpError(error)) return httpProblem(error);
+  if (!(error instanceof URIError)) return null;
+  const detail = "The URL must be percent-encoded UTF-8";
+  return problem("bad-request", { status: 400, title: "Bad request", detail });
+}
+
+/** The kinds of the problems of some statuses; `"bad-request"` is that of the others. */
+const KINDS: Readonly<Record<number, ProblemKind>> = {
+  401: "forbidden",
+  403: "forbidden",
+  404: "not-found",
+  405: "method-not-allowed",
+};
+
+/** Returns the problem for such an error: it shows the error's message and sends its headers. */
+export function httpProblem({ statusCode: status, message: detail, headers }: HttpError): Problem {
+  const details = { status, title: "Request refused", detail };
+  const base = problem(KINDS[status] ?? "bad-request", details);
+  return { ...base, headers: { ...headers, ...base.headers } };
+}
+
+/** Whether an error means that nothing is known about the lock: an outage, or the end of the server. */
+export function isUnavailable(error: unknown): boolean {
+  return isDisposed(error) || error instanceof LockUnavailableError;
+}
+
+/** Whether an error means that the lock was disposed, before the call or during its wait. */
+export function isDisposed(error: unknown): boolean {
+  return error instanceof DOMException &&
+    (error.name === "InvalidStateError" || error.name === "AbortError");
 }

@@ -1,15 +1,43 @@
 /**
- * Holds the lock for a Fastify reply: notices when the handler has answered, and sends an error if the
- * lease is lost before. When the lock is released is in `response_hold.ts`.
+ * A Fastify reply whose request holds a lock: how it notices that the handler has answered, and sends an
+ * error if the lease is lost before. When the lock is released is in `../node_response.ts`.
  *
  * @module
  */
-import type { Lease } from "../../core/contract/distributed_lock.ts";
-import { type FastifyLockReply, sendNow } from "./fastify_reply.ts";
-import { type HoldSettings, report } from "./options.ts";
-import { leaseLost } from "./problem.ts";
-import { type LossListener, ResponseHold } from "./response_hold.ts";
-import type { ResponseWatch } from "./response_watch.ts";
+import type { Lease } from "../../../core/contract/distributed_lock.ts";
+import { BODY_HEADERS, leaseLost, type Problem } from "../../shared/problem.ts";
+import type { NodeResponse } from "../../shared/server.ts";
+import type { LockedResponse, LossListener } from "../node_response.ts";
+import { type HoldSettings, report } from "../options.ts";
+
+/** The parts of a Fastify reply that are used. */
+export interface FastifyLockReply {
+  /** The `node:http` response. */
+  readonly raw: NodeResponse & {
+    /** Writes the status and the headers. */
+    writeHead(status: number, headers: Record<string, string>): unknown;
+    /** Sends the body and ends the response. */
+    end(body: string): unknown;
+  };
+  /** Whether a response has been sent or is being sent. */
+  readonly sent: boolean;
+  /** Sets the status. */
+  code(status: number): unknown;
+  /** Sets headers. */
+  headers(values: Record<string, string>): unknown;
+  /** Sets a header. */
+  header(name: string, value: string): unknown;
+  /** Removes a header. */
+  removeHeader(name: string): unknown;
+  /** The headers so far. */
+  getHeaders(): Record<string, unknown>;
+  /** Sends a response. Replaced in order to notice the handler's answer. */
+  send: (payload?: unknown) => unknown;
+  /** Leaves the response to the handler. Replaced in order to notice it. */
+  hijack: () => unknown;
+  /** Waits until the response was sent. Replaced, since handlers may return or await their reply. */
+  then: (onSent: () => void, onError: (error: Error) => void) => void;
+}
 
 /**
  * How far the handler's answer has come:
@@ -20,23 +48,27 @@ import type { ResponseWatch } from "./response_watch.ts";
  * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
  *   response can only be broken off.
  */
-type AnswerPhase = "none" | "expected" | "given" | "made";
+type AnswerState = "none" | "expected" | "given" | "made";
 
-/** Holds the lock for one reply. */
-export class FastifyHold implements LossListener {
+/** A reply whose request holds a lock: notices when the handler has answered, and answers a loss before. */
+export class LockedReply implements LossListener {
   readonly lease: Lease;
   readonly #reply: FastifyLockReply;
-  readonly #watch: ResponseWatch;
+  readonly #locked: LockedResponse;
   readonly #settings: HoldSettings;
-  readonly #hold: ResponseHold;
-  #answer: AnswerPhase = "none";
+  #answer: AnswerState = "none";
 
-  constructor(lease: Lease, watch: ResponseWatch, reply: FastifyLockReply, settings: HoldSettings) {
+  constructor(
+    lease: Lease,
+    locked: LockedResponse,
+    reply: FastifyLockReply,
+    settings: HoldSettings,
+  ) {
     this.lease = lease;
     this.#reply = reply;
-    this.#watch = watch;
+    this.#locked = locked;
     this.#settings = settings;
-    this.#hold = new ResponseHold(lease, watch, false, this, settings);
+    locked.hold(lease, settings, false, this);
   }
 
   /**
@@ -45,22 +77,24 @@ export class FastifyHold implements LossListener {
    * `#endAfterAnswer()`.
    */
   run(handler: () => unknown): unknown {
-    const hold = this.#hold;
-    hold.handlerStarted();
+    const locked = this.#locked;
+    locked.handlerStarted();
     const untilSent = this.#watchAnswer();
     let result: unknown;
     try {
       result = handler();
     } catch (error) {
-      hold.handlerEnded();
+      locked.handlerEnded();
       throw error;
     }
     if (isThenable(result)) {
-      result.then(() => hold.handlerEnded(), () => hold.handlerEnded());
+      result.then(() => locked.handlerEnded(), () => locked.handlerEnded());
       return this.#endAfterAnswer(result, untilSent);
     }
-    if (result === undefined && !this.#reply.sent) this.#handlerReturned();
-    else hold.handlerEnded();
+    // Without a result the handler will call `reply.send()` later, unless it has done so.
+    const isExpected = result === undefined && !this.#reply.sent && this.#answer === "none";
+    if (isExpected) this.#answer = "expected";
+    else locked.handlerEnded();
     return result;
   }
 
@@ -71,23 +105,17 @@ export class FastifyHold implements LossListener {
   }
 
   /** Sends the error, unless the handler has answered: two answers must never be under way. */
-  leaseLost(): void {
-    if (this.#answer === "made") this.#watch.breakOff();
+  onLeaseLost(): void {
+    if (this.#answer === "made") this.#locked.breakOff();
     if (this.#answer === "made" || this.#answer === "given" || this.#reply.sent) return;
     report(this.#settings, this.lease.signal.reason);
     sendNow(this.#reply, leaseLost());
   }
 
-  /** The handler has returned nothing: it will call `reply.send()` later, unless it has done so. */
-  #handlerReturned(): void {
-    if (this.#answer === "none") this.#answer = "expected";
-    else this.#hold.handlerEnded();
-  }
-
   #answerGiven(): void {
     const isExpected = this.#answer === "expected";
     if (isExpected || this.#answer === "none") this.#answer = "given";
-    if (isExpected) this.#hold.handlerEnded();
+    if (isExpected) this.#locked.handlerEnded();
   }
 
   /**
@@ -131,11 +159,28 @@ export class FastifyHold implements LossListener {
         isNotified = true;
         notify(...args);
       };
-      this.#hold.onEnd({ beforeEnd: once(onSent) });
+      this.#locked.beforeEnd(once(onSent));
       then.call(reply, once(onSent), once(onError));
     };
     return () => new Promise((resolve) => then.call(reply, resolve, () => resolve()));
   }
+}
+
+/** Sets the status and the headers of a problem on the reply, and returns the payload to send. */
+export function toProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
+  reply.code(status);
+  for (const name of BODY_HEADERS) reply.removeHeader(name);
+  reply.headers({ ...headers });
+  return body;
+}
+
+/** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */
+function sendNow(reply: FastifyLockReply, problem: Problem): void {
+  const body = toProblem(reply, problem);
+  reply.header("content-length", String(body.length)); // all characters are ASCII
+  reply.hijack();
+  reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);
+  reply.raw.end(body);
 }
 
 /** Whether a value can be awaited. Replies can. */
