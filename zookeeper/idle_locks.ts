@@ -1,8 +1,8 @@
 /**
  * Deletes the znodes of locks that this instance has used and released. To delete a lock's znode at each
  * release would cost a write, and the next acquire would need another one to create it again. So it is
- * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock that
- * another client uses is safe: ZooKeeper refuses to delete a znode that has children.
+ * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock
+ * that another client uses is safe: ZooKeeper refuses to delete a znode that has children.
  *
  * @module
  */

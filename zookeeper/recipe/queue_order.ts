@@ -26,8 +26,8 @@ export interface QueueEntry {
 const ENTRY_NAME = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
 
 /**
- * Matches the entries of `tryAcquire()`, see {@linkcode newGuid}. Such an entry holds the lock, or is deleted
- * soon. Attempts of Curator and kazoo that do not wait look like waiters.
+ * Matches the entries of `tryAcquire()`, see {@linkcode newGuid}. Such an entry holds the lock, or is
+ * deleted soon. Attempts of Curator and kazoo that do not wait look like waiters.
  */
 const TRY_NAME = /^_c_[\da-f]{8}-[\da-f]{4}-8/;
 
@@ -137,7 +137,8 @@ export class QueueView {
   /**
    * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing.
    *
-   * @param firstName An entry that is known to be, or to have been, the first. Those before it are left out.
+   * @param firstName An entry that is known to be, or to have been, the first. Those before it are left
+   * out.
    */
   entriesAhead(ownName: string, firstName: string | undefined): QueueEntry[] | null {
     const index = this.#indexes.get(ownName);

@@ -24,7 +24,9 @@ export interface QueueWaiter extends ChangeListener {
   onHolderLeaving(holder: QueueEntry, isCertain: boolean): void;
 }
 
-/** The entry of the call of an instance that was last granted the lock: none is ahead of it, now or later. */
+/**
+ * The entry of the call of an instance that was last granted the lock: none is ahead of it, now or later.
+ */
 export interface OwnHolder extends QueueEntry {
   /** Whether its delete is sent, or about to be: it does not hold the lock any more. */
   isLeaving: boolean;

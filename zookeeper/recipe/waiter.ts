@@ -1,13 +1,16 @@
 /**
  * The wait of one znode of ours for those ahead of it:
  *
- * 1. Behind other waiters of this instance it only watches itself, and sleeps until it is the first of them.
- * 2. Then it watches its predecessor, the nearest znode ahead, and itself, and sleeps until one of the two
- *    or the connection changes. Each instance watches another predecessor, so a release wakes one waiter.
- * 3. When the predecessor has left, it reads whether the others ahead still exist. If none does, it is the
- *    first. After any other change it lists the queue again. Then it goes on with 2.
+ * 1. Behind other waiters of this instance it only watches itself, and sleeps until it is the first of
+ *    them.
+ * 2. Then it watches its predecessor, the nearest znode ahead, and itself, and sleeps until one of the
+ *    two or the connection changes. Each instance watches another predecessor, so a release wakes one
+ *    waiter.
+ * 3. When the predecessor has left, it reads whether the others ahead still exist. If none does, it is
+ *    the first. After any other change it lists the queue again. Then it goes on with 2.
  *
- * A holder of this instance that leaves counts as deleted at once if both znodes certainly existed together.
+ * A holder of this instance that leaves counts as deleted at once if both znodes certainly existed
+ * together.
  *
  * @module
  */
@@ -119,8 +122,8 @@ export class Waiter implements QueueWaiter, Watcher {
 
   /**
    * Returns the entries ahead of ours that a listing shows, without those that must have been deleted
-   * since, because an entry of ours behind them was the first one. New entries are never ahead of ours: they
-   * get greater numbers.
+   * since, because an entry of ours behind them was the first one. New entries are never ahead of ours:
+   * they get greater numbers.
    */
   #aheadIn(view: QueueView): EntriesAhead {
     const { queue: { holder }, name } = this.#znode;
@@ -261,7 +264,10 @@ export class Waiter implements QueueWaiter, Watcher {
     this.#wake?.();
   }
 
-  /** The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of it. */
+  /**
+   * The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of
+   * it.
+   */
   onHolderLeaving({ name }: QueueEntry, isCertain: boolean): void {
     const predecessor = this.#predecessor;
     if (predecessor?.name !== name) return;

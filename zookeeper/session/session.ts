@@ -10,9 +10,9 @@
  * the half tick between two reports. When no other write does, a heartbeat proves the session.
  *
  * The session is over for good when a lease ends because no write was answered, when the server says that
- * it has expired, when it had no connection for its whole timeout, when nothing has arrived on the connection
- * for so long, or when it is closed. Then the transport is destroyed and, unless it was closed, all leases
- * are lost. See `docs/zookeeper-protocol.md`.
+ * it has expired, when it had no connection for its whole timeout, when nothing has arrived on the
+ * connection for so long, or when it is closed. Then the transport is destroyed and, unless it was
+ * closed, all leases are lost. See `docs/zookeeper-protocol.md`.
  *
  * @module
  */
@@ -64,7 +64,10 @@ export interface ChangeListener {
   onChange(): void;
 }
 
-/** One session. Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
+/**
+ * One session. Requests are sent in the order of the calls; one that fails rejects with a
+ * `ZooKeeperError`.
+ */
 export class Session implements TransportListener {
   /** The session timeout in ms that the server granted. */
   readonly timeoutMs: number;
@@ -255,8 +258,8 @@ export class Session implements TransportListener {
   }
 
   /**
-   * Creates the znode that the heartbeat writes to: together with the first acquire, so that a missing right
-   * rejects that, before a lease depends on the heartbeat.
+   * Creates the znode that the heartbeat writes to: together with the first acquire, so that a missing
+   * right rejects that, before a lease depends on the heartbeat.
    *
    * @returns The answer; `null` if the znode was created before.
    */
@@ -358,7 +361,9 @@ export class Session implements TransportListener {
     this.get(this.#options.rootPath).catch(() => {}).finally(() => this.#isChecking = false);
   }
 
-  /** Ends the session when nothing has arrived for its timeout: answers to pings do three times as often. */
+  /**
+   * Ends the session when nothing has arrived for its timeout: answers to pings do three times as often.
+   */
   #watchServer(): void {
     const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
     this.#watch(() => {

@@ -9,8 +9,8 @@ export class SharedReads<T> {
   readonly #reads = new Map<string, { readonly sent: Promise<T>; next: Promise<T> | null }>();
 
   /**
-   * Joins the read that is queued behind the one under way. It is sent after this call, and so shows what was
-   * requested before.
+   * Joins the read that is queued behind the one under way. It is sent after this call, and so shows what
+   * was requested before.
    *
    * @param again Called when the one under way is answered, for all calls that have joined by then.
    * @returns The answer; `null` if no read is under way. Then send one now, and add it.
