@@ -44,7 +44,12 @@ const ZOOKEEPER: Table = {
     ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/"],
     "core/",
   ],
-  "zookeeper/mod.ts": ["zookeeper/zookeeper_lock.ts", "zookeeper/*.ts", "zookeeper/connection/", "core/"],
+  "zookeeper/mod.ts": [
+    "zookeeper/zookeeper_lock.ts",
+    "zookeeper/*.ts",
+    "zookeeper/connection/",
+    "core/",
+  ],
   "zookeeper/*.ts": [
     ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/"],
     "core/",
