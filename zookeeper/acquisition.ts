@@ -5,20 +5,22 @@
  * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick.
  * 2. **First**: if our znode is the lowest, the lock is ours. No later znode can get ahead of it.
  * 3. **Wait**: else watch our znode and the nearest one ahead, and sleep until one of them is deleted or
- *    the connection changes. Then see which znodes ahead are left; go to 2. A `tryAcquire` waits for
- *    other `tryAcquire` calls only, and for 100 ms at most.
- * 4. **Token**: the czxid of our znode.
+ *    the connection changes. Then see which znodes ahead are left; go to 2. Behind other waiters of this
+ *    instance only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and
+ *    for 100 ms at most.
+ * 4. **Token**: the czxid of our znode. Or, from a listing that shows it alone, the zxid of the last
+ *    change, which is less than all later tokens, too.
  * 5. **Lease**: granted when an answered write has proven the session recently. All leases of the session
  *    end together: each answered write extends them, by ¾ of the session timeout from when it was sent.
- * 6. **Held**: a heartbeat is written every T/6. From T/10 on our znode is watched: if another client
- *    deletes it, the lease is lost as `"stolen"`. If no write is answered, the session is given up, and
- *    all leases are lost as `"session-expired"`.
+ * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. From T/10 on our
+ *    znode is watched: if another client deletes it, the lease is lost as `"stolen"`. If no write is
+ *    answered, the session is given up, and all leases are lost as `"session-expired"`.
  * 7. **Release**, or a call that ends without a lease: delete our znode. That is repeated until the
  *    server answers or has dropped the session; in the next session if this one is over.
  *
- * If our znode is deleted or the session ends during 1 to 5, the call starts over, with a new znode in
- * the next session. A create without an answer may have been executed: its znode is searched for by its
- * UUID.
+ * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
+ * the next session if this one is over. A create without an answer may have been executed: its znode is
+ * searched for by its UUID.
  *
  * Below this page: our znode in `recipe/own_znode.ts`, the wait in `recipe/waiter.ts`, what the calls of
  * an instance know together in `recipe/shared_queue.ts`, the proof of the session in
