@@ -57,7 +57,7 @@ Deno.test("violations() finds imports from upper layers and across blocks", () =
       ["redis/clients/ioredis.ts", "redis/clients/node_redis.ts"],
       ["zookeeper/connection/a.ts", "zookeeper/session/session.ts"],
       ["zookeeper/session/a.ts", "zookeeper/recipe/own_znode.ts"],
-      ["redis/lock.ts", "zookeeper/lock.ts"],
+      ["redis/lock.ts", "zookeeper/zookeeper_lock.ts"],
       ["file/file_lock.ts", "memory/memory_lock.ts"],
       ["http/internal/a.ts", "http/koa.ts"],
       ["http/koa.ts", "redis/client.ts"],

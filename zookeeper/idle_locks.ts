@@ -1,31 +1,38 @@
 /**
- * Records which locks are unused, so that their znodes can be deleted. Sends nothing: the deletes are in
- * `znode_cleanup.ts`.
+ * Deletes the znodes of locks that this instance has used and released. To delete a lock's znode at each
+ * release would cost a write, and the next acquire would need another one to create it again. So it is
+ * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock
+ * that another client uses is safe: ZooKeeper refuses to delete a znode that has children.
  *
  * @module
  */
+import { settledWithin } from "../core/time/clock.ts";
+import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import type { Sessions } from "./session/sessions.ts";
 
 /** How long in ms this instance must not have used a lock before it deletes the lock's znode. */
 export const IDLE_LOCK_MS = 60_000;
 
-/**
- * The locks that this instance has used and released. Deleting a lock's znode at each release would
- * cost a write, and the next acquire would need another write to create it again. So the znode is
- * deleted once it was unused for a minute, at the next release of any lock, or else at disposal. A lock
- * that another client uses is safe: ZooKeeper refuses to delete a znode that has children.
- */
+/** The locks that an instance has used, and does not hold or wait for. */
 export class IdleLocks {
+  readonly #engine: Pick<LeaseEngine, "background" | "clock">;
+  readonly #sessions: Pick<Sessions, "current">;
   /** When each lock was last released, in monotonic ms, by its path. The oldest release is first. */
   readonly #releasedMs = new Map<string, number>();
 
-  /**
-   * Records a release.
-   *
-   * @param lockPath The path of the lock's znode.
-   * @param nowMs The time, in monotonic ms.
-   * @returns The paths of the locks that are idle now. They are removed from the record.
-   */
-  recordRelease(lockPath: string, nowMs: number): string[] {
+  /** Deletes nothing yet. */
+  constructor(
+    engine: Pick<LeaseEngine, "background" | "clock">,
+    sessions: Pick<Sessions, "current">,
+  ) {
+    this.#engine = engine;
+    this.#sessions = sessions;
+  }
+
+  /** Records a release, and deletes in the background the znodes of the locks that are idle now. */
+  recordRelease(lockPath: string): void {
+    const { clock, background } = this.#engine;
+    const nowMs = clock.now();
     this.#releasedMs.delete(lockPath);
     this.#releasedMs.set(lockPath, nowMs);
     const idle: string[] = [];
@@ -34,13 +41,19 @@ export class IdleLocks {
       this.#releasedMs.delete(path);
       idle.push(path);
     }
-    return idle;
+    if (idle.length > 0) background.run(() => this.#delete(idle));
   }
 
-  /** Returns the paths of all recorded locks and removes them from the record. */
-  removeAll(): string[] {
+  /** Deletes the znodes of all recorded locks, within `timeoutMs`. */
+  async deleteAll(timeoutMs: number): Promise<void> {
     const all = [...this.#releasedMs.keys()];
     this.#releasedMs.clear();
-    return all;
+    if (all.length > 0) await settledWithin(this.#engine.clock, this.#delete(all), timeoutMs);
+  }
+
+  /** ZooKeeper refuses where other clients use the lock, which is ignored. */
+  async #delete(paths: readonly string[]): Promise<void> {
+    const session = await this.#sessions.current();
+    await Promise.allSettled(paths.map((path) => session.delete(path)));
   }
 }

@@ -27,7 +27,7 @@ export type {
   WaitInfo,
 } from "../core/contract/distributed_lock.ts";
 export type { StrategyOptions } from "../core/lease/lifetime.ts";
-export { ZooKeeperLock } from "./lock.ts";
+export { ZooKeeperLock } from "./zookeeper_lock.ts";
 export { type ZooKeeperLockOptions } from "./options.ts";
 export type { ConnectSource } from "./connection/servers.ts";
 export type { ZooKeeperTls } from "./connection/tls.ts";

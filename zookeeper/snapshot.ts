@@ -5,40 +5,31 @@
  */
 import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
-import { sortedEntries } from "./recipe/order.ts";
-import type { SessionRequests } from "./session/session_requests.ts";
 import { hasCode } from "./connection/failures.ts";
 import type { Znode } from "./connection/transport.ts";
-
-/** The lock to read, and how much of its queue. */
-export interface SnapshotQuery {
-  /** The name of the lock. */
-  readonly name: string;
-  /** The path of its znode. */
-  readonly lockPath: string;
-  /** How many waiters to read. All are counted. */
-  readonly maxWaiters: number;
-}
+import { sortedEntries } from "./recipe/queue_order.ts";
+import type { Session } from "./session/session.ts";
 
 /**
  * Reads the queue of a lock, in two round trips. Creates no znode and sets no watch. If all entries that
  * were to be read have been deleted meanwhile, it reads again.
  *
- * @param requests The requests of the session to use.
- * @param query What to read.
+ * @param maxWaiters How many waiters to read. All are counted.
  * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool
  * has made the znode and its data is not a short text, the entry has no label.
  * @throws {ZooKeeperError} If a request fails. A missing znode is no failure.
  */
 export async function readSnapshot(
-  requests: SessionRequests,
-  { name, lockPath, maxWaiters }: SnapshotQuery,
+  session: Session,
+  name: string,
+  lockPath: string,
+  maxWaiters: number,
 ): Promise<LockSnapshot> {
   for (;;) {
-    const children = await orNull(requests.children(lockPath));
+    const children = await orNull(session.children(lockPath));
     const entries = sortedEntries(children?.names ?? []);
     const paths = entries.slice(0, 1 + maxWaiters).map((entry) => `${lockPath}/${entry.name}`);
-    const found = await Promise.all(paths.map((path) => orNull(requests.get(path))));
+    const found = await Promise.all(paths.map((path) => orNull(session.get(path))));
     const [holder, ...waiters] = found.filter((znode) => znode !== null);
     if (holder === undefined && entries.length > paths.length) continue;
     return {

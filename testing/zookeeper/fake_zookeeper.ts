@@ -8,10 +8,24 @@ import { setImmediate } from "node:timers";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import type {
   TransportListener,
+  TransportOptions,
   TransportState,
   Watcher,
+  WatchEvent,
+  Znode,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
+
+/** The options of a transport that connects to nothing. */
+export const TRANSPORT_OPTIONS: TransportOptions = {
+  listServers: () => Promise.resolve([]),
+  tls: undefined,
+  warnings: { warn: () => {} },
+  sessionTimeoutMs: 10_000,
+  requestTimeoutMs: undefined,
+  unavailableAfterMs: 5_000,
+  auth: undefined,
+};
 
 /** Lets all pending callbacks run: the runtime has no other work, since nothing here has a time. */
 export function settle(): Promise<void> {
@@ -97,13 +111,17 @@ export class FakeTransport implements ZooKeeperTransport {
   connectError: unknown = undefined;
   /** All requests so far, in order. */
   readonly log: string[] = [];
+  /** The paths of all znodes that `createSequential` has made, also if its answer was lost. */
+  readonly created: string[] = [];
   isDestroyed = false;
+  /** How often `connectNow()` was called. */
+  connectNows = 0;
   /** Called before each answer. If it throws or rejects, the request fails with that error. */
   answers: (request: string) => void | Promise<void> = () => {};
   /** Deletes are executed when this resolves; at once if it is `null`. */
   deletesAfter: Promise<void> | null = null;
   readonly #tree: FakeTree;
-  readonly #watchers = new Map<string, Set<Watcher>>();
+  readonly #watches = new Map<string, { watchers: Set<Watcher>; znode: Znode }>();
   #listener: TransportListener | null = null;
 
   constructor(tree: FakeTree) {
@@ -115,7 +133,9 @@ export class FakeTransport implements ZooKeeperTransport {
     this.#listener = listener;
   }
 
-  connectNow(): void {}
+  connectNow(): void {
+    this.connectNows++;
+  }
 
   /** Changes the state, as a client does. */
   become(state: TransportState): void {
@@ -124,7 +144,11 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 
   createSequential(pathPrefix: string): Promise<string> {
-    return this.#do("create", () => this.#tree.create(pathPrefix, true));
+    return this.#do("create", () => {
+      const path = this.#tree.create(pathPrefix, true);
+      this.created.push(path);
+      return path;
+    });
   }
 
   createEphemeral(path: string): Promise<void> {
@@ -139,19 +163,29 @@ export class FakeTransport implements ZooKeeperTransport {
     return this.#do("children", () => this.#tree.children(path));
   }
 
-  get(path: string, watcher?: Watcher) {
-    return this.#do("get", () => {
-      const znode = this.#tree.get(path);
-      if (watcher !== undefined) {
-        const watchers = this.#watchers.get(path) ?? new Set();
-        this.#watchers.set(path, watchers.add(watcher));
-      }
-      return znode;
-    });
+  /** As the port says, nothing is sent where another watcher is set. */
+  async get(path: string, watcher?: Watcher): Promise<Znode> {
+    if (watcher === undefined) return await this.#do("get", () => this.#tree.get(path));
+    const set = this.#watches.get(path);
+    if (set !== undefined && set.watchers.size > 0) {
+      set.watchers.add(watcher);
+      return set.znode;
+    }
+    try {
+      return await this.#do("get", () => {
+        const znode = this.#tree.get(path);
+        const watchers = this.#watches.get(path)?.watchers ?? new Set();
+        this.#watches.set(path, { watchers: watchers.add(watcher), znode });
+        return znode;
+      });
+    } catch (error) {
+      this.unwatch(path, watcher);
+      throw error;
+    }
   }
 
   unwatch(path: string, watcher: Watcher): void {
-    this.#watchers.get(path)?.delete(watcher);
+    this.#watches.get(path)?.watchers.delete(watcher);
   }
 
   set(path: string): Promise<void> {
@@ -174,9 +208,23 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 
   onDeleted(path: string): void {
-    const watchers = this.#watchers.get(path);
-    this.#watchers.delete(path);
-    for (const watcher of watchers ?? []) watcher.onWatchEvent("deleted");
+    this.#fire(path, "deleted");
+  }
+
+  /** The number of watchers that are still notified. */
+  get watcherCount(): number {
+    return [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0);
+  }
+
+  /** Fires the watches on a znode as if it had changed, or as if their connection was lost. */
+  fireChanged(path: string): void {
+    this.#fire(path, "changed");
+  }
+
+  #fire(path: string, event: WatchEvent): void {
+    const set = this.#watches.get(path);
+    this.#watches.delete(path);
+    for (const watcher of set?.watchers ?? []) watcher.onWatchEvent(event);
   }
 
   async #do<T>(request: string, execute: () => T | Promise<T>): Promise<T> {

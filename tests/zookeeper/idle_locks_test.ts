@@ -1,13 +1,27 @@
 import { assertEquals } from "@std/assert";
-import { IDLE_LOCK_MS, IdleLocks } from "../../zookeeper/idle_locks.ts";
+import { FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
+import { FakeTree, settle } from "../../testing/zookeeper/fake_zookeeper.ts";
+import { IDLE_LOCK_MS } from "../../zookeeper/idle_locks.ts";
 
-Deno.test("IdleLocks returns a lock that was unused for a minute at a later release of any lock", () => {
-  const idle = new IdleLocks();
-  assertEquals(idle.recordRelease("/a", 0), []);
-  assertEquals(idle.recordRelease("/b", 10), []);
-  assertEquals(idle.recordRelease("/a", 20), []);
-  assertEquals(idle.recordRelease("/c", IDLE_LOCK_MS + 10), ["/b"]);
-  assertEquals(idle.recordRelease("/c", IDLE_LOCK_MS + 20), ["/a"]);
-  assertEquals(idle.removeAll(), ["/c"]);
-  assertEquals(idle.removeAll(), []);
+Deno.test("IdleLocks deletes a lock that was unused for a minute at a later release of any lock", async () => {
+  const tree = new FakeTree();
+  for (const path of ["/locks", "/locks/a", "/locks/b", "/locks/c"]) tree.create(path);
+  const { clock, idleLocks } = await FakeInstance.open(tree);
+  const left = () => ["a", "b", "c"].filter((name) => tree.znodes.has(`/locks/${name}`)).join("");
+  const release = async (name: string, afterMs: number) => {
+    clock.block(afterMs);
+    idleLocks.recordRelease(`/locks/${name}`);
+    await settle();
+  };
+  await release("a", 0);
+  await release("b", 10);
+  await release("a", 10);
+  await release("c", IDLE_LOCK_MS - 11);
+  assertEquals(left(), "abc");
+  await release("c", 1);
+  assertEquals(left(), "ac");
+  await release("c", 10);
+  assertEquals(left(), "c");
+  await idleLocks.deleteAll(1_000);
+  assertEquals(left(), "");
 });

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { ownSource } from "../../testing/servers/find.ts";
 import { startZooKeeper } from "../../testing/servers/zookeeper.ts";
 import { LockSetupError } from "../../core/contract/errors.ts";
-import { MAX_SEQUENCE } from "../../zookeeper/recipe/order.ts";
+import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import { setNextSequence } from "../../testing/zookeeper/forge.ts";

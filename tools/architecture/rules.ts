@@ -40,11 +40,16 @@ const ZOOKEEPER: Table = {
   "zookeeper/recipe/": [
     ...["zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/", "core/"],
   ],
-  "zookeeper/lock.ts": [
+  "zookeeper/zookeeper_lock.ts": [
     ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/"],
     "core/",
   ],
-  "zookeeper/mod.ts": ["zookeeper/lock.ts", "zookeeper/*.ts", "zookeeper/connection/", "core/"],
+  "zookeeper/mod.ts": [
+    "zookeeper/zookeeper_lock.ts",
+    "zookeeper/*.ts",
+    "zookeeper/connection/",
+    "core/",
+  ],
   "zookeeper/*.ts": [
     ...["zookeeper/*.ts", "zookeeper/recipe/", "zookeeper/session/", "zookeeper/connection/"],
     "core/",

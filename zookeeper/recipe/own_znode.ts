@@ -1,176 +1,218 @@
 /**
- * Our own znode in the queue of a lock: its create, the search for it when the create is not answered,
- * and its delete. The wait behind other znodes is in `lock_recipe.ts`.
+ * Our own znode in the queue of a lock: its create, the search for it when the create is not answered, the
+ * watch on it, and its delete.
  *
  * @module
  * @see {@link https://curator.apache.org/apidocs/org/apache/curator/framework/api/CreateBuilderMain.html#withProtection()}
  */
+import { LockSetupError } from "../../core/contract/errors.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
-import type { Session } from "../session/session.ts";
-import type { SessionSuccession } from "../session/session_succession.ts";
 import { classifyFailure, hasCode, ZooKeeperError } from "../connection/failures.ts";
-import { entriesWithGuid, entryPrefix, newGuid } from "./order.ts";
-import { OwnWatch } from "./own_watch.ts";
+import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
+import type { ChangeListener, Session } from "../session/session.ts";
+import type { Sessions } from "../session/sessions.ts";
+import {
+  entryPrefix,
+  newGuid,
+  type QueueEntry,
+  type QueuePosition,
+  type QueueView,
+  sequenceOf,
+  sortedEntries,
+} from "./queue_order.ts";
+import type { SharedQueue } from "./shared_queue.ts";
 
-/** The options of a znode of ours. */
-export interface OwnZnodeOptions {
-  readonly session: Session;
-  /** The path of the lock's znode, the parent. */
-  readonly lockPath: string;
-  /** The data of the znode: the label, in UTF-8. */
-  readonly data: Uint8Array;
-  /** Whether `tryAcquire()` makes the znode. Its name shows that to other clients. */
-  readonly isTry: boolean;
-  /** Is notified when the znode leaves the queue. */
-  readonly listener?: LeavingListener;
-}
-
-/** Is notified when a znode of ours leaves its queue. */
-export interface LeavingListener {
-  /** The znode is about to be deleted, and does not hold or await the lock any more. Called once. */
-  onLeaving(znode: OwnZnode): void;
-}
+/** The states of the watch on our znode. */
+export type OwnWatchState =
+  /** Not set yet, or not any more: its event has arrived, or its connection was lost. */
+  | "unset"
+  /** Requested: the server reports the next change. */
+  | "requested"
+  /** Set, and the server has reported no change since: the znode exists. */
+  | "set"
+  /** Another client has deleted the znode. */
+  | "deleted";
 
 /** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
-export class OwnZnode {
-  /** The session that the znode belongs to. */
+export class OwnZnode implements Watcher, QueueEntry {
+  readonly queue: SharedQueue;
   readonly session: Session;
-  /** The path of the lock's znode, the parent. */
-  readonly lockPath: string;
+  /** Whether the znode is known to have been created. */
+  isCreated = false;
+  /** The path, the name and the sequence number; `""` and `NaN` until it is known to have been created. */
+  path = "";
+  name = "";
+  sequence = NaN;
+  /** Whether the last create was not answered: it may have been executed, or may be executed later. */
+  isCreateAmbiguous = false;
+  watchState: OwnWatchState = "unset";
+  #listener: ChangeListener | null = null;
   readonly #data: Uint8Array;
   /** Identifies the znode if its create is not answered. Used for this znode only. */
   readonly #guid: string;
-  #created: { readonly path: string; readonly watch: OwnWatch } | null = null;
-  /** Settles when the create is answered or has failed. Never rejects. */
-  #creating: Promise<unknown> = Promise.resolve();
-  #isCreateAmbiguous = false;
-  #listener: LeavingListener | undefined;
-
-  /** Sends nothing yet. */
-  constructor({ session, lockPath, data, isTry, listener }: OwnZnodeOptions) {
-    this.session = session;
-    this.lockPath = lockPath;
-    this.#data = data;
-    this.#guid = newGuid(isTry);
-    this.#listener = listener;
-  }
-
-  /** The name of the znode, without its parent; `null` until it is known to exist. */
-  get name(): string | null {
-    return this.#created === null ? null : this.#created.path.slice(this.lockPath.length + 1);
-  }
-
-  /** The watch on the znode. Throws unless the znode is known to exist. */
-  get watch(): OwnWatch {
-    if (this.#created === null) throw new TypeError("Cannot watch a znode that was not created");
-    return this.#created.watch;
-  }
-
-  /** Whether an unanswered create may have been executed, or may be executed later. */
-  get isCreateAmbiguous(): boolean {
-    return this.#isCreateAmbiguous;
-  }
+  #creating: Promise<void> = Promise.resolve();
+  #isLeaving = false;
+  /** The znode as it was when the watch was last set. */
+  #read: Znode | null = null;
+  /** The fencing token, if a listing has shown it. */
+  #listedToken: bigint | null = null;
 
   /**
-   * Sends the create now, and does not repeat it. If it fails, {@linkcode OwnZnode.isCreateAmbiguous}
-   * tells whether it may have been executed. The first create of a session also makes the znode of its
-   * heartbeat.
+   * Sends nothing yet.
    *
-   * @throws {ZooKeeperError} If the create fails, or if the session may not create that znode.
+   * @param data The data of the znode: the label, in UTF-8.
+   * @param isTry Whether `tryAcquire()` makes the znode. Its name shows that to other clients.
    */
-  create(): Promise<void> {
-    const preparing = this.session.prepareHeartbeat();
-    const creating = this.#create();
-    return preparing === null ? creating : bothCreated(creating, preparing);
+  constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean) {
+    this.queue = queue;
+    this.session = queue.session;
+    this.#data = data;
+    this.#guid = newGuid(isTry);
   }
 
-  #create(): Promise<void> {
-    const prefix = `${this.lockPath}/${entryPrefix(this.#guid)}`;
-    const creating = this.session.requests.createSequential(prefix, this.#data).then(
+  /** Sends the create now, and does not repeat it. */
+  create(): Promise<void> {
+    const prefix = `${this.queue.path}/${entryPrefix(this.#guid)}`;
+    return this.#creating = this.session.createSequential(prefix, this.#data).then(
       (path) => this.#onCreated(path),
       (error) => {
-        this.#isCreateAmbiguous = error instanceof ZooKeeperError && error.isAmbiguous;
+        this.isCreateAmbiguous = error instanceof ZooKeeperError && error.isAmbiguous;
         throw error;
       },
     );
-    this.#creating = creating.catch(() => {});
-    return creating;
   }
 
   /**
    * Searches for the znode of an unanswered create. If there are several, the one with the lowest number
    * is kept and the others are deleted. If there is none, the create was not executed and never will be.
-   *
-   * @throws {ZooKeeperError} If a request fails. Then the create is still ambiguous.
    */
   async resolveAmbiguousCreate(): Promise<void> {
     const [lowest, ...others] = await this.#find(this.session);
     await deleteAll(this.session, others);
     if (lowest !== undefined) this.#onCreated(lowest);
-    this.#isCreateAmbiguous = false;
-  }
-
-  /**
-   * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. Its
-   * watch is removed in any case. Never rejects.
-   *
-   * @param sessions Supplies the session to send the delete in if the znode's own session is over.
-   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"refused"` if the server will
-   * refuse again, `"unknown"` if it may still exist: then call this again.
-   */
-  async delete(sessions: Pick<SessionSuccession, "current">): Promise<ReleaseAnswer> {
-    this.#listener?.onLeaving(this);
-    this.#listener = undefined;
-    this.#created?.watch.remove();
-    await this.#creating;
-    if (this.#created === null && !this.#isCreateAmbiguous) return { state: "released" };
-    if (this.session.validity.isDroppedByServer) {
-      return { state: "gone", reason: "session-expired" };
-    }
-    try {
-      const session = this.session.isOver ? await sessions.current() : this.session;
-      if (this.#created !== null) await session.requests.delete(this.#created.path);
-      else await deleteAll(session, await this.#find(session));
-      return { state: "released" };
-    } catch (cause) {
-      if (hasCode(cause, "NO_NODE")) {
-        return { state: "gone", reason: this.session.isOver ? "session-expired" : "stolen" };
-      }
-      const { kind, reason } = classifyFailure(cause);
-      return kind === "refused" ? refusedDelete(reason, cause) : { state: "unknown", cause };
-    }
   }
 
   #onCreated(path: string): void {
-    this.#created = { path, watch: new OwnWatch(this.session.requests, path) };
+    this.isCreated = true;
+    this.path = path;
+    this.name = path.slice(this.queue.path.length + 1);
+    this.sequence = sequenceOf(this.name)!;
   }
 
-  /** Returns the paths of all znodes with our GUID. */
+  /** Returns the paths of all znodes with our GUID, the one with the lowest number first. */
   async #find(session: Session): Promise<string[]> {
     // The write comes first: our server may lag behind the ensemble, and when it answers a write, it
     // knows all earlier ones. Besides, the requests of this session's earlier connections cannot be
     // executed any more. (If the session is over, the server deletes what this search misses.)
     if (session === this.session) await session.sendHeartbeat();
+    const prefix = entryPrefix(this.#guid);
     try {
-      const { names } = await session.requests.children(this.lockPath);
-      return entriesWithGuid(names, this.#guid).map(({ name }) => `${this.lockPath}/${name}`);
+      const { names } = await session.children(this.queue.path);
+      const ours = sortedEntries(names.filter((name) => name.startsWith(prefix)));
+      return ours.map(({ name }) => `${this.queue.path}/${name}`);
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return [];
       throw error;
     }
   }
+
+  /**
+   * Returns our position in a listing. Throws if our znode is not listed, or if the sequence numbers do not
+   * show the order.
+   */
+  positionIn(view: QueueView): QueuePosition {
+    const position = view.positionOf(this.name);
+    if (position === null) throw ownZnodeGone();
+    if (!position.isOrderKnown) throw this.outOfNumbers();
+    // The last change to the children was our create, or the delete of a sibling after it. Either zxid
+    // is greater than all earlier tokens and less than all later ones.
+    if (position.isOnlyChild) this.#listedToken ??= view.children.pzxid;
+    return position;
+  }
+
+  /** Makes the error for a lock that must not be taken, because the numbers do not show the order. */
+  outOfNumbers(): LockSetupError {
+    const { name, path } = this.queue;
+    const message = `Cannot order the waiters for the lock ${JSON.stringify(name)}: ` +
+      `the sequence numbers of ${JSON.stringify(path)} are used up. ` +
+      "Delete that znode when nobody uses it";
+    return new LockSetupError(message, name);
+  }
+
+  /**
+   * The fencing token: the zxid of our znode's create, which is read when the watch on our znode is set.
+   * Without a wait that watch is not set. Then it is the zxid of a listing that shows our znode alone.
+   * `null` if there is no such listing either: set the watch.
+   */
+  get fencingToken(): bigint | null {
+    return this.#read?.czxid ?? this.#listedToken;
+  }
+
+  /** When the znode was created, by the servers' clock; known once the watch was set. */
+  get createdAtMs(): number {
+    return this.#read!.createdAtMs;
+  }
+
+  /** Notifies this listener of the watch's events from now on, instead of the previous one. */
+  listen(listener: ChangeListener | null): void {
+    this.#listener = listener;
+  }
+
+  /** Sets the watch, unless it is set, by reading the znode. Rejects if another client has deleted it. */
+  async watch(): Promise<void> {
+    if (this.watchState === "deleted") throw ownZnodeGone();
+    if (this.watchState !== "unset") return;
+    this.watchState = "requested"; // an event may follow the answer directly
+    try {
+      this.#read = await this.session.get(this.path, this);
+      if (this.watchState === "requested") this.watchState = "set";
+    } catch (error) {
+      const isDeleted = hasCode(error, "NO_NODE");
+      this.watchState = isDeleted ? "deleted" : "unset";
+      throw isDeleted ? ownZnodeGone() : error;
+    }
+  }
+
+  onWatchEvent(event: WatchEvent): void {
+    // ZooKeeper removes a watch when it fires.
+    this.watchState = event === "deleted" ? "deleted" : "unset";
+    this.#listener?.onChange();
+  }
+
+  /**
+   * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. It leaves
+   * the queue at once. If its session is over, the delete is sent in the next one: the server may keep the
+   * znode until the session timeout, and that would block the waiters. Never rejects.
+   *
+   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"refused"` if the server will
+   * refuse again, `"unknown"` if it may still exist: then call this again.
+   */
+  async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
+    if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
+    this.#isLeaving = true;
+    this.#listener = null;
+    await this.#creating.catch(() => {});
+    if (!this.isCreated && !this.isCreateAmbiguous) return { state: "released" };
+    const { session } = this;
+    if (session.isDroppedByServer) return { state: "gone", reason: "session-expired" };
+    try {
+      const usable = session.isOver ? await sessions.current() : session;
+      if (this.isCreated) await usable.delete(this.path);
+      else await deleteAll(usable, await this.#find(usable));
+      return { state: "released" };
+    } catch (cause) {
+      if (hasCode(cause, "NO_NODE")) {
+        return { state: "gone", reason: session.isOver ? "session-expired" : "stolen" };
+      }
+      const { kind, reason } = classifyFailure(cause);
+      return kind === "refused" ? refusedDelete(reason, cause) : { state: "unknown", cause };
+    }
+  }
 }
 
-/** Waits for the create of our znode, and for the heartbeat's if a refusal of that is final. */
-async function bothCreated(creating: Promise<void>, preparing: Promise<void>): Promise<void> {
-  preparing.catch(() => {}); // If our own create fails, only its error counts.
-  await creating;
-  try {
-    await preparing;
-  } catch (error) {
-    // In an outage, the create is sent again before a lease is granted.
-    if (classifyFailure(error).kind === "refused") throw error;
-  }
+/** Makes the error for a missing znode of ours: the caller neither holds the lock nor waits for it. */
+export function ownZnodeGone(): ZooKeeperError {
+  return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode in the queue was deleted");
 }
 
 function refusedDelete(reason: string, cause: unknown): ReleaseAnswer {
@@ -182,9 +224,9 @@ function refusedDelete(reason: string, cause: unknown): ReleaseAnswer {
   };
 }
 
-async function deleteAll({ requests }: Session, paths: readonly string[]): Promise<void> {
+async function deleteAll(session: Session, paths: readonly string[]): Promise<void> {
   for (const path of paths) {
-    await requests.delete(path).catch((error) => {
+    await session.delete(path).catch((error) => {
       if (!hasCode(error, "NO_NODE")) throw error;
     });
   }

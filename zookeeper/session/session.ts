@@ -1,232 +1,368 @@
 /**
- * One ZooKeeper session, from its first connection to its end. The next session is opened in
- * `session_succession.ts`.
+ * One ZooKeeper session: its requests, the proof that it is alive, and its connection, from the first one
+ * to its end. The next session is opened in `sessions.ts`.
+ *
+ * Only an answered *write* proves the session: a server that is cut off from its leader still answers
+ * reads and pings while the leader lets the session expire. From the moment the write was sent, the
+ * session is valid for ¾ of its timeout, and so are all leases. The last quarter is a margin, because the
+ * leader may count from an earlier moment: it learns from reports, which a follower sends twice per tick,
+ * which sessions are active. A timeout is at least two ticks, so a quarter of it is at least as long as
+ * the half tick between two reports. When no other write does, a heartbeat proves the session.
+ *
+ * The session is over for good when a lease ends because no write was answered, when the server says that
+ * it has expired, when it had no connection for its whole timeout, when nothing has arrived on the
+ * connection for so long, or when it is closed. Then the transport is destroyed and, unless it was
+ * closed, all leases are lost. See `docs/zookeeper-protocol.md`.
  *
  * @module
  */
-import type { Clock } from "../../core/time/clock.ts";
-import { ZooKeeperError } from "../connection/failures.ts";
+import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
+import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
+import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/failures.ts";
 import type {
+  Children,
   TransportListener,
   TransportState,
+  Watcher,
+  Znode,
   ZooKeeperTransport,
 } from "../connection/transport.ts";
-import { Heartbeat } from "./heartbeat.ts";
-import { SessionRequests } from "./session_requests.ts";
-import { type SessionLeases, SessionValidity } from "./session_validity.ts";
+import { SharedReads } from "./shared_reads.ts";
+
+/** How often a create is sent while others, such as Curator's reaper, delete its parents. */
+const MAX_CREATE_ATTEMPTS = 10;
+
+const NEVER: Instant = { nowMs: -Infinity, wallMs: -Infinity };
+
+/**
+ * Refusals of a write that prove the session as well as an accepted write: the leader checks the session
+ * before anything else, and a write that it refuses goes through the quorum, too. The other refusals may be
+ * those of a server that has not asked the leader.
+ */
+const PROVING: ReadonlySet<ZooKeeperErrorCode> = new Set([
+  "NO_NODE",
+  "NODE_EXISTS",
+  "NOT_EMPTY",
+  "NO_AUTH",
+]);
 
 /** The options of a session. */
 export interface SessionOptions {
   readonly clock: Clock;
-  /** The leases that are extended and lost together with the session. */
-  readonly leases: SessionLeases;
+  /** The leases of the instance: they are extended and lost together with the session. */
+  readonly leases: Pick<LeaseEngine, "extendAll" | "loseAll">;
   /** The path that all locks are below. */
   readonly rootPath: string;
-  /** The znode that the heartbeat writes to. */
+  /** The znode that the heartbeat writes to. It belongs to this session alone. */
   readonly heartbeatPath: string;
 }
 
-/** Is notified of changes to the connection of a session. */
-export interface SessionListener {
-  /** The connection was lost or made again, or the session is over. Must not throw. */
-  onSessionChange(): void;
+/** Is notified of changes, and looks itself what is different now. */
+export interface ChangeListener {
+  /** For a session: its connection was lost or made again, or it is over. Must not throw. */
+  onChange(): void;
 }
 
 /**
- * One session. It is over for good when its validity ends while leases are held, when the server says
- * that it has expired, when it had no connection for its whole timeout, when nothing arrived on the
- * connection for so long, or when it is closed. Then the transport is destroyed and, unless it was closed,
- * all leases are lost.
+ * One session. Requests are sent in the order of the calls; one that fails rejects with a
+ * `ZooKeeperError`.
  */
 export class Session implements TransportListener {
   /** The session timeout in ms that the server granted. */
   readonly timeoutMs: number;
-  /** Until when the session is trusted to be alive. */
-  readonly validity: SessionValidity;
-  /** The requests of the session. */
-  readonly requests: SessionRequests;
-  readonly #transport: ZooKeeperTransport;
-  readonly #options: SessionOptions;
-  readonly #heartbeat: Heartbeat;
-  readonly #listeners = new Set<SessionListener>();
-  /** The read of {@linkcode Session.checkServer} that is not answered yet. */
-  #checking: Promise<void> | null = null;
-  /** Cancels the timer of the next check; `null` if there is none. */
-  #cancelCheck: (() => void) | null = null;
-  /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
-  #reconnection: PromiseWithResolvers<void> | null = null;
-  /** Cancels the timer that ends the session without a connection, or without a sign of the server. */
-  #cancelWatch: (() => void) | null = null;
-
-  /** Takes over a transport that has just connected. */
-  constructor(transport: ZooKeeperTransport, options: SessionOptions) {
-    const { clock, leases, heartbeatPath: path } = options;
-    const { timeoutMs } = transport;
-    this.#transport = transport;
-    this.#options = options;
-    this.timeoutMs = timeoutMs;
-    this.validity = new SessionValidity({ clock, leases, timeoutMs });
-    const requests = this.requests = new SessionRequests(clock, transport, this.validity);
-    this.#heartbeat = new Heartbeat({ clock, requests, path, timeoutMs });
-    transport.listen(this);
-    this.#watchServer();
-  }
-
-  /** Whether the session has ended for us. The server may still keep it for a while. */
-  get isOver(): boolean {
-    return this.validity.isOver;
-  }
-
-  /** Whether a server has accepted the session, on a connection that is not known to be lost. */
-  get isConnected(): boolean {
-    return !this.isOver && this.#transport.state === "connected";
-  }
-
+  /** How long in ms the session is valid from the moment an answered write was sent. */
+  readonly validMs: number;
   /** The interval in ms of heartbeats while leases are held. */
-  get heartbeatEveryMs(): number {
-    return this.timeoutMs / 6;
-  }
-
+  readonly heartbeatEveryMs: number;
   /**
    * The interval in ms at which the server is checked while there are listeners. The client package sends a
    * ping when it has sent nothing for T/3, so these requests stand in for pings.
    */
-  get checkEveryMs(): number {
-    return this.timeoutMs * 0.3;
+  readonly checkEveryMs: number;
+  readonly #transport: ZooKeeperTransport;
+  readonly #options: SessionOptions;
+  readonly #clock: Clock;
+  readonly #listeners = new Set<ChangeListener>();
+  readonly #listings = new SharedReads<Children>();
+  readonly #sizes = new SharedReads<Znode>();
+  /** When the server last answered a request, in monotonic ms. */
+  #lastAnswerMs: number;
+  /** When the last answered write was sent, and the one that last extended the leases. */
+  #lastProvenAt = NEVER;
+  #leasesProvenAt = NEVER;
+  /** The heartbeat that is not answered yet. */
+  #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
+  /** The create of the heartbeat's znode, until it is answered. */
+  #preparing: Promise<void> | null = null;
+  #isPrepared = false;
+  #isChecking = false;
+  /** Cancels the next check of the server; `null` if there is none. */
+  #cancelCheck: (() => void) | null = null;
+  /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
+  #reconnection: PromiseWithResolvers<void> | null = null;
+  /** Cancels the timer that ends the session: it has no connection, or no sign of the server. */
+  #cancelWatch: (() => void) | null = null;
+  /** When the session ended for us, and whether the server said so. */
+  #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
+
+  /** Takes over a transport that has just connected. */
+  constructor(transport: ZooKeeperTransport, options: SessionOptions) {
+    const { timeoutMs } = transport;
+    this.#transport = transport;
+    this.#options = options;
+    this.#clock = options.clock;
+    this.timeoutMs = timeoutMs;
+    this.validMs = timeoutMs * 3 / 4;
+    this.heartbeatEveryMs = timeoutMs / 6;
+    this.checkEveryMs = timeoutMs * 0.3;
+    this.#lastAnswerMs = this.#clock.now();
+    transport.listen(this);
+    this.#watchServer();
   }
+
+  /** The server may still keep it for a while. */
+  get isOver(): boolean {
+    return this.#end !== null;
+  }
+
+  /** Whether a server has accepted the session, on a connection that is not known to be lost. */
+  get isConnected(): boolean {
+    return this.#end === null && this.#transport.state === "connected";
+  }
+
+  /** The number of connections so far. A different epoch means a different connection. */
+  get epoch(): number {
+    return this.#transport.epoch;
+  }
+
+  /** When the server last answered a request, in monotonic ms. */
+  get lastAnswerMs(): number {
+    return this.#lastAnswerMs;
+  }
+
+  // Requests. An answered write proves the session.
+
+  /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
+  createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
+    const sent = instant(this.#clock);
+    return this.#answered(this.#transport.createSequential(pathPrefix, data), sent);
+  }
+
+  /** Deletes a znode that has no children. */
+  delete(path: string): Promise<void> {
+    const sent = instant(this.#clock);
+    return this.#answered(this.#transport.delete(path), sent);
+  }
+
+  /** Creates a znode and its parents, where they are missing. */
+  async makePath(path: string, isEphemeral = false): Promise<void> {
+    for (let attempt = 1;; attempt++) {
+      const sent = instant(this.#clock);
+      const creating = isEphemeral
+        ? this.#transport.createEphemeral(path)
+        : this.#transport.createPersistent(path);
+      try {
+        return await this.#answered(creating, sent);
+      } catch (error) {
+        if (hasCode(error, "NODE_EXISTS")) return;
+        if (!hasCode(error, "NO_NODE") || attempt >= MAX_CREATE_ATTEMPTS) throw error;
+        await this.makePath(path.slice(0, path.lastIndexOf("/")) || "/");
+      }
+    }
+  }
+
+  /** Reads a znode. If it exists, the watcher is set on it. */
+  get(path: string, watcher?: Watcher): Promise<Znode> {
+    return this.#answered(this.#transport.get(path, watcher));
+  }
+
+  /** Does not notify a watcher any more. Sends nothing. */
+  unwatch(path: string, watcher: Watcher): void {
+    this.#transport.unwatch(path, watcher);
+  }
+
+  /**
+   * Lists the children of a znode, after this call. Calls share the listing: after a lost connection many
+   * may search a long queue for their znodes.
+   */
+  children(path: string): Promise<Children> {
+    return this.#listings.join(path, () => this.children(path)) ??
+      this.#listings.add(path, this.#answered(this.#transport.children(path)));
+  }
+
+  /** Reads how many children a znode has and has had, after this call. Calls share the read. */
+  size(path: string): Promise<Znode> {
+    return this.#sizes.join(path, () => this.size(path)) ?? this.#sizes.add(path, this.get(path));
+  }
+
+  /**
+   * Sends a request again and again until it is answered, as `budget.ask()` does. But while there is no
+   * connection, it waits for one: thousands of waiters that try every 50 ms would keep the process busy.
+   */
+  ask<T>(budget: OutageBudget, request: () => Promise<T>): Promise<T> {
+    return budget.ask(() => {
+      if (this.isConnected || budget.outageSinceMs === null) return request();
+      return budget.settle(this.#reconnected(), budget.signal).then(request, (error) => {
+        if (this.isOver || budget.signal.aborted) throw error;
+        return request(); // The time is over: this fails, and says why there is no connection.
+      });
+    });
+  }
+
+  /** Awaits an answer; `sent` tells when, if the request is a write. A refusal is an answer, too. */
+  async #answered<T>(request: Promise<T>, sent: Instant | null = null): Promise<T> {
+    try {
+      const answer = await request;
+      this.#lastAnswerMs = this.#clock.now();
+      if (sent !== null) this.#extend(sent);
+      return answer;
+    } catch (error) {
+      if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
+      if (sent !== null && isProof(error)) this.#extend(sent);
+      throw error;
+    }
+  }
+
+  // The proof that the session is alive.
+
+  /** When the last answered write was sent. */
+  get lastProvenAt(): Instant {
+    return this.#lastProvenAt;
+  }
+
+  /** Whether the last answered write is recent enough to grant a lease: half of its validity is left. */
+  get isProvenRecently(): boolean {
+    return this.#end === null && this.#clock.now() - this.#lastProvenAt.nowMs < this.validMs / 2 &&
+      !wasSuspended(this.#clock, this.#lastProvenAt, this.timeoutMs);
+  }
+
+  /** Whether the servers have surely dropped the session and its ephemeral znodes. */
+  get isDroppedByServer(): boolean {
+    if (this.#end === null) return false;
+    return this.#end.isExpired || this.#clock.now() - this.#end.atMs > 2 * this.timeoutMs;
+  }
+
+  /**
+   * Extends the session and, if that gains more than a twentieth of the timeout or shows that they outlived
+   * a suspension of the process, all leases: to extend many of them at every write would take too long.
+   */
+  #extend(sent: Instant): void {
+    if (this.#end !== null) return;
+    if (sent.nowMs > this.#lastProvenAt.nowMs) this.#lastProvenAt = sent;
+    const stepMs = this.timeoutMs / 20;
+    const { nowMs, wallMs } = this.#leasesProvenAt;
+    if (sent.nowMs - nowMs <= stepMs && sent.wallMs - wallMs <= stepMs) return;
+    this.#leasesProvenAt = sent;
+    this.#options.leases.extendAll(sent, this.validMs);
+  }
+
+  /**
+   * Creates the znode that the heartbeat writes to: together with the first acquire, so that a missing
+   * right rejects that, before a lease depends on the heartbeat.
+   *
+   * @returns The answer; `null` if the znode was created before.
+   */
+  prepareHeartbeat(): Promise<void> | null {
+    if (this.#isPrepared) return null;
+    return this.#preparing ??= this.makePath(this.#options.heartbeatPath, true)
+      .then(() => void (this.#isPrepared = true))
+      .finally(() => this.#preparing = null);
+  }
+
+  /**
+   * Proves the session by a write, unless one is under way, and waits for its answer. A refusal is a proof,
+   * too, and not a failure: if rights change later, leases last as long as the session does.
+   */
+  sendHeartbeat(): Promise<void> {
+    const pending = this.#heartbeat;
+    // A heartbeat that was sent before the process was suspended does not prove the session after that.
+    if (pending !== null && !wasSuspended(this.#clock, pending.sent, this.timeoutMs)) {
+      return pending.answered;
+    }
+    const sent = instant(this.#clock);
+    const answered = this.#writeHeartbeat(sent).finally(() => {
+      if (this.#heartbeat === heartbeat) this.#heartbeat = null;
+    });
+    const heartbeat = this.#heartbeat = { sent, answered };
+    return answered;
+  }
+
+  /** Writes to the heartbeat's znode, or creates it again if another client has deleted it. */
+  async #writeHeartbeat(sent: Instant): Promise<void> {
+    const { heartbeatPath } = this.#options;
+    try {
+      await this.#answered(this.#transport.set(heartbeatPath), sent);
+    } catch (error) {
+      if (!isProof(error)) throw error;
+      // That has proven the session, whatever becomes of the create.
+      if (hasCode(error, "NO_NODE")) await this.makePath(heartbeatPath, true).catch(() => {});
+    }
+  }
+
+  // The connection: its listeners, its loss, and whether the server is alive.
 
   /**
    * Notifies a listener from now on. While there are listeners, the session checks at intervals that the
    * server answers: the client package does not notice a dead connection.
    */
-  addListener(listener: SessionListener): void {
+  listen(listener: ChangeListener): void {
     this.#listeners.add(listener);
     if (this.#cancelCheck === null) this.#scheduleCheck();
   }
 
-  /** Does not notify a listener any more. */
-  removeListener(listener: SessionListener): void {
+  unlisten(listener: ChangeListener): void {
     this.#listeners.delete(listener);
   }
 
-  /**
-   * Resolves when there is a connection again.
-   *
-   * @throws {ZooKeeperError} If the session is over.
-   */
-  reconnected(): Promise<void> {
+  #notify(): void {
+    for (const listener of this.#listeners) listener.onChange();
+  }
+
+  /** Resolves when there is a connection again. */
+  #reconnected(): Promise<void> {
     if (this.isConnected) return Promise.resolve();
     if (this.isOver) return Promise.reject(sessionOver());
     this.#reconnection ??= Promise.withResolvers<void>();
     return this.#reconnection.promise;
   }
 
-  /**
-   * Creates the znode that the heartbeat writes to, unless that was done before. Sent together with the
-   * first acquire, so that a missing right rejects that.
-   *
-   * @returns The answer that is awaited; `null` if the znode was created before.
-   * @throws {ZooKeeperError} If the request fails.
-   */
-  prepareHeartbeat(): Promise<void> | null {
-    return this.#heartbeat.prepare();
-  }
-
-  /**
-   * Proves the session by a write, which also extends all leases. Callers share a pending heartbeat.
-   *
-   * @throws {ZooKeeperError} If the write fails.
-   */
-  sendHeartbeat(): Promise<void> {
-    return this.#heartbeat.send();
-  }
-
-  /**
-   * Checks by a read that the server answers, unless something has arrived from it recently. A refusal is
-   * an answer. Callers share a pending read.
-   *
-   * @throws {ZooKeeperError} If there is no answer.
-   */
-  async checkServer(): Promise<void> {
-    if (this.#transport.silentMs < this.checkEveryMs) return;
-    this.#checking ??= this.#askServer().finally(() => this.#checking = null);
-    await this.#checking;
-  }
-
-  async #askServer(): Promise<void> {
-    try {
-      await this.requests.get(this.#options.rootPath);
-    } catch (error) {
-      if (!(error instanceof ZooKeeperError) || !error.isAnswer) throw error;
-    }
-  }
-
-  /**
-   * Ends the session and all leases at once, without a request to the server.
-   *
-   * @param cause Why; the error of the connection unless given.
-   */
-  giveUp(cause: unknown = this.#transport.connectError): void {
-    this.#lose(false, cause);
-  }
-
-  /** Closes the session at the server, within `timeoutMs`. Its leases must have ended. */
-  async close(timeoutMs: number): Promise<void> {
-    if (this.isOver) return;
-    this.#end(false);
-    await this.#transport.close(timeoutMs);
-  }
-
   onStateChange(state: TransportState): void {
-    if (this.isOver) return;
+    if (this.#end !== null) return;
     if (state === "suspended") this.#watch(() => this.giveUp(), this.timeoutMs);
     else if (state !== "connected") this.#lose(state === "expired");
     // This server has other limits, and every deadline was computed with the old timeout.
     else if (this.#transport.timeoutMs !== this.timeoutMs) this.giveUp();
-    else this.#onConnected();
+    else {
+      this.#watchServer();
+      this.#reconnection?.resolve();
+      this.#reconnection = null;
+    }
     this.#notify();
-  }
-
-  #onConnected(): void {
-    this.#watchServer();
-    this.#reconnection?.resolve();
-    this.#reconnection = null;
-  }
-
-  #lose(isExpired: boolean, cause?: unknown): void {
-    if (this.isOver) return;
-    this.#end(isExpired);
-    // The client must never reconnect: other clients may have our locks by now.
-    this.#transport.destroy();
-    this.#options.leases.loseAll("session-expired", cause);
-    this.#notify();
-  }
-
-  #end(isExpired: boolean): void {
-    this.#cancelWatch?.();
-    this.#cancelCheck?.();
-    this.validity.end(isExpired);
-    this.#reconnection?.reject(sessionOver());
-    this.#reconnection?.promise.catch(() => {}); // Its waiters may all have given up.
-    this.#reconnection = null;
   }
 
   #scheduleCheck(): void {
-    if (this.isOver) return;
-    const cancel = this.#options.clock.schedule(() => {
+    if (this.#end !== null) return;
+    const cancel = this.#clock.schedule(() => {
       this.#cancelCheck = null;
       if (this.#listeners.size === 0) return;
-      // Without an answer the transport drops the connection, which the listeners notice.
-      this.checkServer().catch(() => {});
+      this.#checkServer();
       this.#scheduleCheck();
     }, this.checkEveryMs);
     cancel.hold?.(false);
     this.#cancelCheck = cancel;
   }
 
+  /** Asks the server for an answer, unless something has arrived from it recently. */
+  #checkServer(): void {
+    if (this.#isChecking || this.#transport.silentMs < this.checkEveryMs) return;
+    this.#isChecking = true;
+    // Without an answer the transport drops the connection, which the listeners notice.
+    this.get(this.#options.rootPath).catch(() => {}).finally(() => this.#isChecking = false);
+  }
+
   /**
-   * Ends the session when nothing has arrived for its timeout, though the client takes it for
-   * connected. The answers to pings arrive three times as often.
+   * Ends the session when nothing has arrived for its timeout: answers to pings do three times as often.
    */
   #watchServer(): void {
     const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
@@ -239,14 +375,47 @@ export class Session implements TransportListener {
 
   #watch(onTimer: () => void, delayMs: number): void {
     this.#cancelWatch?.();
-    const cancel = this.#options.clock.schedule(onTimer, delayMs);
+    const cancel = this.#clock.schedule(onTimer, delayMs);
     cancel.hold?.(false);
     this.#cancelWatch = cancel;
   }
 
-  #notify(): void {
-    for (const listener of [...this.#listeners]) listener.onSessionChange();
+  // The end.
+
+  /** Ends the session and all leases at once, without a request to the server. */
+  giveUp(cause: unknown = this.#transport.connectError): void {
+    this.#lose(false, cause);
   }
+
+  /** Closes the session at the server, within `timeoutMs`. Its leases must have ended. */
+  async close(timeoutMs: number): Promise<void> {
+    if (this.#end !== null) return;
+    this.#finish(false);
+    await this.#transport.close(timeoutMs);
+  }
+
+  #lose(isExpired: boolean, cause?: unknown): void {
+    if (this.#end !== null) return;
+    this.#finish(isExpired);
+    // The client must never reconnect: other clients may have our locks by now.
+    this.#transport.destroy();
+    this.#options.leases.loseAll("session-expired", cause);
+    this.#notify();
+  }
+
+  #finish(isExpired: boolean): void {
+    this.#cancelWatch?.();
+    this.#cancelCheck?.();
+    this.#end = { atMs: this.#clock.now(), isExpired };
+    this.#reconnection?.reject(sessionOver());
+    this.#reconnection?.promise.catch(() => {}); // Its waiters may all have given up.
+    this.#reconnection = null;
+  }
+}
+
+/** Whether the failure of a write proves that the session was alive when the write was sent. */
+function isProof(error: unknown): boolean {
+  return error instanceof ZooKeeperError && PROVING.has(error.code);
 }
 
 function sessionOver(): ZooKeeperError {

@@ -4,15 +4,10 @@
  * @module
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
-import type { WaitInfo } from "../../../core/contract/distributed_lock.ts";
-import { OutageBudget } from "../../../core/time/outage_budget.ts";
-import { LockRecipe } from "../../../zookeeper/recipe/lock_recipe.ts";
-import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
-import { SharedQueue } from "../../../zookeeper/recipe/shared_queues.ts";
-import { Session } from "../../../zookeeper/session/session.ts";
-import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+import { LockSetupError } from "../../../core/contract/errors.ts";
+import { MAX_SEQUENCE } from "../../../zookeeper/recipe/queue_order.ts";
+import { type FakeCall, FakeInstance } from "../../../testing/zookeeper/fake_instance.ts";
+import { FakeTree, refusal, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
 const PARENT = "/locks/n";
 
@@ -28,113 +23,77 @@ function foreign(tree: FakeTree): string {
   return tree.create(`${PARENT}/_c_${crypto.randomUUID()}-lock-`, true);
 }
 
-/** One session, whose calls share what they know. */
-function openInstance(tree: FakeTree) {
-  const clock = new FakeClock();
-  const transport = new FakeTransport(tree);
-  const session = new Session(transport, {
-    clock,
-    leases: { extendAll: () => {}, loseAll: () => {} },
-    rootPath: "/locks",
-    heartbeatPath: `/locks/%session-${crypto.randomUUID()}`,
-  });
-  // As the first call of a session does. The calls here are later ones.
-  void session.prepareHeartbeat();
-  const queue = new SharedQueue(session, PARENT);
-  const call = (isSilent = false) => {
-    const abort = new AbortController();
-    const listener = { onLeaving: (znode: OwnZnode) => queue.recordLeaving(znode) };
-    const data = new Uint8Array();
-    const znode = new OwnZnode({ session, lockPath: PARENT, data, isTry: false, listener });
-    const budget = new OutageBudget({
-      clock,
-      service: "ZooKeeper",
-      lockName: "n",
-      unavailableAfterMs: 5_000,
-      signal: abort.signal,
-      classify: classifyFailure,
-    });
-    const infos: WaitInfo[] = [];
-    let isFirst = false;
-    const turn = new LockRecipe({ clock, name: "n", znode, budget, queue })
-      .waitForTurn(isSilent ? undefined : (info) => void infos.push(info));
-    turn.then(() => isFirst = true, () => {});
-    const leave = () => znode.delete({ current: () => Promise.reject(new Error("no session")) });
-    const granted = () => isFirst;
-    return { znode, turn, infos, abort, leave, granted };
-  };
-  /** Runs the work and returns the requests that it sent. */
-  const sent = async (work: () => unknown): Promise<string[]> => {
-    const before = transport.log.length;
-    await work();
-    await settle();
-    return transport.log.slice(before);
-  };
-  return { clock, transport, session, call, sent };
+/** A call without `onWait`. */
+function silent(instance: FakeInstance): FakeCall {
+  return instance.call({ isSilent: true });
 }
 
-Deno.test("LockRecipe.waitForTurn() does not list the queue behind another waiter of its instance", async () => {
+Deno.test("Acquisition does not list the queue behind another waiter of its instance", async () => {
   const tree = newTree();
   foreign(tree);
-  const { call, sent } = openInstance(tree);
-  const calls: ReturnType<typeof call>[] = [];
-  assertEquals(await sent(() => calls.push(call())), ["create", "children", "get", "get"]);
+  const instance = await FakeInstance.open(tree);
+  const calls: FakeCall[] = [];
+  assertEquals(await instance.sent(() => calls.push(instance.call())), [
+    "create",
+    "children",
+    "get",
+    "get",
+  ]);
   foreign(tree);
   // The length of the queue, and the watch on the own znode.
-  assertEquals(await sent(() => calls.push(call())), ["create", "get", "get"]);
+  assertEquals(await instance.sent(() => calls.push(instance.call())), ["create", "get", "get"]);
   assertEquals(calls.map(({ infos }) => infos), [
     [{ position: 1, waiters: 1 }],
     [{ position: 3, waiters: 3 }],
   ]);
-  for (const { abort, turn } of calls) {
-    abort.abort(new Error("enough"));
-    await assertRejects(() => turn, Error, "enough");
+  for (const call of calls) {
+    await call.giveUp();
+    await assertRejects(() => call.lease, Error, "enough");
   }
 });
 
-Deno.test("LockRecipe.waitForTurn() serves the waiters of an instance without a listing, in order", async () => {
+Deno.test("Acquisition serves the waiters of an instance without a listing, in order", async () => {
   const tree = newTree();
   const holder = foreign(tree);
-  const { call, sent } = openInstance(tree);
-  const calls = [call(), call(), call()];
+  const instance = await FakeInstance.open(tree);
+  const calls = [instance.call(), instance.call(), instance.call()];
   await settle();
-  assertEquals(await sent(() => tree.delete(holder)), ["get"]);
-  for (const [i, { leave }] of calls.entries()) {
-    assertEquals(calls.map(({ granted }) => granted()), calls.map((_, other) => other <= i));
-    // The next but one watches the znode of the next one.
-    assertEquals(await sent(leave), i === 0 ? ["delete", "get"] : ["delete"]);
+  assertEquals(await instance.sent(() => tree.delete(holder)), []);
+  for (const [i, call] of calls.entries()) {
+    assertEquals(calls.map(({ granted }) => granted), calls.map((_, other) => other <= i));
+    assertEquals(await instance.sent(() => call.release()), ["delete"]);
   }
 });
 
-Deno.test("LockRecipe.waitForTurn() sends two requests for a waiter behind others that asks for no position", async () => {
+Deno.test("Acquisition sends two requests for a waiter behind others that asks for no position", async () => {
   const tree = newTree();
   foreign(tree);
-  const { call, sent } = openInstance(tree);
-  const calls = [call(true)];
+  const instance = await FakeInstance.open(tree);
+  const calls = [silent(instance)];
   await settle();
-  assertEquals(await sent(() => calls.push(call(true), call(true))), [
+  assertEquals(await instance.sent(() => calls.push(silent(instance), silent(instance))), [
     "create",
     "create",
     "get",
     "get",
   ]);
-  for (const { abort, turn } of calls) {
-    abort.abort(new Error("enough"));
-    await assertRejects(() => turn, Error, "enough");
+  for (const call of calls) {
+    await call.giveUp();
+    await assertRejects(() => call.lease, Error, "enough");
   }
 });
 
-Deno.test("LockRecipe.waitForTurn() serves the next waiter of an instance before the delete is answered", async () => {
+Deno.test("Acquisition serves the next waiter of an instance before the delete is answered", async () => {
   const tree = newTree();
-  const { transport, call, sent } = openInstance(tree);
-  const calls = Array.from({ length: 5 }, () => call(true));
+  const instance = await FakeInstance.open(tree);
+  const calls = Array.from({ length: 5 }, () => silent(instance));
   await settle();
   const end = Promise.withResolvers<void>();
-  transport.deletesAfter = end.promise;
-  const log = await sent(async () => {
-    for (const { turn, leave } of calls) {
-      await turn;
-      void leave();
+  instance.transport.deletesAfter = end.promise;
+  const log = await instance.sent(async () => {
+    for (const call of calls) {
+      await call.lease;
+      void call.release();
     }
   });
   assertEquals(log, Array.from({ length: 5 }, () => "delete"));
@@ -143,193 +102,281 @@ Deno.test("LockRecipe.waitForTurn() serves the next waiter of an instance before
   assertEquals(tree.children(PARENT).names, []);
 });
 
-Deno.test("LockRecipe.waitForTurn() waits for another instance between two waiters, also when a holder leaves", async () => {
+Deno.test("Acquisition waits for another instance between two waiters, also when a holder leaves", async () => {
   const tree = newTree();
-  const { call } = openInstance(tree);
-  const first = call(true);
-  await first.turn;
+  const instance = await FakeInstance.open(tree);
+  const first = silent(instance);
+  await first.lease;
   const between = foreign(tree);
-  const second = call(true);
+  const second = silent(instance);
   await settle();
-  await first.leave();
+  await first.release();
   await settle();
-  assertEquals(second.granted(), false);
+  assertEquals(second.granted, false);
   tree.delete(between);
-  await second.turn;
+  await second.lease;
 });
 
-for (const moment of ["before others enter", "while they enter", "while they wait"] as const) {
-  Deno.test(`LockRecipe.waitForTurn() takes no lock that was deleted and made again, when the former holder leaves ${moment}`, async () => {
+/** Which request of those who enter is not answered when the holder leaves. */
+const MOMENTS = {
+  "before others enter": "",
+  "while they list the queue": "children",
+  "while they enter": "get",
+  "while they wait": "",
+};
+
+for (const [moment, pending] of Object.entries(MOMENTS)) {
+  Deno.test(`Acquisition takes no lock that was deleted and made again, when the former holder leaves ${moment}`, async () => {
     const tree = newTree();
-    const { transport, call } = openInstance(tree);
-    const first = call(true);
-    await first.turn;
+    const instance = await FakeInstance.open(tree);
+    const first = silent(instance);
+    await first.lease;
     // An administrator deletes all, and another instance takes the lock, with the number of that holder.
-    tree.delete(`${PARENT}/${first.znode.name}`);
+    tree.delete(first.path);
     tree.delete(PARENT);
     tree.create(PARENT);
     const other = foreign(tree);
-    if (moment === "before others enter") await first.leave();
+    if (moment === "before others enter") await first.release();
     const answered = Promise.withResolvers<void>();
-    if (moment === "while they enter") {
-      transport.answers = (request) => request === "get" ? answered.promise : undefined;
-    }
-    const calls = [call(true), call(true)];
+    instance.transport.answers = (request) => request === pending ? answered.promise : undefined;
+    const calls = [silent(instance), silent(instance)];
     await settle();
-    await first.leave();
+    await first.release();
     answered.resolve();
     await settle();
-    assertEquals(calls.map(({ granted }) => granted()), [false, false]);
+    assertEquals(calls.map(({ granted }) => granted), [false, false]);
     tree.delete(other);
-    await calls[0]!.turn;
-    assertEquals(calls[1]!.granted(), false);
-    await calls[0]!.leave();
-    await calls[1]!.turn;
+    await calls[0]!.lease;
+    assertEquals(calls[1]!.granted, false);
+    await calls[0]!.release();
+    await calls[1]!.lease;
   });
 }
 
-Deno.test("LockRecipe.waitForTurn() rejects for a waiter whose znode is deleted, though a holder leaves", async () => {
+Deno.test("Acquisition starts over for a waiter whose znode is deleted, though a holder leaves", async () => {
   const tree = newTree();
-  const { call } = openInstance(tree);
-  const [first, second] = [call(true), call(true)];
-  await first.turn;
+  const instance = await FakeInstance.open(tree);
+  const [first, second] = [silent(instance), silent(instance)];
+  await first.lease;
   await settle();
-  tree.delete(`${PARENT}/${second.znode.name}`);
-  const leaving = first.leave();
-  const error = await assertRejects(() => second.turn, ZooKeeperError);
-  assertEquals(error.code, "OWN_ZNODE_GONE");
+  tree.delete(second.path);
+  const leaving = first.release();
   await leaving;
+  assertEquals(second.granted, false);
+  await instance.clock.pass(100);
+  assertEquals((await second.lease)!.fencingToken, tree.get(instance.transport.created[2]!).czxid);
 });
 
-Deno.test("LockRecipe.waitForTurn() reads the few entries ahead one by one when the nearest is deleted", async () => {
+Deno.test("Acquisition reads the few entries ahead one by one when the nearest is deleted", async () => {
   const tree = newTree();
-  const { call, sent } = openInstance(tree);
-  const first = call();
-  await first.turn;
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
+  await first.lease;
   const others = [foreign(tree), foreign(tree)];
-  const next = call();
+  const next = instance.call();
   for (let i = 0; i < 30; i++) foreign(tree);
   // Lists the queue again, which is long now.
   await settle();
-  const third = call();
+  const third = instance.call();
   await settle();
   assertEquals(third.infos, [{ position: 34, waiters: 34 }]);
   tree.delete(others[0]!);
-  assertEquals(next.granted(), false);
+  assertEquals(next.granted, false);
   // The other one may have given up, while the first one still holds the lock.
-  await sent(() => tree.delete(others[1]!));
-  assertEquals(next.granted(), false);
-  await first.leave();
+  await instance.sent(() => tree.delete(others[1]!));
+  assertEquals(next.granted, false);
+  await first.release();
   await settle();
-  assert(next.granted());
+  assert(next.granted);
   third.abort.abort();
 });
 
-Deno.test("LockRecipe.waitForTurn() waits behind an entry that still exists when later ones have left", async () => {
+Deno.test("Acquisition waits behind an entry that still exists when later ones have left", async () => {
   const tree = newTree();
   const early = Array.from({ length: 3 }, () => foreign(tree));
   const later = Array.from({ length: 40 }, () => foreign(tree));
-  const { call, sent } = openInstance(tree);
-  const first = call();
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
   await settle();
   // The first one becomes the holder, and others are behind it.
   const second = [foreign(tree), foreign(tree), foreign(tree)];
-  const next = call();
+  const next = instance.call();
   await settle();
   for (let i = 0; i < 40; i++) foreign(tree);
   for (const path of [...early, ...later]) tree.delete(path);
   await settle();
-  assert(first.granted());
-  await first.leave();
+  assert(first.granted);
+  await first.release();
   await settle();
   // The nearest one leaves though the two before it still wait.
-  const log = await sent(() => tree.delete(second[2]!));
-  assertEquals(next.granted(), false);
+  const log = await instance.sent(() => tree.delete(second[2]!));
+  assertEquals(next.granted, false);
   // One for each entry ahead, and the watch on the nearest of those that still exist.
   assertEquals(log, ["get", "get", "get", "get"]);
   tree.delete(second[0]!);
   await settle();
-  assertEquals(next.granted(), false);
-  assertEquals(await sent(() => tree.delete(second[1]!)), ["get"]);
-  assert(next.granted());
+  assertEquals(next.granted, false);
+  assertEquals(await instance.sent(() => tree.delete(second[1]!)), ["get"]);
+  assert(next.granted);
 });
 
-Deno.test("LockRecipe.waitForTurn() rejects for a waiter in line whose znode is deleted", async () => {
+Deno.test("Acquisition starts over for a waiter in line whose znode is deleted", async () => {
   const tree = newTree();
   foreign(tree);
-  const { call } = openInstance(tree);
-  const [first, second] = [call(), call()];
+  const instance = await FakeInstance.open(tree);
+  const [first, second] = [instance.call(), instance.call()];
   await settle();
-  tree.delete(`${PARENT}/${second.znode.name}`);
-  const error = await assertRejects(() => second.turn, ZooKeeperError);
-  assertEquals(error.code, "OWN_ZNODE_GONE");
-  first.abort.abort(new Error("enough"));
-  await assertRejects(() => first.turn, Error, "enough");
+  tree.delete(second.path);
+  await instance.clock.pass(100);
+  assertEquals(tree.children(PARENT).names.length, 3);
+  assertEquals(second.granted, false);
+  for (const call of [first, second]) await call.giveUp();
+  assertEquals(tree.children(PARENT).names.length, 1);
 });
 
-Deno.test("LockRecipe.waitForTurn() lets the next waiter watch the queue when the first one gives up", async () => {
+Deno.test("Acquisition rejects for a waiter in line if a sibling has the same sequence number", async () => {
   const tree = newTree();
   const holder = foreign(tree);
-  const { call } = openInstance(tree);
-  const [first, second] = [call(), call()];
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
   await settle();
-  first.abort.abort(new Error("enough"));
-  await assertRejects(() => first.turn, Error, "enough");
-  await first.leave();
+  foreign(tree);
+  const second = instance.call();
   await settle();
-  assertEquals(second.granted(), false);
+  tree.znodes.get(PARENT)!.nextSequence--;
+  foreign(tree);
+  instance.transport.become("connected"); // The first one lists the queue again.
+  await settle();
+  tree.delete(holder);
+  await first.lease;
+  await assertRejects(() => second.lease, LockSetupError, "used up");
+});
+
+Deno.test("Acquisition rejects at the end of the sequence numbers for a call behind others, too", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
+  await settle();
+  tree.znodes.get(PARENT)!.nextSequence = MAX_SEQUENCE;
+  await assertRejects(() => instance.call().lease, LockSetupError, "used up");
+  await first.giveUp();
+});
+
+Deno.test("Acquisition reports no position of later entries for a call behind others", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const first = instance.call();
+  await settle();
+  instance.transport.answers = (request) => request === "create" ? void foreign(tree) : undefined;
+  const second = instance.call();
+  await settle();
+  assertEquals(second.infos, [{ position: 2, waiters: 3 }]);
+  for (const call of [first, second]) await call.giveUp();
+});
+
+Deno.test("Acquisition lists the queue for one of several calls that enter at once", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const calls: FakeCall[] = [];
+  const log = await instance.sent(() => calls.push(silent(instance), silent(instance)));
+  assertEquals(log, ["create", "children", "create", "get", "get"]);
+  for (const call of calls) await call.release();
+});
+
+Deno.test("Acquisition gets the lock before the delete of a holder is answered that has left while it entered", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree);
+  const { transport } = instance;
+  const holder = silent(instance);
+  await holder.lease;
+  const answered = Promise.withResolvers<void>();
+  transport.answers = (request) => request === "children" ? answered.promise : undefined;
+  const end = Promise.withResolvers<void>();
+  transport.deletesAfter = end.promise;
+  const call = silent(instance);
+  await settle();
+  void holder.release();
+  await settle();
+  answered.resolve();
+  await call.lease;
+  assert(tree.znodes.has(holder.path), "its delete is not executed yet");
+  end.resolve();
+});
+
+Deno.test("Acquisition starts over when the event of its znode's delete follows the answer to its watch", async () => {
+  const tree = newTree();
+  foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const first = silent(instance);
+  await settle();
+  const answered = Promise.withResolvers<void>();
+  instance.transport.answers = (request) => request === "get" ? answered.promise : undefined;
+  const second = silent(instance);
+  await settle();
+  tree.delete(second.path);
+  answered.resolve();
+  await settle();
+  await instance.clock.pass(100);
+  assertEquals(instance.transport.created.length, 3);
+  for (const call of [first, second]) await call.giveUp();
+});
+
+Deno.test("Acquisition lets the next waiter watch the queue when the first one gives up", async () => {
+  const tree = newTree();
+  const holder = foreign(tree);
+  const instance = await FakeInstance.open(tree);
+  const [first, second] = [instance.call(), instance.call()];
+  await settle();
+  await first.giveUp();
+  assertEquals(second.granted, false);
   tree.delete(holder);
   await settle();
-  assert(second.granted());
+  assert(second.granted);
 });
 
-Deno.test("LockRecipe.waitForTurn() sends nothing during an outage, and sets its watch again after it", async () => {
+Deno.test("Acquisition sends nothing during an outage, and sets its watch again after it", async () => {
   const tree = newTree();
   const holder = foreign(tree);
-  const { clock, transport, call, sent } = openInstance(tree);
-  const calls = Array.from({ length: 20 }, () => call());
+  const instance = await FakeInstance.open(tree);
+  const calls = Array.from({ length: 20 }, () => instance.call());
   await settle();
-  const answers = transport.answers;
-  transport.answers = () => {
-    throw new ZooKeeperError("NOT_CONNECTED", "made by a test");
+  const answers = instance.transport.answers;
+  instance.transport.answers = () => {
+    throw refusal("NOT_CONNECTED");
   };
-  const inOutage = await sent(async () => {
-    transport.become("suspended");
-    await clock.pass(2_000);
+  const inOutage = await instance.sent(async () => {
+    instance.transport.become("suspended");
+    await instance.clock.pass(2_000);
   });
   // One attempt for each call, which fails, and one for the watch on the predecessor.
   assert(inOutage.length <= calls.length + 2, inOutage.join());
-  transport.answers = answers;
-  transport.epoch++;
-  const after = await sent(() => transport.become("connected"));
+  instance.transport.answers = answers;
+  instance.transport.epoch++;
+  const after = await instance.sent(() => instance.transport.become("connected"));
   assertEquals(after.filter((request) => request === "children").length, 1);
   assert(after.length <= calls.length + 2, after.join());
   tree.delete(holder);
-  for (const { turn, leave } of calls) {
-    await turn;
-    await leave();
-  }
+  for (const call of calls) await call.release();
 });
 
-Deno.test("LockRecipe.waitForTurn() searches for the znodes of many unanswered creates in few listings", async () => {
+Deno.test("Acquisition searches for the znodes of many unanswered creates in few listings", async () => {
   const tree = newTree();
   const holder = foreign(tree);
-  const { clock, transport, call, sent } = openInstance(tree);
+  const instance = await FakeInstance.open(tree);
   const answered = Promise.withResolvers<void>();
-  transport.answers = () => answered.promise;
-  const calls = Array.from({ length: 50 }, call);
+  instance.transport.answers = () => answered.promise;
+  const calls = Array.from({ length: 50 }, () => instance.call());
   await settle();
-  transport.answers = () => {};
-  const log = await sent(async () => {
-    answered.reject(new ZooKeeperError("CONNECTION_LOSS", "made by a test"));
-    await clock.pass(1_000);
+  instance.transport.answers = () => {};
+  const log = await instance.sent(async () => {
+    answered.reject(refusal("CONNECTION_LOSS"));
+    await instance.clock.pass(1_000);
   });
   assert(log.filter((request) => request === "children").length <= 6, log.join());
   assertEquals(log.filter((request) => request === "create"), []);
   assertEquals(tree.children(PARENT).names.length, calls.length + 1);
   tree.delete(holder);
-  for (const { turn, leave } of calls) {
-    await turn;
-    await leave();
-  }
+  for (const call of calls) await call.release();
 });

@@ -25,19 +25,19 @@ function openSession() {
   return { clock, tree, transport, session, extensions, losses };
 }
 
-Deno.test("Session.validity lasts for three quarters of the timeout from when an answered write was sent", async () => {
+Deno.test("Session is valid for three quarters of the timeout from when an answered write was sent", async () => {
   const { clock, transport, session, extensions } = openSession();
   const sent = instant(clock);
   transport.answers = () => clock.pass(3_000);
-  await session.requests.makePath("/locks");
+  await session.makePath("/locks");
   assertEquals(extensions, [{ sent, validMs: 7_500 }]);
-  assertEquals(session.validity.lastProvenAt, sent);
-  assert(session.validity.isRecent);
+  assertEquals(session.lastProvenAt, sent);
+  assert(session.isProvenRecently);
   await clock.pass(1_000);
-  assert(!session.validity.isRecent, "more than half of the validity is over");
+  assert(!session.isProvenRecently, "more than half of the validity is over");
 });
 
-Deno.test("Session.validity extends all leases at few of many writes, and after a suspension at the next one", async () => {
+Deno.test("Session extends all leases at few of many writes, and after a suspension at the next one", async () => {
   const { clock, tree, session, extensions } = openSession();
   tree.create("/locks");
   tree.create(HEARTBEAT_PATH);
@@ -47,33 +47,33 @@ Deno.test("Session.validity extends all leases at few of many writes, and after 
   }
   assert(extensions.length <= 2, `${extensions.length} extensions in a tenth of the timeout`);
   assert(clock.now() - extensions.at(-1)!.sent.nowMs < session.timeoutMs / 10);
-  assertEquals(session.validity.lastProvenAt.nowMs, clock.now() - 10);
+  assertEquals(session.lastProvenAt.nowMs, clock.now() - 10);
   const soFar = extensions.length;
   clock.stepWall(60_000);
   await session.sendHeartbeat();
   assertEquals(extensions.length, soFar + 1);
 });
 
-Deno.test("Session.validity is not extended by reads, nor by refusals of a server that may not have asked the leader", async () => {
+Deno.test("Session is not extended by reads, nor by refusals of a server that may not have asked the leader", async () => {
   const { tree, transport, session, extensions } = openSession();
   tree.create("/locks");
-  await session.requests.children("/locks");
-  await session.requests.get("/locks");
-  await assertRejects(() => session.requests.get("/nothing"), ZooKeeperError);
+  await session.children("/locks");
+  await session.get("/locks");
+  await assertRejects(() => session.get("/nothing"), ZooKeeperError);
   for (const code of ["THROTTLED", "READ_ONLY", "REFUSED", "QUOTA_EXCEEDED", "TIMEOUT"] as const) {
     transport.answers = () => Promise.reject(refusal(code));
-    await assertRejects(() => session.requests.delete("/locks"), ZooKeeperError);
+    await assertRejects(() => session.delete("/locks"), ZooKeeperError);
   }
   assertEquals(extensions, []);
-  assert(!session.validity.isRecent);
+  assert(!session.isProvenRecently);
 });
 
 for (const code of ["NO_AUTH", "NO_NODE", "NODE_EXISTS", "NOT_EMPTY"] as const) {
-  Deno.test(`Session.validity is extended by a write that the leader refuses (${code})`, async () => {
+  Deno.test(`Session is extended by a write that the leader refuses (${code})`, async () => {
     const { clock, transport, session, extensions } = openSession();
     const sent = instant(clock);
     transport.answers = () => clock.pass(1_000).then(() => Promise.reject(refusal(code)));
-    await assertRejects(() => session.requests.delete("/locks"), ZooKeeperError);
+    await assertRejects(() => session.delete("/locks"), ZooKeeperError);
     assertEquals(extensions, [{ sent, validMs: 7_500 }]);
   });
 }
@@ -102,30 +102,30 @@ Deno.test("Session.prepareHeartbeat() creates its znode once, and rejects when t
   assertEquals(transport.log, Array.from({ length: 2 }, () => `createEphemeral ${HEARTBEAT_PATH}`));
 });
 
-Deno.test("Session.requests.createEphemeral() sends a create ten times when its parent is deleted each time", async () => {
+Deno.test("Session.prepareHeartbeat() sends a create ten times when its parent is deleted each time", async () => {
   const { transport, session } = openSession();
   transport.answers = (request) => {
     if (request.startsWith("createEphemeral")) throw refusal("NO_NODE");
   };
-  await assertRejects(() => session.requests.createEphemeral(HEARTBEAT_PATH), ZooKeeperError);
+  await assertRejects(() => session.prepareHeartbeat()!, ZooKeeperError);
   const creates = transport.log.filter((request) => request.startsWith("createEphemeral"));
   assertEquals(creates.length, 10);
 });
 
-Deno.test("Session.validity does not go back when an answer is out of order", async () => {
+Deno.test("Session is not proven for a shorter time when an answer is out of order", async () => {
   const { clock, tree, transport, session } = openSession();
   tree.create("/locks");
   tree.create("/locks/a");
   const slow = Promise.withResolvers<void>();
   transport.answers = () => slow.promise;
-  const first = session.requests.delete("/locks/a");
+  const first = session.delete("/locks/a");
   await clock.pass(500);
   transport.answers = () => {};
-  await session.requests.makePath("/b");
-  const { nowMs } = session.validity.lastProvenAt;
+  await session.makePath("/b");
+  const { nowMs } = session.lastProvenAt;
   slow.resolve();
   await first;
-  assertEquals(session.validity.lastProvenAt.nowMs, nowMs);
+  assertEquals(session.lastProvenAt.nowMs, nowMs);
 });
 
 Deno.test("Session.sendHeartbeat() creates its znode when it is missing", async () => {
@@ -153,20 +153,26 @@ Deno.test("Session.sendHeartbeat() shares a pending heartbeat, unless the proces
   const beats = [session.sendHeartbeat(), session.sendHeartbeat()];
   assertEquals(transport.log, ["set"]);
   clock.stepWall(60_000);
+  const later = Promise.withResolvers<void>();
+  transport.answers = () => later.promise;
   beats.push(session.sendHeartbeat());
   assertEquals(transport.log, ["set", "set"]);
   answer.resolve();
+  await Promise.all(beats.slice(0, 2));
+  beats.push(session.sendHeartbeat());
+  assertEquals(transport.log, ["set", "set"]);
+  later.resolve();
   await Promise.all(beats);
   await session.sendHeartbeat();
   assertEquals(transport.log.length, 3);
 });
 
-Deno.test("Session.validity is not recent after a suspension of the process", async () => {
+Deno.test("Session.isProvenRecently is false after a suspension of the process", async () => {
   const { clock, session } = openSession();
-  await session.requests.makePath("/locks");
-  assert(session.validity.isRecent);
+  await session.makePath("/locks");
+  assert(session.isProvenRecently);
   clock.stepWall(1_000);
-  assert(!session.validity.isRecent);
+  assert(!session.isProvenRecently);
 });
 
 Deno.test("Session is over when it had no connection for its timeout, not before", async () => {
@@ -181,25 +187,25 @@ Deno.test("Session is over when it had no connection for its timeout, not before
   assert(session.isOver && transport.isDestroyed);
   assertEquals(losses, ["session-expired"]);
   assertEquals(clock.timers, 0);
-  assert(!session.validity.isDroppedByServer, "the server may still keep it");
+  assert(!session.isDroppedByServer, "the server may still keep it");
   await clock.pass(20_001);
-  assert(session.validity.isDroppedByServer);
+  assert(session.isDroppedByServer);
 });
 
 Deno.test("Session is over when it expires, and loses its leases once", async () => {
   const { transport, session, extensions, losses } = openSession();
   let changes = 0;
-  const listener = { onSessionChange: () => void changes++ };
-  session.addListener(listener);
+  const listener = { onChange: () => void changes++ };
+  session.listen(listener);
   const late = Promise.withResolvers<void>();
   transport.answers = () => late.promise;
-  const write = session.requests.makePath("/locks");
+  const write = session.makePath("/locks");
   transport.become("expired");
-  assert(session.isOver && session.validity.isDroppedByServer && transport.isDestroyed);
+  assert(session.isOver && session.isDroppedByServer && transport.isDestroyed);
   session.giveUp();
   assertEquals(losses, ["session-expired"]);
   assert(changes > 0);
-  session.removeListener(listener);
+  session.unlisten(listener);
   late.resolve();
   await write;
   assertEquals(extensions, [], "a late answer should not extend a lost session");
@@ -214,21 +220,29 @@ Deno.test("Session is over when a server grants another timeout", () => {
   assertEquals(losses, ["session-expired"]);
 });
 
-Deno.test("Session.checkServer() sends a request only when nothing arrived recently, and accepts any answer", async () => {
-  const { transport, session } = openSession();
-  await session.checkServer();
-  assertEquals(transport.log, []);
-  transport.silentMs = session.checkEveryMs;
-  await session.checkServer(); // There is no root path, and the server says so.
-  assertEquals(transport.log, ["get"]);
-  transport.silentMs = 0;
-  await session.checkServer();
-  assertEquals(transport.log, ["get"]);
-  transport.silentMs = session.checkEveryMs;
-  transport.answers = () => {
-    throw refusal("TIMEOUT");
+Deno.test("Session asks the server while it has listeners, if nothing arrived recently, one request at a time", async () => {
+  const { clock, transport, session } = openSession();
+  const asksIn = async (checks: number) => {
+    const before = transport.log.length;
+    await clock.pass(session.checkEveryMs * checks);
+    return transport.log.slice(before);
   };
-  await assertRejects(() => session.checkServer(), ZooKeeperError);
+  const listener = { onChange: () => {} };
+  session.listen(listener);
+  assertEquals(await asksIn(1), []);
+  transport.silentMs = session.checkEveryMs;
+  assertEquals(await asksIn(1), ["get"]); // There is no root path, and the server says so.
+  transport.silentMs = 0;
+  assertEquals(await asksIn(1), []);
+  transport.silentMs = session.checkEveryMs;
+  const answer = Promise.withResolvers<void>();
+  transport.answers = () => answer.promise;
+  assertEquals(await asksIn(2), ["get"]);
+  answer.reject(refusal("TIMEOUT"));
+  transport.answers = () => {};
+  assertEquals(await asksIn(1), ["get"]);
+  session.unlisten(listener);
+  assertEquals(await asksIn(2), []);
 });
 
 Deno.test("Session is over when nothing has arrived from the server for the session timeout", async () => {
@@ -244,6 +258,58 @@ Deno.test("Session is over when nothing has arrived from the server for the sess
   assert(transport.isDestroyed);
   assertEquals(losses, ["session-expired"]);
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Session reads an answer that has waited in the socket before it ends for silence", async () => {
+  const { clock, transport, session, losses } = openSession();
+  transport.silentMs = session.timeoutMs;
+  // The event loop was blocked: all timers are due, and the answer is read after the first of them.
+  clock.schedule(() => transport.silentMs = 0, session.timeoutMs);
+  await clock.pass(session.timeoutMs);
+  assert(!session.isOver);
+  assertEquals(losses, []);
+  await session.close(0);
+});
+
+Deno.test("Session.children() has one listing of a znode under way and one queued, which calls share", async () => {
+  const { tree, transport, session } = openSession();
+  for (const path of ["/locks", "/locks/a", "/locks/b"]) tree.create(path);
+  const answered = Promise.withResolvers<void>();
+  transport.answers = () => answered.promise;
+  const first = session.children("/locks/a");
+  tree.create("/locks/a/late");
+  const others = Array.from({ length: 300 }, () => session.children("/locks/a"));
+  const another = session.children("/locks/b");
+  assertEquals(transport.log.length, 2);
+  answered.resolve();
+  assertEquals((await first).names, []);
+  for (const other of others) assertEquals((await other).names, ["late"]);
+  assertEquals((await another).names, []);
+  assertEquals(transport.log.length, 3);
+  await session.children("/locks/a");
+  assertEquals(transport.log.length, 4);
+});
+
+Deno.test("Session.children() sends no third listing for a call that the answer to the first one causes", async () => {
+  const { tree, transport, session } = openSession();
+  tree.create("/locks");
+  const first = session.children("/locks").then(() => session.children("/locks"));
+  const second = session.children("/locks");
+  assertEquals((await first).names, (await second).names);
+  assertEquals(transport.log.length, 2);
+});
+
+Deno.test("Session.children() sends the queued listing also when the one under way fails", async () => {
+  const { tree, transport, session } = openSession();
+  tree.create("/locks");
+  transport.answers = () => {
+    transport.answers = () => {};
+    throw refusal("CONNECTION_LOSS");
+  };
+  const [first, second] = [session.children("/locks"), session.children("/locks")];
+  await assertRejects(() => first, ZooKeeperError);
+  assertEquals((await second).names, []);
+  assertEquals(transport.log.length, 2);
 });
 
 Deno.test("Session does not keep the process alive by its watch on the server, and ends it when closed", async () => {

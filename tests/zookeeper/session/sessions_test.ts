@@ -1,17 +1,23 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { SessionSuccession } from "../../../zookeeper/session/session_succession.ts";
-import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+import { Sessions } from "../../../zookeeper/session/sessions.ts";
+import { OutageBudget } from "../../../core/time/outage_budget.ts";
+import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
+import {
+  FakeTransport,
+  FakeTree,
+  settle,
+  TRANSPORT_OPTIONS,
+} from "../../../testing/zookeeper/fake_zookeeper.ts";
 
-const CONNECT_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = TRANSPORT_OPTIONS.unavailableAfterMs;
 
-function newSuccession() {
+function newSessions() {
   const clock = new FakeClock();
   const tree = new FakeTree();
   const transports: FakeTransport[] = [];
   const losses: string[] = [];
-  const sessions = new SessionSuccession({
+  const sessions = new Sessions({
     clock,
     leases: { extendAll: () => {}, loseAll: (reason) => void losses.push(reason) },
     open: () => {
@@ -20,15 +26,7 @@ function newSuccession() {
       transports.push(transport);
       return transport;
     },
-    transport: {
-      listServers: () => Promise.resolve([]),
-      tls: undefined,
-      warnings: { warn: () => {} },
-      sessionTimeoutMs: 10_000,
-      requestTimeoutMs: undefined,
-      unavailableAfterMs: CONNECT_TIMEOUT_MS,
-      auth: undefined,
-    },
+    transport: TRANSPORT_OPTIONS,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     rootPath: "/locks",
   });
@@ -39,8 +37,8 @@ async function codeOf(session: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => session, ZooKeeperError)).code;
 }
 
-Deno.test("SessionSuccession opens one session for all calls, and the next one when it is over", async () => {
-  const { clock, transports, losses, sessions } = newSuccession();
+Deno.test("Sessions opens one session for all calls, and the next one when it is over", async () => {
+  const { clock, transports, losses, sessions } = newSessions();
   const [a, b] = [sessions.current(), sessions.current()];
   transports[0]!.become("connected");
   const first = await a;
@@ -57,8 +55,8 @@ Deno.test("SessionSuccession opens one session for all calls, and the next one w
   await sessions.close(1_000);
 });
 
-Deno.test("SessionSuccession.current() rejects when no server accepts a session in time", async () => {
-  const { clock, transports, sessions } = newSuccession();
+Deno.test("Sessions.current() rejects when no server accepts a session in time", async () => {
+  const { clock, transports, sessions } = newSessions();
   const code = codeOf(sessions.current());
   await clock.pass(CONNECT_TIMEOUT_MS);
   assertEquals(await code, "TIMEOUT");
@@ -66,8 +64,8 @@ Deno.test("SessionSuccession.current() rejects when no server accepts a session 
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.current() rejects at once when the credentials are refused", async () => {
-  const { clock, transports, sessions } = newSuccession();
+Deno.test("Sessions.current() rejects at once when the credentials are refused", async () => {
+  const { clock, transports, sessions } = newSessions();
   const code = codeOf(sessions.current());
   transports[0]!.become("refused");
   assertEquals(await code, "AUTH_FAILED");
@@ -75,8 +73,8 @@ Deno.test("SessionSuccession.current() rejects at once when the credentials are 
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.current() rejects at once when no server can be connected to", async () => {
-  const { clock, transports, sessions } = newSuccession();
+Deno.test("Sessions.current() rejects at once when no server can be connected to", async () => {
+  const { clock, transports, sessions } = newSessions();
   const opening = sessions.current();
   const cause = transports[0]!.connectError = new Error("its certificate has expired");
   transports[0]!.become("refused");
@@ -86,21 +84,42 @@ Deno.test("SessionSuccession.current() rejects at once when no server can be con
   assertEquals(clock.timers, 0);
 });
 
-Deno.test("SessionSuccession.live() opens no session", async () => {
-  const { transports, sessions } = newSuccession();
+Deno.test("Sessions.live() opens no session", async () => {
+  const { transports, sessions } = newSessions();
   assertEquals(sessions.live(), null);
   const opening = sessions.current();
   transports[0]!.become("connected");
   const session = await opening;
   transports[0]!.become("suspended");
+  const { connectNows } = transports[0]!;
   assertEquals(sessions.live(), session);
+  assertEquals(transports[0]!.connectNows, connectNows + 1);
   session.giveUp();
   assertEquals([sessions.live(), transports.length], [null, 1]);
 });
 
-Deno.test("SessionSuccession.close() waits for a session that is being opened, for at most timeoutMs", async () => {
+Deno.test("Sessions.within() ends the outage of a call when the next session is open", async () => {
+  const { clock, transports, sessions } = newSessions();
+  const budget = new OutageBudget({
+    clock,
+    service: "ZooKeeper",
+    lockName: "n",
+    unavailableAfterMs: CONNECT_TIMEOUT_MS,
+    signal: new AbortController().signal,
+    classify: classifyFailure,
+  });
+  const opening = sessions.within(budget);
+  await clock.pass(1_000);
+  assert(budget.outageSinceMs !== null);
+  transports[0]!.become("connected");
+  await opening;
+  assertEquals(budget.outageSinceMs, null);
+  await sessions.close(0);
+});
+
+Deno.test("Sessions.close() waits for a session that is being opened, for at most timeoutMs", async () => {
   for (const isAccepted of [true, false]) {
-    const { clock, transports, sessions } = newSuccession();
+    const { clock, transports, sessions } = newSessions();
     const opening = sessions.current();
     opening.catch(() => {});
     const closed = sessions.close(1_000);

@@ -1,6 +1,6 @@
 /**
  * The public class: it checks arguments, composes the parts of an instance and disposes of them. How a
- * lock is acquired is in `acquisitions.ts`.
+ * lock is acquired, held and released is in `acquisition.ts`.
  *
  * @module
  */
@@ -26,14 +26,18 @@ import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName } from "../core/contract/options.ts";
-import { type AcquireCall, Acquisitions, type LockCall } from "./acquisitions.ts";
+import { Acquisition, type AcquisitionContext } from "./acquisition.ts";
 import { readOptions, readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
-import { SessionSuccession } from "./session/session_succession.ts";
 import { loadClient } from "./connection/client_module.ts";
+import { OutageBudget } from "../core/time/outage_budget.ts";
+import { classifyFailure } from "./connection/failures.ts";
 import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
 import { znodeName } from "./connection/znode_names.ts";
-import { ZnodeCleanup } from "./znode_cleanup.ts";
+import { IdleLocks } from "./idle_locks.ts";
+import { SharedQueues } from "./recipe/shared_queue.ts";
+import { Sessions } from "./session/sessions.ts";
+import { readSnapshot } from "./snapshot.ts";
 
 /** Least time in ms for closing the session, if the releases have used up `disposeTimeoutMs`. */
 const CLOSE_MS = 100;
@@ -89,14 +93,11 @@ export class ZooKeeperLock implements DistributedLock {
   });
   readonly #settings: Settings;
   readonly #lifetime: Lifetime;
-  readonly #engine: LeaseEngine;
-  readonly #sessions: SessionSuccession;
-  readonly #cleanup: ZnodeCleanup;
-  readonly #acquisitions: Acquisitions;
+  readonly #context: AcquisitionContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     check: (name, options) => this.#check(name, options),
-    wait: (name, options) => this.#wait(name, options),
-    tryOnce: (name, options) => this.#tryOnce(name, options),
+    wait: (name, options) => this.#start(name, options, false) as Promise<Lease>,
+    tryOnce: (name, options) => this.#start(name, options, true),
     look: (name) => this.#look(name),
   }, SYSTEM_CLOCK);
 
@@ -117,9 +118,8 @@ export class ZooKeeperLock implements DistributedLock {
     this.#settings = readSettings(servers, read, this.#lifetime.warnings);
     loadClient(); // a missing package is reported here, not at the first call
     const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
-    const { label } = this.#lifetime;
-    const engine = this.#engine = new LeaseEngine(SYSTEM_CLOCK, onRenewalLate);
-    const sessions = this.#sessions = new SessionSuccession({
+    const engine = new LeaseEngine(SYSTEM_CLOCK, onRenewalLate);
+    const sessions = new Sessions({
       clock: engine.clock,
       leases: engine,
       open: openNodeZooKeeperClient,
@@ -127,8 +127,8 @@ export class ZooKeeperLock implements DistributedLock {
       connectTimeoutMs: unavailableAfterMs,
       rootPath,
     });
-    const cleanup = this.#cleanup = new ZnodeCleanup(engine, sessions);
-    this.#acquisitions = new Acquisitions({ engine, sessions, cleanup, label, unavailableAfterMs });
+    const idleLocks = new IdleLocks(engine, sessions);
+    this.#context = { engine, sessions, queues: new SharedQueues(), idleLocks };
   }
 
   /**
@@ -146,7 +146,7 @@ export class ZooKeeperLock implements DistributedLock {
     this.#check(name, options);
     this.#nesting.check(name, options, this.#lifetime.warnings);
     if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return await this.#wait(name, options);
+    return (await this.#start(name, options, false))!; // Only `tryAcquire` gets `null`.
   }
 
   /**
@@ -156,7 +156,7 @@ export class ZooKeeperLock implements DistributedLock {
   async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
-    return await this.#tryOnce(name, options);
+    return await this.#start(name, options, true);
   }
 
   /**
@@ -166,7 +166,7 @@ export class ZooKeeperLock implements DistributedLock {
   async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
     const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
-    return await this.#acquisitions.query(this.#callOf(name), { maxWaiters });
+    return await this.#query(name, maxWaiters, Infinity);
   }
 
   /**
@@ -175,31 +175,68 @@ export class ZooKeeperLock implements DistributedLock {
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#lifetime.end(async () => {
-      const { clock } = this.#engine;
+      const { engine, sessions, idleLocks } = this.#context;
       const { disposeTimeoutMs } = this.#lifetime;
-      const endMs = clock.now() + disposeTimeoutMs;
-      const leftMs = () => Math.max(0, endMs - clock.now());
+      const endMs = engine.clock.now() + disposeTimeoutMs;
+      const leftMs = () => Math.max(0, endMs - engine.clock.now());
       // Some time must be left to close the session, because the server then deletes our last znodes.
-      await this.#engine.close(disposeTimeoutMs * 3 / 4, disposeTimeoutMs / 2);
-      await this.#cleanup.deleteUnusedLocks(leftMs() / 2);
-      await this.#sessions.close(Math.max(leftMs(), CLOSE_MS));
+      await engine.close(disposeTimeoutMs * 3 / 4, disposeTimeoutMs / 2);
+      await idleLocks.deleteAll(leftMs() / 2);
+      await sessions.close(Math.max(leftMs(), CLOSE_MS));
     });
   }
 
-  async #wait(name: string, options: AcquireOptions): Promise<Lease> {
-    const lease = await this.#acquisitions.acquire(this.#acquireCallOf(name, options, false));
-    return lease!; // Only `tryAcquire` gets `null`.
-  }
-
-  async #tryOnce(name: string, options: AcquireOptions): Promise<Lease | null> {
-    return await this.#acquisitions.acquire(this.#acquireCallOf(name, options, true));
+  #start(name: string, options: AcquireOptions, isTry: boolean): Promise<Lease | null> {
+    options.signal?.throwIfAborted();
+    const { maxHoldMs, label = this.#lifetime.label } = options;
+    const acquisition = new Acquisition(this.#context, {
+      name,
+      lockPath: this.#pathOf(name),
+      isTry,
+      // Called as a method of the options, because it may use `this`.
+      onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
+      label,
+      maxHoldMs,
+      budget: this.#budget(name, Infinity, options.signal),
+    });
+    return acquisition.acquire();
   }
 
   /** Reads the holder for a wait that has ended. */
   async #look(name: string): Promise<LockSnapshot> {
     this.#lifetime.throwIfEnded();
-    const bounds = { maxWaiters: 0, withinMs: ANSWER_WITHIN_MS };
-    return await this.#acquisitions.query(this.#callOf(name), bounds);
+    return await this.#query(name, 0, ANSWER_WITHIN_MS);
+  }
+
+  /** Reads the queue in this session, or in the next one. An outage may last for `withinMs` at most. */
+  async #query(name: string, maxWaiters: number, withinMs: number): Promise<LockSnapshot> {
+    const { sessions } = this.#context;
+    const budget = this.#budget(name, withinMs);
+    for (;;) {
+      try {
+        const session = sessions.live() ?? await sessions.within(budget);
+        const read = () => readSnapshot(session, name, this.#pathOf(name), maxWaiters);
+        return await budget.ask(read);
+      } catch (error) {
+        await budget.recover(error);
+      }
+    }
+  }
+
+  #budget(name: string, withinMs: number, signal?: AbortSignal): OutageBudget {
+    return new OutageBudget({
+      clock: this.#context.engine.clock,
+      service: "ZooKeeper",
+      lockName: name,
+      unavailableAfterMs: Math.min(withinMs, this.#settings.unavailableAfterMs),
+      // Each call has its own: adding a listener to a signal takes longer, the more it has.
+      signal: AbortSignal.any([this.#lifetime.waitSignal(signal)]),
+      classify: classifyFailure,
+    });
+  }
+
+  #pathOf(name: string): string {
+    return `${this.#settings.rootPath}/${znodeName(name)}`;
   }
 
   /** Checks the arguments of a call. */
@@ -207,27 +244,5 @@ export class ZooKeeperLock implements DistributedLock {
     checkName(name);
     checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
-  }
-
-  #callOf(name: string, signal?: AbortSignal): LockCall {
-    return {
-      name,
-      lockPath: `${this.#settings.rootPath}/${znodeName(name)}`,
-      // Each call has its own: adding a listener to a signal takes longer, the more it has.
-      signal: AbortSignal.any([this.#lifetime.waitSignal(signal)]),
-    };
-  }
-
-  #acquireCallOf(name: string, options: AcquireOptions, isTry: boolean): AcquireCall {
-    options.signal?.throwIfAborted();
-    const { maxHoldMs, label } = options;
-    return {
-      ...this.#callOf(name, options.signal),
-      isTry,
-      // Called as a method of the options, because it may use `this`.
-      onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
-      label,
-      maxHoldMs,
-    };
   }
 }

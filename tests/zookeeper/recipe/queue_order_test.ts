@@ -1,20 +1,62 @@
 import { assert, assertEquals } from "@std/assert";
-import { entryPrefix, MAX_SEQUENCE, newGuid } from "../../../zookeeper/recipe/order.ts";
-import { type QueuePosition, QueueView } from "../../../zookeeper/recipe/queue_view.ts";
+import {
+  entryPrefix,
+  MAX_SEQUENCE,
+  newGuid,
+  type QueuePosition,
+  QueueView,
+  sortedEntries,
+} from "../../../zookeeper/recipe/queue_order.ts";
+import { randomFrom } from "../../../testing/processes/random.ts";
 
 const digits = (sequence: number) =>
   sequence < 0 ? `-${String(-sequence).padStart(9, "0")}` : String(sequence).padStart(10, "0");
 const ours = (sequence: number, guid = "a") => `${entryPrefix(guid)}${digits(sequence)}`;
 const kazoos = (sequence: number) => `0123456789abcdef__lock__${digits(sequence)}`;
+
 const tries = (sequence: number) => ours(sequence, newGuid(true));
 const positionOf = (children: readonly string[], name: string): QueuePosition | null =>
-  new QueueView(children).positionOf(name);
+  new QueueView({ names: children, pzxid: 0n }, 1).positionOf(name);
 
-Deno.test("QueueView.positionOf() returns the number of entries ahead, the nearest and the first one", () => {
+Deno.test("entryPrefix() returns the prefix that Curator uses", () => {
+  const guid = "8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11";
+  assertEquals(entryPrefix(guid), "_c_8f3e3c56-8a6a-4b35-9f4a-3b6f6f6c2c11-lock-");
+});
+
+Deno.test("sortedEntries() sorts by sequence number, whichever tool made the znodes", () => {
+  const children = [ours(10, "z"), kazoos(2), ours(9, "a"), ours(2_000_000_000, "b"), kazoos(11)];
+  assertEquals(sortedEntries(children).map(({ sequence }) => sequence), [
+    2,
+    9,
+    10,
+    11,
+    2_000_000_000,
+  ]);
+});
+
+Deno.test("sortedEntries() sorts 200 shuffled entries", () => {
+  const random = randomFrom("order");
+  const sequences = Array.from({ length: 200 }, () => Math.floor(random() * 2 ** 31));
+  const sorted = [...new Set(sequences)].sort((a, b) => a - b);
+  const shuffled = [...sorted].sort(() => random() - 0.5);
+  const children = shuffled.map((sequence) => random() < 0.5 ? ours(sequence) : kazoos(sequence));
+  assertEquals(sortedEntries(children).map(({ sequence }) => sequence), sorted);
+});
+
+Deno.test("sortedEntries() leaves out children that are not entries", () => {
+  const children = ["lock", "x-lock-1", "lease-0000000001", "_c_a-lock-00000000012", "-lock-", ""];
+  assertEquals(sortedEntries(children), []);
+});
+
+Deno.test("sortedEntries() reads an overflowed number as negative", () => {
+  assertEquals(sortedEntries([`${entryPrefix("a")}-2147483648`])[0]!.sequence, -2147483648);
+  assertEquals(sortedEntries([`${entryPrefix("a")}-000000001`])[0]!.sequence, -1);
+});
+
+Deno.test("QueueView.positionOf() returns the number of entries ahead, and the first one", () => {
   const children = [ours(7, "c"), ours(5, "a"), kazoos(6), ours(8, "d"), "config"];
   const position = positionOf(children, ours(7, "c"))!;
   assertEquals(position.ahead, 2);
-  assertEquals(position.predecessor!.name, kazoos(6));
   assertEquals(position.first.name, ours(5, "a"));
   assertEquals(position.waiterCount, 3);
   assertEquals(position.isOnlyChild, false);
@@ -28,7 +70,7 @@ Deno.test("QueueView.positionOf() returns null for a znode that is not listed", 
 Deno.test("QueueView.positionOf() says that a znode is an only child when it has no sibling of any kind", () => {
   assert(positionOf([ours(1)], ours(1))!.isOnlyChild);
   assert(!positionOf([ours(1), "config"], ours(1))!.isOnlyChild);
-  assertEquals(positionOf([ours(1), "config"], ours(1))!.predecessor, null);
+  assertEquals(positionOf([ours(1), "config"], ours(1))!.ahead, 0);
 });
 
 Deno.test("QueueView.positionOf() says whether all entries ahead were made by tryAcquire()", () => {

@@ -1,0 +1,735 @@
+/**
+ * One call on servers in memory, which answer as real ones cannot be made to. Calls of one instance that wait
+ * for the same lock are in `recipe/instance_queue_test.ts`.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import {
+  LeaseLostError,
+  LockSetupError,
+  LockUnavailableError,
+} from "../../core/contract/errors.ts";
+import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
+import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
+import { type FakeCall, FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
+import { FakeTree, refusal, settle } from "../../testing/zookeeper/fake_zookeeper.ts";
+
+const PARENT = "/locks/n";
+
+function newTree(): FakeTree {
+  const tree = new FakeTree();
+  tree.create("/locks");
+  tree.create(PARENT);
+  return tree;
+}
+
+/** Instances on one tree. */
+function open(tree: FakeTree, count: 1): Promise<[FakeInstance]>;
+function open(tree: FakeTree, count: 2): Promise<[FakeInstance, FakeInstance]>;
+function open(tree: FakeTree, count: 3): Promise<[FakeInstance, FakeInstance, FakeInstance]>;
+function open(tree: FakeTree, count: number): Promise<FakeInstance[]> {
+  return Promise.all(Array.from({ length: count }, () => FakeInstance.open(tree)));
+}
+
+function queueOf(tree: FakeTree): string[] {
+  return tree.children(PARENT).names.filter((name) => name.startsWith("_c_"));
+}
+
+function tokenOf(tree: FakeTree, { path }: FakeCall): bigint {
+  return tree.get(path).czxid;
+}
+
+Deno.test("Acquisition sends the create and the listing in one tick, and no more when alone", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const call = a.call();
+  assertEquals(a.transport.log, ["create", "children"]);
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tokenOf(tree, call));
+  assertEquals(a.transport.log.length, 2);
+});
+
+Deno.test("Acquisition creates the lock's znode only when it is missing", async () => {
+  const tree = new FakeTree();
+  tree.create("/locks");
+  const [a] = await open(tree, 1);
+  await a.call().lease;
+  assertEquals(a.transport.log, [
+    ...["create", "children"],
+    "createPersistent /locks/n",
+    ...["create", "children"],
+  ]);
+});
+
+Deno.test("Acquisition sends nothing when the only znode ahead is deleted", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const first = a.call();
+  await first.lease;
+  const second = b.call();
+  await settle();
+  assertEquals(b.transport.log, ["create", "children", "get", "get"]);
+  assertEquals(b.clock.held, 0);
+  await first.release();
+  const lease = await second.lease;
+  assertEquals(b.transport.log.length, 4);
+  assertEquals(lease!.fencingToken, tokenOf(tree, second));
+});
+
+Deno.test("Acquisition lists the queue again when another waiter leaves", async () => {
+  const tree = newTree();
+  const [a, b, c] = await open(tree, 3);
+  const holder = a.call();
+  await holder.lease;
+  const earlier = b.call();
+  await settle();
+  const call = c.call();
+  await settle();
+  await earlier.giveUp();
+  assertEquals(call.infos, [{ position: 2, waiters: 2 }, { position: 1, waiters: 1 }]);
+  assertEquals(c.transport.log.slice(4), ["children", "get"]);
+  await holder.release();
+  await call.lease;
+});
+
+Deno.test("Acquisition reports each position once", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  b.transport.become("connected"); // Wakes the waiter, which lists the queue again.
+  await settle();
+  assertEquals(b.transport.log.filter((request) => request === "children").length, 2);
+  assertEquals(call.infos.map(({ position }) => position), [1]);
+  await holder.release();
+  await call.lease;
+});
+
+Deno.test("Acquisition of tryAcquire() ends at once behind a holder or a waiter", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  assertEquals(await b.call({ isTry: true }).lease, null);
+  assertEquals(b.transport.log, ["create", "children", "delete"]);
+});
+
+Deno.test("Acquisition of tryAcquire() gets the lock when an earlier tryAcquire() without the lock leaves", async () => {
+  const tree = newTree();
+  const [a, b, c] = await open(tree, 3);
+  const holder = a.call();
+  await holder.lease;
+  const deleted = Promise.withResolvers<void>();
+  b.transport.deletesAfter = deleted.promise;
+  const failed = b.call({ isTry: true });
+  await settle();
+  await holder.release();
+  const call = c.call({ isTry: true });
+  await settle();
+  assertEquals(call.granted, false);
+  deleted.resolve();
+  assertEquals(await failed.lease, null);
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tokenOf(tree, call));
+  await call.release();
+  assertEquals(c.clock.held, 0);
+});
+
+Deno.test("Acquisition of tryAcquire() returns null when an earlier tryAcquire() holds the lock", async () => {
+  const tree = newTree();
+  const [a, b, c] = await open(tree, 3);
+  assert(await a.call({ isTry: true }).lease !== null);
+  const call = b.call({ isTry: true });
+  await settle();
+  assertEquals(b.clock.held, 1);
+  await b.clock.pass(101);
+  assertEquals(await call.lease, null);
+  assertEquals(b.clock.held, 0);
+  // By now its znode is too old: it must be the holder's.
+  tree.nowMs = 101;
+  const late = c.call({ isTry: true });
+  await settle();
+  await c.clock.pass(0);
+  assertEquals(await late.lease, null);
+  assertEquals(c.transport.log, ["create", "children", "get", "get", "delete"]);
+  assertEquals(c.clock.held, 0);
+});
+
+Deno.test("Acquisition lists the queue again on another connection", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  b.transport.epoch++;
+  await holder.release();
+  await call.lease;
+  assertEquals(b.transport.log.at(-1), "children");
+});
+
+Deno.test("Acquisition starts over if its znode is deleted before or after the one ahead", async () => {
+  for (const isOwnFirst of [true, false]) {
+    const tree = newTree();
+    const [a, b] = await open(tree, 2);
+    const holder = a.call();
+    await holder.lease;
+    const call = b.call();
+    await settle();
+    const paths = [holder.path, call.path];
+    for (const path of isOwnFirst ? paths.reverse() : paths) tree.delete(path);
+    await settle();
+    await b.clock.pass(100);
+    const lease = await call.lease;
+    assertEquals(b.transport.created.length, 2);
+    assertEquals(lease!.fencingToken, tree.get(b.transport.created[1]!).czxid);
+  }
+});
+
+Deno.test("Acquisition starts over at the end of the queue if only its znode is deleted", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  await settle();
+  tree.delete(call.path);
+  await b.clock.pass(100);
+  assertEquals(call.granted, false);
+  assertEquals(b.transport.created.length, 2);
+  assertEquals(queueOf(tree).length, 2);
+  await call.giveUp();
+  assertEquals(b.clock.held, 0);
+});
+
+Deno.test("Acquisition starts over if its znode is deleted before it is watched", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call({ onWait: () => tree.znodes.has(call.path) && tree.delete(call.path) });
+  await settle();
+  assertEquals(b.transport.log.filter((request) => request === "get").length, 2);
+  await b.clock.pass(100);
+  assertEquals(b.transport.created.length, 2);
+  assertEquals(call.granted, false);
+  await call.giveUp();
+});
+
+Deno.test("Acquisition does not wait for a znode that is deleted before it is watched", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  await b.call({ onWait: () => tree.delete(holder.path) }).lease;
+});
+
+Deno.test("Acquisition starts over if its znode is not listed", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  let created = 0;
+  a.transport.answers = (request) => {
+    if (request !== "create" || created++ > 0) return;
+    for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
+    // The listing is executed after the delete.
+    return settle();
+  };
+  const call = a.call();
+  await settle();
+  assertEquals(call.granted, false);
+  await a.clock.pass(100);
+  await call.lease;
+  assertEquals(created, 2);
+});
+
+for (const code of ["CONNECTION_LOSS", "TIMEOUT"] as ZooKeeperErrorCode[]) {
+  Deno.test(`Acquisition finds the znode of an unanswered create (${code})`, async () => {
+    const tree = newTree();
+    const [a] = await open(tree, 1);
+    let lost = 1;
+    a.transport.answers = (request) => {
+      if (request === "create" && lost-- > 0) throw refusal(code);
+    };
+    const call = a.call();
+    await a.clock.pass(1_000);
+    await call.lease;
+    assertEquals(queueOf(tree).map((name) => `${PARENT}/${name}`), [call.path]);
+    // One write before the search: a server that lags behind could miss the znode.
+    const search = a.transport.log.slice(2);
+    assertEquals(search.slice(0, 3), ["set", "children", "children"]);
+    await call.release();
+    assertEquals(queueOf(tree), []);
+  });
+}
+
+Deno.test("Acquisition sends a create that was not executed again", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  let lost = 1;
+  a.transport.answers = (request) => {
+    if (request !== "create" || lost-- <= 0) return;
+    for (const name of queueOf(tree)) tree.delete(`${PARENT}/${name}`);
+    throw refusal("CONNECTION_LOSS");
+  };
+  await a.call().lease;
+  assertEquals(queueOf(tree).length, 1);
+});
+
+Deno.test("Acquisition keeps the lowest of several znodes with its GUID", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  let lost = 1;
+  a.transport.answers = (request) => {
+    if (request !== "create" || lost-- <= 0) return;
+    const [made] = queueOf(tree);
+    tree.create(`${PARENT}/${made!.slice(0, -10)}`, true);
+    throw refusal("CONNECTION_LOSS");
+  };
+  const call = a.call();
+  await call.lease;
+  assertEquals(queueOf(tree).map((name) => `${PARENT}/${name}`), [call.path]);
+  assert(call.path.endsWith("0000000000"));
+});
+
+Deno.test("Acquisition deletes the znode of an unanswered create when the call ends", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const call = a.call();
+  call.abort.abort(new Error("enough"));
+  await assertRejects(() => call.lease, Error, "enough");
+  assertEquals(queueOf(tree).length, 1);
+  answered.reject(refusal("CONNECTION_LOSS"));
+  await settle();
+  assertEquals(queueOf(tree), []);
+});
+
+Deno.test("Acquisition deletes the znode of an unanswered create in the next session", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const { transport } = a;
+  const answered = Promise.withResolvers<void>();
+  transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const call = a.call();
+  await settle();
+  (await a.sessions.current()).giveUp();
+  answered.reject(refusal("SESSION_OVER"));
+  await a.clock.pass(100);
+  const lease = await call.lease;
+  assert(a.transport !== transport);
+  assertEquals(queueOf(tree).length, 1);
+  assertEquals(lease!.fencingToken, tree.get(a.transport.created[0]!).czxid);
+});
+
+for (
+  const [what, first] of [["the last one", MAX_SEQUENCE], [
+    "below zero",
+    -MAX_SEQUENCE - 1,
+  ]] as const
+) {
+  Deno.test(`Acquisition rejects if the sequence number is ${what}`, async () => {
+    const tree = newTree();
+    tree.znodes.get(PARENT)!.nextSequence = first;
+    const [a] = await open(tree, 1);
+    const error = await assertRejects(() => a.call().lease, LockSetupError, "used up");
+    assertEquals(error.lockName, "n");
+    await settle();
+    assertEquals(queueOf(tree), []);
+  });
+}
+
+Deno.test("Acquisition rejects if a sibling has the same sequence number", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  tree.znodes.get(PARENT)!.nextSequence--;
+  await assertRejects(() => b.call().lease, LockSetupError, "used up");
+});
+
+Deno.test("Acquisition checks the server from time to time, and rejects if an outage lasts too long", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  call.lease.catch(() => {});
+  await settle();
+  const { checkEveryMs } = await b.sessions.current();
+  b.transport.silentMs = checkEveryMs;
+  await b.clock.pass(checkEveryMs * 3 + 1);
+  assertEquals(b.transport.log.slice(4), ["get", "get", "get"]);
+  b.transport.answers = () => {
+    throw refusal("NOT_CONNECTED");
+  };
+  b.transport.become("suspended");
+  await b.clock.pass(6_000);
+  const error = await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
+  assert((error.cause as ZooKeeperError).code === "NOT_CONNECTED");
+});
+
+Deno.test("Acquisition has the czxid of its znode as the token, also if a later znode is listed", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  a.transport.answers = (request) => {
+    if (request === "create") tree.create(`${PARENT}/_c_${crypto.randomUUID()}-lock-`, true);
+  };
+  const call = a.call();
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tokenOf(tree, call));
+});
+
+Deno.test("Acquisition creates the heartbeat's znode before it grants a lease, and rejects if it may not", async () => {
+  const tree = newTree();
+  const instance = await FakeInstance.open(tree, false);
+  let code: ZooKeeperErrorCode = "CONNECTION_LOSS";
+  const heartbeats = () => instance.transport.log.filter((r) => r.startsWith("createEphemeral"));
+  instance.transport.answers = (request) => {
+    if (request.startsWith("createEphemeral")) throw refusal(code);
+  };
+  const call = instance.call();
+  await instance.clock.pass(1_000);
+  assertEquals(call.granted, false);
+  assert(heartbeats().length > 1);
+  code = "NO_AUTH";
+  await instance.clock.pass(100);
+  await assertRejects(() => call.lease, LockSetupError, "NO_AUTH");
+  await assertRejects(() => instance.call().lease, LockSetupError, "NO_AUTH");
+  await settle();
+  assertEquals(queueOf(tree), []);
+});
+
+Deno.test("Acquisition lists the queue again when its connection is lost just after the predecessor's delete", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  tree.delete(holder.path);
+  b.transport.fireChanged(call.path);
+  await call.lease;
+  assertEquals(b.transport.log.slice(4), ["children"]);
+});
+
+Deno.test("Acquisition proves the session after a long wait, and starts over if its znode is deleted meanwhile", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await b.clock.pass(5_000);
+  const proven = Promise.withResolvers<void>();
+  b.transport.answers = (request) => request === "set" ? proven.promise : undefined;
+  await holder.release();
+  await settle();
+  assertEquals(b.transport.log.at(-1), "set");
+  assertEquals(call.granted, false);
+  tree.delete(call.path);
+  proven.resolve();
+  await b.clock.pass(100);
+  const lease = await call.lease;
+  assertEquals(lease!.fencingToken, tree.get(b.transport.created[1]!).czxid);
+});
+
+Deno.test("Acquisition opens no lease after its signal has aborted", async () => {
+  for (let ticks = 0; ticks < 40; ticks++) {
+    const tree = newTree();
+    const [a, b] = await open(tree, 2);
+    const holder = a.call();
+    await holder.lease;
+    const call = b.call();
+    await settle();
+    const { engine } = b;
+    const openLease = engine.open.bind(engine);
+    let isLate = false;
+    engine.open = (...terms) => {
+      isLate = call.abort.signal.aborted;
+      return openLease(...terms);
+    };
+    tree.delete(holder.path);
+    for (let i = 0; i < ticks; i++) await Promise.resolve();
+    call.abort.abort(new Error("enough"));
+    await call.lease.catch((error) => assertEquals(error.message, "enough"));
+    assert(!isLate, `aborted after ${ticks} ticks`);
+  }
+});
+
+Deno.test("Acquisition leaves no timer, no watcher and no request behind", async () => {
+  const tree = newTree();
+  const [a, b, c] = await open(tree, 3);
+  const young = a.call({ isTry: true });
+  await young.lease;
+  const [tried, waiter] = [c.call({ isTry: true }), b.call()];
+  await settle();
+  assertEquals(c.clock.held, 1);
+  await waiter.giveUp();
+  await tried.giveUp();
+  assertEquals(c.clock.held, 0);
+  await young.release();
+  await b.call().release();
+  for (const { clock, transport } of [a, b, c]) {
+    const asked = transport.log.length;
+    transport.silentMs = 9_000;
+    await clock.pass(9_000);
+    assertEquals(transport.log.slice(asked), []);
+    assertEquals([transport.watcherCount, clock.held], [0, 0]);
+    assertEquals(clock.timers, 1); // the session's watch on its server
+  }
+});
+
+Deno.test("Acquisition of tryAcquire() rejects if the server refuses the delete, and repeats one without an answer", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const failing = (code: ZooKeeperErrorCode) => {
+    // Not executed.
+    b.transport.deletesAfter = Promise.reject(refusal(code));
+    b.transport.deletesAfter.catch(() => {});
+    return b.call({ isTry: true });
+  };
+  const refused = failing("NO_AUTH");
+  await assertRejects(() => refused.lease, LockSetupError, "Cannot release lock");
+  const lost = failing("CONNECTION_LOSS");
+  assertEquals(await lost.lease, null);
+  assert(tree.znodes.has(lost.path));
+  b.transport.deletesAfter = null;
+  await b.clock.pass(100);
+  assert(!tree.znodes.has(lost.path));
+});
+
+Deno.test("Acquisition of tryAcquire() is awaited by disposal until its znode is deleted", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const deleted = Promise.withResolvers<void>();
+  b.transport.deletesAfter = deleted.promise;
+  const call = b.call({ isTry: true });
+  await settle();
+  let isClosed = false;
+  const closed = b.engine.close(1_000).then(() => isClosed = true);
+  await settle();
+  assertEquals(isClosed, false);
+  deleted.resolve();
+  assertEquals(await call.lease, null);
+  await closed;
+});
+
+for (const pending of ["create", "createPersistent /locks/n"]) {
+  Deno.test(`Acquisition counts an outage from when an unanswered request was sent (${pending})`, async () => {
+    const tree = newTree();
+    if (pending !== "create") tree.delete(PARENT);
+    const [a] = await open(tree, 1);
+    const answered = Promise.withResolvers<void>();
+    a.transport.answers = (request) => request === pending ? answered.promise : undefined;
+    const call = a.call();
+    await a.pass(4_000);
+    a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+    a.transport.become("suspended");
+    answered.reject(refusal("CONNECTION_LOSS"));
+    await a.pass(1_100);
+    await assertRejects(() => call.lease, LockUnavailableError, "NOT_CONNECTED");
+  });
+}
+
+Deno.test("Acquisition counts an outage from the last answer, if that came after the create was sent", async () => {
+  const tree = newTree();
+  tree.create("/locks/other");
+  const [a] = await open(tree, 1);
+  const answered = Promise.withResolvers<void>();
+  a.transport.answers = (request) => request === "create" ? answered.promise : undefined;
+  const call = a.call();
+  await a.clock.pass(4_000);
+  await (await a.sessions.current()).delete("/locks/other");
+  a.transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+  a.transport.become("suspended");
+  answered.reject(refusal("CONNECTION_LOSS"));
+  await a.clock.pass(3_000);
+  a.transport.answers = () => {};
+  a.transport.become("connected");
+  await a.clock.pass(100);
+  await call.lease;
+});
+
+Deno.test("Acquisition rejects at once behind a holder if it may not create the heartbeat's znode", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  await a.call().lease;
+  const b = await FakeInstance.open(tree, false);
+  b.transport.answers = (request) => {
+    if (request.startsWith("createEphemeral")) throw refusal("NO_AUTH");
+  };
+  await assertRejects(() => b.call().lease, LockSetupError, "NO_AUTH");
+});
+
+Deno.test("Acquisition goes on in the next session when its session ends in an outage", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  const call = b.call();
+  await settle();
+  const { transport } = b;
+  transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
+  transport.become("suspended");
+  await b.pass(1_000);
+  (await b.sessions.current()).giveUp();
+  await b.pass(100);
+  assert(b.transport !== transport);
+  assertEquals(b.transport.created.length, 1);
+  assertEquals(queueOf(tree).length, 2);
+  await call.giveUp();
+});
+
+Deno.test("Acquisition counts a new outage after each answer", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  await a.call().lease;
+  let failing = "create";
+  b.transport.answers = (request) => {
+    if (request === failing) throw refusal("NOT_CONNECTED");
+  };
+  const call = b.call();
+  await b.pass(4_000);
+  failing = "get"; // The creates and listings are answered.
+  await b.pass(4_000);
+  failing = "";
+  assertEquals(call.infos.length, 1);
+  await call.giveUp();
+  await assertRejects(() => call.lease, Error, "enough");
+});
+
+/** A lock that is held. */
+async function holdLock() {
+  const tree = newTree();
+  const [instance] = await open(tree, 1);
+  const call = instance.call();
+  const lease = (await call.lease)!;
+  const lost = () => {
+    const { reason } = lease.signal;
+    return reason instanceof LeaseLostError ? reason.reason : undefined;
+  };
+  instance.transport.log.length = 0;
+  return {
+    ...instance,
+    instance,
+    tree,
+    lease,
+    lost,
+    path: call.path,
+    transport: instance.transport,
+  };
+}
+
+Deno.test("Acquisition watches its znode after a tenth of the session timeout", async () => {
+  const { clock, tree, transport, path, lost } = await holdLock();
+  await clock.pass(999);
+  assertEquals(transport.log, []);
+  await clock.pass(1);
+  assertEquals(transport.log, ["get"]);
+  tree.delete(path);
+  assertEquals(lost(), "stolen");
+});
+
+Deno.test("Acquisition sets the watch on a held znode again when the connection was lost", async () => {
+  const { clock, tree, transport, path, lost } = await holdLock();
+  await clock.pass(1_000);
+  transport.fireChanged(path);
+  transport.become("connected");
+  await settle();
+  assertEquals(transport.log, ["get", "get"]);
+  assertEquals(lost(), undefined);
+  tree.delete(path);
+  assertEquals(lost(), "stolen");
+});
+
+Deno.test("Acquisition notices at a renewal that its znode is missing", async () => {
+  const { tree, transport, path, lease, lost } = await holdLock();
+  tree.delete(path);
+  assertEquals(lost(), undefined, "the znode is not watched yet");
+  await lease.renew().catch(() => {});
+  assertEquals(transport.log.slice(0, 2), ["get", "set"]);
+  assertEquals(lost(), "stolen");
+});
+
+Deno.test("Acquisition leaves no timer and no watch after a release", async () => {
+  const { clock, tree, transport, path, lease, lost } = await holdLock();
+  assertEquals(await lease.release(), true);
+  assert(!tree.znodes.has(path));
+  assertEquals(clock.held, 0);
+  transport.become("connected");
+  await clock.pass(10_000);
+  assertEquals(transport.log, ["delete"]);
+  assertEquals(lost(), undefined);
+});
+
+Deno.test("Acquisition does not watch its znode again when the connection is lost during the release", async () => {
+  const { clock, transport, path, lease } = await holdLock();
+  await clock.pass(1_000);
+  const answered = Promise.withResolvers<void>();
+  transport.deletesAfter = answered.promise;
+  const released = lease.release();
+  transport.fireChanged(path);
+  await settle();
+  answered.resolve();
+  assertEquals(await released, true);
+  assertEquals(transport.log, ["get", "delete"]);
+});
+
+Deno.test("Acquisition sends no second delete when the first one is answered late", async () => {
+  const { clock, transport, lease } = await holdLock();
+  const answered = Promise.withResolvers<void>();
+  transport.answers = (request) => request === "delete" ? answered.promise : undefined;
+  const released = lease.release();
+  await clock.pass(3_000); // the engine tries again when an attempt lasts too long
+  answered.resolve();
+  await clock.pass(1_000);
+  assertEquals(await released, true);
+  assertEquals(transport.log.filter((request) => request === "delete"), ["delete"]);
+});
+
+Deno.test("Acquisition sends another delete when the first one is not answered", async () => {
+  const { clock, tree, transport, path, lease } = await holdLock();
+  transport.answers = () => {
+    transport.answers = () => {};
+    throw refusal("CONNECTION_LOSS");
+  };
+  const released = lease.release();
+  await clock.pass(1_000);
+  assertEquals(await released, true); // The first one was executed.
+  assertEquals(transport.log, ["delete", "delete"]);
+  assert(!tree.znodes.has(path));
+});
+
+Deno.test("Acquisition gives up the session when its lease ends without a proof", async () => {
+  const { clock, sessions, transport, lost } = await holdLock();
+  const session = await sessions.current();
+  transport.answers = () => {
+    throw refusal("CONNECTION_LOSS");
+  };
+  await clock.pass(session.validMs);
+  assertEquals(lost(), "session-expired");
+  assert(session.isOver && transport.isDestroyed);
+});
+
+Deno.test("Acquisition does not send the delete in the next session when the server has dropped its session", async () => {
+  const { instance, transport, lease, lost } = await holdLock();
+  transport.become("expired");
+  assertEquals(lost(), "session-expired");
+  await settle();
+  assertEquals(await lease.release(), false);
+  assert(instance.transport === transport, "no session is opened for it");
+});
+
+Deno.test("Acquisition extends its lease from when the heartbeat was sent, though a later renewal shares it", async () => {
+  const { clock, sessions, transport, lease } = await holdLock();
+  const answered = Promise.withResolvers<void>();
+  transport.answers = (request) => request === "set" ? answered.promise : undefined;
+  const session = await sessions.current();
+  const sentMs = clock.now();
+  void session.sendHeartbeat();
+  await clock.pass(1_000);
+  const renewed = lease.renew();
+  await settle();
+  answered.resolve();
+  await renewed;
+  assert(lease.remainingMs <= sentMs + session.validMs - clock.now(), `${lease.remainingMs}`);
+});

@@ -1,0 +1,112 @@
+import { assert, assertEquals } from "@std/assert";
+import { FakeClock } from "../../../testing/core/fake_clock.ts";
+import { FakeTransport, FakeTree } from "../../../testing/zookeeper/fake_zookeeper.ts";
+import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
+import { type SharedQueue, SharedQueues } from "../../../zookeeper/recipe/shared_queue.ts";
+import { Session } from "../../../zookeeper/session/session.ts";
+
+const PARENT = "/locks/n";
+
+function openQueue() {
+  const tree = new FakeTree();
+  tree.create("/locks");
+  tree.create(PARENT);
+  const newSession = () => {
+    const transport = new FakeTransport(tree);
+    const session = new Session(transport, {
+      clock: new FakeClock(),
+      leases: { extendAll: () => {}, loseAll: () => {} },
+      rootPath: "/locks",
+      heartbeatPath: "/locks/%session-x",
+    });
+    return { transport, session };
+  };
+  const { transport, session } = newSession();
+  const queues = new SharedQueues();
+  return { tree, transport, session, newSession, queues, queue: queues.use(session, "n", PARENT) };
+}
+
+Deno.test("SharedQueue.list() sorts a listing once for all calls that share it", async () => {
+  const { tree, transport, queue } = openQueue();
+  const answered = Promise.withResolvers<void>();
+  transport.answers = () => answered.promise;
+  const first = queue.list();
+  const name = tree.create(`${PARENT}/_c_a-lock-`, true).slice(PARENT.length + 1);
+  const others = Array.from({ length: 100 }, () => queue.list());
+  assertEquals(transport.log, ["children"]);
+  answered.resolve();
+  assertEquals((await first).positionOf(name), null);
+  const views = await Promise.all(others);
+  assertEquals(new Set(views).size, 1);
+  assertEquals(views[0]!.positionOf(name)!.ahead, 0);
+  assertEquals(transport.log, ["children", "children"]);
+  assert(queue.latest === views[0]);
+  transport.epoch++;
+  assertEquals(queue.latest, null, "on another connection");
+});
+
+Deno.test("SharedQueue.list() lists no entries when the lock's znode is missing", async () => {
+  const { tree, queue } = openQueue();
+  tree.delete(PARENT);
+  assertEquals((await queue.list()).size, 0);
+  assertEquals(await queue.size(), null);
+});
+
+Deno.test("SharedQueues.use() shares the queue of a lock among the znodes of one session, while there are any", async () => {
+  const { session, newSession, queues, queue } = openQueue();
+  assert(queues.use(session, "n", PARENT) === queue);
+  assert(queues.use(session, "other", "/locks/other") !== queue);
+  const leave = (znode: OwnZnode) =>
+    znode.delete({ current: () => Promise.reject(new Error("no session")) });
+  const [first, second] = [1, 2].map(() => new OwnZnode(queue, new Uint8Array(), false));
+  await leave(first!);
+  await leave(first!); // A delete that is repeated is counted once.
+  assert(queues.use(session, "n", PARENT) === queue);
+  await leave(second!);
+  await leave(new OwnZnode(queue, new Uint8Array(), false));
+  const later = queues.use(session, "n", PARENT);
+  assert(later !== queue, "the last znode has left");
+  const { session: next } = newSession();
+  const inNext = queues.use(next, "n", PARENT);
+  assert(inNext !== later, "in the next session");
+  await leave(new OwnZnode(later, new Uint8Array(), false));
+  assert(queues.use(next, "n", PARENT) === inNext);
+});
+
+function entering(queue: SharedQueue, sequence: number, firsts: number[]) {
+  const waiter = {
+    sequence,
+    onChange: () => void firsts.push(sequence),
+    onHolderLeaving: () => {},
+  };
+  queue.startWait(waiter);
+  return waiter;
+}
+
+Deno.test("SharedQueue.endWait() notifies the next waiter when the first one leaves", () => {
+  const { queue } = openQueue();
+  const firsts: number[] = [];
+  assert(!queue.hasOthersAhead);
+  const [a, b, c] = [3, 5, 6].map((sequence) => entering(queue, sequence, firsts));
+  assert(queue.isFirst(a!) && !queue.isFirst(b!));
+  queue.endWait(b!);
+  assertEquals(firsts, []);
+  queue.endWait(a!);
+  queue.endWait(a!);
+  assertEquals(firsts, [6]);
+  queue.endWait(c!);
+  assert(!queue.hasOthersAhead);
+});
+
+Deno.test("SharedQueue.startWait() puts a waiter whose znode is older before the others", () => {
+  const { queue } = openQueue();
+  const firsts: number[] = [];
+  const [b, c] = [entering(queue, 5, firsts), entering(queue, 7, firsts)];
+  const a = entering(queue, 2, firsts);
+  entering(queue, 6, firsts);
+  assert(queue.isFirst(a));
+  for (const waiter of [a, b]) queue.endWait(waiter);
+  assertEquals(firsts, [5, 6]);
+  queue.endWait(c);
+  assertEquals(firsts, [5, 6]);
+});

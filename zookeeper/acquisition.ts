@@ -1,0 +1,374 @@
+/**
+ * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and leaves
+ * nothing behind. The queue of a lock is the children of the lock's znode, by sequence number.
+ *
+ * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick.
+ * 2. **First**: if our znode is the lowest, the lock is ours. No later znode can get ahead of it.
+ * 3. **Wait**: else watch our znode and the nearest one ahead, and sleep until one of them is deleted or
+ *    the connection changes. Then see which znodes ahead are left; go to 2. Behind other waiters of this
+ *    instance only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and
+ *    for 100 ms at most.
+ * 4. **Token**: the czxid of our znode. Or, from a listing that shows it alone, the zxid of the last
+ *    change, which is less than all later tokens, too.
+ * 5. **Lease**: granted when an answered write has proven the session recently. All leases of the session
+ *    end together: each answered write extends them, by ¾ of the session timeout from when it was sent.
+ * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. From T/10 on our
+ *    znode is watched: if another client deletes it, the lease is lost as `"stolen"`. If no write is
+ *    answered, the session is given up, and all leases are lost as `"session-expired"`.
+ * 7. **Release**, or a call that ends without a lease: delete our znode. That is repeated until the
+ *    server answers or has dropped the session; in the next session if this one is over.
+ *
+ * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
+ * the next session if this one is over. A create without an answer may have been executed: its znode is
+ * searched for by its UUID.
+ *
+ * Below this page: our znode in `recipe/own_znode.ts`, the wait in `recipe/waiter.ts`, what the calls of
+ * an instance know together in `recipe/shared_queue.ts`, the proof of the session in
+ * `session/session.ts`.
+ *
+ * @module
+ * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
+ * @see {@link https://github.com/apache/curator/blob/master/curator-recipes/src/main/java/org/apache/curator/framework/recipes/locks/LockInternals.java}
+ */
+import { abortable, type Clock, pause } from "../core/time/clock.ts";
+import type { AcquireOptions, WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { LeaseLostReason } from "../core/contract/errors.ts";
+import { makeOwnerId } from "../core/contract/owner_id.ts";
+import {
+  type LeaseActions,
+  refusedRelease,
+  type ReleaseAnswer,
+  type RenewAnswer,
+} from "../core/lease/grant.ts";
+import type { ManagedLease } from "../core/lease/lease.ts";
+import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import { classifyFailure, hasCode } from "./connection/failures.ts";
+import type { IdleLocks } from "./idle_locks.ts";
+import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
+import { isInRange } from "./recipe/queue_order.ts";
+import type { SharedQueues } from "./recipe/shared_queue.ts";
+import { Waiter } from "./recipe/waiter.ts";
+import type { ChangeListener, Session } from "./session/session.ts";
+import type { Sessions } from "./session/sessions.ts";
+
+const UTF8 = new TextEncoder();
+
+/** What the calls of a strategy instance share. */
+export interface AcquisitionContext {
+  readonly engine: LeaseEngine;
+  readonly sessions: Sessions;
+  readonly queues: SharedQueues;
+  readonly idleLocks: IdleLocks;
+}
+
+/** A call of `acquire()` or `tryAcquire()`. */
+export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs"> {
+  /** The name of the lock, and the path of its znode. */
+  readonly name: string;
+  readonly lockPath: string;
+  /** Whether the call is `tryAcquire()`, which does not wait for a holder. */
+  readonly isTry: boolean;
+  /** Notifies the caller of its position, before the first wait and whenever it changes. */
+  readonly onWait: ((info: WaitInfo) => void) | undefined;
+  /** The data of our znode, and the beginning of the owner id. */
+  readonly label: string;
+  /** Repeats requests during an outage. Its signal ends the call: the caller's signal, and disposal. */
+  readonly budget: OutageBudget;
+}
+
+/** One call, and the lease that it gets. */
+export class Acquisition implements LeaseActions, ChangeListener {
+  readonly #context: AcquisitionContext;
+  readonly #call: AcquireCall;
+  readonly #clock: Clock;
+  readonly #budget: OutageBudget;
+  /** The last position that the caller was notified of. */
+  #reported: number | undefined = 0;
+  /** The znode of the lock that is held. */
+  #held: OwnZnode | null = null;
+  /** The lease; `null` after its release. */
+  #lease: ManagedLease | null = null;
+  #cancelFirstWatch: (() => void) | null = null;
+  /** The delete of a release, until it has failed. */
+  #releasing: Promise<ReleaseAnswer> | null = null;
+
+  constructor(context: AcquisitionContext, call: AcquireCall) {
+    this.#context = context;
+    this.#call = call;
+    this.#clock = context.engine.clock;
+    this.#budget = call.budget;
+  }
+
+  /**
+   * Acquires the lock, in this session or in the next one.
+   *
+   * @returns The lease; `null` only if `isTry` is set and the lock is held.
+   * @throws {LockUnavailableError} If an outage lasts too long.
+   * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
+   */
+  async acquire(): Promise<ManagedLease | null> {
+    const { engine: { background }, sessions } = this.#context;
+    background.enter(); // disposal waits for this call, which may have to delete its znode
+    try {
+      for (;;) {
+        try {
+          // A live session is not an answer: its connection may be lost.
+          const session = sessions.live() ?? await sessions.within(this.#budget);
+          return await this.#acquireIn(session);
+        } catch (error) {
+          await this.#budget.recover(error);
+        }
+      }
+    } finally {
+      background.exit();
+    }
+  }
+
+  async #acquireIn(session: Session): Promise<ManagedLease | null> {
+    const { name, lockPath, label, isTry } = this.#call;
+    const queue = this.#context.queues.use(session, name, lockPath);
+    const znode = new OwnZnode(queue, UTF8.encode(label), isTry);
+    try {
+      const isOurs = isTry ? await this.#tryWin(znode) : await this.#waitForTurn(znode);
+      if (isOurs) return await this.#openLease(znode);
+    } catch (error) {
+      this.#deleteInBackground(znode);
+      throw error;
+    }
+    const answer = await this.#delete(znode);
+    if (answer.state === "refused") throw refusedRelease(name, answer);
+    if (answer.state === "unknown") this.#deleteInBackground(znode);
+    return null;
+  }
+
+  // Entering the queue, and waiting in it.
+
+  /** Enters the queue and waits until our znode is the first one. Then the lock is ours. */
+  async #waitForTurn(znode: OwnZnode): Promise<true> {
+    const { queue } = znode;
+    const isBehindOthers = queue.hasOthersAhead;
+    queue.entering++;
+    try {
+      if (isBehindOthers) await this.#enterBehindOthers(znode);
+      else {
+        const view = await this.#enter(znode, () => queue.list());
+        const { ahead, waiterCount } = znode.positionIn(view);
+        if (ahead === 0) return queue.recordFirst(znode);
+        this.#report({ position: ahead, waiters: waiterCount });
+      }
+    } finally {
+      queue.entering--;
+    }
+    await new Waiter(znode, this.#clock, this.#budget).untilFirst((info) => this.#report(info));
+    return true;
+  }
+
+  /**
+   * Enters the queue behind other calls of this instance: only the position is of interest for now, if
+   * the caller asks for it. The length of the queue shows it.
+   */
+  async #enterBehindOthers(znode: OwnZnode): Promise<void> {
+    const { queue } = znode;
+    const isReported = this.#call.onWait !== undefined;
+    const read = () => isReported ? queue.size() : Promise.resolve(null);
+    const size = await this.#enter(znode, read);
+    if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
+    if (size === null) return;
+    // All that were created before our znode are before it, unless they were deleted.
+    const behind = size.createCount - 1 - znode.sequence;
+    const waiters = Math.max(1, size.childCount - 1);
+    this.#report({ position: Math.max(1, size.childCount - 1 - behind), waiters });
+  }
+
+  /**
+   * Enters the queue, but does not wait for a holder. If a znode of an `acquire()` is before ours, the
+   * lock is held or other callers wait for it, and the result is `false` at once.
+   *
+   * If only `tryAcquire()` znodes are before ours, the first of them either holds the lock or is about
+   * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
+   * one that is older than 100 ms is taken for the holder's.
+   *
+   * @returns Whether the lock is ours. If not, our znode must be deleted soon.
+   */
+  async #tryWin(znode: OwnZnode): Promise<boolean> {
+    const { queue } = znode;
+    let view = await this.#enter(znode, () => queue.list());
+    const enteredMs = this.#clock.now();
+    const waiter = new Waiter(znode, this.#clock, this.#budget);
+    for (;; view = await waiter.list()) {
+      const { ahead, first, isBehindTriesOnly, waiterCount } = znode.positionIn(view);
+      if (ahead === 0) return queue.recordFirst(znode);
+      if (isBehindTriesOnly && await waiter.outlivesTry(first, enteredMs)) continue;
+      this.#report({ waiters: waiterCount - 1 });
+      return false;
+    }
+  }
+
+  #report(info: WaitInfo): void {
+    if (info.position !== this.#reported) this.#call.onWait?.(info);
+    this.#reported = info.position;
+  }
+
+  /**
+   * Creates our znode, and reads something about the queue. Sends both together: ZooKeeper executes the
+   * requests of a session in order, so after one round trip the answer takes account of our znode and of
+   * all znodes before it. The first call of a session also creates the znode of its heartbeat.
+   */
+  async #enter<T>(znode: OwnZnode, read: () => Promise<T>): Promise<T> {
+    const { session } = znode;
+    const { signal } = this.#budget;
+    for (;;) {
+      const sentMs = this.#clock.now();
+      const preparing = session.prepareHeartbeat();
+      const creating = znode.create();
+      const reading = read();
+      reading.catch(() => {}); // If the create fails, only its error counts.
+      preparing?.catch(() => {});
+      try {
+        await abortable(creating, signal);
+        // In an outage, the heartbeat's znode is created again before a lease is granted.
+        if (preparing !== null) await abortable(preparing.catch(throwIfRefused), signal);
+        const answer = await abortable(reading, signal);
+        this.#budget.answered();
+        return answer;
+      } catch (error) {
+        const sinceMs = Math.max(sentMs, session.lastAnswerMs);
+        if (!znode.isCreated) await this.#recoverCreate(znode, error, sinceMs);
+        else if (classifyFailure(error).kind !== "retry") throw error;
+        else await this.#budget.recover(error, sinceMs);
+      }
+      if (znode.isCreated) return await session.ask(this.#budget, read);
+    }
+  }
+
+  /**
+   * Recovers from a failed create: creates the lock's znode if that was missing, or searches for our
+   * znode if the create may have been executed. Unless our znode is found, the caller sends the create
+   * again. Throws the error of the create if neither applies.
+   */
+  async #recoverCreate(znode: OwnZnode, error: unknown, sinceMs: number): Promise<void> {
+    const { session, queue } = znode;
+    const budget = this.#budget;
+    if (hasCode(error, "NO_NODE")) {
+      return await abortable(session.makePath(queue.path), budget.signal)
+        .catch((error) => budget.recover(error, sinceMs));
+    }
+    budget.beganAt(sinceMs);
+    if (!znode.isCreateAmbiguous) throw error;
+    await session.ask(budget, () => znode.resolveAmbiguousCreate());
+  }
+
+  // The lease: granted, held, and lost.
+
+  /** Makes a lease of our znode, which is the first one. */
+  async #openLease(znode: OwnZnode): Promise<ManagedLease> {
+    const { name, label, maxHoldMs } = this.#call;
+    const { session } = znode;
+    const budget = this.#budget;
+    if (znode.fencingToken === null) await session.ask(budget, () => znode.watch());
+    // It was created together with our znode, unless there was an outage.
+    if (session.prepareHeartbeat() !== null) {
+      await budget.ask(async () => void await session.prepareHeartbeat());
+    }
+    // A waiter sends no writes, so after a long wait the session must be proven again.
+    while (!session.isProvenRecently) await budget.ask(() => session.sendHeartbeat());
+    budget.signal.throwIfAborted();
+    if (znode.watchState === "deleted") throw ownZnodeGone();
+    this.#held = znode;
+    const lease = this.#lease = this.#context.engine.open({
+      name,
+      ownerId: makeOwnerId(label),
+      fencingToken: znode.fencingToken!,
+      sent: session.lastProvenAt,
+      ttlMs: session.timeoutMs,
+      validMs: session.validMs,
+      autoRenew: true,
+      watchEveryMs: session.heartbeatEveryMs,
+      maxHoldMs,
+    }, this)!; // Not `null`: the session was proven recently, so the grant is not too late.
+    znode.listen(this);
+    session.listen(this);
+    if (znode.watchState !== "set") {
+      // Most locks are released sooner than that, and so never need this request.
+      this.#cancelFirstWatch = this.#clock.schedule(
+        () => this.#keepWatch(),
+        session.timeoutMs / 10,
+      );
+    }
+    return lease;
+  }
+
+  /** Proves the session by a heartbeat, which also extends all other leases. */
+  async renew(): Promise<RenewAnswer> {
+    const { session } = this.#held!;
+    const askedMs = this.#clock.now();
+    void this.#keepWatch();
+    try {
+      await session.sendHeartbeat();
+      // The session may be proven by a write that was sent before this call.
+      return { state: "held", validMs: session.lastProvenAt.nowMs + session.validMs - askedMs };
+    } catch (cause) {
+      return { state: "unknown", cause };
+    }
+  }
+
+  /** The deadline is over without a proof: so are the session, and all its leases. */
+  lapsed(cause: unknown): LeaseLostReason {
+    this.#held!.session.giveUp(cause);
+    return "session-expired";
+  }
+
+  /** Our znode was deleted, or its watch was lost with its connection. */
+  onChange(): void {
+    void this.#keepWatch();
+  }
+
+  /** Sets the watch on our znode, unless it is set. The lease is lost if it is deleted. Never rejects. */
+  async #keepWatch(): Promise<void> {
+    const znode = this.#held!;
+    // If this fails, the next heartbeat tries again.
+    if (znode.watchState === "unset") await znode.watch().catch(() => {});
+    if (znode.watchState === "deleted") this.#lease?.lose("stolen");
+  }
+
+  // The end: our znode is deleted.
+
+  release(): Promise<ReleaseAnswer> {
+    this.#cancelFirstWatch?.();
+    this.#held!.session.unlisten(this);
+    this.#lease = null;
+    // A second attempt waits for the delete of the first one: it may wait behind many others.
+    return this.#releasing ??= this.#release(this.#held!);
+  }
+
+  async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
+    const answer = await this.#delete(znode);
+    // An answered delete is not sent again, even if the answer came after the first attempt was over.
+    if (answer.state === "unknown" || answer.state === "refused") this.#releasing = null;
+    return answer;
+  }
+
+  /** Makes one attempt to delete a znode of ours. Never rejects. */
+  #delete(znode: OwnZnode): Promise<ReleaseAnswer> {
+    const { idleLocks, sessions } = this.#context;
+    idleLocks.recordRelease(this.#call.lockPath);
+    return znode.delete(sessions);
+  }
+
+  /** Tries in the background to delete a znode of ours, until it is gone or the engine is closed. */
+  #deleteInBackground(znode: OwnZnode): void {
+    const { background, stopped } = this.#context.engine;
+    background.run(async () => {
+      while (!stopped.aborted && (await this.#delete(znode)).state === "unknown") {
+        // A signal of its own: adding a listener to a signal takes longer, the more it has.
+        await pause(this.#clock, RETRY_MS, AbortSignal.any([stopped]));
+      }
+    });
+  }
+}
+
+/** Throws the failure of a request that the server will refuse again. */
+function throwIfRefused(error: unknown): void {
+  if (classifyFailure(error).kind === "refused") throw error;
+}

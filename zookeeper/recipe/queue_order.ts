@@ -1,0 +1,149 @@
+/**
+ * The order of a lock's queue: how its entries are named, how they are sorted, and what one listing
+ * shows. Sends nothing.
+ *
+ * @module
+ * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
+ */
+import type { Children } from "../connection/transport.ts";
+
+/** The greatest sequence number that ZooKeeper gives before its counter overflows. */
+export const MAX_SEQUENCE = 2 ** 31 - 1;
+
+/** Whether ZooKeeper gave a sequence number to one znode only: before the end of their range. */
+export function isInRange(sequence: number): boolean {
+  return sequence >= 0 && sequence < MAX_SEQUENCE;
+}
+
+/** One entry of a lock's queue: the znode of the holder or of a waiter. */
+export interface QueueEntry {
+  /** The name of the znode, without its parent, and the number that ZooKeeper appended to it. */
+  readonly name: string;
+  readonly sequence: number;
+}
+
+/** Curator and this package write `-lock-`, kazoo `__lock__`. An overflowed number is negative. */
+const ENTRY_NAME = /(?:-lock-|__lock__)(\d{10}|-\d{9,10})$/;
+
+/**
+ * Matches the entries of `tryAcquire()`, see {@linkcode newGuid}. Such an entry holds the lock, or is
+ * deleted soon. Attempts of Curator and kazoo that do not wait look like waiters.
+ */
+const TRY_NAME = /^_c_[\da-f]{8}-[\da-f]{4}-8/;
+
+/**
+ * The beginning of an entry's name, in the form that Curator's "protection" gives it, so that Curator's
+ * mutex and ours exclude each other. The GUID is used for one entry only, and finds it if its create is
+ * not answered.
+ *
+ * @see {@link https://curator.apache.org/docs/recipes-shared-reentrant-lock}
+ */
+export function entryPrefix(guid: string): string {
+  return `_c_${guid}-lock-`;
+}
+
+/**
+ * Makes a random UUID for an entry. That of a `tryAcquire()` has the version 8 instead of 4, which shows
+ * other clients that the entry does not wait.
+ */
+export function newGuid(isTry: boolean): string {
+  const guid = crypto.randomUUID();
+  return isTry ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
+}
+
+/** Returns the number that ZooKeeper appended to a name; `null` if it is not the name of an entry. */
+export function sequenceOf(name: string): number | null {
+  const digits = ENTRY_NAME.exec(name)?.[1];
+  return digits === undefined ? null : Number(digits);
+}
+
+/**
+ * Sorts the entries of a queue in the order in which they get the lock. Compared as text, negative
+ * numbers would be out of order. Children that are not entries are left out.
+ */
+export function sortedEntries(children: readonly string[]): QueueEntry[] {
+  const entries: QueueEntry[] = [];
+  for (const name of children) {
+    const sequence = sequenceOf(name);
+    if (sequence !== null) entries.push({ name, sequence });
+  }
+  return entries.sort((a, b) => a.sequence - b.sequence || (a.name < b.name ? -1 : 1));
+}
+
+/** The position of an entry in its queue. */
+export interface QueuePosition {
+  /** The number of entries before ours: the holder's, and those of the earlier waiters. */
+  readonly ahead: number;
+  /** The first entry: the holder's. */
+  readonly first: QueueEntry;
+  /** Whether all entries before ours were made by `tryAcquire()`. */
+  readonly isBehindTriesOnly: boolean;
+  /** The number of waiters: all entries but the holder's. */
+  readonly waiterCount: number;
+  /** Whether our znode is the only child of the lock's znode. */
+  readonly isOnlyChild: boolean;
+  /**
+   * Whether the sequence numbers still show the order of creation. They do not at the end of their
+   * range: ZooKeeper gives 2³¹ - 1 to several znodes, and negative numbers after it. Then the lock must
+   * not be taken.
+   *
+   * @see {@link https://issues.apache.org/jira/browse/ZOOKEEPER-4706}
+   */
+  readonly isOrderKnown: boolean;
+}
+
+/** One listing of a queue, sorted once for all calls that look up their positions. */
+export class QueueView {
+  readonly children: Children;
+  /** The connection of the listing. */
+  readonly epoch: number;
+  readonly #entries: readonly QueueEntry[];
+  readonly #indexes = new Map<string, number>();
+  /** How many entries at the front were made by `tryAcquire()`. */
+  readonly #tryCount: number;
+
+  /** Sorts the children of the lock's znode. Some may not be entries. */
+  constructor(children: Children, epoch: number) {
+    this.children = children;
+    this.epoch = epoch;
+    const entries = this.#entries = sortedEntries(children.names);
+    for (const [index, { name }] of entries.entries()) this.#indexes.set(name, index);
+    let tryCount = 0;
+    while (tryCount < entries.length && TRY_NAME.test(entries[tryCount]!.name)) tryCount++;
+    this.#tryCount = tryCount;
+  }
+
+  get size(): number {
+    return this.#entries.length;
+  }
+
+  /** Returns the position of our entry, or `null` if it is missing: then we neither hold nor wait. */
+  positionOf(ownName: string): QueuePosition | null {
+    const index = this.#indexes.get(ownName);
+    if (index === undefined) return null;
+    const entries = this.#entries;
+    const { sequence } = entries[index]!;
+    return {
+      ahead: index,
+      first: entries[0]!,
+      isBehindTriesOnly: index <= this.#tryCount,
+      waiterCount: entries.length - 1,
+      isOnlyChild: this.children.names.length === 1,
+      isOrderKnown: isInRange(sequence) && entries[index - 1]?.sequence !== sequence &&
+        entries[index + 1]?.sequence !== sequence,
+    };
+  }
+
+  /**
+   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing.
+   *
+   * @param firstName An entry that is known to be, or to have been, the first. Those before it are left
+   * out.
+   */
+  entriesAhead(ownName: string, firstName: string | undefined): QueueEntry[] | null {
+    const index = this.#indexes.get(ownName);
+    if (index === undefined) return null;
+    const first = firstName === undefined ? 0 : this.#indexes.get(firstName) ?? 0;
+    return this.#entries.slice(first, index);
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * The queues in which calls of an instance have znodes, with what these calls know together. Alone, each of
+ * them would list the whole queue.
+ *
+ * @module
+ */
+import { hasCode } from "../connection/failures.ts";
+import type { Znode } from "../connection/transport.ts";
+import type { ChangeListener, Session } from "../session/session.ts";
+import { type QueueEntry, QueueView } from "./queue_order.ts";
+
+/** How many children the lock's znode has, and has ever had: the next sequence number. */
+export type QueueSize = Pick<Znode, "childCount" | "createCount">;
+
+/** A call that waits in a queue. */
+export interface QueueWaiter extends ChangeListener {
+  /** The sequence number of its znode. */
+  readonly sequence: number;
+  /**
+   * It is the first waiter of its instance, and a holder of its instance leaves. Must not throw.
+   *
+   * @param isCertain Whether both entries have certainly existed together.
+   */
+  onHolderLeaving(holder: QueueEntry, isCertain: boolean): void;
+}
+
+/**
+ * The entry of the call of an instance that was last granted the lock: none is ahead of it, now or later.
+ */
+export interface OwnHolder extends QueueEntry {
+  /** Whether its delete is sent, or about to be: it does not hold the lock any more. */
+  isLeaving: boolean;
+}
+
+/**
+ * The queue of one lock, for all calls of an instance that have a znode in it in the same session. None of
+ * the waiters can be granted the lock before those ahead of it. So only the first one has to know which
+ * znodes of other instances are ahead, and to watch one of them.
+ */
+export class SharedQueue {
+  readonly session: Session;
+  /** The name of the lock, and the path of its znode. */
+  readonly name: string;
+  readonly path: string;
+  /** How many znodes of ours are in the queue, or about to be. */
+  users = 0;
+  /** How many calls have begun to enter the queue, and do not know their positions yet. */
+  entering = 0;
+  /** The entry of ours that was last known to be the first. */
+  holder: OwnHolder | null = null;
+  /** The waiters in the order of their znodes. */
+  readonly #waiters: QueueWaiter[] = [];
+  #latest: QueueView | null = null;
+  readonly #onUnused: () => void;
+
+  /** `onUnused` is called when the last znode of ours leaves. */
+  constructor(session: Session, name: string, path: string, onUnused: () => void) {
+    this.session = session;
+    this.name = name;
+    this.path = path;
+    this.#onUnused = onUnused;
+  }
+
+  /**
+   * A znode of ours is about to be deleted, and does not hold or await the lock any more.
+   *
+   * @param isConfirmed Whether its watch is set: it exists.
+   */
+  remove({ name }: QueueEntry, isConfirmed: boolean): void {
+    if (--this.users === 0) this.#onUnused();
+    const { holder } = this;
+    if (holder === null || holder.name !== name) return;
+    holder.isLeaving = true;
+    // The create of the waiter's entry was answered, so both exist now.
+    this.#waiters[0]?.onHolderLeaving(holder, isConfirmed);
+  }
+
+  /** Lists the queue, after this call. A lock's znode that is missing has no entries. */
+  async list(): Promise<QueueView> {
+    const { session: { epoch }, session, path } = this;
+    try {
+      const children = await session.children(path);
+      if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
+      return this.#latest;
+    } catch (error) {
+      if (!hasCode(error, "NO_NODE")) throw error;
+      return this.#latest = new QueueView({ names: [], pzxid: 0n }, epoch);
+    }
+  }
+
+  /** Reads how long the queue is, after this call; `null` if the lock's znode is missing. */
+  async size(): Promise<QueueSize | null> {
+    try {
+      return await this.session.size(this.path);
+    } catch (error) {
+      if (hasCode(error, "NO_NODE")) return null;
+      throw error;
+    }
+  }
+
+  /** The latest listing on this connection; `null` if there is none. */
+  get latest(): QueueView | null {
+    return this.#latest?.epoch === this.session.epoch ? this.#latest : null;
+  }
+
+  /** Whether other calls of the instance are ahead of one that enters now, unless they fail. */
+  get hasOthersAhead(): boolean {
+    return this.entering > 0 || this.#waiters.length > 0;
+  }
+
+  /** Records that an entry of ours is the first one. */
+  recordFirst({ name, sequence }: QueueEntry): true {
+    this.holder = { name, sequence, isLeaving: false };
+    return true;
+  }
+
+  isFirst(waiter: QueueWaiter): boolean {
+    return this.#waiters[0] === waiter;
+  }
+
+  /** Adds a waiter. Usually it is the last one: only after a lost answer its znode may be older. */
+  startWait(waiter: QueueWaiter): void {
+    let index = this.#waiters.length;
+    while (index > 0 && this.#waiters[index - 1]!.sequence > waiter.sequence) index--;
+    this.#waiters.splice(index, 0, waiter);
+  }
+
+  /** Removes a waiter, which was granted the lock or gave up. Notifies the next one if it is the first. */
+  endWait(waiter: QueueWaiter): void {
+    const index = this.#waiters.indexOf(waiter);
+    if (index === -1) return;
+    this.#waiters.splice(index, 1);
+    if (index === 0) this.#waiters[0]?.onChange();
+  }
+}
+
+/** The queues in which an instance has znodes at this time. */
+export class SharedQueues {
+  readonly #queues = new Map<string, SharedQueue>();
+
+  /** Returns the queue of a lock, for one znode of ours. Its calls share it while there are any. */
+  use(session: Session, name: string, path: string): SharedQueue {
+    let queue = this.#queues.get(path);
+    if (queue === undefined || queue.session !== session) {
+      const opened = queue = new SharedQueue(session, name, path, () => {
+        if (this.#queues.get(path) === opened) this.#queues.delete(path);
+      });
+      this.#queues.set(path, queue);
+    }
+    queue.users++;
+    return queue;
+  }
+}

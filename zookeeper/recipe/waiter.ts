@@ -1,0 +1,277 @@
+/**
+ * The wait of one znode of ours for those ahead of it:
+ *
+ * 1. Behind other waiters of this instance it only watches itself, and sleeps until it is the first of
+ *    them.
+ * 2. Then it watches its predecessor, the nearest znode ahead, and itself, and sleeps until one of the
+ *    two or the connection changes. Each instance watches another predecessor, so a release wakes one
+ *    waiter.
+ * 3. When the predecessor has left, it reads whether the others ahead still exist. If none does, it is
+ *    the first. After any other change it lists the queue again. Then it goes on with 2.
+ *
+ * A holder of this instance that leaves counts as deleted at once if both znodes certainly existed
+ * together.
+ *
+ * @module
+ */
+import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
+import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
+import type { OutageBudget } from "../../core/time/outage_budget.ts";
+import { hasCode } from "../connection/failures.ts";
+import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
+import type { OwnZnode } from "./own_znode.ts";
+import type { QueueEntry, QueueView } from "./queue_order.ts";
+import type { QueueWaiter } from "./shared_queue.ts";
+
+/**
+ * Entries are read one by one where a listing would show at least this many times as many. A read costs
+ * the server and the network about as much as 8 entries of a listing.
+ */
+const LISTED_PER_READ = 8;
+
+/**
+ * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
+ * for the holder's.
+ */
+const MAX_TRY_AGE_MS = 100;
+
+/** The entries ahead of ours that may still exist. */
+interface EntriesAhead {
+  /** The nearest one is the last. */
+  readonly entries: readonly QueueEntry[];
+  /**
+   * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
+   * the sequence numbers show to be directly before ours: if it exists.
+   */
+  readonly view: QueueView | null;
+  /** The connection on which this was known first. */
+  readonly epoch: number;
+}
+
+/** The entry that we wait for. */
+interface Predecessor {
+  readonly name: string;
+  /** Whether it has certainly existed together with our znode. */
+  isCertain: boolean;
+  isDeleted: boolean;
+}
+
+/** One wait, for one znode: call either `untilFirst()` once, or `outlivesTry()`. */
+export class Waiter implements QueueWaiter, Watcher {
+  /** The sequence number of our znode. */
+  readonly sequence: number;
+  readonly #znode: OwnZnode;
+  readonly #clock: Clock;
+  /** Repeats requests during an outage; its signal ends the wait. */
+  readonly #budget: OutageBudget;
+  #predecessor: Predecessor | null = null;
+  /** Ends the sleep; `null` once it has ended. */
+  #wake: (() => void) | null = null;
+
+  /** Takes our znode, which must have been created. Sends nothing yet. */
+  constructor(znode: OwnZnode, clock: Clock, budget: OutageBudget) {
+    this.sequence = znode.sequence;
+    this.#znode = znode;
+    this.#clock = clock;
+    this.#budget = budget;
+  }
+
+  /**
+   * Waits until our znode is the first one. Then the lock is ours.
+   *
+   * @param report Gets our position whenever the queue is listed.
+   * @throws {ZooKeeperError} If our znode is deleted, the session is over, or ZooKeeper refuses a request.
+   */
+  async untilFirst(report: (info: WaitInfo) => void): Promise<void> {
+    const { queue } = this.#znode;
+    queue.startWait(this);
+    try {
+      while (!queue.isFirst(this)) await this.#sleep(() => this.#watchOwn());
+      for (let ahead = this.#knownAhead(); ahead?.entries.length !== 0;) {
+        if (ahead === null) {
+          const view = await this.list();
+          const position = this.#znode.positionIn(view);
+          if (position.ahead > 0) {
+            report({ position: position.ahead, waiters: position.waiterCount });
+          }
+          ahead = this.#aheadIn(view);
+        } else ahead = await this.#waitForNearest(ahead);
+      }
+      queue.recordFirst(this.#znode);
+    } finally {
+      queue.endWait(this);
+    }
+  }
+
+  list(): Promise<QueueView> {
+    const { session, queue } = this.#znode;
+    return session.ask(this.#budget, () => queue.list());
+  }
+
+  /** Returns the entries ahead of ours that this instance knows already; `null` to list the queue. */
+  #knownAhead(): EntriesAhead | null {
+    const { queue: { latest, holder }, session: { epoch }, name } = this.#znode;
+    // No entry has a number between the two.
+    if (holder?.sequence === this.sequence - 1 && !holder.isLeaving) {
+      return { entries: [holder], view: null, epoch };
+    }
+    const position = latest?.positionOf(name);
+    // A new listing must confirm that our znode still exists, and the order.
+    return position?.ahead && position.isOrderKnown ? this.#aheadIn(latest!) : null;
+  }
+
+  /**
+   * Returns the entries ahead of ours that a listing shows, without those that must have been deleted
+   * since, because an entry of ours behind them was the first one. New entries are never ahead of ours:
+   * they get greater numbers.
+   */
+  #aheadIn(view: QueueView): EntriesAhead {
+    const { queue: { holder }, name } = this.#znode;
+    const entries = view.entriesAhead(name, holder?.name)!;
+    return { entries, view, epoch: view.epoch };
+  }
+
+  /**
+   * Waits until the nearest entry, our own znode or the connection changes.
+   *
+   * @param ahead The entries ahead of ours: at least one.
+   * @returns Those of them that still exist; `null` if the queue must be listed again.
+   */
+  async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
+    const { name } = ahead.entries.at(-1)!;
+    const { holder } = this.#znode.queue;
+    if (holder?.isLeaving && holder.name === name) { // a listing has shown both
+      await this.#watchOwn();
+      return await this.#existing(ahead);
+    }
+    const predecessor = { name, isCertain: ahead.view !== null, isDeleted: false };
+    await this.#sleep(async () => void await this.#watchBoth(predecessor));
+    return predecessor.isDeleted ? await this.#existing(ahead) : null;
+  }
+
+  /**
+   * Returns which entries ahead of ours still exist, except the nearest one, which has left. If there is
+   * none, our znode is certainly the first one: new znodes get greater numbers, so none can get ahead of
+   * ours. (After an overflow they get negative ones, but then the client that made such a znode does not
+   * take the lock.) This needs our own watch to be still set, on the same connection.
+   *
+   * @returns The entries; `null` if the queue must be listed again.
+   */
+  async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
+    const { view, epoch } = ahead;
+    const { session } = this.#znode;
+    const entries = ahead.entries.slice(0, -1);
+    if (entries.length > 0 && entries.length * LISTED_PER_READ > (view?.size ?? 0)) return null;
+    const exist = await Promise.all(entries.map((entry) => this.#exists(entry)));
+    if (this.#znode.watchState !== "set" || session.epoch !== epoch) return null;
+    return { ...ahead, entries: entries.filter((_, i) => exist[i]) };
+  }
+
+  async #exists(entry: QueueEntry): Promise<boolean> {
+    const { session, queue } = this.#znode;
+    const path = `${queue.path}/${entry.name}`;
+    try {
+      await session.ask(this.#budget, () => session.get(path));
+      return true;
+    } catch (error) {
+      if (hasCode(error, "NO_NODE")) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * Waits for a change while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
+   *
+   * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
+   * @returns `false` if it is so old now that it is taken for the holder's; `true` to list the queue again.
+   */
+  async outlivesTry({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
+    return await this.#sleep(async () => {
+      const found = await this.#watchBoth({ name, isCertain: true, isDeleted: false });
+      if (found === null) return;
+      // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
+      const olderMs = Math.max(0, this.#znode.createdAtMs - found.createdAtMs);
+      return MAX_TRY_AGE_MS - olderMs - (this.#clock.now() - enteredMs);
+    });
+  }
+
+  /**
+   * Sleeps until a change.
+   *
+   * @param watch Sets the watches whose events end the sleep. Returns how long, in ms, to sleep at most.
+   * @returns Whether there was a change.
+   */
+  async #sleep(watch: () => Promise<number | void>): Promise<boolean> {
+    const { session, queue } = this.#znode;
+    const { promise: woken, resolve } = Promise.withResolvers<void>();
+    this.#wake = () => {
+      this.#wake = null;
+      resolve();
+    };
+    session.listen(this);
+    this.#znode.listen(this);
+    try {
+      const limitMs = await watch();
+      const change = limitMs === undefined
+        ? woken.then(() => true)
+        : settledWithin(this.#clock, woken, limitMs);
+      return await abortable(change, this.#budget.signal);
+    } finally {
+      session.unlisten(this);
+      this.#znode.listen(null);
+      if (this.#predecessor !== null) {
+        session.unwatch(`${queue.path}/${this.#predecessor.name}`, this);
+      }
+      this.#predecessor = null;
+      this.#wake?.(); // ends the timer
+    }
+  }
+
+  #watchOwn(): Promise<void> {
+    return this.#znode.session.ask(this.#budget, () => this.#znode.watch());
+  }
+
+  /**
+   * Sets the watch on a predecessor, and on ours. (The request `exists` would also set a watch on a missing
+   * znode, which nothing would ever remove.)
+   *
+   * @returns The predecessor, or `null` if it was deleted: that ends the sleep.
+   */
+  async #watchBoth(predecessor: Predecessor): Promise<Znode | null> {
+    this.#predecessor = predecessor;
+    const { session, queue } = this.#znode;
+    const path = `${queue.path}/${predecessor.name}`;
+    const watching = session.ask(this.#budget, () => session.get(path, this)).then((found) => {
+      predecessor.isCertain = true; // both exist now
+      return found;
+    }, (error) => {
+      if (hasCode(error, "NO_NODE")) return null;
+      throw error;
+    });
+    const [found] = await Promise.all([watching, this.#watchOwn()]);
+    if (found === null && predecessor.isCertain) this.onWatchEvent("deleted");
+    else if (found === null) this.#wake?.();
+    return found;
+  }
+
+  onWatchEvent(event: WatchEvent): void {
+    if (this.#wake === null) return; // something else has changed before
+    this.#predecessor!.isDeleted = event === "deleted";
+    this.#wake();
+  }
+
+  onChange(): void {
+    this.#wake?.();
+  }
+
+  /**
+   * The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of
+   * it.
+   */
+  onHolderLeaving({ name }: QueueEntry, isCertain: boolean): void {
+    const predecessor = this.#predecessor;
+    if (predecessor?.name !== name) return;
+    // Numbers begin again when the lock's znode is deleted, so the two must have existed together.
+    if (isCertain || predecessor.isCertain) this.onWatchEvent("deleted");
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * Reads that several calls share.
+ *
+ * @module
+ */
+
+/** For each path, at most one read is under way, and at most one is queued behind it. */
+export class SharedReads<T> {
+  readonly #reads = new Map<string, { readonly sent: Promise<T>; next: Promise<T> | null }>();
+
+  /**
+   * Joins the read that is queued behind the one under way. It is sent after this call, and so shows what
+   * was requested before.
+   *
+   * @param again Called when the one under way is answered, for all calls that have joined by then.
+   * @returns The answer; `null` if no read is under way. Then send one now, and add it.
+   */
+  join(path: string, again: () => Promise<T>): Promise<T> | null {
+    const read = this.#reads.get(path);
+    if (read === undefined) return null;
+    const next = () => {
+      this.#reads.delete(path);
+      return again();
+    };
+    return read.next ??= read.sent.then(next, next);
+  }
+
+  /** Takes a read that was just sent. */
+  add(path: string, sent: Promise<T>): Promise<T> {
+    const read = {
+      sent: sent.finally(() => {
+        if (read.next === null) this.#reads.delete(path);
+      }),
+      next: null,
+    };
+    this.#reads.set(path, read);
+    return read.sent;
+  }
+}
