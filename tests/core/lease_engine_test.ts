@@ -178,6 +178,15 @@ Deno.test("LeaseEngine.close() ends a lease for its holder at once, and renews i
   assertEquals([renewals.length, clock.timers], [4, 0]);
 });
 
+Deno.test("LeaseEngine.close() says that a lease has expired when its deadline was over before", async () => {
+  const { clock, engine, lease } = openLease({ autoRenew: false });
+  clock.block(3_000);
+  const closed = engine.close(0);
+  await clock.pass(0);
+  await closed;
+  assertEquals(assertThrows(() => lease.throwIfLost(), LeaseLostError).reason, "expired");
+});
+
 Deno.test("LeaseEngine.close() ends when the holder releases a kept lease, which answers true if the lock was ours", async () => {
   const answers: ReleaseAnswer[] = [{ state: "released" }, { state: "gone", reason: "stolen" }];
   for (const answer of answers) {

@@ -69,3 +69,16 @@ Deno.test("LeaseSchedule.update() makes a lease due earlier; one that is removed
   assertEquals([earlier.ticks.length, removed.ticks.length], [1, 0]);
   assertEquals([...schedule], [earlier]);
 });
+
+Deno.test("LeaseSchedule looks at a lease that is added when all earlier ones were removed", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const nowMs = clock.now();
+  const [removed, added] = [new FakeLease(nowMs + 300), new FakeLease(nowMs + 900)];
+  schedule.add(removed);
+  schedule.remove(removed);
+  assertEquals(clock.timers, 0);
+  schedule.add(added);
+  await clock.pass(1_000);
+  assertEquals([removed.ticks.length, added.ticks.length], [0, 1]);
+});

@@ -105,6 +105,17 @@ Deno.test("Lease.signal is aborted when it is first read after the deadline", ()
   assert(lease.signal.aborted);
 });
 
+Deno.test("Lease.release() returns false after the deadline when no timer has run yet", async () => {
+  const service = openLease({ autoRenew: false });
+  service.clock.block(PROVABLE_MS);
+  const released = service.lease.release();
+  assertEquals(lossOf(service).reason, "expired");
+  await settle();
+  assertEquals(service.releases.length, 1, "the clean-up sends it");
+  service.releases[0]!.answer({ state: "released" });
+  assertEquals(await released, false);
+});
+
 Deno.test("Lease renews after a third of the TTL, and counts from when the renewal was sent", async () => {
   const { lease, clock, renewals } = openLease();
   await clock.pass(990);
@@ -147,6 +158,21 @@ Deno.test("Lease pauses after each renewal that fails at once", async () => {
   await clock.pass(PROVABLE_MS);
   // 150 ms, and less by up to a half.
   assert(sentAtMs.length >= 13 && sentAtMs.length <= 28, `${sentAtMs.length} renewals`);
+});
+
+Deno.test("Lease without a TTL is watched each watchEveryMs, counted from the last look", async () => {
+  const { clock, renewals, late } = openLease({
+    ...{ ttlMs: Infinity, validMs: Infinity, watchEveryMs: 1_000, autoRenew: false },
+  });
+  const startMs = clock.now();
+  for (let looks = 1; looks <= 5; looks++) {
+    await clock.pass(1_000);
+    assertEquals(renewals.map(({ sentMs }) => Math.round((sentMs - startMs) / 1_000)), [
+      ...[1, 2, 3, 4, 5].slice(0, looks),
+    ]);
+    renewals.at(-1)!.answer({ state: "held", validMs: Infinity });
+  }
+  assertEquals(late, []);
 });
 
 Deno.test("Lease stays lost when a renewal is answered after the deadline", async () => {
@@ -305,6 +331,40 @@ Deno.test("Lease is released in the background when it was lost with a renewal u
   releases.at(-1)!.answer({ state: "gone", reason: "expired" });
   await clock.pass(20_000);
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease is released in the background behind a renewal that is under way when it is lost", async () => {
+  const { clock, lease, renewals, releases } = openLease();
+  await clock.pass(990);
+  assertEquals(renewals.length, 1);
+  lease.lose("stolen");
+  await settle();
+  assertEquals(releases.length, 0, "the server could renew the lock after its release");
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(releases.length, 1);
+});
+
+Deno.test("Lease tells its strategy which releases are those of a lost lease", async () => {
+  for (const isLost of [true, false]) {
+    const { clock, engine } = openLease({ autoRenew: false });
+    const told = new Set<boolean>();
+    const lease = engine.open({
+      ...{ name: "m", ownerId: "me", fencingToken: 8n, sent: instant(clock) },
+      ...{ ttlMs: 3_000, validMs: 3_000, autoRenew: false },
+    }, {
+      release(isLost) {
+        told.add(isLost);
+        return Promise.resolve({ state: "unknown", cause: undefined });
+      },
+    })!;
+    if (isLost) lease.lose("stolen");
+    else lease.release();
+    // Beyond the deadline: from then on the clean-up repeats the release.
+    await clock.pass(PROVABLE_MS + 1_000);
+    assertEquals([...told], [isLost]);
+    await clock.pass(30_000);
+  }
 });
 
 Deno.test("Lease is lost and released after maxHoldMs although it was renewed", async () => {

@@ -12,6 +12,8 @@ import { isTyped, type Outcome, type TrialOptions, tryMutant } from "./trial.ts"
 
 /** How many mutants are tried at a time. */
 const WORKERS = 2;
+/** How many characters of a change a line shows. */
+const BRIEF_LENGTH = 40;
 
 /** What to mutate, and how to test it. */
 export interface RunOptions {
@@ -91,9 +93,18 @@ async function* typed(
   }
 }
 
-function lineOf({ mutant: { path, line, kind }, killer, detail }: Outcome): string {
-  const end = killer === undefined ? `survived: ${detail}` : `killed by ${killer} (${detail})`;
-  return `${path}:${line} ${kind} ${end}`;
+function lineOf({ mutant, killer, detail }: Outcome): string {
+  const { path, line, text, start, end, replacement } = mutant;
+  const change = `${brief(text.slice(start, end))} → ${brief(replacement)}`;
+  const fate = killer === undefined ? `survived: ${detail}` : `killed by ${killer} (${detail})`;
+  return `${path}:${line} ${change} ${fate}`;
+}
+
+function brief(text: string): string {
+  const [first = ""] = text.split("\n");
+  return first === text && text.length <= BRIEF_LENGTH
+    ? `"${text}"`
+    : `"${first.slice(0, BRIEF_LENGTH)}…"`;
 }
 
 /** The lines about a run: the survivors with their changes, and the rate. */
