@@ -82,3 +82,17 @@ Deno.test("LeaseSchedule looks at a lease that is added when all earlier ones we
   await clock.pass(1_000);
   assertEquals([removed.ticks.length, added.ticks.length], [0, 1]);
 });
+
+Deno.test("LeaseSchedule looks in time at an early lease when a later one is added after it", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const nowMs = clock.now();
+  const [early, late] = [new FakeLease(nowMs + 300), new FakeLease(nowMs + 900)];
+  schedule.add(early);
+  schedule.add(late);
+  assertEquals(clock.timers, 1);
+  await clock.pass(300);
+  assertEquals([early.ticks, late.ticks], [[nowMs + 300], []]);
+  await clock.pass(600);
+  assertEquals(late.ticks, [nowMs + 900]);
+});

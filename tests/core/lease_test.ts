@@ -447,6 +447,18 @@ Deno.test("Lease clean-up lasts as long as the longest TTL that was requested, a
   assertEquals(releases.length, last);
 });
 
+Deno.test("Lease clean-up lasts as long as a TTL that a request of another call has granted", async () => {
+  const { lease, clock, releases } = openLease({ autoRenew: false });
+  lease.extend(instant(clock), 60_000, 60_000);
+  lease.lose("stolen");
+  await clock.pass(50_000);
+  const before = releases.length;
+  await clock.pass(5_000);
+  assert(releases.length > before, "it still tries after the TTL of the grant");
+  await clock.pass(60_000);
+  assertEquals(clock.timers, 0);
+});
+
 Deno.test("Lease.release() rejects when the service refuses, each time it is called, and disposal does not", async () => {
   const { clock, lease, releases } = openLease();
   const cause = new Error("NOPERM");
