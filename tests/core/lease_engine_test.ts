@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { instant } from "../../core/time/clock.ts";
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../../core/contract/errors.ts";
+import { Background } from "../../core/lease/background.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
@@ -100,6 +101,17 @@ Deno.test("LeaseEngine.close() waits for a release that is under way and for its
   assertEquals(await released, true);
   await closed;
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Background.idle() leaves the event loop to others while a call is running", async () => {
+  const background = new Background();
+  background.enter();
+  let isIdle = false;
+  const idle = background.idle().then(() => isIdle = true);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert(!isIdle);
+  background.exit();
+  await idle;
 });
 
 Deno.test("LeaseEngine adds no listener for each lease to the signal that all leases share", async () => {

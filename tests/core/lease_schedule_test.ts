@@ -96,3 +96,17 @@ Deno.test("LeaseSchedule looks in time at an early lease when a later one is add
   await clock.pass(600);
   assertEquals(late.ticks, [nowMs + 900]);
 });
+
+Deno.test("LeaseSchedule looks at leases of the same moment in the order in which they were added", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const atMs = clock.now() + 300;
+  const order: number[] = [];
+  for (let i = 0; i < 9; i++) {
+    const lease = new FakeLease(atMs);
+    const tick = lease.tick.bind(lease);
+    schedule.add(Object.assign(lease, { tick: (nowMs: number) => (order.push(i), tick(nowMs)) }));
+  }
+  await clock.pass(300);
+  assertEquals(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+});

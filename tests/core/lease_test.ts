@@ -175,6 +175,42 @@ Deno.test("Lease without a TTL is watched each watchEveryMs, counted from the la
   assertEquals(late, []);
 });
 
+Deno.test("Lease is renewed later when renew() has moved its deadline", async () => {
+  const { lease, clock, renewals } = openLease();
+  await clock.pass(500);
+  const renewed = lease.renew();
+  await settle();
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await renewed;
+  await clock.pass(850);
+  assertEquals(renewals.length, 1, "not after a third of the first TTL");
+  await clock.pass(150);
+  assertEquals(renewals.length, 2);
+});
+
+Deno.test("Lease with a short TTL is renewed a tenth of it early at most, when others are due", async () => {
+  const { clock, engine } = openLease({ autoRenew: false });
+  const renewedAtMs: Record<string, number[]> = {};
+  const startMs = clock.now();
+  for (const [name, ttlMs] of Object.entries({ often: 60, rarely: 300 })) {
+    renewedAtMs[name] = [];
+    engine.open({
+      ...{ name, ownerId: name, fencingToken: 8n, sent: instant(clock) },
+      ...{ ttlMs, validMs: ttlMs, autoRenew: true },
+    }, {
+      renew() {
+        renewedAtMs[name]!.push(clock.now() - startMs);
+        return Promise.resolve({ state: "held", validMs: ttlMs });
+      },
+      release: () => Promise.resolve({ state: "released" }),
+    });
+  }
+  await clock.pass(120);
+  const [first = 0] = renewedAtMs["rarely"]!;
+  assert(first >= 65 && first <= 100, `after ${first} ms`);
+  assert(renewedAtMs["often"]![0]! <= 20, `after ${renewedAtMs["often"]} ms`);
+});
+
 Deno.test("Lease stays lost when a renewal is answered after the deadline", async () => {
   const service = openLease();
   await service.clock.pass(990);
@@ -195,6 +231,17 @@ Deno.test("Lease is lost at once when the answer to a renewal says that it is go
     assert(signal.aborted);
     assertEquals(lossOf(service).reason, reason);
   }
+});
+
+Deno.test("Lease is lost with the cause that its strategy names, and without one if there is none", async () => {
+  const cause = new Error("session expired");
+  const [named, unnamed] = [openLease(), openLease()];
+  await named.clock.pass(990);
+  named.renewals[0]!.answer({ state: "lost", reason: "unreachable", cause });
+  await settle();
+  assertEquals(lossOf(named).cause, cause);
+  unnamed.lease.lose("stolen");
+  assert(!("cause" in lossOf(unnamed)));
 });
 
 Deno.test("Lease.renew() waits for the answer and never shortens the lease", async () => {

@@ -111,3 +111,25 @@ Deno.test("tryLock() writes the lock's name into a new file, and leaves it there
     assertEquals(text.split("\n").slice(1), ['"n"', ""]);
   }
 });
+
+Deno.test("tryLock() marks a locked file once, and never writes to one that has no record", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  const held = file.tryLock(GREEDY);
+  assertLocked(held);
+  const { path } = held.place;
+  assertEquals(file.tryLock(OTHER), "held");
+  // Each write would wake the waiters of all processes.
+  const before = new Date(1_000);
+  await Deno.utime(path, before, before);
+  assertEquals(file.tryLock(OTHER), "held");
+  assertEquals((await Deno.stat(path)).mtime, before);
+  held.release();
+
+  await Deno.remove(path);
+  using foreign = await Deno.open(path, { write: true, createNew: true });
+  await Deno.chmod(path, 0o600);
+  foreign.lockSync(true);
+  assertEquals(file.tryLock(OTHER), "unmarked");
+  assertEquals((await Deno.stat(path)).size, 0);
+});
