@@ -69,21 +69,23 @@ async function search(mutant: Mutant, copy: string, options: TrialOptions): Prom
   const { reach, signal } = options;
   const { tests, isReached } = reach.testsOf(mutant.path, mutant.line);
   const untilMs = performance.now() + LIMIT_MS;
-  const survived = (detail: string) => ({ mutant, killer: undefined, detail });
-  for (const [i, test] of tests.entries()) {
-    const leftMs = untilMs - performance.now();
-    if (leftMs <= 0) return survived(`${i} of ${tests.length} test files ran in 3 minutes`);
+  let passed = 0;
+  for (const test of tests) {
     const boundMs = longestMs(reach.secondsOf(test));
+    const leftMs = untilMs - performance.now();
+    if (leftMs <= 0 || signal.aborted) break;
     const result = await runTest(test, copy, Math.min(boundMs, leftMs), options);
-    if (signal.aborted) break;
-    const isCutOff = result === "late" && leftMs < boundMs;
-    if (result !== "passed" && !isCutOff && await isKilledBy(test, copy, boundMs, options)) {
+    if (result === "passed") passed++;
+    else if (result === "late" && leftMs < boundMs) break;
+    else if (await isKilledBy(test, copy, boundMs, options)) {
       return { mutant, killer: test, detail: result };
     }
   }
-  if (tests.length === 0) return survived("no test file loads it");
-  const detail = isReached ? "reach it and pass" : "load it and pass, but none reaches the line";
-  return survived(`${tests.length} test files ${detail}`);
+  const files = `${passed} of ${tests.length} test files that ${
+    isReached ? "reach" : "load"
+  } it pass`;
+  const doubt = isReached ? "" : ", but none is known to reach it";
+  return { mutant, killer: undefined, detail: `${files}${doubt}` };
 }
 
 async function isKilledBy(
