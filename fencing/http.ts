@@ -4,8 +4,7 @@
  * @module
  */
 import type { Lease } from "../core/contract/distributed_lock.ts";
-import { refusalOf } from "../http/internal/http_error.ts";
-import { problem, problemResponse } from "../http/internal/problem.ts";
+import { problem, problemResponse, refusalOf } from "../http/shared/problem.ts";
 import { checkToken, type FenceStore } from "./fences.ts";
 
 /** The header that carries the fencing token, as decimal digits. */

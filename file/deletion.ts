@@ -201,7 +201,7 @@ function deleteLocked(
   const info = infoIfAt(fs, file, path);
   if (info === null || !hasExactId(info)) return true;
   const record = readRecord(file);
-  if (record === EMPTY_RECORD && info.size > 0) return true; // Perhaps it is no lock file.
+  if (record === EMPTY_RECORD && info.size > 0) return true; // Perhaps it is not a lock file.
   if (isSpared(record)) return true;
   if (record.token > floor.token) {
     // The wall clock is ahead of most tokens: so the floor is raised once for several files.

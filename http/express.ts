@@ -1,6 +1,6 @@
 /**
- * Express middleware that holds a lock while a request is handled, for Express 4 and 5. How a response
- * keeps the lock is in `internal/express_hold.ts`.
+ * Express middleware that holds a lock while a request is handled, for Express 4 and 5. The life of such a
+ * request is in `internal/request.ts`, and that of its response in `internal/node_response.ts`.
  *
  * @example Usage
  * ```ts
@@ -20,25 +20,29 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { acquireForRequest } from "./internal/acquire.ts";
-import { ExpressHold, writeProblem } from "./internal/express_hold.ts";
-import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";
-import { isNoLock, keyOf, type LockKey } from "./internal/key.ts";
-import type { MethodOptions } from "./internal/methods.ts";
+import { LockedResponse, type LossListener } from "./internal/node_response.ts";
+import {
+  type HandlerShield,
+  type ShieldedResponse,
+  shieldOf,
+  writeProblem,
+} from "./internal/node_shield.ts";
 import {
   type HoldOptions,
   type HoldSettings,
+  type LockKey,
+  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  type MiddlewareSettings,
   readOptions,
+  report,
 } from "./internal/options.ts";
-import { CLIENT_GONE } from "./internal/problem.ts";
-import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
-import { ResponseWatch } from "./internal/response_watch.ts";
+import { acquireForRequest, keyOf, leasesOf, lossOf } from "./internal/request.ts";
+import { CLIENT_GONE, leaseLost } from "./shared/problem.ts";
 
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export type { ShieldedResponse } from "./internal/handler_shield.ts";
-export type { MethodOptions } from "./internal/methods.ts";
-export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
+export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export type { ShieldedResponse } from "./internal/node_shield.ts";
+export type { NodeResponse, NodeStream } from "./shared/server.ts";
 
 /** The parts of an Express request that a key is usually made of. */
 export interface ExpressLockRequest {
@@ -81,13 +85,6 @@ export type ExpressMiddleware = (
   res: ShieldedResponse,
   next: (error?: unknown) => void,
 ) => void;
-
-/** The parts of the middleware that are made when the server starts. */
-interface Config<Request> {
-  readonly lock: DistributedLock;
-  readonly key: LockKey<[req: Request]>;
-  readonly settings: HoldSettings;
-}
 
 /**
  * Makes middleware that lets at most one request per key pass, across all processes, HEAD and OPTIONS
@@ -155,34 +152,111 @@ export function expressLock<
   options: ExpressLockOptions<Request> | string,
 ): ExpressMiddleware {
   const settings = readOptions("expressLock()", options, MIDDLEWARE_OPTIONS);
-  const config = { lock, key: settings.key, settings };
   return function expressLock(req, res, next) {
     if (settings.unlockedMethods.includes(req.method)) return next();
-    lockRequest(config, req as Request, res).then((mayRun) => mayRun ? next() : undefined, next);
+    lockRequest(lock, settings, req as Request, res).then((mayRun) => mayRun && next(), next);
   };
 }
 
 /** Acquires the lock, or answers the request. Resolves with whether the handler may run. */
 async function lockRequest<Request>(
-  { lock, key, settings }: Config<Request>,
+  lock: DistributedLock,
+  settings: MiddlewareSettings<LockKey<[req: Request]>>,
   req: Request,
   res: ShieldedResponse,
 ): Promise<boolean> {
-  const name = await keyOf(key, req);
-  if (isNoLock(name)) return true;
+  const key = await keyOf(settings.key, req);
+  if (key === null) return true;
   const shield = shieldOf(res);
-  const watch = new ResponseWatch(res, shield.destroy);
-  const requester = { holds: new RequestHolds(holdsOf(res), lock), gone: watch.gone };
-  const acquired = await acquireForRequest(lock, name, settings, requester);
+  const locked = new LockedResponse(res, shield.destroy);
+  const requester = { leases: leasesOf(res), gone: locked.gone };
+  const acquired = await acquireForRequest(lock, key, settings, requester);
   if (acquired.state === "unlocked") return true;
   if (acquired.state === "gone") res.statusCode = CLIENT_GONE;
   if (acquired.state === "failed") res.end(writeProblem(res, acquired.problem) as never);
   if (acquired.state !== "held") return false;
   const { lease } = acquired;
-  const hold = new ExpressHold(lease, { response: res, shield, watch }, settings);
-  if (hold.isLost) return false;
+  const ending = new ExpressEnd(lease, res, shield, locked, settings);
+  if (ending.isLost) return false;
   (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
   return true;
+}
+
+/**
+ * The end of a handler of Express: that of its response, as nothing else says when the handler ends. So
+ * `end()` waits until the lease is proven and the lock released.
+ */
+class ExpressEnd implements LossListener {
+  readonly #lease: Lease;
+  readonly #response: ShieldedResponse;
+  readonly #shield: HandlerShield;
+  readonly #locked: LockedResponse;
+  readonly #settings: HoldSettings;
+  /** The methods as they are before later middleware wraps them. */
+  readonly #end: ShieldedResponse["end"];
+  readonly #writeHead: ShieldedResponse["writeHead"];
+  #isAnswered = false;
+  /** Whether the lease was lost. If at once, the handler must not run. */
+  isLost = false;
+
+  constructor(
+    lease: Lease,
+    response: ShieldedResponse,
+    shield: HandlerShield,
+    locked: LockedResponse,
+    settings: HoldSettings,
+  ) {
+    this.#lease = lease;
+    this.#response = response;
+    this.#shield = shield;
+    this.#locked = locked;
+    this.#settings = settings;
+    this.#end = response.end;
+    this.#writeHead = response.writeHead;
+    response.end = (...args) => {
+      // If the answer is not the handler's, an inner lock has lost its lease, and the handler runs on.
+      if (shield.isReplaced || this.#isAnswered) this.#end.apply(response, args);
+      else this.#handlerAnswers(args);
+      return response;
+    };
+    shield.add(locked);
+    locked.hold(lease, settings, true, this);
+    if (this.isLost) locked.handlerEnded();
+  }
+
+  /** The lease is lost before anything was sent. */
+  onLeaseLost(): void {
+    this.#answerLoss(this.#lease.signal.reason);
+  }
+
+  async #handlerAnswers(args: never[]): Promise<void> {
+    this.#isAnswered = true;
+    this.#shield.answered();
+    try {
+      const loss = await lossOf(this.#lease);
+      if (loss !== null) this.#answerLoss(loss);
+      this.#locked.handlerEnded();
+      if (loss === null && !this.#shield.isReplaced) this.#end.apply(this.#response, args);
+    } catch (error) {
+      report(this.#settings, error);
+      this.#shield.destroy();
+    }
+  }
+
+  /** Answers 503, or breaks the response off if it has begun. */
+  #answerLoss(loss: unknown): void {
+    if (this.isLost) return;
+    this.isLost = true;
+    report(this.#settings, loss);
+    if (this.#shield.isReplaced) return;
+    if (this.#locked.hasBegun) return this.#locked.breakOff();
+    this.#shield.replace(() => {
+      if (this.#locked.gone.aborted) return;
+      this.#response.writeHead = this.#writeHead;
+      const body = writeProblem(this.#response, leaseLost());
+      this.#end.apply(this.#response, [body as never]);
+    });
+  }
 }

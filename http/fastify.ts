@@ -1,6 +1,6 @@
 /**
- * A Fastify plugin that holds a lock while a route is handled. How a reply keeps the lock is in
- * `internal/fastify_hold.ts`.
+ * A Fastify plugin that holds a lock while a route is handled. The life of such a request is in
+ * `internal/request.ts`, and that of its response in `internal/node_response.ts`.
  *
  * @example Usage
  * ```ts
@@ -25,28 +25,34 @@
  * @module
  */
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
-import { checkSeen, type GuardedRequest, refuseUnwired } from "./internal/fastify_guard.ts";
+import { checkOptions, pickOptions } from "../core/contract/options.ts";
 import {
+  checkSeen,
   type FastifyLockRequest,
   type FastifyLockRoute,
+  type GuardedRequest,
+  refuseUnwired,
   wireRoute,
-} from "./internal/fastify_route.ts";
-import { checkOptions, pickOptions } from "../core/contract/options.ts";
-import { isNoLock, type LockKey, type NoLock } from "./internal/key.ts";
-import type { MethodOptions } from "./internal/methods.ts";
+} from "./internal/fastify/route.ts";
 import {
   type HoldOptions,
+  type LockKey,
+  type MethodOptions,
   MIDDLEWARE_OPTIONS,
+  NO_LOCK,
+  type NoLock,
   readOptions,
-  REGISTER_OPTIONS,
 } from "./internal/options.ts";
+import { REGISTER_OPTIONS } from "./shared/server.ts";
 
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export type { MethodOptions } from "./internal/methods.ts";
-export type { GuardedRequest } from "./internal/fastify_guard.ts";
-export type { FastifyLockReply } from "./internal/fastify_reply.ts";
-export type { FastifyLockRequest, FastifyLockRoute } from "./internal/fastify_route.ts";
-export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
+export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export type { FastifyLockReply } from "./internal/fastify/reply.ts";
+export type {
+  FastifyLockRequest,
+  FastifyLockRoute,
+  GuardedRequest,
+} from "./internal/fastify/route.ts";
+export type { NodeResponse, NodeStream } from "./shared/server.ts";
 
 /** The parts of a Fastify instance that are used. */
 export interface FastifyLockApp {
@@ -159,12 +165,11 @@ export async function fastifyLock(
     seenRoutes++;
     if (route.config === undefined || !("lock" in route.config)) return;
     const given = route.config.lock as FastifyRouteLock;
-    if (isNoLock(given)) return;
-    const own = typeof given === "object" ? given : { key: given };
+    if (given === NO_LOCK) return;
+    const own = typeof given === "object" ? given as FastifyRouteLockOptions : { key: given };
     if (own?.key === undefined) throw missingKey();
     const merged = { ...pickOptions(defaults, MIDDLEWARE_OPTIONS), ...own };
-    const settings = readOptions("the lock of a route", merged, MIDDLEWARE_OPTIONS);
-    wireRoute(route, { lock, key: own.key, settings, unlocked: settings.unlockedMethods });
+    wireRoute(route, lock, readOptions("the lock of a route", merged, MIDDLEWARE_OPTIONS));
   });
 }
 

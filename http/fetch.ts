@@ -1,16 +1,19 @@
 /**
- * Runs Fetch API handlers under a lock, for `Deno.serve` and `export default { fetch }`. How a response
- * keeps the lock until it is complete is in `internal/held_response.ts`.
+ * Runs Fetch API handlers under a lock, for `Deno.serve` and `export default { fetch }`. The life of such
+ * a request is in `internal/request.ts`, and that of its response in `internal/fetch_response.ts`.
  *
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { acquireForRequest } from "./internal/acquire.ts";
-import { respondUnderLease } from "./internal/held_response.ts";
-import { keyOf, type LockKey } from "./internal/key.ts";
-import { HANDLER_OPTIONS, type HoldOptions, readOptions } from "./internal/options.ts";
-import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
-import { CLIENT_GONE, problemResponse } from "./internal/problem.ts";
+import { respondUnderLease } from "./internal/fetch_response.ts";
+import {
+  HANDLER_OPTIONS,
+  type HoldOptions,
+  type LockKey,
+  readOptions,
+} from "./internal/options.ts";
+import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
+import { CLIENT_GONE, problemResponse } from "./shared/problem.ts";
 
 /** Options of {@linkcode fetchLock} for handlers that always have a lease. */
 export interface FetchLockOptions extends HoldOptions {
@@ -98,23 +101,19 @@ export function fetchLock(
   const settings = readOptions("fetchLock()", options, HANDLER_OPTIONS);
   return (handler) =>
     async function fetchLock(request, ...rest) {
-      const name = keyOf(settings.key, request);
+      const key = keyOf(settings.key, request);
       // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
       // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
       const gone = settings.waitMs > 0 ? request.signal : undefined;
-      const holds = new RequestHolds(holdsOf(request), lock);
-      const acquired = await acquireForRequest(lock, await name, settings, { holds, gone });
+      const requester = { leases: leasesOf(request), gone };
+      const acquired = await acquireForRequest(lock, await key, settings, requester);
       if (acquired.state === "failed") return problemResponse(acquired.problem);
       if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
       // The types allow these options only with a handler that accepts `undefined`.
       if (acquired.state === "unlocked") return await handler(request, undefined!, ...rest);
       const { lease } = acquired;
       const hasReader = request.method !== "HEAD";
-      return await respondUnderLease(
-        lease,
-        settings,
-        hasReader,
-        () => handler(request, lease, ...rest),
-      );
+      const respond = () => handler(request, lease, ...rest);
+      return await respondUnderLease(lease, settings, hasReader, respond);
     };
 }

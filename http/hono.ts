@@ -1,6 +1,6 @@
 /**
- * Hono middleware that holds a lock while a request is handled: on Deno, Node and Workers. How a
- * response keeps the lock until it is complete is in `internal/held_response.ts`.
+ * Hono middleware that holds a lock while a request is handled: on Deno, Node and Workers. The life
+ * of such a request is in `internal/request.ts`, and that of its response in `internal/fetch_response.ts`.
  *
  * @example Usage
  * ```ts
@@ -25,16 +25,18 @@
  */
 import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { acquireForRequest } from "./internal/acquire.ts";
-import { respondUnderLease } from "./internal/held_response.ts";
-import { keyOf, type LockKey } from "./internal/key.ts";
-import type { MethodOptions } from "./internal/methods.ts";
-import { type HoldOptions, MIDDLEWARE_OPTIONS, readOptions } from "./internal/options.ts";
-import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
-import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./internal/problem.ts";
+import { respondUnderLease } from "./internal/fetch_response.ts";
+import {
+  type HoldOptions,
+  type LockKey,
+  type MethodOptions,
+  MIDDLEWARE_OPTIONS,
+  readOptions,
+} from "./internal/options.ts";
+import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
+import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./shared/problem.ts";
 
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export type { MethodOptions } from "./internal/methods.ts";
+export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
 
 /** The variables that {@linkcode honoLock} sets: `new Hono<HonoLockEnv>()`. */
 export interface HonoLockEnv {
@@ -127,12 +129,12 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   return async function honoLock(c, next) {
     const { raw } = c.req;
     if (settings.unlockedMethods.includes(raw.method)) return await next();
-    const name = keyOf(settings.key, c);
+    const key = keyOf(settings.key, c);
     // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
     // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
     const gone = settings.waitMs > 0 ? raw.signal : undefined;
-    const holds = new RequestHolds(holdsOf(c), lock);
-    const acquired = await acquireForRequest(lock, await name, settings, { holds, gone });
+    const requester = { leases: leasesOf(c), gone };
+    const acquired = await acquireForRequest(lock, await key, settings, requester);
     if (acquired.state === "failed") return problemResponse(acquired.problem);
     if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
     if (acquired.state === "unlocked") return await next();

@@ -1,6 +1,6 @@
 /**
- * Koa middleware that holds a lock while a request is handled. When the lock is released is in
- * `internal/response_hold.ts`.
+ * Koa middleware that holds a lock while a request is handled. The life of such a request is in
+ * `internal/request.ts`, and that of its response in `internal/node_response.ts`.
  *
  * @example Usage
  * ```ts
@@ -20,25 +20,22 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { acquireForRequest } from "./internal/acquire.ts";
-import { isNoLock, keyOf, type LockKey } from "./internal/key.ts";
-import type { MethodOptions } from "./internal/methods.ts";
+import { LockedResponse } from "./internal/node_response.ts";
 import {
   type HoldOptions,
   type HoldSettings,
+  type LockKey,
+  type MethodOptions,
   MIDDLEWARE_OPTIONS,
   readOptions,
   report,
 } from "./internal/options.ts";
-import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
-import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
-import { ResponseHold } from "./internal/response_hold.ts";
-import { type NodeResponse, ResponseWatch } from "./internal/response_watch.ts";
-import { runUnderLease } from "./internal/run_under_lease.ts";
+import { acquireForRequest, keyOf, leasesOf, runUnderLease } from "./internal/request.ts";
+import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./shared/problem.ts";
+import type { NodeResponse } from "./shared/server.ts";
 
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export type { MethodOptions } from "./internal/methods.ts";
-export type { NodeResponse, NodeStream } from "./internal/response_watch.ts";
+export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export type { NodeResponse, NodeStream } from "./shared/server.ts";
 
 /** The parts of Koa's context that are used. */
 export interface KoaContext {
@@ -133,24 +130,24 @@ export function koaLock<Context extends KoaContext = KoaContext>(
   const settings = readOptions("koaLock()", options, MIDDLEWARE_OPTIONS);
   return async function koaLock(ctx, next) {
     if (settings.unlockedMethods.includes(ctx.method)) return void await next();
-    const name = await keyOf(settings.key, ctx);
-    if (isNoLock(name)) return void await next();
-    const watch = new ResponseWatch(ctx.res);
-    const holds = new RequestHolds(holdsOf(ctx.res), lock);
-    const requester = { holds, gone: watch.gone };
-    const acquired = await acquireForRequest(lock, name, settings, requester);
+    const key = await keyOf(settings.key, ctx);
+    if (key === null) return void await next();
+    const locked = new LockedResponse(ctx.res);
+    const requester = { leases: leasesOf(ctx.res), gone: locked.gone };
+    const acquired = await acquireForRequest(lock, key, settings, requester);
     if (acquired.state === "failed") answer(ctx, acquired.problem);
     else if (acquired.state === "gone") ctx.status = CLIENT_GONE;
     else if (acquired.state === "unlocked") await next();
-    else await runHeld(acquired.lease, ctx, next, watch, settings);
+    else await runLocked(acquired.lease, ctx, next, locked, settings);
   };
 }
 
-async function runHeld(
+/** Runs the later middleware. The lock is held until it has ended, and the response is over. */
+async function runLocked(
   lease: Lease,
   ctx: KoaContext,
   next: () => Promise<unknown>,
-  watch: ResponseWatch,
+  locked: LockedResponse,
   settings: HoldSettings,
 ): Promise<void> {
   const { lease: outer } = ctx.state;
@@ -159,14 +156,14 @@ async function runHeld(
   if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
   const answerLoss = (error: unknown) => {
     report(settings, error);
-    if (!watch.hasBegun && ctx.respond !== false) answer(ctx, leaseLost());
+    if (!locked.hasBegun && ctx.respond !== false) answer(ctx, leaseLost());
   };
-  const hold = new ResponseHold(lease, watch, true, {
-    leaseLost(isHandlerRunning) {
-      if (ctx.respond === false) watch.breakOff(); // Koa would not send our 503
+  locked.hold(lease, settings, true, {
+    onLeaseLost(isHandlerRunning) {
+      if (ctx.respond === false) locked.breakOff(); // Koa would not send our 503
       else if (!isHandlerRunning) answerLoss(lease.signal.reason);
     },
-  }, settings);
+  });
   const run = async () => {
     try {
       await next();
@@ -179,10 +176,10 @@ async function runHeld(
     if (late.state !== "done") report(settings, late.error);
   });
   if (result.state === "lost") {
-    result.ended.then(() => hold.handlerEnded());
+    result.ended.then(() => locked.handlerEnded());
     return answerLoss(result.error);
   }
-  hold.handlerEnded();
+  locked.handlerEnded();
   if (result.state === "failed") throw result.error;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Runs AWS Lambda handlers under a lock, on Lambda's runtimes from Node 22 on and on Deno. The steps of
- * one invocation are in `internal/invocation.ts`.
+ * Runs AWS Lambda handlers under a lock, on Lambda's runtimes from Node 22 on and on Deno. The life of
+ * a request is in `internal/request.ts`, the steps of an invocation in `internal/lambda/invocation.ts`.
  *
  * @example Usage
  * ```ts
@@ -24,19 +24,17 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { Invocation } from "./internal/invocation.ts";
-import { endWithProblem, type LambdaResponse } from "./internal/invocation_problem.ts";
-import { isNoLock, isRefused, keyOf, type LockKey } from "./internal/key.ts";
-import { type HoldOptions, LAMBDA_OPTIONS, readOptions } from "./internal/options.ts";
+import { endWithProblem, type LambdaResponse } from "./internal/lambda/answer.ts";
+import { Invocation } from "./internal/lambda/invocation.ts";
+import { type HoldOptions, LAMBDA_OPTIONS, type LockKey, readOptions } from "./internal/options.ts";
+import { keyOf, type RequestLease } from "./internal/request.ts";
 
-import { type Holds, RequestHolds } from "./internal/request_holds.ts";
-
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
+export { type LockKey, NO_LOCK, type NoLock } from "./internal/options.ts";
 export {
   type LambdaResponse,
   RetryableLockError,
   type RetryReason,
-} from "./internal/invocation_problem.ts";
+} from "./internal/lambda/answer.ts";
 
 /** The part of Lambda's context that is used. */
 export interface LambdaContext {
@@ -101,10 +99,10 @@ export type LambdaHandler<Event, Context, Result> = (
 ) => Promise<Result | LambdaResponse>;
 
 /**
- * The locks of the invocation that code runs in. Not known by the event or the context: tests invoke a
+ * The leases of the invocation that code runs in. Not known by the event or the context: tests invoke a
  * handler twice with the same ones.
  */
-const nested = new AsyncLocalStorage<Holds>();
+const nested = new AsyncLocalStorage<RequestLease[]>();
 
 /**
  * Wraps a Lambda handler so that at most one invocation per key runs in it, across all instances.
@@ -174,13 +172,12 @@ export function lambdaLock<Event, Context extends LambdaContext>(
   return (handler) => async (event, context) => {
     const name = await keyOf(read.key, event, context);
     // The types allow these options only with a handler that accepts `undefined`.
-    if (isNoLock(name)) return await handler(event, context, undefined!);
-    if (isRefused(name)) return endWithProblem(event, "", name.problem, name.cause);
-    const holds = [...nested.getStore() ?? []];
+    if (name === null) return await handler(event, context, undefined!);
+    if (typeof name !== "string") return endWithProblem(event, "", name.problem, name.cause);
+    const leases = [...nested.getStore() ?? []];
     const run = (lease: Lease | undefined) =>
-      nested.run(holds, () => handler(event, context, lease!));
-    const parts = { name, event, context, holds: new RequestHolds(holds, lock) };
-    const invocation = new Invocation(parts, settings);
+      nested.run(leases, () => handler(event, context, lease!));
+    const invocation = new Invocation({ name, event, context, leases, from: lock }, settings);
     if (typeof lock !== "function") return await invocation.run(lock, run, false);
     if (invocation.ttlMs === 0) return invocation.endForTime();
     const own = lock(invocation.ttlMs);

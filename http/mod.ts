@@ -23,7 +23,6 @@ export {
   type LeaseHandler,
   type OptionalFetchLockOptions,
 } from "./fetch.ts";
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export type { HoldOptions } from "./internal/options.ts";
-export { PROBLEM_TYPE } from "./internal/problem.ts";
+export { type HoldOptions, type LockKey, NO_LOCK, type NoLock } from "./internal/options.ts";
+export { PROBLEM_TYPE } from "./shared/problem.ts";
 export type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";

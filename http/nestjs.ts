@@ -1,6 +1,7 @@
 /**
  * A decorator and an interceptor for NestJS that hold a lock while a route is handled, with Express or
- * Fastify below. How a call keeps the lock is in `internal/held_call.ts`.
+ * Fastify below. The life of such a request is in `internal/request.ts`, and that of the call of its handler
+ * in `internal/nest_call.ts`.
  *
  * @example Usage
  * ```ts
@@ -26,31 +27,65 @@ import {
 import { Observable } from "npm:rxjs@^7.1.0";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
 import { LockSetupError } from "../core/contract/errors.ts";
-import { acquireForRequest } from "./internal/acquire.ts";
-import { type ShieldedResponse, shieldOf } from "./internal/handler_shield.ts";
-import { HeldCall } from "./internal/held_call.ts";
-import { isNoLock, keyOf } from "./internal/key.ts";
+import { LockedCall, type ResultSource } from "./internal/nest_call.ts";
+import { LockedResponse } from "./internal/node_response.ts";
+import { type ShieldedResponse, shieldOf } from "./internal/node_shield.ts";
 import {
-  type NestLockCall,
-  type NestLockContext,
-  type NestLockOptions,
-  type NestLockRequest,
-  type NestRoute,
-  readNestRoute,
-} from "./internal/nest_route.ts";
-import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./internal/problem.ts";
-import { holdsOf, RequestHolds } from "./internal/request_holds.ts";
-import { ResponseWatch } from "./internal/response_watch.ts";
+  type HoldOptions,
+  type LockKey,
+  type MethodOptions,
+  MIDDLEWARE_OPTIONS,
+  type MiddlewareSettings,
+  readOptions,
+} from "./internal/options.ts";
+import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
+import { BODY_HEADERS, CLIENT_GONE, leaseLost, type Problem } from "./shared/problem.ts";
 
-export { type LockKey, NO_LOCK, type NoLock } from "./internal/key.ts";
-export type { MethodOptions } from "./internal/methods.ts";
-export type { ResultObserver, ResultSource } from "./internal/held_call.ts";
-export type {
-  NestLockCall,
-  NestLockContext,
-  NestLockOptions,
-  NestLockRequest,
-} from "./internal/nest_route.ts";
+export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
+export type { ResultObserver, ResultSource } from "./internal/nest_call.ts";
+
+/** The parts of Nest's `ExecutionContext` that are used. */
+export interface NestLockContext {
+  /** The kind of the call: `"http"` for a request. */
+  getType(): string;
+  /** The class of the handler. */
+  getClass(): { readonly name: string };
+  /** The method that handles the request. */
+  getHandler(): { readonly name: string };
+  /** The request and the response. */
+  switchToHttp(): {
+    /** The request of Express or Fastify. */
+    getRequest<T>(): T;
+    /** The response of Express, or the reply of Fastify. */
+    getResponse<T>(): T;
+  };
+}
+
+/** The part of Nest's `CallHandler` that is used. */
+export interface NestLockCall {
+  /** The results of the handler, as an observable. */
+  handle(): ResultSource;
+}
+
+/** The parts of a request that a key is usually made of. */
+export interface NestLockRequest {
+  /** The method of the request. */
+  readonly method: string;
+  /** The parameters of the route, decoded. */
+  readonly params: Readonly<Record<string, string | undefined>>;
+  /** The parameters of the query. */
+  readonly query: Readonly<Record<string, unknown>>;
+  /** The body, parsed but not yet validated by pipes. */
+  readonly body: unknown;
+  /** The headers. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** Options of {@linkcode Lock} and of {@linkcode LockInterceptor}. */
+export interface NestLockOptions<Request = NestLockRequest> extends HoldOptions, MethodOptions {
+  /** The name of the lock for a request; {@linkcode NO_LOCK} if it needs none. */
+  key: LockKey<[request: Request]>;
+}
 
 /**
  * The token of the lock that {@linkcode Lock} uses:
@@ -64,6 +99,9 @@ interface PlatformResponse {
   header(name: string, value: string): unknown;
   removeHeader(name: string): unknown;
 }
+
+/** The settings of the lock of a route. */
+type RouteSettings = MiddlewareSettings<LockKey<[request: never]>>;
 
 const ROUTE = "@holdfast/lock/route";
 /** The innermost lease of each request. */
@@ -86,7 +124,7 @@ const leases = new WeakMap<object, Lease>();
  */
 export class LockInterceptor {
   readonly #lock: DistributedLock;
-  readonly #route: NestRoute | undefined;
+  readonly #route: RouteSettings | undefined;
 
   /**
    * Makes an interceptor: Nest does so for `@Lock()`.
@@ -100,7 +138,7 @@ export class LockInterceptor {
       throw new TypeError("Cannot make a LockInterceptor as 'lock' is not a lock: pass a strategy");
     }
     this.#lock = lock;
-    this.#route = options === undefined ? undefined : readNestRoute(options);
+    this.#route = options === undefined ? undefined : readRoute(options);
   }
 
   /**
@@ -111,18 +149,18 @@ export class LockInterceptor {
    */
   // deno-lint-ignore no-explicit-any -- an observable of rxjs, whose types are not ours to publish
   async intercept(context: NestLockContext, next: NestLockCall): Promise<any> {
-    const { key, settings, unlocked } = this.#route ?? routeOf(context);
+    const settings = this.#route ?? routeOf(context);
     const http = context.switchToHttp();
     const request = http.getRequest<NestLockRequest>();
-    if (unlocked.includes(request.method)) return next.handle();
-    const name = await keyOf(key, request as never);
-    if (isNoLock(name)) return next.handle();
+    if (settings.unlockedMethods.includes(request.method)) return next.handle();
+    const key = await keyOf(settings.key, request as never);
+    if (key === null) return next.handle();
     const platform = http.getResponse<PlatformResponse>();
     const response = platform.raw ?? platform as unknown as ShieldedResponse;
     const shield = shieldOf(response);
-    const watch = new ResponseWatch(response, shield.destroy);
-    const requester = { holds: new RequestHolds(holdsOf(response), this.#lock), gone: watch.gone };
-    const acquired = await acquireForRequest(this.#lock, name, settings, requester);
+    const locked = new LockedResponse(response, shield.destroy);
+    const requester = { leases: leasesOf(response), gone: locked.gone };
+    const acquired = await acquireForRequest(this.#lock, key, settings, requester);
     if (acquired.state === "unlocked") return next.handle();
     if (acquired.state === "gone") throw new HttpException("The client has left", CLIENT_GONE);
     if (acquired.state === "failed") throw exceptionOf(acquired.problem, platform, acquired.cause);
@@ -131,7 +169,7 @@ export class LockInterceptor {
     const { fencingHeader } = settings;
     if (fencingHeader !== undefined) platform.header(fencingHeader, String(lease.fencingToken));
     const lossError = () => exceptionOf(leaseLost(), platform, lease.signal.reason);
-    const call = new HeldCall(lease, { response, shield, watch }, settings, lossError);
+    const call = new LockedCall(lease, response, shield, locked, settings, lossError);
     return new Observable((subscriber) => call.run(next.handle(), subscriber));
   }
 }
@@ -180,7 +218,7 @@ Inject(LOCKS)(LockInterceptor, undefined, 0);
 export function Lock<Request = NestLockRequest>(
   options: NestLockOptions<Request> | string,
 ): MethodDecorator {
-  const setRoute = SetMetadata(ROUTE, readNestRoute(options));
+  const setRoute = SetMetadata(ROUTE, readRoute(options));
   const intercept = UseInterceptors(LockInterceptor);
   return (target, name, descriptor) => {
     if (readMetadata(descriptor.value as object | undefined) !== undefined) {
@@ -216,8 +254,13 @@ export const HeldLease: () => ParameterDecorator = createParamDecorator(
   (_data: unknown, context: ExecutionContext) => leases.get(context.switchToHttp().getRequest()),
 );
 
+/** Checks the options, and fills in the defaults, when the program is loaded. */
+function readRoute<Request>(options: NestLockOptions<Request> | string): RouteSettings {
+  return readOptions("the lock of a NestJS handler", options, MIDDLEWARE_OPTIONS);
+}
+
 /** The route's lock. Never passes a request without a lock because its decorator was not found. */
-function routeOf(context: NestLockContext): NestRoute {
+function routeOf(context: NestLockContext): RouteSettings {
   const route = context.getType() === "http" ? readMetadata(context.getHandler()) : undefined;
   if (route !== undefined) return route;
   throw new LockSetupError(
@@ -226,9 +269,9 @@ function routeOf(context: NestLockContext): NestRoute {
   );
 }
 
-function readMetadata(handler: object | undefined): NestRoute | undefined {
+function readMetadata(handler: object | undefined): RouteSettings | undefined {
   const { getMetadata } = Reflect as unknown as {
-    getMetadata(key: string, target: object): NestRoute | undefined;
+    getMetadata(key: string, target: object): RouteSettings | undefined;
   };
   return handler && getMetadata(ROUTE, handler);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Readable } from "node:stream";
-import type { NodeResponse } from "../http/internal/response_watch.ts";
+import type { NodeResponse } from "../http/shared/server.ts";
 
 /** The parts of a Fastify request that are used. */
 export interface LockRoutesRequest {

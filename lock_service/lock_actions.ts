@@ -1,17 +1,14 @@
 /**
- * The actions of the lock service: each acquires, renews, releases or queries one lock. Requests are
- * read and checked in `lock_request.ts`.
+ * The actions of the lock service: each acquires, renews, releases or queries one lock, and tries until
+ * Redis has answered, for another server may take over the same lease meanwhile. Requests are read and
+ * checked in `lock_request.ts`.
  *
  * @module
  */
-import type {
-  AttachableAcquireOptions,
-  AttachableLock,
-  Lease,
-  WaitInfo,
-} from "../core/contract/distributed_lock.ts";
-import { type NodeResponse, ResponseWatch } from "../http/internal/response_watch.ts";
-import { WaitLimit } from "../http/internal/wait_limit.ts";
+import type { AttachableLock, Lease, WaitInfo } from "../core/contract/distributed_lock.ts";
+import { LeaseLostError, LockError } from "../core/contract/errors.ts";
+import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
+import { type NodeResponse, onClose } from "../http/shared/server.ts";
 import {
   keyOf,
   type LockRequest,
@@ -20,23 +17,33 @@ import {
   ownerOf,
   readBody,
 } from "./lock_request.ts";
+import type { Answer, Puts, PutTerms } from "./puts.ts";
 import { busy, notHeld, type RequestError, unknownOutcome } from "./request_error.ts";
-import type { Puts } from "./puts.ts";
-import { type Answer, answered, isRenewed, untilAnswered } from "./tries.ts";
 
 /** The input of an action. */
 export interface ActionParts extends LockRequest {
   readonly lock: AttachableLock;
   readonly puts: Puts;
   readonly response: NodeResponse;
-  /** Aborts when the server starts to close. */
-  readonly closing: AbortSignal;
 }
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
 const UNKNOWN_TTL_MS = 1_000;
+/** How often an action is tried while other servers keep taking over the same lease. */
+const MAX_TRIES = 10;
+/**
+ * The pause between two tries in ms is this value times the number of tries, times a random number from
+ * 0 to 1, so that the servers do not keep colliding.
+ */
+const BACK_OFF_MS = 5;
+/** How long in ms an answer waits for Redis. The request to Redis goes on, at most for the lease. */
+const ANSWER_TIMEOUT_MS = 5_000;
+/** The reason, for the logs, when all tries have failed. */
+const CONTESTED = `another server took over the lease in each of ${MAX_TRIES} tries`;
+/** The reason, for the logs, when Redis has not answered. */
+const SILENT = "Redis has not answered in time: is it running and reachable?";
 
 /** The action of each HTTP method. */
 export const actions = {
@@ -50,39 +57,40 @@ export const actions = {
 async function acquire(parts: ActionParts): Promise<Answer> {
   const owner = await ownerOf(parts, "acquire");
   const terms = readBody(parts, ["ttlMs", "waitMs"]);
-  const { gone } = new ResponseWatch(parts.response);
-  return await parts.puts.join(owner, terms, gone, (left) => acquireFor(parts, owner, terms, left));
+  const gone = new AbortController();
+  onClose(parts.response, () => gone.abort());
+  const start = (ended: AbortSignal) => acquireUntil(parts, owner, terms, ended);
+  return await parts.puts.join(owner, terms, gone.signal, start);
 }
 
-/** Acquires the lock for all clients of a PUT. */
-async function acquireFor(
-  parts: ActionParts,
+/** Acquires the lock for all clients of a PUT, until the signal says that nobody needs it any more. */
+async function acquireUntil(
+  { lock, limits }: ActionParts,
   { key, ownerId }: Owner,
-  { ttlMs, waitMs }: { readonly ttlMs: number; readonly waitMs: number },
-  left: AbortSignal,
+  { ttlMs, waitMs }: PutTerms,
+  ended: AbortSignal,
 ): Promise<Answer> {
-  const { lock } = parts;
-  const limit = new WaitLimit(waitMs, [left, parts.closing]);
   let remainingMs: number | undefined;
   const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
   const options = { ...LEASE, ownerId, ttlMs, onWait };
-  try {
-    return await untilAnswered(key, async () => {
-      if (left.aborted) throw unknownOutcome(); // nobody would receive the lease
-      // No signal is passed to a try: cut off, it would release what an earlier PUT has acquired.
-      let lease = await lock.tryAcquire(key, options);
-      if (lease === null && waitMs > 0) {
-        // The owner id may have been granted the lock as its wait ended: only a last try tells.
-        lease = await waitFor(lock, key, options, limit) ??
-          await answered(key, lock.tryAcquire(key, options));
-      }
-      if (lease === null) throw busyWith(remainingMs, parts.limits);
-      // A request with the same id at another server may have taken it over: a renewal tells.
-      return await isRenewed(lease, ttlMs) ? described(lease) : null;
-    });
-  } finally {
-    limit[Symbol.dispose]();
-  }
+  const endMs = performance.now() + waitMs;
+  return await untilAnswered(key, async () => {
+    if (ended.aborted) throw unknownOutcome(); // nobody would receive the lease
+    // No signal is passed to a try: cut off, it would release what an earlier PUT has acquired.
+    let lease = await lock.tryAcquire(key, options);
+    if (lease === null && waitMs > 0) {
+      const leftMs = Math.max(0, Math.ceil(endMs - performance.now()));
+      lease = await lock.tryAcquire(key, { ...options, waitMs: leftMs, signal: ended })
+        .catch((error) => {
+          throw ended.aborted ? unknownOutcome() : error;
+        });
+      // The owner id may have been granted the lock as its wait ended: only a last try tells.
+      lease ??= await answered(key, lock.tryAcquire(key, options));
+    }
+    if (lease === null) throw busyFor(remainingMs, limits.retryAfterMs);
+    // A request with the same id at another server may have taken it over: a renewal tells.
+    return await isRenewed(lease, ttlMs) ? described(lease) : null;
+  });
 }
 
 async function renew(parts: ActionParts): Promise<Answer> {
@@ -120,22 +128,6 @@ async function rejectMethod({ request }: ActionParts): Promise<Answer> {
   throw notAllowed(request);
 }
 
-/** Waits for a lock that another owner holds; `null` when the time is over. */
-async function waitFor(
-  lock: AttachableLock,
-  key: string,
-  options: AttachableAcquireOptions,
-  limit: WaitLimit,
-): Promise<Lease | null> {
-  try {
-    return await lock.acquire(key, { ...options, signal: limit.signal });
-  } catch (error) {
-    if (!limit.hasCaused(error)) throw error;
-  }
-  if (limit.hasTimedOut) return null;
-  throw unknownOutcome(); // the server closes, or the client has disconnected
-}
-
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
 function described({ name, fencingToken, remainingMs }: Lease): Answer {
   return {
@@ -145,15 +137,45 @@ function described({ name, fencingToken, remainingMs }: Lease): Answer {
   };
 }
 
-/**
- * Another owner holds the lock.
- *
- * @param holderMs How long in ms its lease still lasts, if that is known.
- */
-function busyWith(
-  holderMs: number | undefined,
-  { retryAfterMs }: ActionParts["limits"],
-): RequestError {
+/** Another owner holds the lock. Its lease still lasts `holderMs`, if that is known. */
+function busyFor(holderMs: number | undefined, retryAfterMs: number | undefined): RequestError {
   const remainingMs = holderMs === undefined ? undefined : Math.floor(holderMs);
   return busy(remainingMs, retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS);
+}
+
+/** Tries until there is an answer. A try returns `null` if another server has taken over the lease. */
+async function untilAnswered(
+  key: string,
+  tryOnce: () => Promise<Answer | null>,
+): Promise<Answer> {
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const answer = await tryOnce();
+    if (answer !== null) return answer;
+    await pause(SYSTEM_CLOCK, tries * BACK_OFF_MS * Math.random());
+  }
+  throw givenUp(key, CONTESTED);
+}
+
+/** Renews the lease on Redis; false if it is lost, or another request has released it meanwhile. */
+async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
+  try {
+    await answered(lease.name, lease.renew(ttlMs));
+    return lease.remainingMs >= 1;
+  } catch (error) {
+    if (error instanceof LeaseLostError) return false;
+    if (error instanceof LockError && error.code === "ERR_LEASE_RELEASED") return false;
+    throw error;
+  }
+}
+
+/** Waits for an answer from Redis, but not for as long as a lease may last. */
+async function answered<T>(key: string, answer: Promise<T>): Promise<T> {
+  const result = await within(SYSTEM_CLOCK, answer, ANSWER_TIMEOUT_MS);
+  if (result === TIMED_OUT) throw givenUp(key, SILENT);
+  return result;
+}
+
+/** It is not known what the request has done; the reason is for the logs. */
+function givenUp(key: string, reason: string): RequestError {
+  return unknownOutcome(`Gave up a request for the lock ${JSON.stringify(key)}: ${reason}`);
 }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { isHttpError } from "../http/internal/http_error.ts";
 import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/contract/options.ts";
+import { isHttpError } from "../http/shared/problem.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 import type { Authorization, Limits, Principal } from "./options.ts";
 import { badRequest, challenged, RequestError, unauthorized } from "./request_error.ts";
@@ -24,16 +24,12 @@ const ID = /^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,128}$/;
 
 /** The lock of a request, and the owner of the lease that it asks for. */
 export interface Owner {
-  /** The name of the lock. */
   readonly key: string;
-  /** The id of the URL. */
-  readonly id: string;
-  readonly principal: string;
   /** The encoded principal, a ":" and the id. An encoded principal has no ":", so none can collide. */
   readonly ownerId: string;
 }
 
-/** Returns the name of the lock, after the request was authorized. */
+/** Returns the name of the lock. Authorizes the request before. */
 export async function keyOf(lockRequest: LockRequest): Promise<string> {
   const [key, ...rest] = segmentsOf(lockRequest.request);
   if (rest.join("") !== "") throw notAllowed(lockRequest.request);
@@ -42,7 +38,7 @@ export async function keyOf(lockRequest: LockRequest): Promise<string> {
   return name;
 }
 
-/** Returns the name of the lock and its owner, after the request was authorized. */
+/** Returns the lock and its owner. Authorizes the request before. */
 export async function ownerOf(
   lockRequest: LockRequest,
   action: Authorization["action"],
@@ -61,7 +57,7 @@ export async function ownerOf(
         `${ownerId.length} characters, where ${MAX_OWNER_ID_LENGTH} are allowed`,
     );
   }
-  return { key: name, id, principal, ownerId };
+  return { key: name, ownerId };
 }
 
 async function principalOf(

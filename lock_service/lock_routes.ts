@@ -4,16 +4,19 @@
  *
  * @module
  */
-import type { Problem } from "../http/internal/problem.ts";
+import { PassThrough, type Readable } from "node:stream";
+import { SYSTEM_CLOCK } from "../core/time/clock.ts";
+import type { Problem } from "../http/shared/problem.ts";
 import type { LockRoutesApp, LockRoutesReply } from "./fastify_types.ts";
 import { actions } from "./lock_actions.ts";
 import { type Authorization, type LockRoutesOptions, readOptions } from "./options.ts";
-import { limitBodyTime } from "./body_limit.ts";
 import { Puts } from "./puts.ts";
-import { isBodyError, problemOf, RequestError } from "./request_error.ts";
+import { bodyTimeout, isBodyError, problemOf, RequestError } from "./request_error.ts";
 
 /** The largest body, in bytes. */
 const BODY_LIMIT = 4_096;
+/** Without one of these headers Fastify reads no body. */
+const BODY_HEADERS = ["content-length", "transfer-encoding", "content-type"];
 
 /**
  * A Fastify plugin that serves locks over HTTP:
@@ -71,9 +74,8 @@ export async function lockRoutes(
   const settings = readOptions(options);
   const { lock, authorize, challenge, maxBodyMs, report } = settings;
   const puts = new Puts();
-  const closing = new AbortController();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
-  app.addHook("preClose", async () => closing.abort());
+  app.addHook("preClose", async () => puts.close());
   limitBodyTime(app, maxBodyMs);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_request, body, done) => done(null, body));
@@ -93,7 +95,6 @@ export async function lockRoutes(
         const parts = {
           ...{ lock, request, limits: settings, puts, challenge },
           response: reply.raw,
-          closing: closing.signal,
           authorize: (authorization: Authorization) => authorize(request, authorization),
         };
         let answer: unknown;
@@ -113,4 +114,28 @@ function sendProblem(reply: LockRoutesReply, { status, headers, body }: Problem)
   reply.code(status);
   reply.headers({ ...headers });
   return reply.send(body);
+}
+
+/** Ends requests with 408 whose body has not arrived in time. Fastify parses nothing of it then. */
+function limitBodyTime(app: LockRoutesApp, maxBodyMs: number): void {
+  // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
+  app.addHook("preParsing", async ({ headers }, _reply, payload) => {
+    const hasBody = BODY_HEADERS.some((name) => headers[name] !== undefined);
+    return hasBody ? limited(payload, maxBodyMs) : payload;
+  });
+}
+
+/**
+ * A copy of a body that fails after the time limit. The body itself goes on: if it were destroyed, the
+ * client would get no answer.
+ */
+function limited(body: Readable, maxBodyMs: number): Readable {
+  const copy = new PassThrough();
+  const cancel = SYSTEM_CLOCK.schedule(() => {
+    body.unpipe(copy);
+    copy.destroy(bodyTimeout(maxBodyMs));
+  }, maxBodyMs);
+  copy.on("error", () => {}); // Fastify does not read the bodies of all requests
+  body.on("end", cancel).on("error", (error) => copy.destroy(error)).on("close", cancel);
+  return body.pipe(copy);
 }

@@ -39,5 +39,5 @@
 export { lockRoutes } from "./lock_routes.ts";
 export { type Authorization, type LockRoutesOptions, type Principal } from "./options.ts";
 export type { LockRoutesApp, LockRoutesReply, LockRoutesRequest } from "./fastify_types.ts";
-export type { NodeResponse, NodeStream } from "../http/internal/response_watch.ts";
+export type { NodeResponse, NodeStream } from "../http/shared/server.ts";
 export type { AttachableLock, DistributedLock } from "../core/contract/distributed_lock.ts";

@@ -14,7 +14,7 @@ import {
   text,
   ttl,
 } from "../core/contract/options.ts";
-import { REGISTER_OPTIONS } from "../http/internal/options.ts";
+import { REGISTER_OPTIONS } from "../http/shared/server.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
 
 /** The action and the lock of a request: `authorize` decides about them. */
@@ -132,7 +132,7 @@ export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   // A lower `maxTtlMs` lowers the default, but not a `defaultTtlMs` that is given.
   const defaultTtlMs = options.defaultTtlMs ?? Math.min(read.defaultTtlMs, read.maxTtlMs);
   duration({ min: defaultTtlMs }).check("'maxTtlMs'", read.maxTtlMs);
-  const authorize: LockRoutesOptions["authorize"] = (...args) => options.authorize(...args);
+  const authorize = options.authorize.bind(options);
   return { ...read, defaultTtlMs, authorize, lock: lock as AttachableLock, report: quiet(onError) };
 }
 

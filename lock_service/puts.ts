@@ -6,44 +6,47 @@
 import { abortable } from "../core/time/clock.ts";
 import type { Owner } from "./lock_request.ts";
 import { inProgress, unknownOutcome } from "./request_error.ts";
-import type { Answer } from "./tries.ts";
+
+/** The body of an answer with status 200. Every other answer is thrown as an error. */
+export type Answer = Readonly<Record<string, unknown>>;
 
 /** What a client asks for: PUTs that ask for the same share an answer. */
-interface PutTerms {
+export interface PutTerms {
   readonly ttlMs: number;
   readonly waitMs: number;
 }
 
 interface Put extends PutTerms {
   readonly answer: Promise<Answer>;
-  /** Aborts when all its clients have left. */
-  readonly left: AbortController;
+  /** Aborts when all its clients have left, or the server closes. */
+  readonly end: AbortController;
   clients: number;
 }
 
 /** The PUTs under way of one service, one per lock and owner. */
 export class Puts {
   readonly #puts = new Map<string, Put>();
+  #isClosing = false;
 
   /**
    * Joins the PUT of the same owner for the same lock, or starts one.
    *
    * @param gone Aborts when this client leaves, which ends its own answer only.
-   * @param start Starts a PUT. Its signal aborts when all clients have left.
+   * @param start Starts a PUT. Its signal aborts when nobody needs the answer any more.
    * @throws {RequestError} If the PUT under way has other terms, or this client has left.
    */
   async join(
     { key, ownerId }: Owner,
     terms: PutTerms,
     gone: AbortSignal,
-    start: (left: AbortSignal) => Promise<Answer>,
+    start: (ended: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
     const id = JSON.stringify([key, ownerId]);
     // One that all clients have left ends soon.
-    while (this.#puts.get(id)?.left.signal.aborted) {
+    while (this.#puts.get(id)?.end.signal.aborted) {
       await this.#puts.get(id)?.answer.catch(() => {});
     }
-    if (gone.aborted) throw unknownOutcome();
+    if (gone.aborted || this.#isClosing) throw unknownOutcome();
     const put = this.#puts.get(id) ?? this.#start(id, terms, start);
     if (put.ttlMs !== terms.ttlMs || put.waitMs !== terms.waitMs) throw inProgress();
     put.clients++;
@@ -52,15 +55,21 @@ export class Puts {
     } catch (error) {
       throw gone.aborted ? unknownOutcome() : error;
     } finally {
-      if (--put.clients === 0) put.left.abort();
+      if (--put.clients === 0) put.end.abort();
     }
   }
 
-  #start(id: string, terms: PutTerms, start: (left: AbortSignal) => Promise<Answer>): Put {
-    const left = new AbortController();
-    const answer = start(left.signal).finally(() => this.#puts.delete(id));
+  /** Ends all PUTs that wait: the server closes. */
+  close(): void {
+    this.#isClosing = true;
+    for (const { end } of this.#puts.values()) end.abort();
+  }
+
+  #start(id: string, terms: PutTerms, start: (ended: AbortSignal) => Promise<Answer>): Put {
+    const end = new AbortController();
+    const answer = start(end.signal).finally(() => this.#puts.delete(id));
     answer.catch(() => {}); // each client has a promise of its own
-    const put: Put = { ...terms, answer, left, clients: 0 };
+    const put: Put = { ...terms, answer, end, clients: 0 };
     this.#puts.set(id, put);
     return put;
   }

@@ -1,17 +1,20 @@
 /**
  * The errors that end a request to the lock service, and the problem that the client gets for each.
- * Their form is in `http/internal/problem.ts`.
+ * Their form is in `http/shared/problem.ts`.
  *
  * @module
  */
-import { isUnavailable } from "../http/internal/acquire.ts";
-import { type HttpError, httpProblem, isHttpError } from "../http/internal/http_error.ts";
+import { LockError } from "../core/contract/errors.ts";
 import {
+  type HttpError,
+  httpProblem,
+  isHttpError,
+  isUnavailable,
   type Problem,
   problem,
   type ProblemDetails,
   type ProblemKind,
-} from "../http/internal/problem.ts";
+} from "../http/shared/problem.ts";
 
 /** More headers and members of a problem. */
 export interface Additions {
@@ -66,13 +69,11 @@ export function unknownOutcome(cause?: unknown): RequestError {
 }
 
 /** The owner has a PUT under way that asks for something else; this one has done nothing. */
-export function inProgress(): RequestError {
-  return new RequestError("in-progress", {
-    status: 409,
-    title: "In progress",
-    detail: "A PUT of this id with another 'ttlMs' or 'waitMs' is under way: repeat that one",
-    retryAfterMs: 1_000,
-  });
+export function inProgress(
+  detail = "A PUT of this id with another 'ttlMs' or 'waitMs' is under way: repeat that one",
+): RequestError {
+  const details = { status: 409, title: "In progress", detail, retryAfterMs: 1_000 };
+  return new RequestError("in-progress", details);
 }
 
 /** The body of a request has not arrived in time. */
@@ -136,6 +137,11 @@ export function problemOf(error: unknown, report: (error: unknown) => void): Pro
   if (isHttpError(error)) return httpProblem(error);
   // The strategy may allow fewer names than the core, and rejects the others.
   if (error instanceof RangeError) return badRequest(error.message).problem;
+  // Of the requests of one owner only one asks Redis at a time, also if they come by several routes.
+  if (error instanceof LockError && error.code === "ERR_LOCK") {
+    return inProgress("Another request of this id is under way, and has ended this one: repeat it")
+      .problem;
+  }
   report(error);
   if (isUnavailable(error)) return unknownOutcome().problem;
   return problem("internal", { status: 500, title: "Internal error" });

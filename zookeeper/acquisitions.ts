@@ -19,7 +19,7 @@ import { SharedQueues } from "./recipe/shared_queues.ts";
 import type { Session } from "./session/session.ts";
 import type { SessionSuccession } from "./session/session_succession.ts";
 import { readSnapshot } from "./snapshot.ts";
-import { classifyFailure } from "./connection/errors.ts";
+import { classifyFailure } from "./connection/failures.ts";
 import type { ZnodeCleanup } from "./znode_cleanup.ts";
 
 /** The options of {@linkcode Acquisitions}. */

@@ -30,7 +30,7 @@ import { type AcquireCall, Acquisitions, type LockCall } from "./acquisitions.ts
 import { readOptions, readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
 import { SessionSuccession } from "./session/session_succession.ts";
 import { loadClient } from "./connection/client_module.ts";
-import type { ConnectSource } from "./connection/connect_string.ts";
+import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
 import { znodeName } from "./connection/znode_names.ts";
 import { ZnodeCleanup } from "./znode_cleanup.ts";

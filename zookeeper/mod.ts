@@ -29,6 +29,6 @@ export type {
 export type { StrategyOptions } from "../core/lease/lifetime.ts";
 export { ZooKeeperLock } from "./lock.ts";
 export { type ZooKeeperLockOptions } from "./options.ts";
-export type { ConnectSource } from "./connection/connect_string.ts";
+export type { ConnectSource } from "./connection/servers.ts";
 export type { ZooKeeperTls } from "./connection/tls.ts";
 export type { ZooKeeperAuth } from "./connection/transport.ts";

@@ -16,7 +16,7 @@ import {
 } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import type { Warnings } from "../core/contract/warnings.ts";
-import { type ConnectSource, readServers } from "./connection/connect_string.ts";
+import { type ConnectSource, readServers } from "./connection/servers.ts";
 import { readTls, type ZooKeeperTls } from "./connection/tls.ts";
 import type { TransportOptions, ZooKeeperAuth } from "./connection/transport.ts";
 import { checkPath } from "./connection/znode_names.ts";
@@ -90,7 +90,7 @@ export const ZOOKEEPER_LOCK_OPTIONS = {
   rootPath: { default: "/holdfast/locks", check: checkPath },
   sessionTimeoutMs: duration({ min: 100, otherwise: 10_000 }),
   auth: { default: undefined, check: checkAuth },
-  tls: { default: undefined, check: () => {} }, // checked when its certificates are read
+  tls: { default: undefined, check: checkTls },
   unavailableAfterMs: duration({ otherwise: 5_000 }),
   requestTimeoutMs: duration(),
   onRenewalLate: callback(),
@@ -144,6 +144,13 @@ export function readSettings(
     requestTimeoutMs,
     onRenewalLate,
   };
+}
+
+/** Its members are checked when its certificates are read. */
+function checkTls(what: string, tls: unknown): void {
+  if (typeof tls !== "object" || tls === null) {
+    throw new TypeError(badValue(what, "an object", describe(tls)));
+  }
 }
 
 /** Checks credentials. The error messages do not show the values, which are secrets. */

@@ -7,7 +7,7 @@ import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
 import { sortedEntries } from "./recipe/order.ts";
 import type { SessionRequests } from "./session/session_requests.ts";
-import { hasCode } from "./connection/errors.ts";
+import { hasCode } from "./connection/failures.ts";
 import type { Znode } from "./connection/transport.ts";
 
 /** The lock to read, and how much of its queue. */

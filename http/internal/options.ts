@@ -1,10 +1,9 @@
 /**
- * Options that all integrations share. The key (the name of the lock for a request) is in `key.ts`,
- * options of one framework are in its entry.
+ * The key and the options that integrations share: what the user may pass, the defaults and the checks.
+ * Options of one framework are in its entry.
  *
  * @module
  */
-import type { LockError } from "../../core/contract/errors.ts";
 import {
   badValue,
   callback,
@@ -18,8 +17,50 @@ import {
   ttl,
 } from "../../core/contract/options.ts";
 
-import { checkKey, type LockKey } from "./key.ts";
-import { checkMethods, type MethodOptions } from "./methods.ts";
+/**
+ * The type of {@linkcode NO_LOCK}. Not that of the symbol: TypeScript would widen it to `symbol` in the
+ * result of a function that is declared apart.
+ */
+export interface NoLock {
+  /** Only there to tell the type from all others. */
+  readonly "@holdfast/lock": "NO_LOCK";
+}
+
+/**
+ * The result of a key function for a request that needs no lock. It is explicit, so that no client skips
+ * the lock by leaving out what the key is made of: `undefined` is an error.
+ *
+ * @example Only one method needs the lock
+ * ```ts
+ * import { MemoryLock } from "@holdfast/lock";
+ * import { NO_LOCK } from "@holdfast/lock/http";
+ * import { honoLock } from "@holdfast/lock/http/hono";
+ * import { Hono } from "hono";
+ *
+ * await using locks = new MemoryLock();
+ * const app = new Hono();
+ * app.use(honoLock(locks, { key: (c) => c.req.raw.method === "GET" ? NO_LOCK : "orders" }));
+ * ```
+ */
+export const NO_LOCK: NoLock = Symbol.for("@holdfast/lock/NO_LOCK") as unknown as NoLock;
+
+/**
+ * The name of the lock, or a function that returns it, or {@linkcode NO_LOCK} if the request needs none.
+ *
+ * - Make the name of what the request is about, decoded and validated, such as the number of an order,
+ *   not of the URL: `/orders/42`, `/orders/%34%32` and `/orders/42/` would be three locks.
+ * - If the request lacks something, throw an error with a `statusCode` from 400 to 499: the client gets
+ *   this status and the error's `message` and `headers`. A `URIError`, as of `decodeURIComponent()`, is a
+ *   400.
+ * - A name that no lock can have (empty, longer than 1,000 characters, not well-formed Unicode) is a 400,
+ *   since it may come from the request.
+ * - Any other error, and any other result, `undefined` among them, fails the request like an error of
+ *   the handler, which does not run.
+ */
+export type LockKey<
+  Args extends unknown[],
+  Key extends string | NoLock = string | NoLock,
+> = string | ((...args: Args) => Key | Promise<Key>);
 
 /** Options of every integration. */
 export interface HoldOptions {
@@ -69,6 +110,20 @@ export interface HoldOptions {
   onError?: (error: unknown) => void;
 }
 
+/**
+ * The option of middleware, which sees all requests of its routes, also those that have nothing to do with
+ * the lock. Wrapped handlers (`fetchLock`, `lambdaLock`) always have their lease.
+ */
+export interface MethodOptions {
+  /**
+   * The methods, in capitals, whose requests run *without* the lock and without a lease. A handler must
+   * change nothing under them; that of GET neither, since HEAD runs it. `[]` locks all methods.
+   *
+   * @default {["HEAD", "OPTIONS"]}
+   */
+  unlockedMethods?: readonly string[];
+}
+
 /** What the options must be, and their defaults. */
 export const HOLD_OPTIONS = {
   waitMs: duration({ min: 0, otherwise: 0 }),
@@ -82,19 +137,14 @@ export const HOLD_OPTIONS = {
 
 /** Options with their defaults. */
 export type HoldSettings = ReadOptions<HoldOptions, typeof HOLD_OPTIONS> & {
-  /**
-   * Whether leases are renewed automatically.
-   *
-   * @default {true}
-   */
+  /** False if leases must not be renewed automatically. */
   readonly autoRenew?: boolean;
 };
 
-/** The options of Fastify's `register()`, which it passes on to a plugin. */
-export const REGISTER_OPTIONS = {
-  prefix: { default: undefined, check: () => {} },
-  logLevel: { default: undefined, check: () => {} },
-  logSerializers: { default: undefined, check: () => {} },
+/** The options of middleware with their defaults, and the key. */
+export type MiddlewareSettings<Key> = HoldSettings & {
+  readonly key: Key;
+  readonly unlockedMethods: readonly string[];
 };
 
 /** The same for a wrapped handler. */
@@ -141,6 +191,18 @@ export function readOptions<
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
+function checkKey(what: string, key: unknown): void {
+  if (typeof key === "string" || typeof key === "function") return;
+  throw new TypeError(badValue(what, "a string or a function", describe(key)));
+}
+
+function checkMethods(what: string, methods: unknown): void {
+  const isList = Array.isArray(methods) &&
+    methods.every((method) => typeof method === "string" && /^[A-Z-]+$/.test(method));
+  if (isList) return;
+  throw new TypeError(badValue(what, "a list of methods in capitals", JSON.stringify(methods)));
+}
+
 function checkHeaderName(what: string, name: unknown): void {
   if (typeof name === "string" && TOKEN.test(name)) return;
   const is = typeof name === "string" ? JSON.stringify(name) : describe(name);
@@ -148,7 +210,7 @@ function checkHeaderName(what: string, name: unknown): void {
 }
 
 /** Passes the error behind a 503 to `onError`, and ignores what that throws. */
-export function report(settings: HoldSettings, error: LockError | unknown): void {
+export function report(settings: HoldSettings, error: unknown): void {
   try {
     settings.onError(error);
   } catch {

@@ -34,15 +34,9 @@ local time_ms = tonumber(stored_ms)
 return time_ms ~= nil and time_ms > now_ms
 end`;
 
-/** `redis/protocol/scripts/parts/text.lua` */
-const TEXT_PART = `local function strip_prefix(text, prefix)
-if string.sub(text, 1, #prefix) ~= prefix then return nil end
-return string.sub(text, #prefix + 1)
-end`;
-
 /** `redis/protocol/scripts/parts/inbox.lua` */
 const INBOX_PART = `local function notify(inbox, first_line, owner_value, lock_key)
-if strip_prefix(inbox, '-') then return 1 end
+if string.sub(inbox, 1, #'-') == '-' then return 1 end
 local message = first_line .. '\\n' .. owner_value .. '\\n' .. lock_key
 local reply = redis.pcall('PUBLISH', 'holdfast:1:inbox:' .. inbox, message)
 if type(reply) == 'table' then return 0 end
@@ -53,10 +47,8 @@ local reply = redis.pcall('PUBSUB', 'NUMSUB', 'holdfast:1:inbox:' .. inbox)
 if reply.err then return nil end
 local _, subscriber_count = unpack(reply)
 return subscriber_count > 0
-end`;
-
-/** `redis/protocol/scripts/parts/listening.lua` */
-const LISTENING_PART = `local function proves_to_listen(waiter)
+end
+local function proves_to_listen(waiter)
 if not waiter.is_countable then return false end
 if waiter.listening == '1' and waiter.is_first_ask then return true end
 return has_subscriber(waiter.inbox)
@@ -74,6 +66,41 @@ end
 redis.call('HSET', keys.waiters, unpack(fields))
 end`;
 
+/** `redis/protocol/scripts/parts/owner_value.lua` */
+const OWNER_VALUE_PART = `local function has_same_owner_id(value, other_value)
+if #value ~= #other_value then return false end
+local before_nonce = -16 - 1
+return string.sub(value, 1, before_nonce) == string.sub(other_value, 1, before_nonce)
+end
+local function is_owner_value(value)
+return string.find(value, '^#%x+$', -16 - 1) ~= nil
+end
+local function nonce_of(value)
+if not is_owner_value(value) then return nil end
+return string.sub(value, -16)
+end`;
+
+/** `redis/protocol/scripts/parts/holder.lua` */
+const HOLDER_PART = `local function read_holder(record)
+if not record then return nil end
+return string.match(record, '^(%l+) (%S+) (.*)$')
+end
+local function inbox_of_claim(record, lock_value)
+local state, inbox, owner_value = read_holder(record)
+if state ~= 'unconfirmed' or owner_value ~= lock_value then return nil end
+return inbox
+end
+local function write_holder(keys, state, inbox, owner_value)
+local record = state .. ' ' .. inbox .. ' ' .. owner_value
+redis.call('HSET', keys.waiters, 'holder', record)
+end
+local function confirm_holder(keys, record)
+local state, inbox, owner_value = read_holder(record)
+if state ~= 'unconfirmed' then return end
+redis.call('HDEL', keys.waiters, 'holder')
+write_holder(keys, 'confirmed', inbox, owner_value)
+end`;
+
 /** `redis/protocol/scripts/parts/queue.lua` */
 const QUEUE_PART = `local function padded(number) return string.format('%016d', number) end
 local function make_member(family, number, text)
@@ -81,7 +108,7 @@ return family .. ' ' .. padded(number) .. ' ' .. text
 end
 local function family_of_inbox(inbox) return 'by_inbox' .. ' ' .. inbox end
 local function read_member(family, member)
-local number, text = string.match(strip_prefix(member, family .. ' '), '^(%d+) (.*)$')
+local number, text = string.match(member, '^ (%d+) (.*)$', #family + 1)
 return tonumber(number), text
 end
 local function members_of(keys, family, limit)
@@ -101,8 +128,80 @@ redis.call('PEXPIRE', keys.queue, 90000)
 redis.call('PEXPIRE', keys.waiters, 90000)
 end`;
 
-/** `redis/protocol/scripts/parts/members.lua` */
-const MEMBERS_PART = `local function insert_members(keys, ticket, value, inbox)
+/** `redis/protocol/scripts/parts/parked.lua` */
+const PARKED_PART = `local function park_inbox(keys, now_ms, inbox)
+local until_ms = now_ms + 60000
+redis.call('HDEL', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox)
+local ticket = first_of(keys, family_of_inbox(inbox))
+if ticket then
+local next_member = make_member('next', ticket, inbox)
+redis.call('ZREM', keys.queue, next_member, make_member('unheard', ticket, inbox))
+end
+redis.call('ZADD', keys.queue, 0, make_member('parked', until_ms, inbox))
+redis.call('HSET', keys.waiters, 'parked:' .. inbox, until_ms)
+keep_queue(keys)
+end
+local function forget_parked(keys, until_ms, inbox)
+redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
+redis.call('HDEL', keys.waiters, 'parked:' .. inbox)
+end
+local function forget_own_lapse(keys, holder_record, lock_value, asker_inbox)
+local state, inbox, owner_value = read_holder(holder_record)
+if state == 'unconfirmed' and inbox == asker_inbox and owner_value ~= lock_value then
+redis.call('HDEL', keys.waiters, 'holder')
+end
+end
+local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
+local state, inbox = read_holder(holder_record)
+if state ~= 'unconfirmed' or inbox == asker_inbox then return end
+redis.call('HDEL', keys.waiters, 'holder')
+park_inbox(keys, now_ms, inbox)
+end
+local function sweep_waiters(keys, inbox)
+local family = family_of_inbox(inbox)
+local members = members_of(keys, family, 64)
+for _, member in ipairs(members) do
+local ticket, value = read_member(family, member)
+redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value))
+redis.call('HDEL', keys.waiters, 'waiter:' .. value)
+end
+return #members == 64
+end
+local function sweep_parked(keys, now_ms)
+local until_ms, inbox = first_of(keys, 'parked')
+if not until_ms or is_in_future(until_ms, now_ms) then return end
+if tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox)) ~= until_ms then
+redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
+elseif not sweep_waiters(keys, inbox) then
+forget_parked(keys, until_ms, inbox)
+end
+end`;
+
+/** `redis/protocol/scripts/parts/tombstone.lua` */
+const TOMBSTONE_PART = `local function write_tombstone(keys, until_ms, value)
+redis.call('HSET', keys.waiters, 'tombstone:' .. value, until_ms)
+redis.call('ZADD', keys.queue, 0, make_member('tombstone', until_ms, value))
+keep_queue(keys)
+end
+local function sweep_tombstones(keys, now_ms)
+for _, member in ipairs(members_of(keys, 'tombstone', 64)) do
+local until_ms, value = read_member('tombstone', member)
+if is_in_future(until_ms, now_ms) then return end
+local field = 'tombstone:' .. value
+if not is_in_future(redis.call('HGET', keys.waiters, field), now_ms) then
+redis.call('HDEL', keys.waiters, field)
+end
+redis.call('ZREM', keys.queue, member)
+end
+end`;
+
+/** `redis/protocol/scripts/parts/waiter.lua` */
+const WAITER_PART = `local function read_waiter(record)
+if not record then return nil end
+local ticket, since_ms, claim_ms, inbox = string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
+return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
+end
+local function insert_members(keys, ticket, value, inbox)
 local first_ticket = first_of(keys, family_of_inbox(inbox))
 if not first_ticket then first_ticket = ticket end
 redis.call(
@@ -134,107 +233,6 @@ table.insert(fields, 'listening:' .. inbox)
 end
 end
 redis.call('HDEL', keys.waiters, unpack(fields))
-end`;
-
-/** `redis/protocol/scripts/parts/holder.lua` */
-const HOLDER_PART = `local function read_holder(record)
-if not record then return nil end
-return string.match(record, '^(%l+) (%S+) (.*)$')
-end
-local function inbox_of_claim(record, lock_value)
-local state, inbox, owner_value = read_holder(record)
-if state ~= 'unconfirmed' or owner_value ~= lock_value then return nil end
-return inbox
-end
-local function write_holder(keys, state, inbox, owner_value)
-local record = state .. ' ' .. inbox .. ' ' .. owner_value
-redis.call('HSET', keys.waiters, 'holder', record)
-end
-local function confirm_holder(keys, record)
-local state, inbox, owner_value = read_holder(record)
-if state ~= 'unconfirmed' then return end
-redis.call('HDEL', keys.waiters, 'holder')
-write_holder(keys, 'confirmed', inbox, owner_value)
-end`;
-
-/** `redis/protocol/scripts/parts/parked.lua` */
-const PARKED_PART = `local function park_inbox(keys, now_ms, inbox)
-local until_ms = now_ms + 60000
-redis.call('HDEL', keys.waiters, 'inbox:' .. inbox, 'listening:' .. inbox)
-local ticket = first_of(keys, family_of_inbox(inbox))
-if ticket then
-local next_member = make_member('next', ticket, inbox)
-redis.call('ZREM', keys.queue, next_member, make_member('unheard', ticket, inbox))
-end
-redis.call('ZADD', keys.queue, 0, make_member('parked', until_ms, inbox))
-redis.call('HSET', keys.waiters, 'parked:' .. inbox, until_ms)
-keep_queue(keys)
-end
-local function forget_parked(keys, until_ms, inbox)
-redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
-redis.call('HDEL', keys.waiters, 'parked:' .. inbox)
-end
-local function forget_own_lapse(keys, holder_record, lock_value, asker_inbox)
-local state, inbox, owner_value = read_holder(holder_record)
-if state == 'unconfirmed' and inbox == asker_inbox and owner_value ~= lock_value then
-redis.call('HDEL', keys.waiters, 'holder')
-end
-end
-local function park_lapsed_inbox(keys, now_ms, holder_record, asker_inbox)
-local state, inbox = read_holder(holder_record)
-if state ~= 'unconfirmed' or inbox == asker_inbox then return end
-redis.call('HDEL', keys.waiters, 'holder')
-park_inbox(keys, now_ms, inbox)
-end`;
-
-/** `redis/protocol/scripts/parts/tombstone.lua` */
-const TOMBSTONE_PART = `local function write_tombstone(keys, until_ms, value)
-redis.call('HSET', keys.waiters, 'tombstone:' .. value, until_ms)
-redis.call('ZADD', keys.queue, 0, make_member('tombstone', until_ms, value))
-keep_queue(keys)
-end
-local function sweep_tombstones(keys, now_ms)
-for _, member in ipairs(members_of(keys, 'tombstone', 64)) do
-local until_ms, value = read_member('tombstone', member)
-if is_in_future(until_ms, now_ms) then return end
-local field = 'tombstone:' .. value
-if not is_in_future(redis.call('HGET', keys.waiters, field), now_ms) then
-redis.call('HDEL', keys.waiters, field)
-end
-redis.call('ZREM', keys.queue, member)
-end
-end`;
-
-/** `redis/protocol/scripts/parts/sweep.lua` */
-const SWEEP_PART = `local function sweep_waiters(keys, inbox)
-local family = family_of_inbox(inbox)
-local members = members_of(keys, family, 64)
-for _, member in ipairs(members) do
-local ticket, value = read_member(family, member)
-redis.call('ZREM', keys.queue, member, make_member('by_ticket', ticket, value))
-redis.call('HDEL', keys.waiters, 'waiter:' .. value)
-end
-return #members == 64
-end
-local function sweep_parked(keys, now_ms)
-local until_ms, inbox = first_of(keys, 'parked')
-if not until_ms or is_in_future(until_ms, now_ms) then return end
-if tonumber(redis.call('HGET', keys.waiters, 'parked:' .. inbox)) ~= until_ms then
-redis.call('ZREM', keys.queue, make_member('parked', until_ms, inbox))
-elseif not sweep_waiters(keys, inbox) then
-forget_parked(keys, until_ms, inbox)
-end
-end
-local function sweep(keys, now_ms)
-sweep_parked(keys, now_ms)
-sweep_tombstones(keys, now_ms)
-end`;
-
-/** `redis/protocol/scripts/parts/waiter.lua` */
-const WAITER_PART = `local function read_waiter(record)
-if not record then return nil end
-local ticket, since_ms, claim_ms, inbox = string.match(record, '^(%d+) (%d+) (%d+) ([^ ]+)')
-return tonumber(ticket), since_ms, tonumber(claim_ms), inbox
 end
 local function remove_waiter(keys, value, record)
 local ticket, _, _, inbox = read_waiter(record)
@@ -272,46 +270,13 @@ local fields = { 'last_ticket', last_ticket, 'waiter:' .. waiter.value, record }
 renew_inbox(keys, now_ms, waiter, fields)
 local first_ticket = insert_members(keys, ticket, waiter.value, waiter.inbox)
 forget_absence(keys, waiter, first_ticket)
-if ticket % 16 == 0 then sweep(keys, now_ms) end
+if ticket % 16 == 0 then
+sweep_parked(keys, now_ms)
+sweep_tombstones(keys, now_ms)
+end
 return ticket
-end`;
-
-/** `redis/protocol/scripts/parts/extend.lua` */
-const EXTEND_PART = `local function extend(keys, owner_value, life_ms, now_us)
-redis.call('PEXPIRE', keys.lock, life_ms)
-local token = redis.call('GET', keys.token)
-if token then return tonumber(token) end
-return grant(keys.lock, keys.token, owner_value, life_ms, now_us)
-end`;
-
-/** `redis/protocol/scripts/parts/grant_again.lua` */
-const GRANT_AGAIN_PART =
-  `local function grant_again(keys, lock_value, holder_record, owner_value, life_ms, now_us)
-if lock_value == owner_value then
-confirm_holder(keys, holder_record)
-return extend(keys, owner_value, life_ms, now_us)
 end
-local token = grant(keys.lock, keys.token, owner_value, life_ms, now_us)
-if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
-return token
-end`;
-
-/** `redis/protocol/scripts/parts/owner_value.lua` */
-const OWNER_VALUE_PART = `local function has_same_owner_id(value, other_value)
-if #value ~= #other_value then return false end
-local before_nonce = -16 - 1
-return string.sub(value, 1, before_nonce) == string.sub(other_value, 1, before_nonce)
-end
-local function is_owner_value(value)
-return string.find(value, '^#%x+$', -16 - 1) ~= nil
-end
-local function nonce_of(value)
-if not is_owner_value(value) then return nil end
-return string.sub(value, -16)
-end`;
-
-/** `redis/protocol/scripts/parts/place.lua` */
-const PLACE_PART = `local function read_place(keys, waiter, ticket)
+local function read_position(keys, waiter, ticket)
 local queue_length = count_members(keys, 'by_ticket')
 local position = queue_length
 if waiter.record or not waiter.is_first_ask then
@@ -322,7 +287,7 @@ if position > 1 and first_of(keys, 'next') == ticket then position = 1 end
 return position, queue_length
 end
 local function queued_reply(keys, now_ms, waiter, ticket, holder)
-local position, queue_length = read_place(keys, waiter, ticket)
+local position, queue_length = read_position(keys, waiter, ticket)
 local is_new = queue_length == 1 or not waiter.last_ticket
 if is_new or not waiter.is_first_ask then keep_queue(keys) end
 local inbox_waiters = count_members(keys, family_of_inbox(waiter.inbox))
@@ -341,22 +306,25 @@ if last_ticket then waiter_count = count_members(keys, 'by_ticket') end
 return { 0, now_ms, remaining_ms, waiter_count }
 end`;
 
-/** `redis/protocol/scripts/parts/handoff.lua` */
-const HANDOFF_PART = `local function token_text(token) return string.format('%.0f', token) end
-local function remove_first_waiter(keys, waiter)
-remove_members(keys, waiter.ticket, waiter.value, waiter.inbox, waiter.second_member)
+/** `redis/protocol/scripts/parts/grant_again.lua` */
+const GRANT_AGAIN_PART = `local function extend(keys, owner_value, life_ms, now_us)
+redis.call('PEXPIRE', keys.lock, life_ms)
+local token = redis.call('GET', keys.token)
+if token then return tonumber(token) end
+return grant(keys.lock, keys.token, owner_value, life_ms, now_us)
 end
-local function hand_over(keys, waiter, now_ms, now_us)
-remove_first_waiter(keys, waiter)
-local token = grant(keys.lock, keys.token, waiter.value, waiter.claim_ms, now_us)
-write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
-local times = now_ms .. ' ' .. waiter.claim_ms
-local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
-return notify(waiter.inbox, first_line, waiter.value, keys.lock)
+local function grant_again(keys, lock_value, holder_record, owner_value, life_ms, now_us)
+if lock_value == owner_value then
+confirm_holder(keys, holder_record)
+return extend(keys, owner_value, life_ms, now_us)
+end
+local token = grant(keys.lock, keys.token, owner_value, life_ms, now_us)
+if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
+return token
 end`;
 
-/** `redis/protocol/scripts/parts/candidate.lua` */
-const CANDIDATE_PART = `local function look_at_inbox(keys, now_ms, inbox)
+/** `redis/protocol/scripts/parts/handoff.lua` */
+const HANDOFF_PART = `local function look_at_inbox(keys, now_ms, inbox)
 local family = family_of_inbox(inbox)
 local first_member, second_member = unpack(members_of(keys, family, 2))
 local ticket, value = read_member(family, first_member)
@@ -380,10 +348,8 @@ local function set_aside(keys, ticket, inbox)
 redis.call('ZREM', keys.queue, make_member('next', ticket, inbox))
 redis.call('ZADD', keys.queue, 0, make_member('unheard', ticket, inbox))
 redis.call('HSET', keys.waiters, 'listening:' .. inbox, '0')
-end`;
-
-/** `redis/protocol/scripts/parts/next_waiter.lua` */
-const NEXT_WAITER_PART = `local function find_unheard_waiter(keys, now_ms, looks_left)
+end
+local function find_unheard_waiter(keys, now_ms, looks_left)
 for _ = 1, looks_left do
 local _, inbox = first_of(keys, 'unheard')
 if not inbox then return nil, 1 end
@@ -409,44 +375,45 @@ park_inbox(keys, now_ms, inbox)
 end
 end
 return nil, 3
-end`;
-
-/** `redis/protocol/scripts/parts/unused_queue.lua` */
-const UNUSED_QUEUE_PART = `local function delete_queue_if_unused(keys)
-if redis.call('EXISTS', keys.queue) == 0 then redis.call('UNLINK', keys.waiters) end
+end
+local function token_text(token) return string.format('%.0f', token) end
+local function remove_first_waiter(keys, waiter)
+remove_members(keys, waiter.ticket, waiter.value, waiter.inbox, waiter.second_member)
+end
+local function grant_next(keys, waiter, now_ms, now_us)
+remove_first_waiter(keys, waiter)
+local token = grant(keys.lock, keys.token, waiter.value, waiter.claim_ms, now_us)
+write_holder(keys, 'unconfirmed', waiter.inbox, waiter.value)
+local times = now_ms .. ' ' .. waiter.claim_ms
+local first_line = 'grant' .. ' ' .. token_text(token) .. ' ' .. times
+return notify(waiter.inbox, first_line, waiter.value, keys.lock)
 end`;
 
 /** `redis/protocol/scripts/ask.lua` */
 export const ASK: Script = {
-  sha1: "42bf068b2b28ccc9564a16ed60dbf2545aa8c235",
+  sha1: "9dc1aae8482a2005643b8d31e4584b64ed8170b5",
   source: [
     GRANT_PART,
     TIME_PART,
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, ttl_text, not_after_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local mode, place, ttl_ms = ARGV[4], ARGV[5], tonumber(ttl_text)
+local mode, inbox_words, ttl_ms = ARGV[4], ARGV[5], tonumber(ttl_text)
 local now_ms, now_us = server_time()
 if not_after_ms > 0 and now_ms > not_after_ms then return { (-1), now_ms } end
 if redis.call('EXISTS', lock_key, waiters_key) == 0 and mode ~= 'attach' then
 return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_text, now_us) }
 end`,
-    TEXT_PART,
     INBOX_PART,
-    LISTENING_PART,
-    QUEUE_PART,
-    MEMBERS_PART,
+    OWNER_VALUE_PART,
     HOLDER_PART,
+    QUEUE_PART,
     PARKED_PART,
     TOMBSTONE_PART,
-    SWEEP_PART,
     WAITER_PART,
     ENQUEUE_PART,
-    EXTEND_PART,
     GRANT_AGAIN_PART,
-    OWNER_VALUE_PART,
-    PLACE_PART,
     `local keys = { lock = lock_key, queue = queue_key, waiters = waiters_key, token = token_key }
-local inbox, countable, earlier_ticket = string.match(place, '^(%S+) (%d) (%d+)$')
+local inbox, countable, earlier_ticket = string.match(inbox_words, '^(%S+) (%d) (%d+)$')
 earlier_ticket = tonumber(earlier_ticket)
 local tombstone_end_ms, record, last_ticket, listening, parked_until, holder_record = unpack(
 redis.call('HMGET', keys.waiters, 'tombstone:' .. owner_value, 'waiter:' .. owner_value,
@@ -480,8 +447,6 @@ local holder = { value = lock_value, inbox = holder_inbox, remaining_ms = remain
 return queued_reply(keys, now_ms, waiter, ticket, holder)
 end`,
     HANDOFF_PART,
-    CANDIDATE_PART,
-    NEXT_WAITER_PART,
     `park_lapsed_inbox(keys, now_ms, holder_record, inbox)
 local next_waiter, progress = find_next_waiter(keys, now_ms, owner_value)
 if progress == 3 then return { 3, now_ms } end
@@ -490,7 +455,7 @@ if next_waiter then remove_first_waiter(keys, next_waiter) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
 return { 1, now_ms, ttl_ms, grant(lock_key, token_key, owner_value, ttl_ms, now_us) }
 end
-hand_over(keys, next_waiter, now_ms, now_us)
+grant_next(keys, next_waiter, now_ms, now_us)
 next_waiter.remaining_ms = next_waiter.claim_ms
 if not ticket then return held_reply(keys, now_ms, last_ticket, next_waiter.remaining_ms) end
 return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
@@ -499,7 +464,7 @@ return queued_reply(keys, now_ms, waiter, ticket, next_waiter)`,
 
 /** `redis/protocol/scripts/leave.lua` */
 export const LEAVE: Script = {
-  sha1: "ce0c2d896cf99b72ddb5d6142690c5c527ed6d1f",
+  sha1: "7101b7c04b8e80d6897b1a94db62926636566052",
   source: [
     `local lock_key, queue_key, waiters_key, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner_value, tombstone_ms = ARGV[1], tonumber(ARGV[2])
@@ -525,19 +490,13 @@ return { outcome, 1, 1, past }
 end`,
     GRANT_PART,
     HOLDER_PART,
-    TEXT_PART,
     INBOX_PART,
     QUEUE_PART,
-    MEMBERS_PART,
-    HANDOFF_PART,
-    LISTENING_PART,
     TIME_PART,
-    WAITER_PART,
-    CANDIDATE_PART,
     PARKED_PART,
-    NEXT_WAITER_PART,
+    WAITER_PART,
+    HANDOFF_PART,
     TOMBSTONE_PART,
-    UNUSED_QUEUE_PART,
     `local now_ms, now_us = server_time()
 if record then remove_waiter(keys, owner_value, record) end
 local next_waiter
@@ -546,7 +505,7 @@ if is_mine or not lock_value then
 if not is_mine then park_lapsed_inbox(keys, now_ms, holder_record) end
 next_waiter, progress = find_next_waiter(keys, now_ms)
 if next_waiter and succession == 'handoff' then
-notified = hand_over(keys, next_waiter, now_ms, now_us)
+notified = grant_next(keys, next_waiter, now_ms, now_us)
 else
 if is_mine then redis.call('DEL', keys.lock) end
 if holder_record then redis.call('HDEL', keys.waiters, 'holder') end
@@ -559,7 +518,7 @@ if tombstone_ms > 0 then
 sweep_tombstones(keys, now_ms)
 write_tombstone(keys, now_ms + tombstone_ms, owner_value)
 elseif not next_waiter and (is_mine or read_holder(holder_record) ~= 'unconfirmed') then
-delete_queue_if_unused(keys)
+if redis.call('EXISTS', keys.queue) == 0 then redis.call('UNLINK', keys.waiters) end
 end
 return { outcome, notified, progress, past }`,
   ].join("\n"),
@@ -567,14 +526,12 @@ return { outcome, notified, progress, past }`,
 
 /** `redis/protocol/scripts/query.lua` */
 export const QUERY: Script = {
-  sha1: "f635aa9acd2e1da17bfbbee71ba0be50e17b1eae",
+  sha1: "46588d6d7e4a7c4ff8eabe5de2b90e15dffc5357",
   source: [
-    TEXT_PART,
     QUEUE_PART,
     HOLDER_PART,
-    PARKED_PART,
     TIME_PART,
-    MEMBERS_PART,
+    PARKED_PART,
     WAITER_PART,
     `local keys = { lock = KEYS[1], queue = KEYS[2], waiters = KEYS[3], token = KEYS[4] }
 local max_listed = math.min(tonumber(ARGV[1]), 64)
@@ -655,12 +612,11 @@ return { 1, remaining_ms }`,
 
 /** `redis/protocol/scripts/steal.lua` */
 export const STEAL: Script = {
-  sha1: "3bfbdf05db8210bede6e128114400ea1f927449c",
+  sha1: "7d177443c9cc6b6b1ed7c70c47353861990854a9",
   source: [
     GRANT_PART,
-    EXTEND_PART,
     HOLDER_PART,
-    TEXT_PART,
+    GRANT_AGAIN_PART,
     INBOX_PART,
     OWNER_VALUE_PART,
     TIME_PART,

@@ -21,6 +21,8 @@ export interface FleetOptions
   extends Pick<WorkerOptions, "names" | "skew" | "lanes" | "seed" | "storePath"> {
   readonly workers: number;
   readonly habits: Habits;
+  /** An older checkout, whose code every second worker runs. */
+  readonly beside: URL | undefined;
   /** Their wall clocks; empty if those cannot be set. */
   readonly clocks: readonly WallClock[];
 }
@@ -123,13 +125,17 @@ export class Fleet implements AsyncDisposable {
   }
 
   #start(worker: number, incarnation: number): void {
-    const { names, skew, lanes, seed, storePath, habits, clocks } = this.#options;
+    const { names, skew, lanes, seed, storePath, habits, clocks, beside } = this.#options;
     const name = incarnation === 0 ? `w${worker}` : `w${worker}.${incarnation}`;
-    const process = startWorker({
-      ...{ worker: name, names, skew, lanes, storePath, habits },
-      ...{ spec: this.#place.specFor(worker), ttlMs: this.#place.ttlMs },
-      seed: seed + worker * 1_000 + incarnation,
-    }, clocks[worker]?.env);
+    const process = startWorker(
+      {
+        ...{ worker: name, names, skew, lanes, storePath, habits },
+        ...{ spec: this.#place.specFor(worker), ttlMs: this.#place.ttlMs },
+        seed: seed + worker * 1_000 + incarnation,
+      },
+      clocks[worker]?.env,
+      worker % 2 === 1 ? beside : undefined,
+    );
     const dispose = () => process[Symbol.asyncDispose]();
     const started: Incarnation = { name, process, isRunning: true, [Symbol.asyncDispose]: dispose };
     this.#all.push(started);

@@ -6,8 +6,11 @@
 
 // deno-lint-ignore-file no-console -- this is a command
 
+import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import process from "node:process";
+import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { seedOf } from "../processes/random.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
@@ -17,7 +20,7 @@ import type { History } from "./history.ts";
 import { htmlReport } from "./html_report.ts";
 import { textReport } from "./report.ts";
 import { run, type RunOptions, UnknownFault } from "./runner.ts";
-import { HABITS, type Habits } from "./recording_workers.ts";
+import { HABITS, type Habits, WORKER_PROGRAM } from "./recording_workers.ts";
 
 const STRATEGIES: readonly History["strategy"][] = ["redis", "zookeeper", "file"];
 
@@ -31,6 +34,7 @@ Runs worker processes that take locks while faults happen, then checks the recor
   --faults a,b                     only these faults, or "none" (all by default)
   --workers N --lanes N --locks N  the numbers of processes, of concurrent calls in each, of locks
   --habits a=N,b=N                 how many of a thousand calls do something, as in workers.ts
+  --beside OLD                     every second worker runs the code of an older checkout in this folder
   --report FILE                    also writes the report as an HTML page with a time line
   --history FILE                   also writes the record of the run, as JSON
   --no-install                     never installs a missing server, as HOLDFAST_NO_INSTALL=1
@@ -50,6 +54,7 @@ const OPTIONS = {
   lanes: { type: "string" },
   locks: { type: "string" },
   habits: { type: "string" },
+  beside: { type: "string" },
   report: { type: "string" },
   history: { type: "string" },
   "no-install": { type: "boolean" },
@@ -90,6 +95,7 @@ function readArguments(): Command | null {
     durationMs: positive("minutes", values.minutes ?? "1") * 60_000,
     ...faults && { faults },
     ...values.habits !== undefined && { habits: habitsOf(values.habits) },
+    ...values.beside !== undefined && { beside: checkoutAt(values.beside) },
     ...Object.fromEntries(sizes),
   };
   return { options, report: values.report, history: values.history };
@@ -104,6 +110,12 @@ function habitsOf(text: string): Partial<Habits> {
       throw new Error(`Cannot use --habits "${part}": give numbers, as in shares=100, of ${known}`);
     }),
   );
+}
+
+function checkoutAt(folder: string): URL {
+  const checkout = pathToFileURL(`${resolve(folder)}/`);
+  if (existsSync(new URL(WORKER_PROGRAM, checkout))) return checkout;
+  throw new Error(`Cannot use --beside "${folder}": it has no ${WORKER_PROGRAM}`);
 }
 
 function positive(name: string, text: string): number {

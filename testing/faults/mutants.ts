@@ -48,7 +48,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: "a search that takes the inbox whose first waiter came last",
     changes: [[
-      "redis/protocol/scripts/parts/next_waiter.lua",
+      "redis/protocol/scripts/parts/handoff.lua",
       "local _, inbox = first_of(keys, NEXT)",
       `local members = members_of(keys, NEXT, 64)
        local _, inbox

@@ -70,14 +70,18 @@ export const HABITS: Habits = {
   writesLate: 20,
 };
 
-/** Starts a worker process, which reports its events. */
+/** The program of a worker, from the root of a checkout. */
+export const WORKER_PROGRAM = "testing/faults/recording_worker.ts";
+
+/**
+ * Starts a worker process, which reports its events.
+ *
+ * @param checkout The folder whose code it runs, as a URL that ends with a slash.
+ */
 export function startWorker(
   options: WorkerOptions,
   env?: Readonly<Record<string, string>>,
+  checkout: URL = new URL("../../", import.meta.url),
 ): Reporter<WorkerEvent> {
-  return startReporter<WorkerEvent>(
-    new URL("./recording_worker.ts", import.meta.url),
-    options,
-    env,
-  );
+  return startReporter<WorkerEvent>(new URL(WORKER_PROGRAM, checkout), options, env);
 }

@@ -44,6 +44,8 @@ export interface RunOptions {
   readonly lanes?: number;
   readonly locks?: number;
   readonly habits?: Partial<Habits>;
+  /** An older checkout, whose code every second worker runs. Its URL ends with a slash. */
+  readonly beside?: URL;
   /** How long in ms to wait at the end until nothing is left on the servers. */
   readonly residueBoundMs: number;
   /** Called after each fault, with the number of grants so far. */
@@ -159,6 +161,7 @@ function newFleet({ place, makeClock, ...setting }: Setting, options: RunOptions
   return new Fleet(place, {
     ...{ names, skew, workers, lanes, clocks, seed: options.seed },
     storePath: `${directory}/store.db`,
+    beside: options.beside,
     habits: { ...HABITS, ...OWN_HABITS[place.strategy], ...options.habits },
   });
 }

@@ -25,7 +25,7 @@ class CostMeter {
   readonly #timer = setInterval(() => {
     const now = moment();
     const elapsedMs = now.nowMs - this.#last.nowMs - GAP_CHECK_MS;
-    // On a busy machine, the process often waits for a processor. That is no gap of its own.
+    // On a busy machine, the process often waits for a processor. That is not a gap of its own.
     const gapMs = Math.min(elapsedMs, now.cpuMs - this.#last.cpuMs);
     this.#longestGapMs = Math.max(this.#longestGapMs, gapMs);
     this.#last = now;

@@ -88,7 +88,7 @@ async function useFreshCaches(): Promise<AsyncDisposable> {
     await lifeline[Symbol.asyncDispose]();
   });
   await mkdir(`${folder}/home`);
-  // How to reach the registry is no cache.
+  // How to reach the registry is not a cache.
   const settings = `${homedir()}/.npmrc`;
   if (existsSync(settings)) await copyFile(settings, `${folder}/home/.npmrc`);
   const fresh = {

@@ -41,7 +41,7 @@ interface Chunks {
 const CHANGES = ["readable", "end", "close", "error"] as const;
 
 /**
- * `Readable.toWeb()` is no option: in Deno, a cancel before the end leaves an unhandled rejection.
+ * `Readable.toWeb()` is not an option: in Deno, a cancel before the end leaves an unhandled rejection.
  * Listens from the start: Node discards unread data of a process that has ended.
  */
 function chunksOf(stream: Readable): Chunks {

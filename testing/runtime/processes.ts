@@ -88,7 +88,7 @@ export function spawnProcess(
   };
 }
 
-/** `ChildProcess.kill()` is no option: in Deno, it sends only one signal. */
+/** `ChildProcess.kill()` is not an option: in Deno, it sends only one signal. */
 function send(pid: number, signal: Signal): void {
   try {
     process.kill(pid, signal);

@@ -5,7 +5,7 @@
  * @module
  */
 import { setImmediate } from "node:timers";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import type {
   TransportListener,
   TransportState,

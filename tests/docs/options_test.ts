@@ -18,7 +18,7 @@ import { ZOOKEEPER_LOCK_OPTIONS } from "../../zookeeper/options.ts";
 import { HEAD, NOT_LISTED, TABLES } from "../../tools/docs/option_tables.ts";
 import { firstSentence, optionsOf, optionsPage, withoutTable } from "../../tools/docs/options.ts";
 
-/** A longer meaning is no cell of a table: make its first sentence two. */
+/** A longer meaning does not fit into a cell of a table: make its first sentence two. */
 const MAX_WORDS = 24;
 
 const SOURCE = `

@@ -25,7 +25,7 @@ function runOf(holds: number, killedHold = -1) {
   return { workers, rounds: holds / workers, kill: killedHold >= 0, events, failures: [], account };
 }
 
-/** Finds what has a colour; a rule of the style is no such thing. */
+/** Finds what has a colour; a rule of the style is not counted. */
 function painted(colour: string): RegExp {
   return new RegExp(`fill="${colour}"(?!\\])`, "g");
 }

@@ -14,6 +14,7 @@ const WRONG: Record<string, string> = {
   "--locks -1": "Option '--locks' argument is ambiguous.",
   "--habits sleeps=5": 'Cannot use --habits "sleeps=5"',
   "--habits steals=often": 'Cannot use --habits "steals=often"',
+  "--beside docs": 'Cannot use --beside "docs": it has no testing/faults/recording_worker.ts',
   "--speed 5": "Unknown option '--speed'",
 };
 

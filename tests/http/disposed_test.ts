@@ -1,4 +1,4 @@
-/** A disposed lock never runs the handler: its server is about to stop, which is no outage. */
+/** A disposed lock never runs the handler: its server is about to stop, which is not an outage. */
 import { assertEquals } from "@std/assert";
 import { type LeaseLostError, LeaseLostError as LeaseLost, MemoryLock } from "../../mod.ts";
 import {

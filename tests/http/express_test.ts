@@ -272,3 +272,19 @@ registerTest(
     await untilFree(locks);
   },
 );
+
+registerTest(
+  "expressLock() answers the whole message of a key's error that is not ASCII",
+  async () => {
+    await using locks = new MemoryLock();
+    const app = express();
+    const message = "Keine Bestellung über 5 € 🙁";
+    const key = () => {
+      throw Object.assign(new Error(message), { statusCode: 404 });
+    };
+    app.use(expressLock(locks, { key }));
+    await using server = await listen(app);
+    const [status, text] = await ask(server.url);
+    assertEquals([status, JSON.parse(text).detail], [404, message]);
+  },
+);

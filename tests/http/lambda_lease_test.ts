@@ -5,7 +5,7 @@
  * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { InvocationLease } from "../../http/internal/invocation_lease.ts";
+import { InvocationLease } from "../../http/internal/lambda/invocation_lease.ts";
 import { LeaseLostError, LockError } from "../../mod.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease } from "../../testing/core/fake_service.ts";
@@ -25,7 +25,7 @@ function open(timeoutMs: number, marginMs = MARGIN_MS): Bench {
   const killedMs = clock.wall() + timeoutMs;
   const remainingMs = () => killedMs - clock.wall();
   const leftMs = () => remainingMs() - marginMs;
-  const bound = new InvocationLease(lease, { leftMs, remainingMs, renews: true }, clock);
+  const bound = new InvocationLease(lease, { leftMs, remainingMs }, true, clock);
   return { ...service, bound, remainingMs };
 }
 
@@ -120,8 +120,8 @@ Deno.test("InvocationLease is lost and sends no renewal when the inner lease was
   assert(lease.signal.aborted);
   await settle();
   const { timers } = clock;
-  const limits = { leftMs: () => 1_000, remainingMs: () => 1_500, renews: true };
-  const bound = new InvocationLease(lease, limits, clock);
+  const limits = { leftMs: () => 1_000, remainingMs: () => 1_500 };
+  const bound = new InvocationLease(lease, limits, true, clock);
   assertEquals(clock.timers, timers);
   await clock.pass(900);
   assertEquals(renewals.length, 0);

@@ -1,5 +1,5 @@
 /**
- * A server whose lock is refused by Redis: that is no outage, so no request runs without the lock.
+ * A server whose lock is refused by Redis: that is not an outage, so no request runs without the lock.
  */
 import { assertEquals } from "@std/assert";
 import type { HoldOptions } from "../../http/mod.ts";

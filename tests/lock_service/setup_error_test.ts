@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import Fastify from "fastify";
 import { lockRoutes } from "../../lock_service/mod.ts";
-import { type AttachableLock, LockSetupError } from "../../mod.ts";
+import { type AttachableLock, LockError, LockSetupError } from "../../mod.ts";
 
 /** A lock on which every call fails. */
 function failing(error: Error): AttachableLock {
@@ -37,5 +37,21 @@ Deno.test("lockRoutes() answers 500 to a LockSetupError, shows nothing of it and
     }]);
   }
   assertEquals(errors, requests.map(() => setup));
+  await app.close();
+});
+
+Deno.test("lockRoutes() answers 409 to a request that another one of its id has ended, and reports nothing", async () => {
+  const errors: unknown[] = [];
+  const app = Fastify();
+  const onError = (error: unknown) => void errors.push(error);
+  const lock = failing(new LockError("Cannot acquire the lock: its owner id asks already"));
+  app.register(lockRoutes, { lock, authorize: () => "alice", onError });
+  for (const method of ["PUT", "PATCH", "DELETE"] as const) {
+    const response = await app.inject({ method, url: "/lock/k/i" });
+    const { type, detail } = response.json();
+    assertEquals([response.statusCode, type], [409, "urn:holdfast:problem:in-progress"]);
+    assertEquals(detail.includes("repeat it"), true);
+  }
+  assertEquals(errors, []);
   await app.close();
 });

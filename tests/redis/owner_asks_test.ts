@@ -205,7 +205,7 @@ Deno.test("RedisLock.tryAcquire() with an owner id rejects with LockUnavailableE
     const abort = AbortSignal.timeout(50);
     const cut = await lock.acquire("n", { ...OWNER, signal: abort }).then(() => null, (e) => e);
     assert(cut === abort.reason);
-    lease.throwIfLost(); // an outage is no loss
+    lease.throwIfLost(); // an outage is not a loss
     proxy.onReply = undefined;
     proxy.cutAll();
     await waitUntil("Redis answers again", () => lease.renew().then(() => true, () => false));

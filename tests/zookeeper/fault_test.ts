@@ -14,7 +14,7 @@ import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { LockSetupError, LockUnavailableError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import { openNodeZooKeeperClient } from "../../zookeeper/connection/node_zookeeper_client.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { HeldLock } from "../../zookeeper/held_lock.ts";
 import { OwnZnode } from "../../zookeeper/recipe/own_znode.ts";
-import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { Session } from "../../zookeeper/session/session.ts";
 import { SessionSuccession } from "../../zookeeper/session/session_succession.ts";
 import { ZnodeCleanup } from "../../zookeeper/znode_cleanup.ts";

@@ -6,7 +6,6 @@
  */
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
-import zooKeeper from "node-zookeeper-client";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
@@ -20,7 +19,8 @@ import {
   scaled,
 } from "../../testing/time.ts";
 import { countedServers } from "../../testing/zookeeper/counted_servers.ts";
-import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
+import { Requests } from "../../zookeeper/connection/requests.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { observing } from "../../testing/zookeeper/observer.ts";
 import { randomFrom } from "../../testing/processes/random.ts";
@@ -67,14 +67,13 @@ async function use(locks: ZooKeeperLock): Promise<bigint> {
 }
 
 Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connection, before they overflow", async () => {
-  const clients: { connectionManager: { xid: number } }[] = [];
-  const { createClient } = zooKeeper;
-  const spied = (...args: Parameters<typeof createClient>) => {
-    const client = createClient(...args);
-    clients.push(client as unknown as (typeof clients)[0]);
-    return client;
+  const used = new Set<Requests>();
+  const { send } = Requests.prototype;
+  Requests.prototype.send = function <T>(this: Requests, ...args: Parameters<typeof send<T>>) {
+    used.add(this);
+    return send.apply(this, args) as Promise<T>;
   };
-  Object.assign(zooKeeper, { createClient: spied });
+  using _ = { [Symbol.dispose]: () => void (Requests.prototype.send = send) };
   await using proxy = startProxy(server);
   const xids: number[] = [];
   const connections = new Set<number>();
@@ -90,13 +89,12 @@ Deno.test("ZooKeeperLock restarts its request numbers at 1, on the same connecti
     "number 0 should not be used: servers before 3.8 treat it as pending forever",
   );
   for (const left of [0, 1, 2, 3, 4, 5]) {
-    clients[0]!.connectionManager.xid = MAX_XID - left;
+    for (const requests of used) requests.xid = MAX_XID - left - 1;
     const next = await use(locks);
     assert(next > token);
     token = next;
   }
-  Object.assign(zooKeeper, { createClient });
-  assertEquals(clients.length, 1);
+  assertEquals(used.size, 1);
   assertEquals(connections.size, 1);
   const turns = xids.flatMap((xid, i) => xid < xids[i - 1]! && xid === 1 ? [xids[i - 1]] : []);
   assertEquals(turns, Array(6).fill(MAX_XID));
@@ -233,6 +231,40 @@ Deno.test("ZooKeeperLock sends its credentials first on every connection", async
   assertEquals(await lease.release(), true);
   assert(seen.size >= 4);
   for (const operations of seen.values()) assertEquals(operations.slice(0, 2), ["connect", "auth"]);
+});
+
+Deno.test("ZooKeeperLock sends its credentials once, however many attempts to connect have failed", async () => {
+  const seen = new Map<number, string[]>();
+  await using proxy = startProxy(server);
+  const record = operations((operation, connection) => {
+    seen.set(connection, [...seen.get(connection) ?? [], operation]);
+  });
+  proxy.onRequest = (chunk, connection) => {
+    const verdict = record(chunk, connection);
+    return connection.id <= 3 ? "cut" : verdict;
+  };
+  const auth = { scheme: "digest", credentials: "holdfast:secret" };
+  await using locks = through(proxy, { auth });
+  await (await locks.acquire("n")).release();
+  assertEquals([...seen.keys()], [1, 2, 3, 4]);
+  assertEquals(seen.get(4)!.filter((operation) => operation === "auth").length, 1);
+});
+
+Deno.test("ZooKeeperLock resumes its session only where its last answer is known", async () => {
+  const zxids = new Map<number, bigint>();
+  await using proxy = startProxy(server);
+  proxy.onRequest = (chunk, { id }) => {
+    // The request for the session: its length, a version, and the last zxid that was seen.
+    if (!zxids.has(id)) zxids.set(id, new DataView(chunk.buffer, chunk.byteOffset).getBigInt64(8));
+    return "pass";
+  };
+  await using locks = through(proxy);
+  const lease = await locks.acquire("n");
+  proxy.cutAll();
+  await lease.renew();
+  assertEquals(zxids.get(1), 0n);
+  assert(zxids.get(2)! >= lease.fencingToken, `${zxids.get(2)} is before ${lease.fencingToken}`);
+  assertEquals(await lease.release(), true);
 });
 
 Deno.test("ZooKeeperLock.acquire() leaves no orphaned znode below a chroot when an answer is lost", async () => {

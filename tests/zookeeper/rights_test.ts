@@ -6,7 +6,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects } from "@std/assert";
 import { LockSetupError } from "../../core/contract/errors.ts";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { type FaultProxy, startProxy } from "../../testing/servers/proxy.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";

@@ -5,7 +5,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { ZooKeeperLock } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";

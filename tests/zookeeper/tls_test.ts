@@ -25,7 +25,7 @@ import {
   ZooKeeperLock,
   type ZooKeeperLockOptions,
 } from "../../zookeeper/mod.ts";
-import { ZooKeeperError } from "../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../zookeeper/connection/failures.ts";
 
 const skip = await zooKeeperEnsembleSkip();
 const ignore = skip !== undefined;

@@ -52,23 +52,22 @@ const ZOOKEEPER: Table = {
 };
 
 const AROUND_HANDLERS: Table = {
-  "http/internal/": ["http/internal/", "core/"],
-  "http/mod.ts": ["http/*.ts", "http/internal/", "core/"],
-  "http/*.ts": ["http/internal/", "core/"],
-  "lock_service/": [
-    "lock_service/",
-    "http/internal/",
-    "redis/client.ts",
-    "redis/protocol/failures.ts",
+  "http/shared/": ["http/shared/", "core/"],
+  "http/internal/fastify/": [
+    "http/internal/fastify/",
+    "http/internal/*.ts",
+    "http/shared/",
     "core/",
   ],
-  "fencing/": [
-    "fencing/",
-    "http/internal/problem.ts",
-    "http/internal/http_error.ts",
-    "redis/client.ts",
+  "http/internal/lambda/": ["http/internal/lambda/", "http/internal/*.ts", "http/shared/", "core/"],
+  "http/internal/*.ts": ["http/internal/*.ts", "http/shared/", "core/"],
+  "http/mod.ts": ["http/*.ts", "http/internal/*.ts", "http/shared/", "core/"],
+  "http/*.ts": [
+    ...["http/internal/fastify/", "http/internal/lambda/", "http/internal/*.ts", "http/shared/"],
     "core/",
   ],
+  "lock_service/": ["lock_service/", "http/shared/", "core/"],
+  "fencing/": ["fencing/", "http/shared/", "redis/client.ts", "core/"],
 };
 
 const PUBLISHED: Table = { ...STRATEGIES, ...REDIS, ...ZOOKEEPER, ...AROUND_HANDLERS };

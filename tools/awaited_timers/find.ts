@@ -4,9 +4,9 @@
  * A timer is a promise that `setTimeout()` or `setInterval()` resolves, `node:timers/promises`, and each
  * function that passes a time of its caller on to one (`pause()`, a helper's helper): each
  * use of that function is an awaited timer, in place of what is inside it. A function whose time is fixed
- * (`settle()`) counts once for each use of it. These are no awaited timers:
+ * (`settle()`) counts once for each use of it. These are not awaited timers:
  *
- * - one in a loop that checks a condition. Time and rounds are no conditions.
+ * - one in a loop that checks a condition. Time and rounds are not conditions.
  * - one that rejects, or that `.then()` follows and throws: the bound of a race.
  * - one that `void` says nothing waits for.
  *

@@ -12,7 +12,7 @@ const PAGE = /\.md$|^llms\.txt$/;
 /** A translation. Its code blocks are those of the original, which a test compares. */
 const TRANSLATION = /\.zh-CN\.md$/;
 const FENCE = /^ *```(.*)$/;
-/** The languages of blocks that are no programs of a reader. */
+/** The languages of blocks that are not programs of a reader. */
 const OTHER_LANGUAGES = ["sh", "text", "sql", "python", "diff", "json", "yaml", "mermaid"];
 /** A runtime behind `js`, such as `deno` or `node>=24`. */
 const RUNTIME = /^(deno|node|bun)(?:>=(\d+))?$/;
@@ -75,7 +75,7 @@ export function documentedSnippets(): Snippet[] {
 }
 
 /**
- * The programs of a page. A block in `ts` is no program, but a part of a file that tests run; its path is
+ * The programs of a page. A block in `ts` is not a program, but a part of a file that tests run; its path is
  * behind the language.
  *
  * @throws {Error} If a block has no language, one that is not known, or an unknown runtime; if a server

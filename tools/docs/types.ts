@@ -188,7 +188,7 @@ function methodText(method: MethodNode): string {
   }`;
 }
 
-/** A member's name, in quotes if it is no word. */
+/** A member's name, in quotes if it is not a word. */
 function nameText(name: string): string {
   return /^[\w$]+$|^\[/.test(name) ? name : JSON.stringify(name);
 }

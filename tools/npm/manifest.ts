@@ -25,7 +25,7 @@ export interface PackedEntry {
  * there are no dependencies.
  *
  * @param repository The project's address, or an empty text.
- * @throws {Error} If the package has a dependency that is no peer.
+ * @throws {Error} If the package has a dependency that is not a peer.
  */
 export function completeManifest(packed: PackedManifest, repository: string): PackedManifest {
   const { dependencies = {}, ...rest } = packed;

@@ -6,9 +6,8 @@
  * @module
  */
 import zookeeper from "npm:node-zookeeper-client@1.1.3";
-import type { Package } from "./client_package.ts";
 
 /** Returns the client package. */
-export function loadClient(): Package {
-  return zookeeper as unknown as Package;
+export function loadClient(): unknown {
+  return zookeeper;
 }

@@ -6,9 +6,8 @@
  */
 import { createRequire } from "node:module";
 import { LockSetupError } from "../../core/contract/errors.ts";
-import type { Package } from "./client_package.ts";
 
-/** The only version that works: `client_guard.ts` patches its private parts. */
+/** The only version that works: `node_zookeeper_client.ts` uses its private parts. */
 const VERSION = "1.1.3";
 const NAME = "node-zookeeper-client";
 const ADVICE = `install it with npm install ${NAME}@${VERSION}`;
@@ -21,7 +20,7 @@ declare const __filename: string | undefined;
  *
  * @throws {LockSetupError} If it is not installed, or in another version.
  */
-export function loadClient(): Package {
+export function loadClient(): unknown {
   const require = createRequire(typeof __filename === "string" ? __filename : import.meta.url);
   let version: unknown;
   try {

@@ -4,8 +4,9 @@
  *
  * @module
  */
-import { BadServersError, type ServerAddress } from "./connect_string.ts";
-import { ProtocolError } from "./frames.ts";
+import { BadServersError } from "./servers.ts";
+import type { ServerAddress } from "./transport.ts";
+import { ProtocolError } from "./wire.ts";
 
 /** How far an attempt to connect has come. */
 export type Phase =
@@ -22,7 +23,7 @@ export interface FailedAttempt {
   /** Left out if the servers could not even be listed. */
   readonly server?: ServerAddress;
   /** The address of the server, if it has several. */
-  readonly address?: string;
+  readonly address?: string | undefined;
   readonly phase: Phase;
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;

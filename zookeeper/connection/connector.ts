@@ -1,33 +1,16 @@
 /**
- * The attempts to connect: one server after the other, each with a time limit, and pauses between the
- * rounds. How the package uses a socket is in `client_guard.ts`.
+ * The attempts to connect: one server after the other, each with time limits, and pauses between the
+ * rounds. What is done with a socket is in `node_zookeeper_client.ts`.
  *
  * @module
  */
-import { Attempt } from "./attempt.ts";
-import type { Socket } from "./client_internals.ts";
-import { ConnectError, type FailedAttempt } from "./connect_error.ts";
-import type { ListServers } from "./connect_string.ts";
-import { ProtocolError } from "./frames.ts";
-import { lookUp, ServerRotation, type Target, type Unresolved } from "./server_rotation.ts";
-import { openSocket } from "./server_socket.ts";
+import { connect, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { ConnectError, type FailedAttempt, type Phase } from "./connect_error.ts";
+import { ServerRotation, type Target, type Unresolved } from "./servers.ts";
 import type { TlsSettings } from "./tls.ts";
-import type { LookUp, Warner } from "./transport.ts";
-
-/** The options of a connector. */
-export interface ConnectorOptions {
-  readonly listServers: ListServers;
-  /** Connections use TLS if this is set. */
-  readonly tls: TlsSettings | undefined;
-  /** How long in ms one server may take to accept the connection, the handshake and the session. */
-  readonly attemptMs: number;
-  /** Maximum pause in ms between two rounds in which no server accepted the session. */
-  readonly maxPauseMs: number;
-  /** Gets a warning about each server that is left out, and about each round without any. */
-  readonly warnings: Warner;
-  /** @default as the runtime does */
-  readonly lookUp?: LookUp | undefined;
-}
+import type { TransportOptions } from "./transport.ts";
+import { ProtocolError } from "./wire.ts";
 
 /** Uses the sockets. */
 export interface ConnectorListener {
@@ -47,8 +30,10 @@ const MIN_PAUSE_MS = 500;
  * part of it is left out, so that clients that lost their server together do not return together.
  */
 export class Connector {
-  readonly #options: ConnectorOptions;
+  readonly #options: TransportOptions;
   readonly #listener: ConnectorListener;
+  /** How long in ms one server may take to accept the connection, the handshake and the session. */
+  readonly #attemptMs: number;
   readonly #rotation: ServerRotation;
   #round: ReturnType<ServerRotation["round"]>;
   #rounds = 0;
@@ -64,16 +49,17 @@ export class Connector {
   #isStopped = false;
 
   /** Connects to nothing yet. */
-  constructor(options: ConnectorOptions, listener: ConnectorListener) {
+  constructor(options: TransportOptions, listener: ConnectorListener) {
     this.#options = options;
     this.#listener = listener;
-    const { listServers, attemptMs: lookupMs } = options;
-    this.#rotation = new ServerRotation({
-      listServers,
-      lookUp: options.lookUp ?? lookUp,
-      lookupMs,
-    });
+    this.#attemptMs = Math.min(Math.max(options.sessionTimeoutMs / 3, 200), 2_000);
+    this.#rotation = new ServerRotation(options, this.#attemptMs);
     this.#round = this.#rotation.round();
+  }
+
+  /** Whether there is a socket on which the session is not accepted yet. */
+  get isAttempting(): boolean {
+    return this.#attempt !== null;
   }
 
   /** Why no server could be connected to since the last session was accepted; `undefined` if unknown. */
@@ -86,7 +72,7 @@ export class Connector {
   /** How the attempt under way will fail if nothing more arrives; `undefined` if there is none. */
   get pendingError(): ConnectError | undefined {
     const attempt = this.#attempt;
-    return attempt === null ? undefined : new ConnectError([{ ...attempt.failure, isLate: true }]);
+    return attempt === null ? undefined : new ConnectError([{ ...attempt, isLate: true }]);
   }
 
   /** Begins the next attempt, after a pause if the round is over. The last one must have ended. */
@@ -137,20 +123,18 @@ export class Connector {
   #try(target: Target | Unresolved): boolean {
     this.#attemptedMs = performance.now();
     if ("error" in target) {
-      this.#fail({ ...target, phase: "resolve" });
+      this.#failed.now.push({ ...target, phase: "resolve" });
       return false;
     }
-    const { tls, attemptMs } = this.#options;
+    const { tls } = this.#options;
     try {
       const socket = openSocket(target, tls);
-      const attempt = this.#attempt = new Attempt(socket, target, tls);
-      // With several addresses, one that cannot be reached must not use up the time of the others.
-      attempt.limit(target.address === undefined ? attemptMs : attemptMs / 4, attemptMs);
+      const attempt = this.#attempt = new Attempt(socket, target, tls, this.#attemptMs);
       socket.on("close", () => this.#onClosed(attempt));
       this.#listener.onSocket(socket, tls === undefined ? "connect" : "secureConnect");
       return true;
     } catch (error) {
-      this.#fail({ ...target, phase: "connect", error });
+      this.#failed.now.push({ ...target, phase: "connect", error });
       return false;
     }
   }
@@ -160,19 +144,14 @@ export class Connector {
     // Not so if the server has accepted the session.
     if (this.#attempt !== attempt) return;
     this.#attempt = null;
-    const { address, error } = attempt.failure;
+    const { address, error } = attempt;
     const isForbidden = error instanceof Error && error.name === "NotCapable";
     if (isForbidden && address !== undefined) this.#rotation.connectByName();
-    else this.#fail(attempt.failure);
-  }
-
-  #fail(failure: FailedAttempt): void {
-    this.#failed.now.push(failure);
+    else this.#failed.now.push(attempt);
   }
 
   async #endRound(): Promise<void> {
-    const { error } = this;
-    if (error?.isSetup && !this.#hasConnected) {
+    if (this.error?.isSetup && !this.#hasConnected) {
       this.stop();
       return this.#listener.onUnusable();
     }
@@ -183,7 +162,9 @@ export class Connector {
   }
 
   async #pause(): Promise<void> {
-    const longestMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#rounds++, this.#options.maxPauseMs);
+    // So short that a lease outlives a short restart of the servers, even if they return in a pause.
+    const maxPauseMs = Math.min(Math.max(this.#options.sessionTimeoutMs / 10, 500), 5_000);
+    const longestMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#rounds++, maxPauseMs);
     this.#pauseMs = longestMs * (0.5 + Math.random() / 2);
     await new Promise<void>((resolve) => {
       this.#endPause = resolve;
@@ -199,4 +180,59 @@ export class Connector {
       if (isSetup) this.#options.warnings.warn(`ZooKeeperLock cannot use a server: ${message}`);
     }
   }
+}
+
+/** One socket, until the server has accepted the session. Unless it does, the attempt has failed. */
+class Attempt implements FailedAttempt {
+  readonly server: Target["server"];
+  readonly address: string | undefined;
+  readonly tls: Required<FailedAttempt>["tls"];
+  phase: Phase = "connect";
+  isLate = false;
+  /** The first error, which is the cause of all others. */
+  error: unknown;
+  #timer: ReturnType<typeof setTimeout>;
+
+  /** Takes a socket that is connecting, and closes it if the session is not accepted in `limitMs`. */
+  constructor(
+    socket: Socket,
+    { server, address }: Target,
+    tls: TlsSettings | undefined,
+    limitMs: number,
+  ) {
+    this.server = server;
+    this.address = address;
+    this.tls = tls === undefined ? "none" : tls.cert === undefined ? "anonymous" : "certified";
+    const expire = () => {
+      this.isLate = true;
+      socket.destroy();
+    };
+    const endMs = performance.now() + limitMs;
+    // With several addresses, one that cannot be reached must not use up the time of the others.
+    this.#timer = setTimeout(expire, address === undefined ? limitMs : limitMs / 4);
+    socket.on("connect", () => {
+      this.phase = tls === undefined ? "session" : "handshake";
+      this.end();
+      this.#timer = setTimeout(expire, endMs - performance.now());
+    });
+    socket.on("secureConnect", () => this.phase = "session");
+    socket.on("error", (error) => this.error ??= error);
+  }
+
+  /** The attempt has succeeded or failed. */
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+/**
+ * Returns a socket that is connecting. With TLS, it emits `"secureConnect"` when the handshake is done and
+ * the server's certificate is accepted. No byte is sent before, except those of the handshake.
+ */
+function openSocket({ server, address }: Target, tls: TlsSettings | undefined): Socket {
+  const place = { host: address ?? server.host, port: server.port };
+  if (tls === undefined) return connect(place);
+  // The certificate is for the host, whatever its address is. TLS sends no IP address as a name.
+  const servername = isIP(server.host) === 0 ? { servername: server.host } : {};
+  return connectTls({ ...servername, ...tls, ...place });
 }

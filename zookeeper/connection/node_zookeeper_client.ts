@@ -1,20 +1,24 @@
 /**
- * The transport over `npm:node-zookeeper-client`: its requests and watches. How they are settled, and
- * the life of the client, is in `client_connection.ts`.
+ * The port over node-zookeeper-client 1.1.3, which keeps the session: it asks for it, sends credentials
+ * and pings, and closes it. Sockets (`connector.ts`) and requests (`requests.ts`) are ours: ADR 36.
  *
  * @module
  */
-import type { Buffer } from "node:buffer";
-import { ClientConnection, type ConnectionListener } from "./client_connection.ts";
-import type { ReplyReader } from "./reply_reader.ts";
-import type {
-  Children,
-  TransportListener,
-  TransportOptions,
-  TransportState,
-  Watcher,
-  Znode,
-  ZooKeeperTransport,
+import { Buffer } from "node:buffer";
+import type { Socket } from "node:net";
+import { loadClient } from "./client_module.ts";
+import { Connector, type ConnectorListener } from "./connector.ts";
+import { ZooKeeperError } from "./failures.ts";
+import { Requests, type RequestsListener } from "./requests.ts";
+import {
+  type Children,
+  requestLimitMs,
+  type TransportListener,
+  type TransportOptions,
+  type TransportState,
+  type Watcher,
+  type Znode,
+  type ZooKeeperTransport,
 } from "./transport.ts";
 import { Watches } from "./watches.ts";
 import {
@@ -24,44 +28,114 @@ import {
   deleteRequest,
   EPHEMERAL,
   EPHEMERAL_SEQUENTIAL,
+  Frames,
   getRequest,
   OPEN_ACL,
   PERSISTENT,
   readEvent,
+  Reply,
   setRequest,
   watchRequest,
-} from "./wire_requests.ts";
+} from "./wire.ts";
 
-class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectionListener {
-  readonly #connection: ClientConnection;
+/** The parts of the package that we use. */
+interface Package {
+  createClient(connectString: string, options: { sessionTimeout: number }): Client;
+}
+
+/** A client of the package. */
+interface Client {
+  readonly connectionManager: ConnectionManager;
+  connect(): void;
+  close(): void;
+  addAuthInfo(scheme: string, auth: Buffer): void;
+  getSessionTimeout(): number;
+  on(
+    event: "connected" | "disconnected" | "expired" | "authenticationFailed",
+    listener: () => void,
+  ): void;
+}
+
+/**
+ * The private parts of the package that we use: it is pinned to the version whose source was read. It calls
+ * `connect()` again when a socket was closed and the session is not over.
+ */
+interface ConnectionManager {
+  /** Where it writes, and whose time-out makes it send a ping. */
+  socket?: Socket;
+  /** The last zxid that a server has answered with. It is sent to the next server. */
+  readonly zxid: Buffer;
+  /** What it has not sent yet: the credentials, until the session is accepted. */
+  readonly packetQueue: { readonly queue: unknown[] };
+  connect(): void;
+  setState(state: number): void;
+  /** Sends the request for the session. */
+  onSocketConnected(): void;
+  onSocketData(frame: Buffer): void;
+  onSocketClosed(): void;
+}
+
+/** The package's state of a connection whose session is not accepted yet. */
+const CONNECTING = 1;
+/** The number of a message that is no reply: the event of a watch. */
+const EVENT_XID = -1;
+/** The servers in the package's own list, which is not used. */
+const UNUSED = "unused:1";
+
+class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, RequestsListener {
+  state: TransportState = "connecting";
+  epoch = 0;
+  readonly #options: TransportOptions;
+  readonly #client: Client;
+  readonly #manager: ConnectionManager;
+  readonly #connector: Connector;
+  readonly #requests = new Requests(this);
+  readonly #watches = new Watches();
   /** The access control list of new znodes. */
   readonly #acl: Buffer;
-  readonly #watches = new Watches();
   #listener: TransportListener | null = null;
+  /** The bytes that have arrived on this connection. */
+  #frames = new Frames();
+  #heardMs = -Infinity;
+  /** Why the last connection was dropped. */
+  #dropError: unknown;
+  #isDestroyed = false;
+  #onConnected: (() => void) | undefined;
+  #onClosed: (() => void) | undefined;
 
   constructor(options: TransportOptions) {
-    this.#acl = options.auth === undefined ? OPEN_ACL : CREATOR_ACL;
-    this.#connection = new ClientConnection(options, this);
-  }
-
-  get state(): TransportState {
-    return this.#connection.state;
-  }
-
-  get epoch(): number {
-    return this.#connection.epoch;
+    this.#options = options;
+    const { sessionTimeoutMs, auth } = options;
+    this.#acl = auth === undefined ? OPEN_ACL : CREATOR_ACL;
+    this.#connector = new Connector(options, this);
+    const { createClient } = loadClient() as Package;
+    this.#client = createClient(UNUSED, { sessionTimeout: sessionTimeoutMs });
+    this.#manager = this.#client.connectionManager;
+    // The package has no TLS, does not try another address of a host that accepted a connection, splits
+    // IPv6 addresses at their first colon, and cannot be stopped while it pauses.
+    this.#manager.connect = () => {
+      this.#manager.setState(CONNECTING);
+      void this.#connector.next();
+    };
+    if (auth !== undefined) this.#client.addAuthInfo(auth.scheme, Buffer.from(auth.credentials));
+    this.#listenToClient();
+    this.#client.connect();
   }
 
   get timeoutMs(): number {
-    return this.#connection.timeoutMs;
+    return this.epoch === 0 ? 0 : this.#client.getSessionTimeout();
   }
 
   get silentMs(): number {
-    return this.#connection.silentMs;
+    return performance.now() - this.#heardMs;
   }
 
   get connectError(): unknown {
-    return this.#connection.connectError;
+    return this.#connector.error ?? this.#dropError ?? this.#connector.pendingError;
+  }
+
+  get limitMs(): number {
+    return requestLimitMs(this.#options, this.timeoutMs);
   }
 
   listen(listener: TransportListener): void {
@@ -69,34 +143,33 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectionListener {
   }
 
   connectNow(): void {
-    this.#connection.connectNow();
+    this.#connector.connectNow();
   }
 
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    return this.#create(pathPrefix, data, EPHEMERAL_SEQUENTIAL);
+    return this.#requests.send(createRequest(pathPrefix, data, this.#acl, EPHEMERAL_SEQUENTIAL));
   }
 
   async createEphemeral(path: string): Promise<void> {
-    await this.#create(path, null, EPHEMERAL, true);
+    await this.#requests.send(createRequest(path, null, this.#acl, EPHEMERAL), true);
   }
 
   async createPersistent(path: string): Promise<void> {
-    await this.#create(path, null, PERSISTENT);
+    await this.#requests.send(createRequest(path, null, this.#acl, PERSISTENT));
   }
 
   children(path: string): Promise<Children> {
-    return this.#connection.request(childrenRequest(path));
+    return this.#requests.send(childrenRequest(path));
   }
 
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) return await this.#connection.request(getRequest(path));
-    const known = this.#watches.join(path, watcher);
-    if (known !== null) return known;
+    if (watcher === undefined) return await this.#requests.send(getRequest(path));
     // Added before the request is sent: an event may arrive directly after the answer.
-    this.#watches.add(path, watcher);
+    const known = this.#watches.add(path, watcher);
+    if (known !== null) return known;
     try {
       const confirm = (znode: Znode) => this.#watches.confirm(path, znode);
-      return await this.#connection.request(watchRequest(path, confirm));
+      return await this.#requests.send(watchRequest(path, confirm));
     } catch (error) {
       this.#watches.fail(path, watcher);
       throw error;
@@ -108,41 +181,168 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectionListener {
   }
 
   set(path: string): Promise<void> {
-    return this.#connection.request(setRequest(path), true);
+    return this.#requests.send(setRequest(path), true);
   }
 
   delete(path: string): Promise<void> {
-    return this.#connection.request(deleteRequest(path));
+    return this.#requests.send(deleteRequest(path));
   }
 
-  close(timeoutMs: number): Promise<void> {
-    return this.#connection.close(timeoutMs);
+  async close(timeoutMs: number): Promise<void> {
+    if (timeoutMs > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, timeoutMs);
+      this.#onClosed = resolve;
+      // Without a connection, the request to close the session cannot be sent.
+      this.#onConnected = () => {
+        this.state = "closed";
+        this.#client.close();
+      };
+      if (this.state === "connected") this.#onConnected();
+      else if (this.state !== "suspended") resolve();
+      await promise;
+      clearTimeout(timer);
+    }
+    this.destroy();
   }
 
   destroy(): void {
-    this.#connection.destroy();
+    if (this.#isDestroyed) return;
+    // Not now: the caller may be deep in a recursion, and a socket that is destroyed where the stack is
+    // used up never closes. The stack is empty then.
+    queueMicrotask(() => this.#free());
+    this.#isDestroyed = true;
+    this.state = "closed";
   }
 
-  onStateChange(state: TransportState): void {
-    if (state === "closed") this.#watches.clear();
-    this.#listener?.onStateChange(state);
+  notConnected(): ZooKeeperError {
+    if (this.state === "closed") return sessionClosed();
+    if (this.state === "expired" || this.state === "refused") {
+      return new ZooKeeperError("SESSION_OVER", `The session is over: ${this.state}`);
+    }
+    return this.#failure("NOT_CONNECTED", "There is no connection to ZooKeeper");
+  }
+
+  onOverdue(): void {
+    const { limitMs } = this;
+    // A long answer is arriving.
+    if (this.#frames.isPartial && this.silentMs < limitMs) return this.#requests.restartDeadline();
+    this.#requests.failAll(
+      new ZooKeeperError("TIMEOUT", `ZooKeeper did not answer for ${limitMs} ms`),
+    );
+    // The package itself does not notice that answers have stopped. It resumes the session elsewhere.
+    this.#manager.socket?.destroy();
+  }
+
+  onSocket(socket: Socket, readyEvent: "connect" | "secureConnect"): void {
+    this.#manager.socket = this.#requests.socket = socket;
+    // Half a reply of the last connection is not the beginning of this one's first reply.
+    this.#frames = new Frames();
+    socket.setNoDelay();
+    socket.on(readyEvent, () => this.#manager.onSocketConnected());
+    socket.on("data", (chunk: Buffer) => this.#onData(socket, chunk));
+    socket.on("error", (error) => this.#dropError = error);
+    socket.on("close", () => {
+      // The package would send these credentials and those of the next connection.
+      this.#manager.packetQueue.queue.length = 0;
+      this.#manager.onSocketClosed();
+    });
+  }
+
+  onUnusable(): void {
+    this.#become("refused");
+  }
+
+  #listenToClient(): void {
+    this.#client.on("connected", () => this.#connector.accepted());
+    this.#client.on("disconnected", () => this.#onDisconnected());
+    this.#client.on("expired", () => {
+      this.#onClosed?.();
+      this.#become("expired");
+    });
+    this.#client.on("authenticationFailed", () => {
+      this.#requests.failAll(
+        new ZooKeeperError("AUTH_FAILED", "ZooKeeper refused the credentials"),
+      );
+      this.#become("refused");
+    });
+  }
+
+  #onData(socket: Socket, chunk: Buffer): void {
+    this.#heardMs = performance.now();
+    const frames = this.#frames;
+    try {
+      frames.add(chunk);
+      for (let frame; !socket.destroyed && (frame = frames.next()) !== null;) this.#onFrame(frame);
+    } catch (error) {
+      // The rest of the bytes cannot be understood. An error that is thrown here, in the socket's event
+      // handler, would end the process.
+      this.#dropError = error;
+      this.#connector.cannotRead(error);
+      socket.destroy();
+    }
+  }
+
+  #onFrame(frame: Buffer): void {
+    if (this.#connector.isAttempting) return this.#onSessionAnswer(frame);
+    const reply = new Reply(frame);
+    if (reply.xid > 0) {
+      this.#requests.answer(reply);
+      reply.copyZxid(this.#manager.zxid);
+    } else if (reply.xid === EVENT_XID) {
+      const { path, event } = readEvent(reply);
+      this.#watches.fire(path, event);
+    } else {
+      // A ping, the credentials, or the end of the session, the package's only request with a number: 0.
+      this.#manager.onSocketData(frame);
+    }
+  }
+
+  #onSessionAnswer(frame: Buffer): void {
+    this.#manager.onSocketData(frame);
+    if (this.#connector.isAttempting) return;
+    // Only now has the package sent the credentials, which requests need.
+    this.#dropError = undefined;
+    this.epoch++;
+    this.#become("connected");
+    this.#onConnected?.();
+  }
+
+  #onDisconnected(): void {
+    if (this.state === "closed") this.#onClosed?.();
+    if (this.state !== "connected") return;
+    this.state = "suspended";
+    this.#requests.failAll(
+      this.#failure("CONNECTION_LOSS", "The connection to ZooKeeper was lost"),
+    );
+    this.#listener?.onStateChange("suspended");
     // The watches are lost with their connection.
-    if (state === "suspended") this.#watches.drop();
+    this.#watches.drop();
   }
 
-  onEvent(reply: ReplyReader): void {
-    const { path, event } = readEvent(reply);
-    this.#watches.fire(path, event);
+  #become(state: TransportState): void {
+    if (this.state === "closed") return;
+    this.state = state;
+    this.#listener?.onStateChange(state);
   }
 
-  #create(
-    path: string,
-    data: Uint8Array | null,
-    mode: number,
-    isUrgent = false,
-  ): Promise<string> {
-    return this.#connection.request(createRequest(path, data, this.#acl, mode), isUrgent);
+  #free(): void {
+    this.#connector.stop();
+    this.#manager.socket?.destroy();
+    this.#requests.failAll(sessionClosed());
+    this.#watches.clear();
+    this.#listener?.onStateChange("closed");
   }
+
+  /** Makes an error whose cause is that of the connection. */
+  #failure(code: "NOT_CONNECTED" | "CONNECTION_LOSS", message: string): ZooKeeperError {
+    const cause = this.connectError;
+    return new ZooKeeperError(code, message, cause === undefined ? {} : { cause });
+  }
+}
+
+function sessionClosed(): ZooKeeperError {
+  return new ZooKeeperError("SESSION_OVER", "The session was closed");
 }
 
 /** Opens a transport over `npm:node-zookeeper-client`. It starts to connect at once. */

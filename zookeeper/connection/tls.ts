@@ -7,7 +7,6 @@
 import { Buffer } from "node:buffer";
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
-import { describe } from "../../core/contract/options.ts";
 
 /** TLS settings, as `node:tls` takes them. */
 export interface ZooKeeperTls {
@@ -66,9 +65,6 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
  * @throws {RangeError} If a member cannot be read, or `key` is not the key of `cert`.
  */
 export function readTls(tls: ZooKeeperTls): TlsSettings {
-  if (typeof tls !== "object" || tls === null) {
-    throw new TypeError(cannotUse(`it must be an object, but it is ${describe(tls)}`));
-  }
   const unknown = Object.keys(tls).filter((name) => !MEMBERS.has(name));
   if (unknown.length > 0) {
     const members = [...MEMBERS].join(", ");

@@ -1,10 +1,9 @@
 /**
  * The port: the few requests and events of a ZooKeeper client that the strategy needs. To use another
- * client, implement this interface. Errors are in `errors.ts`.
+ * client, implement this interface. Errors are in `failures.ts`.
  *
  * @module
  */
-import type { ListServers } from "./connect_string.ts";
 import type { TlsSettings } from "./tls.ts";
 
 /** The children of a znode. */
@@ -124,6 +123,15 @@ export interface Warner {
   /** Must not throw. */
   warn(message: string): void;
 }
+
+/** The address of one server of an ensemble. */
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Lists the servers, in the order in which they are tried. */
+export type ListServers = () => Promise<readonly ServerAddress[]>;
 
 /** Looks up all addresses of a host, for a connection to one of its ports. */
 export type LookUp = (host: string, port: number) => Promise<readonly string[]>;

@@ -18,17 +18,14 @@ interface Watch {
 export class Watches {
   readonly #watches = new Map<string, Watch>();
 
-  /** Adds a watcher, before the watch is requested. */
-  add(path: string, watcher: Watcher): void {
+  /**
+   * Adds a watcher.
+   *
+   * @returns The znode if the server has set a watch; `null` if the caller must request it.
+   */
+  add(path: string, watcher: Watcher): Znode | null {
     let watch = this.#watches.get(path);
     if (watch === undefined) this.#watches.set(path, watch = { watchers: new Set(), znode: null });
-    watch.watchers.add(watcher);
-  }
-
-  /** Adds a watcher without a request if the server has set a watch. Returns the znode if so. */
-  join(path: string, watcher: Watcher): Znode | null {
-    const watch = this.#watches.get(path);
-    if (!watch?.znode) return null;
     watch.watchers.add(watcher);
     return watch.znode;
   }

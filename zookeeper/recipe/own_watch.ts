@@ -5,7 +5,7 @@
  * @module
  */
 import type { SessionRequests } from "../session/session_requests.ts";
-import { hasCode, ZooKeeperError } from "../connection/errors.ts";
+import { hasCode, ZooKeeperError } from "../connection/failures.ts";
 import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
 
 /** The states of the watch. */

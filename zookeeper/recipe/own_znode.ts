@@ -8,7 +8,7 @@
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionSuccession } from "../session/session_succession.ts";
-import { classifyFailure, hasCode, ZooKeeperError } from "../connection/errors.ts";
+import { classifyFailure, hasCode, ZooKeeperError } from "../connection/failures.ts";
 import { entriesWithGuid, entryPrefix, newGuid } from "./order.ts";
 import { OwnWatch } from "./own_watch.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Session, SessionListener } from "../session/session.ts";
-import { hasCode } from "../connection/errors.ts";
+import { hasCode } from "../connection/failures.ts";
 import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
 import type { OwnZnodeListener } from "./own_watch.ts";
 

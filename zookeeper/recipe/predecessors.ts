@@ -7,7 +7,7 @@
 import { abortable } from "../../core/time/clock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { askIn } from "../session/ask.ts";
-import { hasCode } from "../connection/errors.ts";
+import { hasCode } from "../connection/failures.ts";
 import type { QueueEntry } from "./order.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import { PredecessorWatch, Sleep } from "./predecessor_watch.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
-import { hasCode } from "../connection/errors.ts";
+import { hasCode } from "../connection/failures.ts";
 import { isProof, type SessionRequests } from "./session_requests.ts";
 
 /** The options of a heartbeat. */

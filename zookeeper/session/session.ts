@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "../../core/time/clock.ts";
-import { ZooKeeperError } from "../connection/errors.ts";
+import { ZooKeeperError } from "../connection/failures.ts";
 import type {
   TransportListener,
   TransportState,

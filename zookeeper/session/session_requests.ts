@@ -5,7 +5,7 @@
  * @module
  */
 import { type Clock, instant } from "../../core/time/clock.ts";
-import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/errors.ts";
+import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/failures.ts";
 import type { Children, Watcher, Znode, ZooKeeperTransport } from "../connection/transport.ts";
 import { SharedRead } from "./shared_read.ts";
 import type { SessionValidity } from "./session_validity.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
-import { ZooKeeperError } from "../connection/errors.ts";
+import { ZooKeeperError } from "../connection/failures.ts";
 import type {
   OpenTransport,
   TransportListener,

@@ -18,7 +18,7 @@ function children(): string[] {
       if (Number(parent) !== Deno.pid) return [];
       return [readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")];
     } catch {
-      return []; // It is no process, or has just ended.
+      return []; // It is not a process, or has just ended.
     }
   });
 }

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { ConnectError, type FailedAttempt } from "../../../zookeeper/connection/connect_error.ts";
-import { BadServersError } from "../../../zookeeper/connection/connect_string.ts";
-import { ProtocolError } from "../../../zookeeper/connection/frames.ts";
+import { BadServersError } from "../../../zookeeper/connection/servers.ts";
+import { ProtocolError } from "../../../zookeeper/connection/wire.ts";
 
 const SERVER = { host: "zk1", port: 2281 };
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { parseConnectString } from "../../../zookeeper/connection/connect_string.ts";
+import { parseConnectString } from "../../../zookeeper/connection/servers.ts";
 
 Deno.test("parseConnectString() returns the servers and the chroot", () => {
   assertEquals(parseConnectString("a"), { servers: [{ host: "a", port: 2181 }], chroot: "" });

@@ -48,25 +48,25 @@ Deno.test("Watches keeps a watch that the server has set for the next watcher", 
   watches.add("/there", a);
   watches.confirm("/there", ZNODE);
   watches.remove("/there", a);
-  assertEquals(watches.join("/there", b), ZNODE);
+  assertEquals(watches.add("/there", b), ZNODE);
   watches.fail("/there", b);
   assertEquals(watches.size, 1);
 });
 
-Deno.test("Watches.join() adds a watcher to a watch that the server has set, until its event arrives", () => {
+Deno.test("Watches.add() returns the znode while the server has a watch on it, until its event arrives", () => {
   const watches = new Watches();
   const events: string[] = [];
-  watches.add("/a", recorder(events, "1"));
-  assertEquals(watches.join("/a", recorder(events, "early")), null);
+  assertEquals(watches.add("/a", recorder(events, "1")), null);
+  assertEquals(watches.add("/a", recorder(events, "2")), null);
   watches.confirm("/a", ZNODE);
-  assertEquals(watches.join("/a", recorder(events, "2")), ZNODE);
+  assertEquals(watches.add("/a", recorder(events, "3")), ZNODE);
   watches.fire("/a", "deleted");
-  assertEquals(events, ["1 deleted", "2 deleted"]);
-  assertEquals(watches.join("/a", recorder(events, "late")), null);
-  watches.add("/b", recorder(events, "3"));
+  assertEquals(events, ["1 deleted", "2 deleted", "3 deleted"]);
+  assertEquals(watches.add("/a", recorder(events, "late")), null);
+  watches.add("/b", recorder(events, "4"));
   watches.confirm("/b", ZNODE);
   watches.drop();
-  assertEquals(watches.join("/b", recorder(events, "later")), null);
+  assertEquals(watches.add("/b", recorder(events, "later")), null);
 });
 
 Deno.test("Watches.drop() notifies each watcher of a change, once", () => {

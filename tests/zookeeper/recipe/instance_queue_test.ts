@@ -12,7 +12,7 @@ import { LockRecipe } from "../../../zookeeper/recipe/lock_recipe.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
 import { SharedQueue } from "../../../zookeeper/recipe/shared_queues.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
-import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 
 const PARENT = "/locks/n";
 

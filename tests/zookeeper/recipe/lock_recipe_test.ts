@@ -11,7 +11,7 @@ import {
   classifyFailure,
   ZooKeeperError,
   type ZooKeeperErrorCode,
-} from "../../../zookeeper/connection/errors.ts";
+} from "../../../zookeeper/connection/failures.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,

@@ -32,7 +32,7 @@ Deno.test("sortedEntries() sorts 200 shuffled entries", () => {
   assertEquals(sortedEntries(children).map(({ sequence }) => sequence), sorted);
 });
 
-Deno.test("sortedEntries() leaves out children that are no entries", () => {
+Deno.test("sortedEntries() leaves out children that are not entries", () => {
   const children = ["lock", "x-lock-1", "lease-0000000001", "_c_a-lock-00000000012", "-lock-", ""];
   assertEquals(sortedEntries(children), []);
 });

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SessionSuccession } from "../../../zookeeper/session/session_succession.ts";
-import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, settle } from "../../../testing/zookeeper/fake_zookeeper.ts";
 

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Instant, instant } from "../../../core/time/clock.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
-import { ZooKeeperError } from "../../../zookeeper/connection/errors.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { FakeTransport, FakeTree, refusal } from "../../../testing/zookeeper/fake_zookeeper.ts";
 

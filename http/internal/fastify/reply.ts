@@ -1,0 +1,189 @@
+/**
+ * A Fastify reply whose request holds a lock: how it notices that the handler has answered, and sends an
+ * error if the lease is lost before. When the lock is released is in `../node_response.ts`.
+ *
+ * @module
+ */
+import type { Lease } from "../../../core/contract/distributed_lock.ts";
+import { BODY_HEADERS, leaseLost, type Problem } from "../../shared/problem.ts";
+import type { NodeResponse } from "../../shared/server.ts";
+import type { LockedResponse, LossListener } from "../node_response.ts";
+import { type HoldSettings, report } from "../options.ts";
+
+/** The parts of a Fastify reply that are used. */
+export interface FastifyLockReply {
+  /** The `node:http` response. */
+  readonly raw: NodeResponse & {
+    /** Writes the status and the headers. */
+    writeHead(status: number, headers: Record<string, string>): unknown;
+    /** Sends the body and ends the response. */
+    end(body: string): unknown;
+  };
+  /** Whether a response has been sent or is being sent. */
+  readonly sent: boolean;
+  /** Sets the status. */
+  code(status: number): unknown;
+  /** Sets headers. */
+  headers(values: Record<string, string>): unknown;
+  /** Sets a header. */
+  header(name: string, value: string): unknown;
+  /** Removes a header. */
+  removeHeader(name: string): unknown;
+  /** The headers so far. */
+  getHeaders(): Record<string, unknown>;
+  /** Sends a response. Replaced in order to notice the handler's answer. */
+  send: (payload?: unknown) => unknown;
+  /** Leaves the response to the handler. Replaced in order to notice it. */
+  hijack: () => unknown;
+  /** Waits until the response was sent. Replaced, since handlers may return or await their reply. */
+  then: (onSent: () => void, onError: (error: Error) => void) => void;
+}
+
+/**
+ * How far the handler's answer has come:
+ * - `"none"`: the handler has not answered;
+ * - `"expected"`: the handler has returned without an answer and will send one later: until then it
+ *   counts as running;
+ * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
+ * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
+ *   response can only be broken off.
+ */
+type AnswerState = "none" | "expected" | "given" | "made";
+
+/** A reply whose request holds a lock: notices when the handler has answered, and answers a loss before. */
+export class LockedReply implements LossListener {
+  readonly lease: Lease;
+  readonly #reply: FastifyLockReply;
+  readonly #locked: LockedResponse;
+  readonly #settings: HoldSettings;
+  #answer: AnswerState = "none";
+
+  constructor(
+    lease: Lease,
+    locked: LockedResponse,
+    reply: FastifyLockReply,
+    settings: HoldSettings,
+  ) {
+    this.lease = lease;
+    this.#reply = reply;
+    this.#locked = locked;
+    this.#settings = settings;
+    locked.hold(lease, settings, false, this);
+  }
+
+  /**
+   * Runs the handler. It may answer with `reply.send()` while it runs, with its result, or with
+   * `reply.send()` later. Fastify sends the result only if there is no other answer: see
+   * `#endAfterAnswer()`.
+   */
+  run(handler: () => unknown): unknown {
+    const locked = this.#locked;
+    locked.handlerStarted();
+    const untilSent = this.#watchAnswer();
+    let result: unknown;
+    try {
+      result = handler();
+    } catch (error) {
+      locked.handlerEnded();
+      throw error;
+    }
+    if (isThenable(result)) {
+      result.then(() => locked.handlerEnded(), () => locked.handlerEnded());
+      return this.#endAfterAnswer(result, untilSent);
+    }
+    // Without a result the handler will call `reply.send()` later, unless it has done so.
+    const isExpected = result === undefined && !this.#reply.sent && this.#answer === "none";
+    if (isExpected) this.#answer = "expected";
+    else locked.handlerEnded();
+    return result;
+  }
+
+  /** The hooks have run and the response is ready to be sent. */
+  responseMade(): void {
+    this.#answerGiven();
+    this.#answer = "made";
+  }
+
+  /** Sends the error, unless the handler has answered: two answers must never be under way. */
+  onLeaseLost(): void {
+    if (this.#answer === "made") this.#locked.breakOff();
+    if (this.#answer === "made" || this.#answer === "given" || this.#reply.sent) return;
+    report(this.#settings, this.lease.signal.reason);
+    sendNow(this.#reply, leaseLost());
+  }
+
+  #answerGiven(): void {
+    const isExpected = this.#answer === "expected";
+    if (isExpected || this.#answer === "none") this.#answer = "given";
+    if (isExpected) this.#locked.handlerEnded();
+  }
+
+  /**
+   * While hooks run, Fastify does not see that the handler has answered, and would send the result as a
+   * second answer. So the result waits until the first answer was sent.
+   */
+  async #endAfterAnswer(
+    result: PromiseLike<unknown>,
+    untilSent: () => Promise<void>,
+  ): Promise<unknown> {
+    try {
+      return await result;
+    } finally {
+      if (this.#answer === "given" || this.#answer === "made") await untilSent();
+    }
+  }
+
+  /**
+   * Wraps the methods of the reply by which a handler answers, or waits for the end of its response.
+   *
+   * @returns A function that waits until the answer was sent.
+   */
+  #watchAnswer(): () => Promise<void> {
+    const reply = this.#reply;
+    const { send, hijack, then } = reply;
+    reply.send = (payload) => {
+      const sent = send.call(reply, payload); // throws if a serializer does
+      this.#answerGiven();
+      return sent;
+    };
+    reply.hijack = () => {
+      this.responseMade();
+      return hijack.call(reply);
+    };
+    // A handler that returns its reply waits for the end of the response. The lock is released before
+    // that end, so the handler must be notified earlier, or each would wait for the other.
+    reply.then = (onSent, onError) => {
+      let isNotified = false;
+      const once = <A extends unknown[]>(notify: (...args: A) => void) => (...args: A) => {
+        if (isNotified) return;
+        isNotified = true;
+        notify(...args);
+      };
+      this.#locked.beforeEnd(once(onSent));
+      then.call(reply, once(onSent), once(onError));
+    };
+    return () => new Promise((resolve) => then.call(reply, resolve, () => resolve()));
+  }
+}
+
+/** Sets the status and the headers of a problem on the reply, and returns the payload to send. */
+export function toProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
+  reply.code(status);
+  for (const name of BODY_HEADERS) reply.removeHeader(name);
+  reply.headers({ ...headers });
+  return body;
+}
+
+/** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */
+function sendNow(reply: FastifyLockReply, problem: Problem): void {
+  const body = toProblem(reply, problem);
+  reply.header("content-length", String(body.length)); // all characters are ASCII
+  reply.hijack();
+  reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);
+  reply.raw.end(body);
+}
+
+/** Whether a value can be awaited. Replies can. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | undefined)?.then === "function";
+}

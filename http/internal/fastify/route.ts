@@ -1,0 +1,160 @@
+/**
+ * Adds the lock to a Fastify route: acquires it before the handler, and checks the lease before the
+ * response is sent. Also finds the routes that were added before the plugin had loaded: its `onRoute` hook
+ * has not seen them, so they would run without their lock.
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../../../core/contract/distributed_lock.ts";
+import { LockSetupError } from "../../../core/contract/errors.ts";
+import { CLIENT_GONE, leaseLost } from "../../shared/problem.ts";
+import { LockedResponse } from "../node_response.ts";
+import { type LockKey, type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
+import { acquireForRequest, discard, keyOf, leasesOf, lossOf } from "../request.ts";
+import { type FastifyLockReply, LockedReply, toProblem } from "./reply.ts";
+
+/** The mark in the config of a route that has our hooks. */
+const WIRED = Symbol("holdfast lock");
+
+/** Fastify's answer when there is no route. */
+const NO_ROUTES = "(empty tree)";
+
+const WHY =
+  'it was added before fastifyLock had loaded: write "await app.register(fastifyLock, …)" ' +
+  "before the routes";
+
+/** The parts of a Fastify request that are used. */
+export interface FastifyLockRequest {
+  /** The method of the request. */
+  readonly method: string;
+  /** The parameters of the route. */
+  readonly params: unknown;
+  /** The parameters of the query. */
+  readonly query: unknown;
+  /** The body, already parsed and validated when the key is determined. */
+  readonly body?: unknown;
+  /** The path and the query. */
+  readonly url: string;
+  /** The headers. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** The parts of a Fastify route that are used. */
+export interface FastifyLockRoute {
+  /** Custom options of the route; `lock` belongs to this plugin. */
+  config?: { readonly lock?: unknown };
+  /** The handler. The plugin wraps it. */
+  handler: unknown;
+  /** Hooks that run before the handler. The plugin adds one that acquires the lock. */
+  preHandler?: unknown;
+  /** Hooks that run before the response is sent. The plugin adds one that checks the lease. */
+  onSend?: unknown;
+}
+
+/** The settings of the lock of a route. */
+export type RouteSettings = MiddlewareSettings<LockKey<[request: FastifyLockRequest]>>;
+
+type Request = FastifyLockRequest & { lease: Lease | null };
+type Reply = FastifyLockReply;
+type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
+
+/** The replies whose requests hold a lock. */
+const lockedReplies = new WeakMap<FastifyLockRequest, LockedReply>();
+/**
+ * Handlers that are already wrapped. Fastify makes a HEAD route of each GET route and may reuse our
+ * wrapped handler for it: a second wrap would acquire the lock twice.
+ */
+const wrapped = new WeakSet<Handler>();
+
+/** Adds our hooks to a route and wraps its handler. */
+export function wireRoute(
+  route: FastifyLockRoute,
+  lock: DistributedLock,
+  settings: RouteSettings,
+): void {
+  const handler = route.handler as Handler;
+  if (wrapped.has(handler)) return;
+  const lockHandler: Handler = function (request, reply) {
+    const run = () => handler.call(this, request, reply);
+    const locked = lockedReplies.get(request);
+    return locked === undefined ? run() : locked.run(run);
+  };
+  wrapped.add(lockHandler);
+  route.handler = lockHandler;
+  route.config = Object.assign({ [WIRED]: true }, route.config);
+  const lockPreHandler = (request: Request, reply: Reply) =>
+    lockRequest(lock, settings, request, reply);
+  route.preHandler = [route.preHandler ?? [], lockPreHandler].flat();
+  const lockOnSend = async (request: Request, reply: Reply, payload: unknown) => {
+    const locked = lockedReplies.get(request);
+    if (locked === undefined) return payload;
+    const loss = await lossOf(locked.lease);
+    if (loss === null) {
+      locked.responseMade();
+      return payload;
+    }
+    report(settings, loss);
+    discard(payload);
+    return toProblem(reply, leaseLost());
+  };
+  route.onSend = [lockOnSend, route.onSend ?? []].flat();
+}
+
+/** A hook before the handler: acquires the lock, or answers the request. */
+async function lockRequest(
+  lock: DistributedLock,
+  settings: RouteSettings,
+  request: Request,
+  reply: Reply,
+): Promise<unknown> {
+  if (settings.unlockedMethods.includes(request.method)) return undefined;
+  const key = await keyOf(settings.key, request);
+  if (key === null) return undefined;
+  const locked = new LockedResponse(reply.raw);
+  const requester = { leases: leasesOf(request), gone: locked.gone };
+  const acquired = await acquireForRequest(lock, key, settings, requester);
+  if (acquired.state === "unlocked") return undefined;
+  if (acquired.state === "gone") {
+    reply.code(CLIENT_GONE);
+    return reply.send();
+  }
+  if (acquired.state === "failed") return reply.send(toProblem(reply, acquired.problem));
+  const { lease } = acquired;
+  request.lease = lease;
+  const { fencingHeader } = settings;
+  if (fencingHeader !== undefined) reply.header(fencingHeader, String(lease.fencingToken));
+  lockedReplies.set(request, new LockedReply(lease, locked, reply, settings));
+  return undefined;
+}
+
+/** The parts of a Fastify request that the guard uses. */
+export interface GuardedRequest {
+  /** The method of the request. */
+  readonly method: string;
+  /** The route of the request. */
+  readonly routeOptions?: { readonly url?: string | undefined; readonly config?: object };
+}
+
+/** An `onRequest` hook: Fastify calls it for earlier routes of the same scope, too. */
+export function refuseUnwired(
+  request: GuardedRequest,
+  _reply: unknown,
+  done: (error?: Error) => void,
+): void {
+  const { config, url } = request.routeOptions ?? {};
+  const hasLock = config !== undefined && "lock" in config && config.lock !== NO_LOCK;
+  if (!hasLock || WIRED in config) return done();
+  done(new LockSetupError(`Cannot run ${request.method} ${url} without its lock: ${WHY}`));
+}
+
+/**
+ * Checks at start-up that the plugin did not load after all routes: it would lock none of them.
+ *
+ * @param seenRoutes The number of routes that the `onRoute` hook has seen.
+ * @param routes All routes of the server, as Fastify prints them.
+ * @throws {LockSetupError} If there are routes, but none was seen.
+ */
+export function checkSeen(seenRoutes: number, routes: string): void {
+  if (seenRoutes > 0 || routes.trim() === NO_ROUTES || routes.trim() === "") return;
+  throw new LockSetupError(`Cannot lock any route of the server. For each of them, ${WHY}`);
+}

@@ -1,0 +1,143 @@
+/**
+ * A `Response` of the Fetch API whose request holds a lock. A body that is complete at once, as text is, is
+ * passed on after the release. A stream is passed on under the lock, until it has been read to its end, is
+ * cancelled, or fails. If the lease is lost meanwhile, it fails.
+ *
+ * @module
+ */
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { type HoldSettings, report } from "./options.ts";
+import { leaseLost, problemResponse } from "../shared/problem.ts";
+import { discard, lossOf, releaseInTime, runUnderLease } from "./request.ts";
+
+/**
+ * Runs the handler (`respond`) under a lease and returns its response.
+ *
+ * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
+ * cancelled, and the lock released before this function returns.
+ * @throws Whatever the handler throws; a `TypeError` if it returns something other than a response.
+ */
+export async function respondUnderLease(
+  lease: Lease,
+  settings: HoldSettings,
+  hasReader: boolean,
+  respond: () => Response | Promise<Response>,
+): Promise<Response> {
+  const result = await runUnderLease(lease, respond, (late) => {
+    if (late.state === "done") discard(late.value);
+    else report(settings, late.error);
+  });
+  if (result.state === "failed") {
+    await releaseInTime(lease, settings);
+    throw result.error;
+  }
+  if (result.state === "lost") {
+    report(settings, result.error);
+    result.ended.then(() => releaseInTime(lease, settings));
+    return problemResponse(leaseLost());
+  }
+  try {
+    const response = withToken(result.value, lease, settings);
+    return await holdUntilRead(lease, settings, response, hasReader);
+  } catch (error) { // not a response, or its body has another reader
+    await releaseInTime(lease, settings);
+    throw error;
+  }
+}
+
+/** Adds the fencing token to the response's headers if the settings ask for it. */
+function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSettings): Response {
+  if (fencingHeader === undefined || response.status < 200) return response;
+  const marked = new Response(response.body, response); // the headers may be immutable
+  marked.headers.set(fencingHeader, String(lease.fencingToken));
+  return marked;
+}
+
+/** Releases the lock now if the body is complete or nobody will read it, else when the stream is over. */
+async function holdUntilRead(
+  lease: Lease,
+  settings: HoldSettings,
+  response: Response,
+  hasReader: boolean,
+): Promise<Response> {
+  const { body } = response;
+  if (body === null || body.locked) { // no body, or one that somebody else reads: nothing to follow
+    await releaseInTime(lease, settings);
+    return response;
+  }
+  const reader = body.getReader();
+  const start = await readAhead(reader);
+  const isWhole = !Array.isArray(start);
+  if (!isWhole && hasReader) {
+    return new Response(heldStream(lease, settings, reader, start), response);
+  }
+  if (!isWhole) reader.cancel().catch(() => {});
+  await releaseInTime(lease, settings);
+  // No cancelled body is passed on: a server may fail to read it. A whole body stays even for HEAD: the
+  // server takes `content-length` from it.
+  return new Response(isWhole ? start : null, response);
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
+type Read = ReturnType<Reader["read"]>;
+
+/** A body that has not ended after this many microtask turns is treated as a stream. */
+const PROMPT_TURNS = 5;
+
+/**
+ * Starts two reads. If the body ends within a few microtask turns, as most do, returns the whole body.
+ * Otherwise it is a stream: returns the two reads, whose chunks come first when it is passed on.
+ */
+async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read[]> {
+  const reads = [reader.read(), reader.read()];
+  let isOver = false;
+  reads[1]!.then(({ done }) => isOver = done, () => {});
+  reads[0]!.catch(() => {}); // no unhandled rejection: a failure is thrown when the read is awaited
+  for (let turn = 0; turn < PROMPT_TURNS && !isOver; turn++) await null;
+  if (!isOver) return reads;
+  const { value } = await reads[0]!;
+  return value ?? new Uint8Array();
+}
+
+/** Passes a stream on while the lock is held. Its end waits for the release, 1 s at most. */
+function heldStream(
+  lease: Lease,
+  settings: HoldSettings,
+  reader: Reader,
+  ahead: Read[],
+): ReadableStream<Uint8Array> {
+  const { signal } = lease;
+  let lose = () => {};
+  const end = () => {
+    signal.removeEventListener("abort", lose);
+    return releaseInTime(lease, settings);
+  };
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      lose = () => {
+        controller.error(signal.reason); // the client must not take a part for the whole
+        reader.cancel(signal.reason).catch(() => {}).finally(end);
+      };
+      if (signal.aborted) lose();
+      else signal.addEventListener("abort", lose);
+    },
+    async pull(controller) {
+      try {
+        const { done, value } = await (ahead.shift() ?? reader.read());
+        if (signal.aborted) return;
+        if (!done) return controller.enqueue(value);
+      } catch (error) {
+        await end();
+        throw error;
+      }
+      await lossOf(lease); // aborts the signal if the lease has expired, even if no timer has fired
+      await end();
+      if (signal.aborted) controller.error(signal.reason);
+      else controller.close();
+    },
+    async cancel(reason) {
+      await reader.cancel(reason).catch(() => {});
+      await end();
+    },
+  }, { highWaterMark: 0 });
+}

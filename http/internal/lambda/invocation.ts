@@ -1,0 +1,160 @@
+/**
+ * One invocation of a Lambda function: acquires the lock, runs the handler and releases the lock before
+ * the invocation times out. The lease that the handler gets is in `invocation_lease.ts`, what an invocation
+ * without a lease ends with in `answer.ts`.
+ *
+ * @module
+ */
+import type { DistributedLock, Lease } from "../../../core/contract/distributed_lock.ts";
+import { LeaseLostError } from "../../../core/contract/errors.ts";
+import { MAX_DURATION_MS, MIN_TTL_MS } from "../../../core/contract/options.ts";
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../../core/time/clock.ts";
+import { leaseLost, type Problem, problem, unavailable } from "../../shared/problem.ts";
+import { type HoldSettings, report } from "../options.ts";
+import { type Acquired, acquireForRequest, type RequestLease, runUnderLease } from "../request.ts";
+import { endWithProblem, type LambdaResponse } from "./answer.ts";
+import { InvocationLease, type InvocationLimits, servedMs } from "./invocation_lease.ts";
+
+/** Settings of all invocations of a function. */
+export interface InvocationSettings extends HoldSettings {
+  /** The longest TTL in ms of a lock that a factory makes for one invocation. */
+  readonly ttlMs: number;
+  /** How much of the invocation's time, in ms, is reserved for the release and the answer. */
+  readonly marginMs: number;
+}
+
+/** The input of one invocation. */
+export interface InvocationParts {
+  /** The name of the lock. */
+  readonly name: string;
+  readonly event: unknown;
+  readonly context: { getRemainingTimeInMillis(): number };
+  /** The leases that the invocation has already. */
+  readonly leases: RequestLease[];
+  /** The lock, or the factory that makes it. */
+  readonly from: object;
+}
+
+/** One invocation. */
+export class Invocation implements InvocationLimits {
+  readonly #parts: InvocationParts;
+  readonly #settings: InvocationSettings;
+  /** The TTL in ms for a lock that is made for this invocation; 0 if too little time is left. */
+  readonly ttlMs: number;
+  readonly #waitMs: number;
+
+  constructor(parts: InvocationParts, settings: InvocationSettings) {
+    this.#parts = parts;
+    this.#settings = settings;
+    const leftMs = Math.floor(this.leftMs());
+    const { ttlMs, waitMs } = settings;
+    // The lock may be granted at the end of the wait: its TTL must fit into the time after that.
+    const fitMs = Math.min(ttlMs, Math.max(leftMs - waitMs, Math.floor(leftMs / 2)));
+    this.ttlMs = fitMs < MIN_TTL_MS ? 0 : fitMs;
+    this.#waitMs = Math.min(waitMs, leftMs);
+  }
+
+  /**
+   * Runs the handler under the lock, and releases the lock before it returns.
+   *
+   * @param isOwn Whether the lock was made for this invocation.
+   * @returns The handler's result, or what {@linkcode endWithProblem} returns.
+   */
+  async run<T>(
+    lock: DistributedLock,
+    handler: (lease: Lease | undefined) => T | Promise<T>,
+    isOwn: boolean,
+  ): Promise<T | LambdaResponse> {
+    if (this.leftMs() < MIN_TTL_MS) return this.endForTime();
+    const waitMs = isOwn ? Math.min(this.#waitMs, this.leftMs() - this.ttlMs) : this.#waitMs;
+    const acquired = await this.#acquire(lock, Math.max(0, Math.floor(waitMs)));
+    if (acquired.state === "unlocked") return await handler(undefined);
+    if (acquired.state === "failed") return this.#end(acquired.problem, acquired.cause);
+    if (acquired.state === "gone") return this.#end(unavailable());
+    const isTimed = lock.capabilities.endsBy === "ttl";
+    if (this.leftMs() <= 0 || (isTimed && servedMs(acquired.lease) > this.remainingMs())) {
+      await this.awaitCleanUp(acquired.lease.release());
+      return this.endForTime();
+    }
+    const lease = new InvocationLease(acquired.lease, this, isTimed);
+    return await this.#runUnderLease(lease, handler);
+  }
+
+  endForTime(): LambdaResponse {
+    return this.#end(problem("too-little-time", {
+      status: 503,
+      title: "Too little time left",
+      detail:
+        "The request was not handled, as too little time was left to hold the lock safely: try again",
+    }));
+  }
+
+  /** Waits for a clean-up as long as the invocation's time allows. Ignores its failure. */
+  async awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
+    const leftMs = this.remainingMs() - this.#settings.marginMs / 2;
+    await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
+  }
+
+  /** How long in ms until Lambda kills the invocation, by the wall clock. */
+  remainingMs(): number {
+    const { context } = this.#parts;
+    if (typeof context?.getRemainingTimeInMillis !== "function") {
+      throw new TypeError(
+        "Cannot tell how much time the invocation has left: pass Lambda's context as second argument",
+      );
+    }
+    const remainingMs = context.getRemainingTimeInMillis();
+    // Timers accept no more than this. A value that is not a number counts as no time.
+    return remainingMs > 0 ? Math.min(remainingMs, MAX_DURATION_MS) : 0;
+  }
+
+  /** How long in ms a lease may still be used: until the reserved time begins. */
+  leftMs(): number {
+    return this.remainingMs() - this.#settings.marginMs;
+  }
+
+  #end(problem: Problem, cause?: unknown): LambdaResponse {
+    return endWithProblem(this.#parts.event, this.#parts.name, problem, cause);
+  }
+
+  /** Acquires the lock; gives up shortly after the reserved time begins, even without an answer. */
+  async #acquire(lock: DistributedLock, waitMs: number): Promise<Acquired> {
+    const late = new AbortController();
+    const settings = { ...this.#settings, waitMs, autoRenew: false };
+    const timeoutMs = this.leftMs() + this.#settings.marginMs / 4;
+    const { name, leases, from } = this.#parts;
+    const requester = { leases, from, gone: late.signal };
+    const acquiring = acquireForRequest(lock, name, settings, requester);
+    const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
+    if (result !== TIMED_OUT) return result;
+    const message = `Cannot acquire the lock ${JSON.stringify(name)}: no answer before the ` +
+      "invocation's time is over";
+    late.abort(new DOMException(message, "TimeoutError"));
+    report(this.#settings, late.signal.reason);
+    return { state: "gone" };
+  }
+
+  /** Releases the lock, and reports a refusal: the lock then stays held. */
+  async #release(lease: Lease): Promise<void> {
+    await lease.release().catch((error) => report(this.#settings, error));
+  }
+
+  async #runUnderLease<T>(
+    lease: InvocationLease,
+    handler: (lease: Lease) => T | Promise<T>,
+  ): Promise<T | LambdaResponse> {
+    const result = await runUnderLease(lease, () => handler(lease));
+    // A disposed lock is kept until the handler has ended. Nobody waits for that.
+    if (result.state === "lost" && isLostByDisposal(result.error)) {
+      result.ended.then(() => this.#release(lease));
+    } else await this.awaitCleanUp(this.#release(lease));
+    if (result.state === "done") return result.value;
+    if (result.state === "failed") throw result.error;
+    report(this.#settings, result.error);
+    return this.#end(leaseLost(), result.error);
+  }
+}
+
+function isLostByDisposal(error: unknown): boolean {
+  return error instanceof LeaseLostError && error.reason === "disposed";
+}

@@ -1,0 +1,176 @@
+/**
+ * A lease that ends before the invocation of its Lambda function does. How the invocation acquires and
+ * releases it is in `invocation.ts`.
+ *
+ * @module
+ */
+import type { Lease } from "../../../core/contract/distributed_lock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
+import { LeaseLostError } from "../../../core/contract/errors.ts";
+import { MIN_TTL_MS } from "../../../core/contract/options.ts";
+
+/** The time limits of the lease. */
+export interface InvocationLimits {
+  /** How long in ms the invocation may still use the lease, by the wall clock. */
+  leftMs(): number;
+  /** How long in ms until Lambda kills the invocation, by the wall clock. */
+  remainingMs(): number;
+}
+
+/** Shortest time between two renewals, in ms. */
+const MIN_DELAY_MS = 5;
+
+/** An instance that wakes up from a freeze checks the clock within this time, in ms. */
+const MAX_ARM_MS = 100;
+
+/** The longest time in ms that the server keeps a lease: `remainingMs` subtracts clock drift from it. */
+export function servedMs({ remainingMs }: Lease): number {
+  return (remainingMs + 2) / 0.99;
+}
+
+/**
+ * A lease that is lost (`"max-hold"`) when its invocation has no time left, even if the process was
+ * frozen and its timers did not run. No renewal prolongs the lease beyond the end of the invocation,
+ * not even one that the service executes late.
+ */
+export class InvocationLease implements Lease {
+  readonly name: string;
+  readonly ownerId: string;
+  readonly fencingToken: bigint;
+  readonly #inner: Lease;
+  readonly #limits: InvocationLimits;
+  readonly #clock: Clock;
+  readonly #controller = new AbortController();
+  readonly #ttlMs: number;
+  #cancelEnd = () => {};
+  #cancelRenewal = () => {};
+  #isHeld = true;
+
+  /** @param renews Whether the lease must be renewed: it ends by its TTL. */
+  constructor(
+    inner: Lease,
+    limits: InvocationLimits,
+    renews: boolean,
+    clock: Clock = SYSTEM_CLOCK,
+  ) {
+    this.name = inner.name;
+    this.ownerId = inner.ownerId;
+    this.fencingToken = inner.fencingToken;
+    this.#inner = inner;
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#ttlMs = inner.remainingMs;
+    if (inner.signal.aborted) this.#onLost();
+    if (!this.#isHeld) return;
+    inner.signal.addEventListener("abort", this.#onLost);
+    this.#arm();
+    if (renews) this.#renewLater();
+  }
+
+  get signal(): AbortSignal {
+    this.#settle();
+    // The inner getter checks the clock: it finds a lost lease even if no timer has fired yet.
+    if (this.#isHeld && this.#inner.signal.aborted) this.#onLost();
+    return this.#controller.signal;
+  }
+
+  get remainingMs(): number {
+    this.#settle();
+    if (!this.#isHeld) return 0;
+    return Math.max(0, Math.min(this.#inner.remainingMs, this.#limits.leftMs()));
+  }
+
+  get isHeld(): boolean {
+    return this.remainingMs > 0;
+  }
+
+  throwIfLost(): void {
+    this.#settle();
+    this.#controller.signal.throwIfAborted();
+    this.#inner.throwIfLost();
+  }
+
+  async renew(ttlMs: number = this.#ttlMs): Promise<void> {
+    this.throwIfOver();
+    const boundMs = this.#boundMs(ttlMs);
+    if (boundMs < MIN_TTL_MS || boundMs <= this.#inner.remainingMs) {
+      return this.#inner.throwIfLost();
+    }
+    try {
+      await this.#inner.renew(boundMs);
+    } finally {
+      this.throwIfOver(); // reports the loss; otherwise the caller would see "released"
+    }
+  }
+
+  async release(): Promise<boolean> {
+    this.#settle();
+    this.#stop();
+    return await this.#inner.release();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  /** Throws if the invocation has no time left, or if the lease was lost before. */
+  throwIfOver(): void {
+    this.#settle();
+    this.#controller.signal.throwIfAborted();
+  }
+
+  readonly #onLost = (): void => {
+    this.#stop();
+    this.#controller.abort(this.#inner.signal.reason);
+  };
+
+  /** Ends the lease if the clock shows that no time is left: timers may be late. */
+  #settle(): void {
+    if (!this.#isHeld || this.#limits.leftMs() > 0) return;
+    this.#stop();
+    this.#controller.abort(new LeaseLostError(this.name, "max-hold"));
+    this.#inner.release().catch(() => {});
+  }
+
+  #stop(): void {
+    this.#isHeld = false;
+    this.#cancelEnd();
+    this.#cancelRenewal();
+    this.#inner.signal.removeEventListener("abort", this.#onLost);
+  }
+
+  /**
+   * The TTL in ms that a renewal may ask for. A renewal may be executed late, at the latest when the
+   * lease that it renews ends; even then the new lease must end before the invocation is killed
+   * (`lateMs`). It may last into the reserved margin (`endMs`), so that it does not expire before the
+   * time in which it may be used is over.
+   */
+  #boundMs(ttlMs: number): number {
+    const remainingMs = this.#limits.remainingMs();
+    const endMs = (this.#limits.leftMs() + remainingMs) / 2;
+    const lateMs = remainingMs - servedMs(this.#inner);
+    return Math.floor(Math.min(ttlMs, endMs, lateMs));
+  }
+
+  /**
+   * Checks the clock again and again until the end: a timer may fire a fraction of a ms early, and it
+   * fires late if the process was frozen.
+   */
+  #arm(): void {
+    this.#cancelEnd = this.#clock.schedule(() => {
+      this.#settle();
+      if (this.#isHeld) this.#arm();
+    }, Math.min(Math.max(1, this.#limits.leftMs()), MAX_ARM_MS));
+  }
+
+  /**
+   * Renews after a third of the lease, as the lease engine does. The engine does not renew here: it
+   * would prolong the lease beyond the invocation.
+   */
+  #renewLater(): void {
+    this.#cancelRenewal = this.#clock.schedule(async () => {
+      await this.renew().catch(() => {}); // the signal reports a loss
+      if (this.#isHeld) this.#renewLater();
+    }, Math.max(MIN_DELAY_MS, this.#inner.remainingMs / 3));
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * A response of `node:http` or `node:http2` whose request holds a lock. Node says too late when a response
+ * is complete: after the client may have all of it. So `end()` is wrapped, as session middlewares do.
+ *
+ * The response is over when `end()` is called, or when the client disconnects. The lock is released once,
+ * when the response is over *and* no handler runs:
+ *
+ * - If the handler has ended before, `end()` releases the lock, and the last bytes wait for that (1 s at
+ *   most).
+ * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, but
+ *   for a handler that waits for the end of its own response (`beforeEnd()`).
+ * - If the lease is lost before that, after `maxHoldMs` for instance, a response that has begun or is
+ *   ending is broken off. Otherwise the listener, of the framework, sends an error instead.
+ *
+ * @module
+ */
+import type { Lease } from "../../core/contract/distributed_lock.ts";
+import { type NodeResponse, type NodeStream, onClose } from "../shared/server.ts";
+import type { HoldSettings } from "./options.ts";
+import { releaseInTime } from "./request.ts";
+
+/** Is notified when the lease of a response is lost. */
+export interface LossListener {
+  /** The lease is lost before anything was sent: the listener can still send an error instead. */
+  onLeaseLost(isHandlerRunning: boolean): void;
+}
+
+/** The parts of a response over HTTP/2 by which it can end with its headers. */
+interface Http2Response {
+  readonly stream: NodeStream;
+  statusCode: number;
+  setHeader(name: string, value: unknown): unknown;
+  writeHead(status: number, ...rest: unknown[]): unknown;
+}
+
+/**
+ * - `"open"`: the response has not ended, and the client is connected;
+ * - `"ending"`: `end()` was called, and the lock is being looked at: `breakOff()` still works;
+ * - `"delayed"`: the last bytes wait for the release;
+ * - `"complete"`: the last bytes were passed to Node;
+ * - `"gone"`: the connection closed before the response ended.
+ */
+type ResponseState = "open" | "ending" | "delayed" | "complete" | "gone";
+
+/** The code of a reset that HTTP/2 clients take for a failure. After NO_ERROR, a part looks whole. */
+const INTERNAL_ERROR = 2;
+/** The statuses of responses without a body. */
+const BODILESS: readonly number[] = [204, 205, 304];
+/**
+ * A handler may wait for the end of its own response. It is notified right before the last bytes are
+ * sent, and has this many microtask turns to end; each promise that it awaits takes some.
+ */
+const END_TURNS = 10;
+
+/** One response, first watched, then held under a lease. */
+export class LockedResponse {
+  readonly #response: NodeResponse;
+  readonly #closeConnection: () => unknown;
+  readonly #gone = new AbortController();
+  #state: ResponseState = "open";
+  #isPiped = false;
+  /** Whether the headers were written, but are sent by `end()`. */
+  #isWritten = false;
+  #held: {
+    readonly lease: Lease;
+    readonly signal: AbortSignal;
+    readonly settings: HoldSettings;
+    readonly listener: LossListener;
+  } | null = null;
+  #isHandlerRunning = false;
+  #released: Promise<void> | null = null;
+  readonly #endCallbacks: (() => void)[] = [];
+
+  /** @param closeConnection Closes the connection; by default the response's own `destroy()`. */
+  constructor(response: NodeResponse, closeConnection = () => response.destroy()) {
+    this.#response = response;
+    this.#closeConnection = closeConnection;
+    onClose(response, () => this.#closed());
+    response.on("pipe", () => this.#isPiped = true);
+    const { end } = response;
+    response.end = (...args) => {
+      const delay = this.#ends();
+      if (delay === null) return end.apply(response, args);
+      delay?.then(() => {
+        this.#state = "complete";
+        return end.apply(response, args);
+      }).catch(() => this.#destroy());
+      return response;
+    };
+    if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
+  }
+
+  /** Aborts if the client disconnects before the response ends. */
+  get gone(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
+  get hasBegun(): boolean {
+    return this.#isPiped || this.#isWritten || this.#response.headersSent;
+  }
+
+  /**
+   * Holds the lock from now on.
+   *
+   * @param isHandlerRunning True if the handler runs already. Otherwise `handlerStarted()` says so
+   * later, or no handler runs at all because the request is answered before it.
+   * @param listener Notified at once if the lease is lost already.
+   */
+  hold(
+    lease: Lease,
+    settings: HoldSettings,
+    isHandlerRunning: boolean,
+    listener: LossListener,
+  ): void {
+    const { signal } = lease;
+    this.#held = { lease, signal, settings, listener };
+    this.#isHandlerRunning = isHandlerRunning;
+    if (this.#state !== "open" && !isHandlerRunning) this.#release();
+    if (signal.aborted) this.#onLost();
+    else signal.addEventListener("abort", this.#onLost);
+  }
+
+  /** The handler starts: from now on the lock is held until it ends. */
+  handlerStarted(): void {
+    if (this.#released === null) this.#isHandlerRunning = true;
+  }
+
+  /** The handler has ended. If the response is over, nothing needs the lock any more: releases it. */
+  handlerEnded(): void {
+    if (!this.#isHandlerRunning) return;
+    this.#isHandlerRunning = false;
+    if (this.#state !== "open") this.#release();
+  }
+
+  /** Adds a callback for a handler that waits for the end of its own response. */
+  beforeEnd(callback: () => void): void {
+    this.#endCallbacks.push(callback);
+  }
+
+  /**
+   * Closes the connection in the middle of a response: the client must not take a part for the whole.
+   * Does nothing once the last bytes were sent or wait for the release: the lock was held up to the end.
+   */
+  breakOff(): void {
+    if (this.#state !== "delayed" && this.#state !== "complete") this.#destroy();
+  }
+
+  #destroy(): void {
+    const { stream } = this.#response;
+    if (stream === undefined) this.#closeConnection();
+    else stream.close(INTERNAL_ERROR);
+  }
+
+  /**
+   * `end()` is called. Returns what the last bytes must wait for; `null` to send them at once, `undefined`
+   * if they wait already.
+   */
+  #ends(): Promise<void> | null | undefined {
+    if (this.#state === "delayed") return undefined;
+    let delay: Promise<void> | null = null;
+    if (this.#state === "open") {
+      this.#state = "ending";
+      // Reading the signal reads the clock: a lease that has expired is lost now, even if no timer has
+      // fired yet. Then the response is broken off, as it is too late for another one.
+      void this.#held?.lease.signal;
+      if (this.#held !== null && !this.#isHandlerRunning) delay = this.#release();
+      else if (this.hasBegun && this.#endCallbacks.length > 0) delay = this.#awaitHandler();
+    }
+    this.#state = delay === null ? "complete" : "delayed";
+    return delay;
+  }
+
+  /** The connection closes: after a complete response, this changes nothing. */
+  #closed(): void {
+    const isOver = this.#state !== "open";
+    if (isOver && this.#state !== "ending") return;
+    this.#state = "gone";
+    this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
+    if (!isOver && this.#held !== null && !this.#isHandlerRunning) this.#release();
+  }
+
+  /**
+   * Notifies the handler of the end of its response, and gives it a moment to end. If it does, the last
+   * bytes wait for the release; if not, they are sent, and the lock is held until the handler ends.
+   */
+  async #awaitHandler(): Promise<void> {
+    for (const callback of this.#endCallbacks) callback();
+    for (let turn = 0; turn < END_TURNS && this.#released === null; turn++) await null;
+    await this.#released;
+  }
+
+  /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
+  readonly #onLost = (): void => {
+    if (this.#released !== null) return;
+    const isEnding = this.#state !== "open" && !this.#gone.signal.aborted;
+    if (isEnding || this.hasBegun) this.breakOff();
+    else this.#held!.listener.onLeaseLost(this.#isHandlerRunning);
+  };
+
+  #release(): Promise<void> {
+    const { lease, signal, settings } = this.#held!;
+    signal.removeEventListener("abort", this.#onLost);
+    return this.#released = releaseInTime(lease, settings);
+  }
+
+  /**
+   * Over HTTP/2 a response without a body ends with its headers: `writeHead()` must not send them, or
+   * the client has the whole response before the lock is free. `end()` sends them.
+   */
+  #delayHeaders(response: Http2Response): void {
+    const { writeHead, stream } = response;
+    response.writeHead = (status, ...rest) => {
+      const headers = rest.at(-1);
+      const isBodiless = stream.headRequest === true || BODILESS.includes(status);
+      // `end()` itself calls `writeHead()`, without headers.
+      if (
+        !isBodiless || typeof headers !== "object" || headers === null || Array.isArray(headers)
+      ) {
+        return writeHead.call(response, status, ...rest);
+      }
+      this.#isWritten = true;
+      response.statusCode = status;
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      return response;
+    };
+  }
+}

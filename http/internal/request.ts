@@ -1,0 +1,286 @@
+/**
+ * The life of one request under a lock, from top to bottom, as all frameworks share it:
+ *
+ * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none.
+ * 2. `acquireForRequest()` acquires the lock, and waits for it as long as the options allow. If somebody else
+ *    holds it until then, the client gets 409; in an outage 503, or the handler runs without a lease; for a
+ *    name that no lock can have 400. A client that disconnects leaves the queue.
+ * 3. `runUnderLease()` runs the handler until it ends or the lease is lost, whichever comes first. Express,
+ *    Fastify and NestJS call the handler themselves: there the files named below notice its end, and ask
+ *    `lossOf()`, too.
+ * 4. After a loss the client gets 503, whatever the handler does. A response that has begun is broken off,
+ *    so that no client takes a part for the whole.
+ * 5. When the handler has ended *and* the response is complete, but for its last bytes, `releaseInTime()`
+ *    releases the lock, once. Then the last bytes are sent: a client that has them all finds the lock free.
+ *
+ * The end of a response is noticed in `fetch_response.ts` (fetch, Hono) and `node_response.ts` (Express,
+ * Koa, Fastify, NestJS). `node_shield.ts` makes a handler harmless that writes after its loss was answered.
+ *
+ * @module
+ */
+import type { DistributedLock, Lease, WaitInfo } from "../../core/contract/distributed_lock.ts";
+import { LeaseLostError, LockError, LockSetupError } from "../../core/contract/errors.ts";
+import { checkName, describe } from "../../core/contract/options.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
+import { SYSTEM_CLOCK, TIMED_OUT, within } from "../../core/time/clock.ts";
+import {
+  badKey,
+  busy,
+  isDisposed,
+  isUnavailable,
+  type Problem,
+  refusalOf,
+  unavailable,
+} from "../shared/problem.ts";
+import { type HoldSettings, type LockKey, NO_LOCK, report } from "./options.ts";
+
+/** How long in ms the response to a busy lock waits to learn how long the holder's lease lasts. */
+const QUERY_TIMEOUT_MS = 500;
+/** How long in ms a response waits for the release. After that, the release goes on without it. */
+const RELEASE_TIMEOUT_MS = 1_000;
+
+/** The request is answered with a problem instead of its handler's response. */
+export interface Failed {
+  readonly state: "failed";
+  readonly problem: Problem;
+  readonly cause?: unknown;
+}
+
+/** The name of a request's lock; `null` if it needs none; or why the request cannot have one. */
+export type RequestKey = string | null | Failed;
+
+/** The outcome of acquiring the lock for a request. */
+export type Acquired =
+  | { readonly state: "held"; readonly lease: Lease }
+  /** The request runs without a lease: it has no key, or the service is down and it may proceed. */
+  | { readonly state: "unlocked" }
+  | Failed
+  /** The client has disconnected: nobody reads a response. */
+  | { readonly state: "gone" };
+
+/** A lease that a request got, and the lock, or the factory of locks, that it is from. */
+export interface RequestLease {
+  readonly from: object;
+  readonly lease: Lease;
+}
+
+/** What is known of a request before it has the lock. */
+export interface Requester {
+  /** The leases that the request got from all its locks; some may be over. */
+  readonly leases: RequestLease[];
+  /** Aborts when the client disconnects. */
+  readonly gone?: AbortSignal | undefined;
+  /** What the lease is from, if not the lock itself: the factory that made the lock. */
+  readonly from?: object;
+}
+
+/** The outcome of a handler that ran under a lease. */
+export type RunResult<T> =
+  /** The handler has returned this value. */
+  | { readonly state: "done"; readonly value: T }
+  /** The handler has thrown this error. */
+  | { readonly state: "failed"; readonly error: unknown }
+  /**
+   * The lease is lost. The handler may still run: it cannot be stopped. The lock may be kept for it, if it was
+   * disposed, so it must not be released before `ended` resolves.
+   */
+  | { readonly state: "lost"; readonly error: unknown; readonly ended: Promise<void> };
+
+const UNLOCKED: Acquired = { state: "unlocked" };
+const GONE: Acquired = { state: "gone" };
+
+/**
+ * Determines the key of a request.
+ *
+ * @throws {TypeError} If the key is not a string: a bug of the program.
+ * @throws Whatever the function of the user throws, unless that is meant for the client.
+ */
+export async function keyOf<Args extends unknown[]>(
+  key: LockKey<Args>,
+  ...args: Args
+): Promise<RequestKey> {
+  if (typeof key === "string") return key;
+  let made: unknown;
+  try {
+    made = await key(...args);
+  } catch (cause) {
+    const problem = refusalOf(cause);
+    if (problem === null) throw cause;
+    return { state: "failed", problem, cause };
+  }
+  if (typeof made === "string") return made;
+  if (made === NO_LOCK) return null;
+  throw new TypeError(
+    `Cannot lock the request: its key must be a string, but it is ${describe(made)}; return ` +
+      "NO_LOCK to run without a lock, or throw an error with 'statusCode: 400' if the request lacks " +
+      "something",
+  );
+}
+
+const requests = new WeakMap<object, RequestLease[]>();
+
+/** Returns the leases of a request, which is known by an object that all its locks see. */
+export function leasesOf(request: object): RequestLease[] {
+  let leases = requests.get(request);
+  if (leases === undefined) requests.set(request, leases = []);
+  return leases;
+}
+
+/**
+ * Acquires the lock, and waits for it as long as the settings allow. A lease that is granted at the very
+ * moment in which the client disconnects is released.
+ *
+ * @throws {LockSetupError} If the lock cannot work as it is set up, or the request holds it already.
+ * This is not an outage: the request never proceeds without a lease.
+ */
+export async function acquireForRequest(
+  lock: DistributedLock,
+  key: RequestKey,
+  settings: HoldSettings,
+  { leases, gone, from = lock }: Requester,
+): Promise<Acquired> {
+  if (key === null) return UNLOCKED;
+  if (typeof key !== "string") return key;
+  try {
+    checkName(key); // a bad name is the client's fault: it may come from the request
+  } catch (cause) {
+    return { state: "failed", problem: badKey(), cause };
+  }
+  if (gone?.aborted) return GONE;
+  for (const { from: other, lease } of leases) {
+    if (other === from && lease.name === key && lease.remainingMs > 0) throw lockedTwice(key);
+  }
+  let seen: WaitInfo | undefined;
+  const { waitMs, maxHoldMs, autoRenew = true } = settings;
+  try {
+    const lease = await lock.tryAcquire(key, {
+      maxHoldMs,
+      autoRenew,
+      onWait: (info) => void (seen = info),
+      ...waitMs > 0 && { waitMs },
+      ...gone && { signal: gone },
+    });
+    if (lease === null) return await busyResult(lock, key, settings, seen);
+    if (gone?.aborted) {
+      await lease.release();
+      return GONE;
+    }
+    leases.push({ from, lease });
+    return { state: "held", lease };
+  } catch (error) {
+    if (gone?.aborted) return GONE;
+    // A strategy may allow fewer names than `checkName()`. The options were checked at the start.
+    if (error instanceof RangeError) return { state: "failed", problem: badKey(), cause: error };
+    if (!isUnavailable(error)) throw error;
+    report(settings, error);
+    // A disposed lock is not an outage: its server is about to stop, and nothing may run without the lock.
+    if (settings.onUnavailable === "proceed" && !isDisposed(error)) return UNLOCKED;
+    return { state: "failed", problem: unavailable(), cause: error };
+  }
+}
+
+/** Somebody else holds the lock. Tells the client how long that lease still lasts, if that is known. */
+async function busyResult(
+  lock: DistributedLock,
+  key: string,
+  { busyStatus, retryAfterMs }: HoldSettings,
+  seen: WaitInfo | undefined,
+): Promise<Failed> {
+  let leastMs = retryAfterMs ?? seen?.remainingMs;
+  // Nobody knows when a session will end, so the answer would not be worth its cost.
+  if (leastMs === undefined && lock.capabilities.endsBy !== "session") {
+    const answer = lock.query(key, { maxWaiters: 0 }).catch(() => null);
+    const snapshot = await within(SYSTEM_CLOCK, answer, QUERY_TIMEOUT_MS);
+    if (snapshot !== TIMED_OUT) leastMs = snapshot?.holders[0]?.remainingMs;
+  }
+  return { state: "failed", problem: busy(busyStatus, leastMs === Infinity ? undefined : leastMs) };
+}
+
+function lockedTwice(key: string): LockSetupError {
+  return new LockSetupError(
+    `Cannot acquire the lock ${JSON.stringify(key)} twice in one request: the request would wait ` +
+      "for itself; acquire it once, in the outer handler or middleware",
+    key,
+  );
+}
+
+/**
+ * Runs the handler until it ends or the lease is lost, whichever comes first. If the lease is lost
+ * first, this returns at once: a handler that ignores `lease.signal` runs on, but nothing waits for it.
+ * If the lease is already lost at the start, the handler is not run.
+ *
+ * @param onLate Called after a loss, with the result of the handler when it ends; not called if the
+ * handler fails because of the loss.
+ */
+export async function runUnderLease<T>(
+  lease: Lease,
+  handler: () => T | Promise<T>,
+  onLate: (late: RunResult<T>) => void = () => {},
+): Promise<RunResult<T>> {
+  const { signal } = lease;
+  if (signal.aborted) return { state: "lost", error: signal.reason, ended: Promise.resolve() };
+  const { promise: lost, resolve: lose } = Promise.withResolvers<null>();
+  const onAbort = () => lose(null);
+  const running = promiseTry(handler).then(
+    (value): RunResult<T> => ({ state: "done", value }),
+    (error): RunResult<T> => ({ state: "failed", error }),
+  );
+  signal.addEventListener("abort", onAbort);
+  if (signal.aborted) lose(null); // the handler's first step has lost it
+  const result = await Promise.race([running, lost]);
+  signal.removeEventListener("abort", onAbort);
+  const loss = result === null ? signal.reason : await lossOf(lease);
+  if (result !== null && loss === null) return result;
+  const ended = running.then((late) => {
+    if (late.state !== "failed" || !stemsFrom(late.error, signal.reason)) onLate(late);
+  });
+  return { state: "lost", error: loss, ended };
+}
+
+/** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */
+export function stemsFrom(error: unknown, reason: unknown): boolean {
+  return error === reason || error instanceof Error && error.cause === reason;
+}
+
+/**
+ * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if the
+ * handler has released it. If it is only unproven, as the process was suspended, one renewal asks the
+ * service.
+ */
+export async function lossOf(lease: Lease): Promise<unknown> {
+  try {
+    lease.throwIfLost();
+    return null;
+  } catch (loss) {
+    if (!(loss instanceof LeaseLostError)) return null;
+    try {
+      await lease.renew();
+      return null;
+    } catch (error) {
+      if (error instanceof LeaseLostError) return error;
+      // The handler has released it in the meantime; or a lock that is being disposed renews no lease.
+      return error instanceof LockError && error.code === "ERR_LEASE_RELEASED" ? null : loss;
+    }
+  }
+}
+
+/** Ends the stream of an answer that is not sent: it may have a file open. NestJS wraps some streams. */
+export function discard(answer: unknown): void {
+  const body = answer instanceof Response ? answer.body : answer;
+  if (body instanceof ReadableStream) {
+    if (!body.locked) body.cancel().catch(() => {});
+    return;
+  }
+  const { getStream } = Object(body) as { getStream?: () => unknown };
+  const stream = Object(getStream?.call(body) ?? body) as { pipe?: unknown; destroy?: () => void };
+  if (typeof stream.pipe === "function") stream.destroy?.();
+}
+
+/**
+ * Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects: a
+ * refusal, after which the lock stays held, is reported.
+ */
+export async function releaseInTime(lease: Lease, settings: HoldSettings): Promise<void> {
+  const released = lease.release().catch((error) => report(settings, error));
+  await within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
+}

@@ -1,0 +1,152 @@
+/**
+ * How long the transport waits for answers, shown with a server that answers as slowly as a script says.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { pause, waitUntil } from "../../../testing/servers/wait.ts";
+import { CONDITION_BOUND_MS, LONG_BOUND_MS, scaled } from "../../../testing/time.ts";
+import { openTransport } from "../../../testing/zookeeper/open_transport.ts";
+import {
+  childrenReply,
+  reply,
+  startScriptedServer,
+} from "../../../testing/zookeeper/scripted_server.ts";
+import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
+
+const LIMIT_MS = scaled(1_500);
+/** The pause between two answers, or two parts of an answer. */
+const PACE_MS = scaled(100);
+/** So many paces take longer than the limit, several times. */
+const PACES = 40;
+
+Deno.test("The transport keeps its connection while each answer comes in time, however many requests wait", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      await pause(PACE_MS);
+      await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  await Promise.all(Array.from({ length: PACES }, () => transport.delete("/a")));
+  assertEquals(transport.epoch, 1);
+});
+
+// Paces a workload: the server is slow, which is the fault.
+async function sendSlowly(
+  bytes: Uint8Array,
+  send: (part: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const part = Math.ceil(bytes.length / PACES);
+  for (let at = 0; at < bytes.length; at += part) {
+    await pause(PACE_MS);
+    await send(bytes.slice(at, at + part));
+  }
+}
+
+Deno.test("The transport keeps its connection while a long answer arrives, however long it takes", async () => {
+  const names = Array.from({ length: PACES }, (_, i) => `child-${i}`);
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      await sendSlowly(childrenReply(request.xid, names), send);
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  assertEquals((await transport.children("/a")).names, names);
+  assertEquals(transport.epoch, 1);
+});
+
+Deno.test("The transport reconnects when an answer stops half-way", async () => {
+  await using server = startScriptedServer(async ({ id, next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      await send(id > 1 ? reply(request.xid) : reply(request.xid).slice(0, 10));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const error = await assertRejects(() => transport.delete("/a"), ZooKeeperError);
+  assertEquals(error.code, "TIMEOUT");
+  await waitUntil("the client is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
+  await transport.delete("/a");
+});
+
+Deno.test("The transport leaves at most 256 requests without an answer, and a heartbeat more", async () => {
+  const early: string[] = [];
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const unanswered: number[] = [];
+    for (let request; (request = await next()) !== null;) {
+      unanswered.push(request.xid);
+      if (early.at(-1) !== "setData") early.push(request.operation);
+      if (early.at(-1) === "setData") await send(...unanswered.splice(0).map((xid) => reply(xid)));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
+  const calls = Array.from({ length: 600 }, () => transport.delete("/a"));
+  await Promise.all([transport.set("/heartbeat"), ...calls]);
+  assertEquals(early, [...Array(256).fill("delete"), "setData"]);
+});
+
+Deno.test("The transport reconnects, and fails all requests, when the answers stop", async () => {
+  await using server = startScriptedServer(async ({ id, next, send }) => {
+    for (let request; (request = await next()) !== null;) {
+      if (id > 1 || request.xid <= 2) await send(reply(request.xid));
+    }
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const calls = await Promise.allSettled([1, 2, 3, 4].map(() => transport.delete("/a")));
+  const seen = calls.map((call) => call.status === "fulfilled" ? "done" : call.reason.code);
+  assertEquals(seen, ["done", "done", "TIMEOUT", "TIMEOUT"]);
+  await waitUntil("the client is back", () => transport.epoch === 2, CONDITION_BOUND_MS);
+  await transport.delete("/a");
+});
+
+Deno.test("The transport sets one timer for all unanswered requests", async () => {
+  await using server = startScriptedServer(async ({ next }) => {
+    while (await next() !== null);
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  using timers = countTimers();
+  const calls = Array.from({ length: 1_000 }, () => transport.delete("/a"));
+  const { count } = timers;
+  for (const call of await Promise.allSettled(calls)) assertEquals(call.status, "rejected");
+  assert(count < 10, `${count} timers were set`);
+});
+
+Deno.test("The transport fails requests that were sent as ambiguous, and those that wait as not sent", async () => {
+  await using server = startScriptedServer(async ({ next }) => {
+    while (await next() !== null);
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LIMIT_MS });
+  const calls = Array.from({ length: 300 }, () => transport.delete("/a"));
+  const codes = (await Promise.allSettled(calls)).map((call) =>
+    call.status === "rejected" ? call.reason.code : "done"
+  );
+  assertEquals(codes, [...Array(256).fill("TIMEOUT"), ...Array(44).fill("NOT_CONNECTED")]);
+});
+
+Deno.test("The transport sets one timer for requests that follow one another", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    for (let request; (request = await next()) !== null;) await send(reply(request.xid));
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
+  using timers = countTimers();
+  for (let i = 0; i < 100; i++) await transport.delete("/a");
+  assert(timers.count <= 2, `${timers.count} timers were set`);
+});
+
+/** Counts the timers that are set until it is disposed of. */
+function countTimers(): { readonly count: number } & Disposable {
+  const { setTimeout: original } = globalThis;
+  let count = 0;
+  globalThis.setTimeout = ((...args: Parameters<typeof original>) => {
+    count++;
+    return original(...args);
+  }) as typeof original;
+  return {
+    get count() {
+      return count;
+    },
+    [Symbol.dispose]() {
+      globalThis.setTimeout = original;
+    },
+  };
+}

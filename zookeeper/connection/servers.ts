@@ -1,0 +1,227 @@
+/**
+ * The servers of an ensemble: the connect string, the user's function that returns one, their addresses,
+ * and the order in which they are tried. Nothing is connected here.
+ *
+ * @module
+ */
+import { lookup as lookupAddresses, type LookupAddress } from "node:dns";
+import { isIP } from "node:net";
+import { badValue, describe } from "../../core/contract/options.ts";
+import type { ListServers, LookUp, ServerAddress, TransportOptions } from "./transport.ts";
+import { checkPath } from "./znode_names.ts";
+
+/** Default port of a ZooKeeper server. */
+const DEFAULT_PORT = 2181;
+/** Maximum number of addresses of one host that are tried in a round. */
+export const MAX_ADDRESSES = 8;
+
+/** The parts of a connect string. */
+export interface ConnectString {
+  readonly servers: readonly ServerAddress[];
+  /** The path that is put before every other path; `""` if there is none. */
+  readonly chroot: string;
+}
+
+/** The servers: a connect string, or a function that returns one and is called again at each connect. */
+export type ConnectSource = string | (() => string | Promise<string>);
+
+/** The user's function has returned no usable connect string. */
+export class BadServersError extends Error {
+  /** The name of the class. */
+  override readonly name = "BadServersError";
+}
+
+/**
+ * Reads the user's servers. They are shuffled, so that clients spread over them.
+ *
+ * @param source A connect string, or a function that returns one without a chroot.
+ * @returns What lists the servers, and the chroot.
+ * @throws {TypeError} If the source is neither a string nor a function.
+ * @throws {RangeError} If a connect string is bad.
+ */
+export function readServers(source: unknown): { listServers: ListServers; chroot: string } {
+  if (typeof source === "function") return { listServers: () => callList(source), chroot: "" };
+  const { servers, chroot } = parseConnectString(source);
+  const order = shuffled(servers);
+  return { listServers: () => Promise.resolve(order), chroot };
+}
+
+/** @throws {unknown} As the function does; {@linkcode BadServersError} if its result is bad. */
+async function callList(list: CallableFunction): Promise<readonly ServerAddress[]> {
+  const text: unknown = await list();
+  const { servers, chroot } = readList(text);
+  if (chroot === "") return shuffled(servers);
+  throw new BadServersError(`The function returned the path ${chroot}: put it into 'rootPath'`);
+}
+
+function readList(text: unknown): ConnectString {
+  try {
+    return parseConnectString(text);
+  } catch (cause) {
+    throw new BadServersError((cause as Error).message, { cause });
+  }
+}
+
+function shuffled<T>(items: readonly T[]): T[] {
+  return items
+    .map((item) => ({ item, rank: Math.random() }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ item }) => item);
+}
+
+/**
+ * Parses a connect string: `host1:2181,host2:2181/chroot`. The port is optional; an IPv6 address is
+ * written in brackets.
+ *
+ * @param text The connect string.
+ * @returns The servers in the given order, and the chroot.
+ * @throws {TypeError} If the connect string is not a string.
+ * @throws {RangeError} If it names no server, or has a bad port or a bad chroot.
+ */
+export function parseConnectString(text: unknown): ConnectString {
+  if (typeof text !== "string") {
+    throw new TypeError(
+      badValue("the connect string", "a string", describe(text)),
+    );
+  }
+  const slash = text.indexOf("/");
+  const hosts = slash === -1 ? text : text.slice(0, slash);
+  const chroot = slash === -1 ? "" : text.slice(slash).replace(/\/$/, "");
+  if (chroot !== "") checkPath("the chroot of the connect string", chroot);
+  return { servers: hosts.split(",").map(parseServer), chroot };
+}
+
+function parseServer(text: string): ServerAddress {
+  const [, literal, name, digits] = /^(?:\[([\da-fA-F:.]+)\]|([^\s:[\]]+))(?::(\d{1,5}))?$/
+    .exec(text.trim()) ?? [];
+  const host = literal ?? name;
+  const port = digits === undefined ? DEFAULT_PORT : Number(digits);
+  if (host === undefined || port < 1 || port > 65_535) {
+    throw new RangeError(
+      badValue(
+        "the connect string",
+        'like "host1:2181,host2:2181/chroot"',
+        `one with ${JSON.stringify(text)} in the place of a server`,
+      ),
+    );
+  }
+  return { host, port };
+}
+
+/** The server, and perhaps its address, that one attempt connects to. */
+export interface Target {
+  readonly server: ServerAddress;
+  /** One IP address of the host; left out, the runtime looks the host up and chooses. */
+  readonly address?: string;
+}
+
+/** An attempt that ended before it began: the servers, or the addresses of one, are not known. */
+export interface Unresolved {
+  /** Left out if no server is known. */
+  readonly server?: ServerAddress;
+  readonly error: unknown;
+}
+
+/** The servers, one after the other, in rounds. */
+export class ServerRotation {
+  readonly #listServers: ListServers;
+  readonly #lookUp: LookUp;
+  readonly #lookupMs: number;
+  #last: Target | undefined;
+  #isByName = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /**
+   * Begins with the first server.
+   *
+   * @param lookupMs How long in ms a list or a lookup may take.
+   */
+  constructor(
+    { listServers, lookUp = lookUpAsRuntime }: Pick<TransportOptions, "listServers" | "lookUp">,
+    lookupMs: number,
+  ) {
+    this.#listServers = listServers;
+    this.#lookUp = lookUp;
+    this.#lookupMs = lookupMs;
+  }
+
+  /**
+   * One round over all addresses of all servers. They are listed and looked up now. It begins behind the
+   * last target of the round before, so that a reconnect tries another server first.
+   */
+  async *round(): AsyncGenerator<Target | Unresolved, void, void> {
+    try {
+      const servers = await this.#within(this.#listServers());
+      const last = this.#last?.server;
+      for (const server of after(servers, (each) => isSame(each, last))) {
+        yield* this.#targets(server);
+      }
+    } catch (error) {
+      yield { error };
+    }
+  }
+
+  /** Leaves it to the runtime to choose addresses: this process may connect to a host only by its name. */
+  connectByName(): void {
+    this.#isByName = true;
+  }
+
+  /** Waits for no more lookups. A round that waits for one never goes on. */
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  async *#targets(server: ServerAddress): AsyncGenerator<Target | Unresolved, void, void> {
+    try {
+      const addresses = await this.#addresses(server);
+      const first = after(addresses, (address) => address === this.#last?.address);
+      for (const address of first) {
+        if (!this.#isByName) yield this.#last = { server, address };
+      }
+      if (addresses.length === 0 || this.#isByName) yield this.#last = { server };
+    } catch (error) {
+      yield { server, error };
+    }
+  }
+
+  /** The addresses of a host; none if it is an address, or has just one. */
+  async #addresses({ host, port }: ServerAddress): Promise<readonly string[]> {
+    if (this.#isByName || isIP(host) !== 0) return [];
+    const found = await this.#within(this.#lookUp(host, port));
+    return found.length === 1 ? [] : found.slice(0, MAX_ADDRESSES);
+  }
+
+  /** Limits the time of a lookup. There is at most one at a time. */
+  async #within<T>(work: Promise<T>): Promise<T> {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const fail = () => reject(Object.assign(new Error("No answer in time"), { code: "ETIMEDOUT" }));
+    this.#timer = setTimeout(fail, this.#lookupMs);
+    try {
+      return await Promise.race([work, promise]);
+    } finally {
+      clearTimeout(this.#timer);
+    }
+  }
+}
+
+/** Looks a host up as the runtime does when it connects. */
+function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    // Deno needs the port, to find out whether the lookup is permitted.
+    const options = { all: true, port } as const;
+    lookupAddresses(host, options, (error: Error | null, addresses: LookupAddress[]) => {
+      if (error !== null) reject(error);
+      else resolve(addresses.map(({ address }) => address));
+    });
+  });
+}
+
+/** Returns the items in an order that begins behind the one that is found; as they are if none is. */
+function after<T>(items: readonly T[], isFound: (item: T) => boolean): T[] {
+  const start = items.findIndex(isFound) + 1;
+  return [...items.slice(start), ...items.slice(0, start)];
+}
+
+function isSame(a: ServerAddress, b: ServerAddress | undefined): boolean {
+  return a.host === b?.host && a.port === b.port;
+}

@@ -1,0 +1,308 @@
+/**
+ * The bytes that a client and a server exchange: frames, the requests that locks need, and their replies.
+ * The package can make and read them, too, but that takes it longer than all else it does for a request.
+ *
+ * @module
+ * @see {@link https://github.com/apache/zookeeper/blob/master/zookeeper-jute/src/main/resources/zookeeper.jute}
+ */
+import { Buffer } from "node:buffer";
+import type { Children, WatchEvent, Znode } from "./transport.ts";
+
+/**
+ * Maximum length, in bytes, of a frame. The longest reply is the list of a lock's queue, at 59 bytes
+ * for each entry: this is a queue of 280,000 entries. The first four bytes of a server of another kind
+ * are a greater length: "HTTP" is 1.2 GB, and any record of TLS more than 300 MB.
+ */
+export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
+
+/** Where a frame has the number of its request, behind its length. */
+export const XID_AT = 4;
+/** Where a reply has the last zxid of the server. */
+const ZXID_AT = 8;
+/** Where a reply has its code: 0, or why the request was refused. */
+const CODE_AT = 16;
+/** Where a reply has its first field. */
+const BODY_AT = 20;
+
+/** The bytes of a server do not follow the protocol. No request on that connection can be answered. */
+export class ProtocolError extends Error {
+  /** The name of the class. */
+  override readonly name = "ProtocolError";
+  /** Whether they are bytes of TLS. */
+  readonly isTls: boolean;
+
+  /** Creates an error. */
+  constructor(message: string, isTls = false) {
+    super(message);
+    this.isTls = isTls;
+  }
+}
+
+/** Splits the bytes of one connection into frames. A frame is one reply or one event, behind its length. */
+export class Frames {
+  /** The bytes that belong to no complete frame yet, in the chunks in which they arrived. */
+  #chunks: Buffer[] = [];
+  #byteCount = 0;
+
+  /** Whether a frame has arrived in part. */
+  get isPartial(): boolean {
+    return this.#byteCount > 0;
+  }
+
+  /** Adds a chunk of bytes. */
+  add(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#byteCount += chunk.length;
+  }
+
+  /**
+   * Removes the next frame.
+   *
+   * @returns The frame, with its length before it; `null` until it is complete.
+   * @throws {ProtocolError} If its length is negative or too great.
+   */
+  next(): Buffer | null {
+    if (this.#byteCount < XID_AT) return null;
+    const head = this.#first(XID_AT);
+    const length = head.readInt32BE();
+    if (length < 0 || length > MAX_FRAME_BYTES) {
+      const message = `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
+        "Is it a ZooKeeper server?";
+      throw new ProtocolError(message, isTlsRecord(head));
+    }
+    const end = XID_AT + length;
+    if (this.#byteCount < end) return null;
+    const bytes = this.#first(end);
+    if (bytes.length === end) this.#chunks.shift();
+    else this.#chunks[0] = bytes.subarray(end);
+    this.#byteCount -= end;
+    return bytes.subarray(0, end);
+  }
+
+  /** Returns a chunk that begins with the next `count` bytes, which must have arrived. */
+  #first(count: number): Buffer {
+    // Joined only now, when the bytes are complete: a long frame is copied once.
+    if (this.#chunks[0]!.length < count) this.#chunks = [Buffer.concat(this.#chunks)];
+    return this.#chunks[0]!;
+  }
+}
+
+/** Whether these are the first bytes of an alert, or of a handshake, of any version of TLS. */
+function isTlsRecord([type, version]: Buffer): boolean {
+  return (type === 0x15 || type === 0x16) && version === 3;
+}
+
+/** A reply or an event, read from its first field on. Throws a {@linkcode ProtocolError} behind its end. */
+export class Reply {
+  /** The number of its request. Pings, events and the answer to credentials have negative numbers. */
+  readonly xid: number;
+  /** 0, or why the server has refused the request. */
+  readonly code: number;
+  readonly #frame: Buffer;
+  #at = BODY_AT;
+
+  /**
+   * Takes a frame, with its length before it.
+   *
+   * @throws {ProtocolError} If it is too short for a reply.
+   */
+  constructor(frame: Buffer) {
+    if (frame.length < BODY_AT) {
+      throw new ProtocolError(`A reply has only ${frame.length - XID_AT} bytes`);
+    }
+    this.#frame = frame;
+    this.xid = frame.readInt32BE(XID_AT);
+    this.code = frame.readInt32BE(CODE_AT);
+  }
+
+  /** Copies the server's last zxid. */
+  copyZxid(target: Buffer): void {
+    this.#frame.copy(target, 0, ZXID_AT, CODE_AT);
+  }
+
+  int(): number {
+    return this.#frame.readInt32BE(this.#skip(4));
+  }
+
+  text(): string {
+    const length = this.#length();
+    const at = this.#skip(length);
+    return this.#frame.toString("utf8", at, at + length);
+  }
+
+  /** Returns a copy: the frame is a part of a chunk that would stay in memory. */
+  bytes(): Buffer {
+    const length = this.#length();
+    const at = this.#skip(length);
+    return Buffer.from(this.#frame.subarray(at, at + length));
+  }
+
+  texts(): string[] {
+    const count = this.#length();
+    const all: string[] = [];
+    for (let i = 0; i < count; i++) all.push(this.text());
+    return all;
+  }
+
+  /** Reads the metadata of a znode. */
+  stat(): Omit<Znode, "data"> & { readonly pzxid: bigint } {
+    // czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, length of data, children, pzxid
+    const at = this.#skip(68);
+    const frame = this.#frame;
+    const childCount = frame.readInt32BE(at + 56);
+    return {
+      czxid: frame.readBigInt64BE(at),
+      createdAtMs: Number(frame.readBigInt64BE(at + 16)),
+      childCount,
+      // The server sends the number of creates and deletes together.
+      createCount: (frame.readInt32BE(at + 36) + childCount) / 2,
+      pzxid: frame.readBigInt64BE(at + 60),
+    };
+  }
+
+  /** The length of a text, or of a list; one that is missing has -1. */
+  #length(): number {
+    return Math.max(0, this.#frame.readInt32BE(this.#skip(4)));
+  }
+
+  /** Returns where the next `count` bytes begin, and goes on behind them. */
+  #skip(count: number): number {
+    const at = this.#at;
+    this.#at += count;
+    if (this.#at > this.#frame.length) {
+      throw new ProtocolError("A reply is shorter than its fields");
+    }
+    return at;
+  }
+}
+
+/** A request. */
+export interface Request<T> {
+  /** With its length before them, and without its number. */
+  readonly bytes: Buffer;
+  /** Reads the answer. Throws a {@linkcode ProtocolError} if that is too short. */
+  read(reply: Reply): T;
+}
+
+/** Mode of create: the znode stays until it is deleted. */
+export const PERSISTENT = 0;
+/** Mode of create: the znode is deleted with its session. */
+export const EPHEMERAL = 1;
+/** Mode of create: ephemeral, and the server appends a sequence number. */
+export const EPHEMERAL_SEQUENTIAL = 3;
+
+/** Everybody has access. */
+export const OPEN_ACL: Buffer = accessFor("world", "anyone");
+/** Those with the credentials of the creator have access. */
+export const CREATOR_ACL: Buffer = accessFor("auth", "");
+
+const CREATE = 1;
+const DELETE = 2;
+const GET_DATA = 4;
+const SET_DATA = 5;
+const GET_CHILDREN = 12;
+/** Type of an event: the watched znode was deleted. */
+const NODE_DELETED = 2;
+/** Where a request has its path, behind its own length, number and type, and the length of the path. */
+const PATH_AT = 16;
+const ANY_VERSION = ints(-1);
+const EMPTY_ANY_VERSION = ints(0, -1);
+const UNWATCHED = Buffer.from([0]);
+const WATCHED = Buffer.from([1]);
+
+/** Creates a znode; answered with its path. */
+export function createRequest(
+  path: string,
+  data: Uint8Array | null,
+  acl: Buffer,
+  mode: number,
+): Request<string> {
+  const rest = Buffer.concat([sized(data), acl, ints(mode)]);
+  return request(CREATE, path, rest, (reply) => reply.text());
+}
+
+/** Deletes a znode, whatever its version is. */
+export function deleteRequest(path: string): Request<void> {
+  return request(DELETE, path, ANY_VERSION, readNothing);
+}
+
+/** Writes empty data, whatever the version is. */
+export function setRequest(path: string): Request<void> {
+  return request(SET_DATA, path, EMPTY_ANY_VERSION, readNothing);
+}
+
+/** Reads a znode. */
+export function getRequest(path: string): Request<Znode> {
+  return request(GET_DATA, path, UNWATCHED, readZnode);
+}
+
+/**
+ * Reads a znode and, if it exists, watches it.
+ *
+ * @param path The path of the znode.
+ * @param onSet Called when the watch is set, before its event can arrive.
+ */
+export function watchRequest(path: string, onSet: (znode: Znode) => void): Request<Znode> {
+  return request(GET_DATA, path, WATCHED, (reply) => {
+    const znode = readZnode(reply);
+    onSet(znode);
+    return znode;
+  });
+}
+
+/** Lists the children of a znode. */
+export function childrenRequest(path: string): Request<Children> {
+  return request(GET_CHILDREN, path, UNWATCHED, (reply) => {
+    const names = reply.texts();
+    return { names, pzxid: reply.stat().pzxid };
+  });
+}
+
+/** Reads which watch has fired, and why. */
+export function readEvent(reply: Reply): { path: string; event: WatchEvent } {
+  const type = reply.int();
+  reply.int(); // the state of the connection
+  return { path: reply.text(), event: type === NODE_DELETED ? "deleted" : "changed" };
+}
+
+/** Every request of these begins with a path. */
+function request<T>(
+  type: number,
+  path: string,
+  rest: Buffer,
+  read: (reply: Reply) => T,
+): Request<T> {
+  const pathLength = Buffer.byteLength(path);
+  const bytes = Buffer.allocUnsafe(PATH_AT + pathLength + rest.length);
+  bytes.writeInt32BE(bytes.length - 4, 0);
+  bytes.writeInt32BE(type, 8);
+  bytes.writeInt32BE(pathLength, 12);
+  bytes.write(path, PATH_AT);
+  bytes.set(rest, PATH_AT + pathLength);
+  return { bytes, read };
+}
+
+function readNothing(): void {}
+
+function readZnode(reply: Reply): Znode {
+  const data = reply.bytes();
+  const { czxid, createdAtMs, childCount, createCount } = reply.stat();
+  return { data, czxid, createdAtMs, childCount, createCount };
+}
+
+/** An access control list with all rights for one identity. */
+function accessFor(scheme: string, id: string): Buffer {
+  const allRights = 31;
+  return Buffer.concat([ints(1, allRights), sized(Buffer.from(scheme)), sized(Buffer.from(id))]);
+}
+
+/** Bytes behind their length; none at all have the length -1. */
+function sized(bytes: Uint8Array | null): Buffer {
+  return bytes === null ? ints(-1) : Buffer.concat([ints(bytes.length), bytes]);
+}
+
+function ints(...values: readonly number[]): Buffer {
+  const bytes = Buffer.alloc(4 * values.length);
+  for (const [i, value] of values.entries()) bytes.writeInt32BE(value, 4 * i);
+  return bytes;
+}
