@@ -13,7 +13,7 @@ import type { Reach } from "./reach.ts";
 /** How long, in ms, test files run on one mutant. */
 const LIMIT_MS = 180_000;
 /** A test file that runs longer than this on a mutant, in ms, fails: it may never end. */
-const longestMs = (seconds: number) => 4_000 * seconds + 15_000;
+const longestMs = (seconds: number) => 2_000 * seconds + 10_000;
 
 /** What became of a mutant. */
 export interface Outcome {
