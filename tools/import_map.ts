@@ -33,32 +33,34 @@ interface Configuration {
 /**
  * The arguments that `deno test` or `deno check` needs on this machine: none if JSR answers, otherwise
  * an import map, which is small enough for a `data:` URL.
+ *
+ * @param root The root of the project, or of a copy; its URL ends in a slash.
  */
-export async function importMapArgs(): Promise<string[]> {
-  const { imports } = readConfiguration();
+export async function importMapArgs(root: URL = ROOT): Promise<string[]> {
+  const { imports } = readConfiguration(root);
   if (await isWithinReach(imports[PROBED])) return [];
   // An import map replaces the imports of `deno.json`, so it repeats them.
-  const map = JSON.stringify({ imports: absolute({ ...imports, ...STAND_INS }) });
+  const map = JSON.stringify({ imports: absolute({ ...imports, ...STAND_INS }, root) });
   return [`--import-map=data:application/json,${encodeURIComponent(map)}`];
 }
 
 /** The `imports` in the `deno.json` of a user who has this package, and all that its pages name. */
 export async function userImports(): Promise<Record<string, string>> {
-  const { name, exports, imports } = readConfiguration();
+  const { name, exports, imports } = readConfiguration(ROOT);
   const own = Object.entries(exports).map(([entry, path]) => [name + entry.slice(1), path]);
   const standIns = await isWithinReach(imports[PROBED]) ? {} : SNIPPET_STAND_INS;
-  return absolute({ ...imports, ...Object.fromEntries(own), ...standIns });
+  return absolute({ ...imports, ...Object.fromEntries(own), ...standIns }, ROOT);
 }
 
-function readConfiguration(): Configuration {
-  return JSON.parse(readFileSync(new URL("deno.json", ROOT), "utf8")) as Configuration;
+function readConfiguration(root: URL): Configuration {
+  return JSON.parse(readFileSync(new URL("deno.json", root), "utf8")) as Configuration;
 }
 
-function absolute(imports: Configuration["imports"]): Record<string, string> {
+function absolute(imports: Configuration["imports"], root: URL): Record<string, string> {
   return Object.fromEntries(
     Object.entries(imports).map((
       [name, target],
-    ) => [name, target.startsWith(".") ? new URL(target, ROOT).href : target]),
+    ) => [name, target.startsWith(".") ? new URL(target, root).href : target]),
   );
 }
 

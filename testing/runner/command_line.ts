@@ -44,8 +44,8 @@ is named, but does not fail the run, unless these are more than ${MOST_AT_SECOND
                         for a server themselves
   --no-install          never installs a missing server, but fails and names it; the same as
                         HOLDFAST_NO_INSTALL=1
-  --coverage            prints which lines of the published code the tests reached; what child processes
-                        reached is not counted
+  --coverage            prints which lines of the published code the tests reached; what a child process
+                        reached counts unless it was killed
   --help                prints this text
 
 Tests choose times by how late things happen on this machine. HOLDFAST_TIME_FACTOR (1 to 4) sets this

@@ -9,9 +9,7 @@
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { importMapArgs } from "../../tools/import_map.ts";
-import { preparePrograms } from "../interop/peer_programs.ts";
 import { refuseInstall } from "../servers/find_apt.ts";
-import { findServer, type ServerKind, sourceVariable } from "../servers/find.ts";
 import { TIME_FACTOR_VARIABLE } from "../time.ts";
 import { readArguments, type Selection, USAGE } from "./command_line.ts";
 import { changedFiles } from "./changed.ts";
@@ -21,14 +19,13 @@ import { shuffled, slowFirst } from "./order.ts";
 import { Output } from "./output.ts";
 import { reportRuns, runLine } from "./repeat.ts";
 import { reportRun, type RunResult, runRounds } from "./run.ts";
-import { strategyOf } from "./select.ts";
-import { roundsOf, type ServerProgram } from "./server_programs.ts";
+import { findNeededServers } from "./needed_servers.ts";
+import { roundsOf } from "./server_programs.ts";
 import { startStress } from "./stress.ts";
 import { TimeFactor } from "./time_factor.ts";
 
 /** How long all tests take. */
 const WHOLE_RUN = "this takes about 5 minutes on 2 cores";
-const SERVER_KINDS: readonly ServerKind[] = ["redis", "zookeeper"];
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -115,7 +112,16 @@ async function prepare(
   const interrupted = new Promise<undefined>((resolve) =>
     signal.addEventListener("abort", () => resolve(undefined))
   );
-  const imports = await Promise.race([findAll(files, servers, output), interrupted]);
+  const findAll = async () => {
+    for (const { path, version } of servers) output.line(`Redis: ${version}, ${path}`);
+    const given = servers.length > 0 ? ["redis"] as const : [];
+    await findNeededServers(files, given, (line) => output.line(line));
+    const args = await importMapArgs();
+    const standIns = "does not answer, so small stand-ins replace @std/assert and @std/async";
+    output.line(`JSR: ${args.length === 0 ? "answers" : standIns}`);
+    return args;
+  };
+  const imports = await Promise.race([findAll(), interrupted]);
   if (imports === undefined) return undefined;
   const length = isWhole && repeat === undefined ? `: ${WHOLE_RUN}` : "";
   output.line(`Running ${files.length} test ${files.length === 1 ? "file" : "files"}${length}`);
@@ -127,42 +133,6 @@ async function prepare(
   output.line("The type check failed, so no test ran");
   output.line(`Log: ${output.logPath}\n0 passed, 1 failed`);
   return undefined;
-}
-
-/** Finds the servers; resolves with the arguments that `deno test` needs on this machine. */
-async function findAll(
-  files: readonly string[],
-  programs: readonly ServerProgram[],
-  output: Output,
-): Promise<string[]> {
-  const problems: string[] = [];
-  for (const { path, version } of programs) output.line(`Redis: ${version}, ${path}`);
-  for (const kind of SERVER_KINDS) {
-    if (kind === "redis" && programs.length > 0) continue;
-    if (!files.some((file) => strategyOf(file) === kind)) continue;
-    try {
-      const { source, line } = await findServer(kind);
-      process.env[sourceVariable(kind)] = JSON.stringify(source);
-      output.line(line);
-    } catch (error) {
-      problems.push((error as Error).message);
-    }
-  }
-  if (problems.length > 0) {
-    throw new Error(
-      `${problems.join("\n")}\nOr run the tests that need no such server, with --only`,
-    );
-  }
-  // A missing program only skips its tests: it does not stop the run.
-  if (files.some((file) => /\binterop\/zookeeper/.test(file))) {
-    for (const { line } of Object.values(await preparePrograms())) {
-      output.line(`For comparison: ${line}`);
-    }
-  }
-  const imports = await importMapArgs();
-  const standIns = "does not answer, so small stand-ins replace @std/assert and @std/async";
-  output.line(`JSR: ${imports.length === 0 ? "answers" : standIns}`);
-  return imports;
 }
 
 /** Aborts at Ctrl-C or SIGTERM; the reason is the signal's name. */

@@ -13,10 +13,10 @@ export function newSeed(): number {
   return Math.floor(Math.random() * SEEDS);
 }
 
-/** Returns the files in random order. */
-export function shuffled(files: readonly string[], seed: number): string[] {
+/** Returns the files, or other items, in random order. */
+export function shuffled<T>(items: readonly T[], seed: number): T[] {
   const random = randomOf(seed);
-  const order = [...files];
+  const order = [...items];
   for (let last = order.length - 1; last > 0; last--) {
     const other = Math.floor(random() * (last + 1));
     [order[last], order[other]] = [order[other]!, order[last]!];

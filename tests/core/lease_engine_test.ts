@@ -2,6 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { instant } from "../../core/time/clock.ts";
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../../core/contract/errors.ts";
+import { Background } from "../../core/lease/background.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";
@@ -64,11 +65,11 @@ Deno.test("LeaseEngine.close() releases leases and waits for clean-ups, but not 
   const { clock, engine, leases } = await openStaggered(3, 1);
   let cleaned = false;
   engine.background.run(() =>
-    new Promise<void>((resolve) => clock.schedule(() => (cleaned = true, resolve()), 500))
+    new Promise<void>((resolve) => clock.schedule(() => (cleaned = true, resolve()), 700))
   );
   let closed = false;
   const closing = engine.close(1_000).then(() => closed = true);
-  await clock.pass(499);
+  await clock.pass(699); // holders keep their locks for 500 ms of it
   assert(!closed);
   await clock.pass(1);
   assert(closed && cleaned);
@@ -100,6 +101,17 @@ Deno.test("LeaseEngine.close() waits for a release that is under way and for its
   assertEquals(await released, true);
   await closed;
   assertEquals(clock.timers, 0);
+});
+
+Deno.test("Background.idle() leaves the event loop to others while a call is running", async () => {
+  const background = new Background();
+  background.enter();
+  let isIdle = false;
+  const idle = background.idle().then(() => isIdle = true);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert(!isIdle);
+  background.exit();
+  await idle;
 });
 
 Deno.test("LeaseEngine adds no listener for each lease to the signal that all leases share", async () => {
@@ -176,6 +188,15 @@ Deno.test("LeaseEngine.close() ends a lease for its holder at once, and renews i
   assertEquals(await lease.release(), false);
   await closed;
   assertEquals([renewals.length, clock.timers], [4, 0]);
+});
+
+Deno.test("LeaseEngine.close() says that a lease has expired when its deadline was over before", async () => {
+  const { clock, engine, lease } = openLease({ autoRenew: false });
+  clock.block(3_000);
+  const closed = engine.close(0);
+  await clock.pass(0);
+  await closed;
+  assertEquals(assertThrows(() => lease.throwIfLost(), LeaseLostError).reason, "expired");
 });
 
 Deno.test("LeaseEngine.close() ends when the holder releases a kept lease, which answers true if the lock was ours", async () => {

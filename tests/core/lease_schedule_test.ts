@@ -69,3 +69,44 @@ Deno.test("LeaseSchedule.update() makes a lease due earlier; one that is removed
   assertEquals([earlier.ticks.length, removed.ticks.length], [1, 0]);
   assertEquals([...schedule], [earlier]);
 });
+
+Deno.test("LeaseSchedule looks at a lease that is added when all earlier ones were removed", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const nowMs = clock.now();
+  const [removed, added] = [new FakeLease(nowMs + 300), new FakeLease(nowMs + 900)];
+  schedule.add(removed);
+  schedule.remove(removed);
+  assertEquals(clock.timers, 0);
+  schedule.add(added);
+  await clock.pass(1_000);
+  assertEquals([removed.ticks.length, added.ticks.length], [0, 1]);
+});
+
+Deno.test("LeaseSchedule looks in time at an early lease when a later one is added after it", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const nowMs = clock.now();
+  const [early, late] = [new FakeLease(nowMs + 300), new FakeLease(nowMs + 900)];
+  schedule.add(early);
+  schedule.add(late);
+  assertEquals(clock.timers, 1);
+  await clock.pass(300);
+  assertEquals([early.ticks, late.ticks], [[nowMs + 300], []]);
+  await clock.pass(600);
+  assertEquals(late.ticks, [nowMs + 900]);
+});
+
+Deno.test("LeaseSchedule looks at leases of the same moment in the order in which they were added", async () => {
+  const clock = new FakeClock();
+  const schedule = new LeaseSchedule<FakeLease>(clock);
+  const atMs = clock.now() + 300;
+  const order: number[] = [];
+  for (let i = 0; i < 9; i++) {
+    const lease = new FakeLease(atMs);
+    const tick = lease.tick.bind(lease);
+    schedule.add(Object.assign(lease, { tick: (nowMs: number) => (order.push(i), tick(nowMs)) }));
+  }
+  await clock.pass(300);
+  assertEquals(order, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+});

@@ -105,6 +105,17 @@ Deno.test("Lease.signal is aborted when it is first read after the deadline", ()
   assert(lease.signal.aborted);
 });
 
+Deno.test("Lease.release() returns false after the deadline when no timer has run yet", async () => {
+  const service = openLease({ autoRenew: false });
+  service.clock.block(PROVABLE_MS);
+  const released = service.lease.release();
+  assertEquals(lossOf(service).reason, "expired");
+  await settle();
+  assertEquals(service.releases.length, 1, "the clean-up sends it");
+  service.releases[0]!.answer({ state: "released" });
+  assertEquals(await released, false);
+});
+
 Deno.test("Lease renews after a third of the TTL, and counts from when the renewal was sent", async () => {
   const { lease, clock, renewals } = openLease();
   await clock.pass(990);
@@ -149,6 +160,57 @@ Deno.test("Lease pauses after each renewal that fails at once", async () => {
   assert(sentAtMs.length >= 13 && sentAtMs.length <= 28, `${sentAtMs.length} renewals`);
 });
 
+Deno.test("Lease without a TTL is watched each watchEveryMs, counted from the last look", async () => {
+  const { clock, renewals, late } = openLease({
+    ...{ ttlMs: Infinity, validMs: Infinity, watchEveryMs: 1_000, autoRenew: false },
+  });
+  const startMs = clock.now();
+  for (let looks = 1; looks <= 5; looks++) {
+    await clock.pass(1_000);
+    assertEquals(renewals.map(({ sentMs }) => Math.round((sentMs - startMs) / 1_000)), [
+      ...[1, 2, 3, 4, 5].slice(0, looks),
+    ]);
+    renewals.at(-1)!.answer({ state: "held", validMs: Infinity });
+  }
+  assertEquals(late, []);
+});
+
+Deno.test("Lease is renewed later when renew() has moved its deadline", async () => {
+  const { lease, clock, renewals } = openLease();
+  await clock.pass(500);
+  const renewed = lease.renew();
+  await settle();
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await renewed;
+  await clock.pass(850);
+  assertEquals(renewals.length, 1, "not after a third of the first TTL");
+  await clock.pass(150);
+  assertEquals(renewals.length, 2);
+});
+
+Deno.test("Lease with a short TTL is renewed a tenth of it early at most, when others are due", async () => {
+  const { clock, engine } = openLease({ autoRenew: false });
+  const renewedAtMs: Record<string, number[]> = {};
+  const startMs = clock.now();
+  for (const [name, ttlMs] of Object.entries({ often: 60, rarely: 300 })) {
+    renewedAtMs[name] = [];
+    engine.open({
+      ...{ name, ownerId: name, fencingToken: 8n, sent: instant(clock) },
+      ...{ ttlMs, validMs: ttlMs, autoRenew: true },
+    }, {
+      renew() {
+        renewedAtMs[name]!.push(clock.now() - startMs);
+        return Promise.resolve({ state: "held", validMs: ttlMs });
+      },
+      release: () => Promise.resolve({ state: "released" }),
+    });
+  }
+  await clock.pass(120);
+  const [first = 0] = renewedAtMs["rarely"]!;
+  assert(first >= 65 && first <= 100, `after ${first} ms`);
+  assert(renewedAtMs["often"]![0]! <= 20, `after ${renewedAtMs["often"]} ms`);
+});
+
 Deno.test("Lease stays lost when a renewal is answered after the deadline", async () => {
   const service = openLease();
   await service.clock.pass(990);
@@ -169,6 +231,17 @@ Deno.test("Lease is lost at once when the answer to a renewal says that it is go
     assert(signal.aborted);
     assertEquals(lossOf(service).reason, reason);
   }
+});
+
+Deno.test("Lease is lost with the cause that its strategy names, and without one if there is none", async () => {
+  const cause = new Error("session expired");
+  const [named, unnamed] = [openLease(), openLease()];
+  await named.clock.pass(990);
+  named.renewals[0]!.answer({ state: "lost", reason: "unreachable", cause });
+  await settle();
+  assertEquals(lossOf(named).cause, cause);
+  unnamed.lease.lose("stolen");
+  assert(!("cause" in lossOf(unnamed)));
 });
 
 Deno.test("Lease.renew() waits for the answer and never shortens the lease", async () => {
@@ -307,6 +380,40 @@ Deno.test("Lease is released in the background when it was lost with a renewal u
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("Lease is released in the background behind a renewal that is under way when it is lost", async () => {
+  const { clock, lease, renewals, releases } = openLease();
+  await clock.pass(990);
+  assertEquals(renewals.length, 1);
+  lease.lose("stolen");
+  await settle();
+  assertEquals(releases.length, 0, "the server could renew the lock after its release");
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assertEquals(releases.length, 1);
+});
+
+Deno.test("Lease tells its strategy which releases are those of a lost lease", async () => {
+  for (const isLost of [true, false]) {
+    const { clock, engine } = openLease({ autoRenew: false });
+    const told = new Set<boolean>();
+    const lease = engine.open({
+      ...{ name: "m", ownerId: "me", fencingToken: 8n, sent: instant(clock) },
+      ...{ ttlMs: 3_000, validMs: 3_000, autoRenew: false },
+    }, {
+      release(isLost) {
+        told.add(isLost);
+        return Promise.resolve({ state: "unknown", cause: undefined });
+      },
+    })!;
+    if (isLost) lease.lose("stolen");
+    else lease.release();
+    // Beyond the deadline: from then on the clean-up repeats the release.
+    await clock.pass(PROVABLE_MS + 1_000);
+    assertEquals([...told], [isLost]);
+    await clock.pass(30_000);
+  }
+});
+
 Deno.test("Lease is lost and released after maxHoldMs although it was renewed", async () => {
   const service = openLease({ maxHoldMs: 1_500 });
   assertEquals(service.lease.remainingMs, 1_500);
@@ -385,6 +492,18 @@ Deno.test("Lease clean-up lasts as long as the longest TTL that was requested, a
   const last = releases.length;
   await clock.pass(10_000);
   assertEquals(releases.length, last);
+});
+
+Deno.test("Lease clean-up lasts as long as a TTL that a request of another call has granted", async () => {
+  const { lease, clock, releases } = openLease({ autoRenew: false });
+  lease.extend(instant(clock), 60_000, 60_000);
+  lease.lose("stolen");
+  await clock.pass(50_000);
+  const before = releases.length;
+  await clock.pass(5_000);
+  assert(releases.length > before, "it still tries after the TTL of the grant");
+  await clock.pass(60_000);
+  assertEquals(clock.timers, 0);
 });
 
 Deno.test("Lease.release() rejects when the service refuses, each time it is called, and disposal does not", async () => {

@@ -110,6 +110,16 @@ Deno.test("FileLock deletes lock files that killed processes left, and none that
   assertEquals(await locks.tryAcquire("held"), null);
 });
 
+Deno.test("FileLock deletes many files that killed processes left, one step after the other", async () => {
+  await using temp = await temporary();
+  await using keeping = new FileLock({ dir: temp.dir, keepFiles: true });
+  for (let i = 0; i < 80; i++) await use(keeping, `n${i}`);
+  for (let i = 0; i < 80; i++) await age(lockPath(temp.dir, `n${i}`));
+  await using locks = new FileLock({ dir: temp.dir });
+  await use(locks, "another");
+  await waitUntil("all are deleted", () => filesIn(temp.dir).length === 0);
+});
+
 Deno.test("Lease.fencingToken grows when the lock file was deleted and the clock was set back", async () => {
   await using temp = await temporary();
   const tokens: bigint[] = [];

@@ -1,10 +1,11 @@
 /**
  * The directory of `FileLock`: its default, its owner and mode, and links in it.
  */
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { lockPath } from "../../file/lock_directory.ts";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { LockDirectory, lockPath } from "../../file/lock_directory.ts";
 import { FileLock, type FileLockOptions } from "../../file/mod.ts";
-import { LockSetupError } from "../../mod.ts";
+import { chooseFileSystem } from "../../file/system/choose.ts";
+import { LockSetupError, LockUnavailableError } from "../../mod.ts";
 import { asNobody, asRoot, attempt, NOBODY } from "../../testing/file/attempts.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
@@ -50,6 +51,20 @@ asRoot(
     assertMatch(outcome.message!, /belongs to another user/);
   },
 );
+
+Deno.test("LockDirectory.use() tries again once, and only when the directory may have been removed", async () => {
+  await using temp = await temporary();
+  const directory = new LockDirectory(chooseFileSystem(), `${temp.dir}/locks`, false);
+  for (const [code, expected] of [["ENOENT", 2], ["EIO", 1]] as const) {
+    let tries = 0;
+    const fail = () => {
+      tries++;
+      throw Object.assign(new Error("refused"), { code });
+    };
+    assertThrows(() => directory.use("n", fail), LockUnavailableError, "refused");
+    assertEquals(tries, expected, code);
+  }
+});
 
 asRoot("FileLock refuses a 'dir' that another user made, unless sharedDir allows it", async () => {
   await using temp = await temporary(0o1777);

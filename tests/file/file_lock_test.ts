@@ -43,6 +43,18 @@ Deno.test("FileLock leases notice in renew() and release() that the lock file wa
   assertEquals(error?.reason, "stolen");
 });
 
+Deno.test("Lease.release() unlocks the file, and returns false, when the path cannot be read any more", async () => {
+  await using temp = await temporary();
+  const [dir, moved] = [`${temp.dir}/locks`, `${temp.dir}/moved`];
+  await using locks = new FileLock({ dir });
+  const lease = await locks.acquire("n");
+  await Deno.rename(dir, moved);
+  await Deno.writeTextFile(dir, "a file where the directory was");
+  assertEquals(await lease.release(), false);
+  using file = await Deno.open(lockPath(moved, "n"), { read: true, write: true });
+  assert(file.tryLockSync(true));
+});
+
 Deno.test("FileLock.query() reports the lock as free when its holder was killed", async () => {
   await using temp = await temporary();
   await using locks = new FileLock({ dir: temp.dir });

@@ -2,10 +2,11 @@
  * The marks of a lock file, by which processes take turns: "wanted", and how many grants in a row one
  * instance got.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { LockDirectory } from "../../file/lock_directory.ts";
 import { LockedFile, type LockerId, look, observe, tryLock } from "../../file/locked_file.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
+import type { FileSystem } from "../../file/system/port.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
 const FAIR_STREAK = 8;
@@ -13,8 +14,7 @@ const GREEDY: LockerId = { id: "0000000a", label: "greedy" };
 const OTHER: LockerId = { id: "0000000b", label: "other" };
 
 /** The file of one lock. */
-function fileIn(dir: string) {
-  const fs = chooseFileSystem();
+function fileIn(dir: string, fs: FileSystem = chooseFileSystem()) {
   const directory = new LockDirectory(fs, dir, false);
   return directory.use("n", (place) => ({
     tryLock: (locker: LockerId) => tryLock(place, locker, true),
@@ -28,24 +28,26 @@ function assertLocked(result: unknown): asserts result is LockedFile {
 }
 
 Deno.test("tryLock() yields after 8 grants in a row when another process waits, and not before", async () => {
-  await using temp = await temporary();
-  const file = fileIn(temp.dir);
-  for (let grants = 1; grants <= FAIR_STREAK; grants++) {
-    const held = file.tryLock(GREEDY);
-    assertLocked(held);
-    // Any waiter that tries marks the file. The grants after that keep the mark.
-    if (grants === 3) assertEquals(file.tryLock(OTHER), "held");
-    held.release();
-  }
-  assertEquals(file.tryLock(GREEDY), "yield");
-  assertEquals(file.tryLock(GREEDY), "yield", "until another one has had its turn");
-  const theirs = file.tryLock(OTHER);
-  assertLocked(theirs);
-  theirs.release();
-  for (let grants = 1; grants <= 2 * FAIR_STREAK; grants++) {
-    const held = file.tryLock(GREEDY);
-    assertLocked(held); // that grant has cleared the mark
-    held.release();
+  // Any waiter that tries marks the file, whenever it comes. The grants after that keep the mark.
+  for (const markedAt of [1, 2, FAIR_STREAK]) {
+    await using temp = await temporary();
+    const file = fileIn(temp.dir);
+    for (let grants = 1; grants <= FAIR_STREAK; grants++) {
+      const held = file.tryLock(GREEDY);
+      assertLocked(held);
+      if (grants === markedAt) assertEquals(file.tryLock(OTHER), "held");
+      held.release();
+    }
+    assertEquals(file.tryLock(GREEDY), "yield");
+    assertEquals(file.tryLock(GREEDY), "yield", "until another one has had its turn");
+    const theirs = file.tryLock(OTHER);
+    assertLocked(theirs);
+    theirs.release();
+    for (let grants = 1; grants <= 2 * FAIR_STREAK; grants++) {
+      const held = file.tryLock(GREEDY);
+      assertLocked(held); // that grant has cleared the mark
+      held.release();
+    }
   }
 });
 
@@ -78,4 +80,56 @@ Deno.test("look() sends a waiter to mark the file, once, when its holder was gra
     JSON.stringify(String(seen)),
   );
   second.release();
+});
+
+Deno.test("tryLock() and observe() give up when the path leads to another file at each look", async () => {
+  await using temp = await temporary();
+  const fs = chooseFileSystem();
+  const held = fileIn(temp.dir).tryLock(OTHER);
+  assertLocked(held);
+  let looks = 0;
+  const unsteady: FileSystem = Object.assign(Object.create(fs), {
+    lstat: (path: string) => ({ ...fs.lstat(path), ino: ++looks / 2 }),
+  });
+  const file = fileIn(temp.dir, unsteady);
+  for (const look of [() => file.tryLock(GREEDY), file.observe]) {
+    looks = 0;
+    assertThrows(look, Error, "is another one at each look");
+    assert(looks >= 1_000 && looks <= 3_000, `${looks} looks`);
+  }
+  held.release();
+});
+
+Deno.test("tryLock() writes the lock's name into a new file, and leaves it there", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  for (let grants = 1; grants <= 3; grants++) {
+    const held = file.tryLock(OTHER);
+    assertLocked(held);
+    held.release();
+    const text = await Deno.readTextFile(held.place.path);
+    assertEquals(text.split("\n").slice(1), ['"n"', ""]);
+  }
+});
+
+Deno.test("tryLock() marks a locked file once, and never writes to one that has no record", async () => {
+  await using temp = await temporary();
+  const file = fileIn(temp.dir);
+  const held = file.tryLock(GREEDY);
+  assertLocked(held);
+  const { path } = held.place;
+  assertEquals(file.tryLock(OTHER), "held");
+  // Each write would wake the waiters of all processes.
+  const before = new Date(1_000);
+  await Deno.utime(path, before, before);
+  assertEquals(file.tryLock(OTHER), "held");
+  assertEquals((await Deno.stat(path)).mtime, before);
+  held.release();
+
+  await Deno.remove(path);
+  using foreign = await Deno.open(path, { write: true, createNew: true });
+  await Deno.chmod(path, 0o600);
+  foreign.lockSync(true);
+  assertEquals(file.tryLock(OTHER), "unmarked");
+  assertEquals((await Deno.stat(path)).size, 0);
 });

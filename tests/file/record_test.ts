@@ -23,6 +23,7 @@ Deno.test("decodeRecord() returns the record that encodeRecord() wrote, at a fix
   for (const label of labels) {
     const bytes = encodeRecord({ ...RECORD, label });
     assertEquals(bytes.length, RECORD_BYTES);
+    assertEquals(bytes.length, 643, "processes of all versions read the same files");
     assertEquals(decodeRecord(bytes), { ...RECORD, label });
     assertEquals(decodeRecord(encodeRecord({ ...RECORD, label }, "a name\n")).label, label);
   }
