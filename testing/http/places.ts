@@ -52,11 +52,18 @@ export async function filePlace(): Promise<Place> {
     // deno-lint-ignore require-await -- async like that of the other place
     async residue() {
       const names = Array.from(Deno.readDirSync(dir), ({ name }) => name);
-      return names.filter((name) => {
-        using file = Deno.openSync(`${dir}/${name}`, { read: true, write: true });
-        return !file.tryLockSync(true);
-      });
+      return names.filter((name) => isLocked(`${dir}/${name}`));
     },
     [Symbol.asyncDispose]: () => Deno.remove(dir, { recursive: true }),
   };
+}
+
+function isLocked(path: string): boolean {
+  try {
+    using file = Deno.openSync(path, { read: true, write: true });
+    return !file.tryLockSync(true);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false; // deleted since the directory was read
+    throw error;
+  }
 }
