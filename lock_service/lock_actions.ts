@@ -6,7 +6,7 @@
  * @module
  */
 import type { AttachableLock, Lease, WaitInfo } from "../core/contract/distributed_lock.ts";
-import { LeaseLostError, LockError } from "../core/contract/errors.ts";
+import { LeaseLostError, LockError, type LockErrorCode } from "../core/contract/errors.ts";
 import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
 import { type NodeResponse, onClose } from "../http/shared/server.ts";
 import {
@@ -31,11 +31,13 @@ export interface ActionParts extends LockRequest {
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
 const UNKNOWN_TTL_MS = 1_000;
-/** How often an action is tried while other servers keep taking over the same lease. */
+/** How often an action is tried while other requests keep taking over the same lease. */
 const MAX_TRIES = 10;
+/** How often it is tried, besides, while other requests of the same owner ask at this server. */
+const MAX_REFUSALS = 100;
 /**
  * The pause between two tries in ms is this value times the number of tries, times a random number from
- * 0 to 1, so that the servers do not keep colliding.
+ * 0 to 1, so that the requests do not keep colliding.
  */
 const BACK_OFF_MS = 5;
 /** How long in ms an answer waits for Redis. The request to Redis goes on, at most for the lease. */
@@ -143,15 +145,26 @@ function busyFor(holderMs: number | undefined, retryAfterMs: number | undefined)
   return busy(remainingMs, retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS);
 }
 
-/** Tries until there is an answer. A try returns `null` if another server has taken over the lease. */
+/**
+ * Tries until there is an answer. A try returns `null` if another request has taken over the lease. It throws a
+ * `LockError` if another request of the same owner asks at this server just now, or has ended this one.
+ */
 async function untilAnswered(
   key: string,
   tryOnce: () => Promise<Answer | null>,
 ): Promise<Answer> {
-  for (let tries = 1; tries <= MAX_TRIES; tries++) {
-    const answer = await tryOnce();
-    if (answer !== null) return answer;
-    await pause(SYSTEM_CLOCK, tries * BACK_OFF_MS * Math.random());
+  let [tries, refusals] = [0, 0];
+  while (tries < MAX_TRIES) {
+    try {
+      const answer = await tryOnce();
+      if (answer !== null) return answer;
+      tries++;
+    } catch (error) {
+      if (!isLockError(error, "ERR_LOCK") || refusals === MAX_REFUSALS) throw error;
+      refusals++;
+    }
+    const backOff = Math.min(tries + refusals, MAX_TRIES) * Math.random();
+    await pause(SYSTEM_CLOCK, backOff * BACK_OFF_MS);
   }
   throw givenUp(key, CONTESTED);
 }
@@ -163,9 +176,13 @@ async function isRenewed(lease: Lease, ttlMs: number): Promise<boolean> {
     return lease.remainingMs >= 1;
   } catch (error) {
     if (error instanceof LeaseLostError) return false;
-    if (error instanceof LockError && error.code === "ERR_LEASE_RELEASED") return false;
+    if (isLockError(error, "ERR_LEASE_RELEASED")) return false;
     throw error;
   }
+}
+
+function isLockError(error: unknown, code: LockErrorCode): boolean {
+  return error instanceof LockError && error.code === code;
 }
 
 /** Waits for an answer from Redis, but not for as long as a lease may last. */

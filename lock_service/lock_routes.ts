@@ -34,8 +34,8 @@ const BODY_HEADERS = ["content-length", "transfer-encoding", "content-type"];
  * Leases belong to the caller, not to this process. They expire after their TTL unless they are renewed,
  * and outlive the server: another server on the same Redis continues them, under a greater token. The
  * owner of a lease is the principal that `authorize` returns, together with `:id`. Every request can be
- * repeated: a `PUT` whose answer was lost gets the same lease again, and after a `DELETE` with 404
- * nothing is left to release.
+ * repeated: a `PUT` whose answer was lost gets the lease again, and after a `DELETE` with 404 nothing is
+ * left to release.
  *
  * @param app The Fastify instance. The routes are below its prefix.
  * @param options The lock, the authorization, and limits.

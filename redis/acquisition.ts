@@ -1,265 +1,600 @@
 /**
- * How an acquire call gets the lock: it asks, waits in the queue, and opens a lease for the grant. Its
- * states are in `acquisition_state.ts`, its asks in `asks.ts`, renewal and clean-up in `hold.ts`.
+ * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
+ *
+ * 1. The call _asks_. If the client has too many commands already, the ask waits for a slot. An ask that
+ *    fails is sent again until the outage budget is used up. The answer says: granted, queued, held by
+ *    another owner (the end of a try), or come too late (so that the server has done nothing).
+ * 2. _Queued_, the call waits for a grant message. It asks again, with its ticket, when its waiting room says
+ *    so: because a message may be lost, the holder's TTL is over, or it is the foremost waiter of the process.
+ * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left, it opens its
+ *    lease without a round trip. Otherwise it asks once more: the answer extends the claim to a whole TTL.
+ * 4. The _lease_ counts from when the granted request was sent. The lease engine renews it and decides when it
+ *    is lost. A later grant on the same client, or a message that it was stolen, ends it at once.
+ * 5. A _release_ is one `leave`: the next waiter becomes the holder.
+ * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
+ *    knows the call, or may still execute a copy of an ask. Then the leave writes a tombstone.
+ *
+ * Below this page: which waiter asks when in `waiting/`, the commands in `protocol/`, leases by lock in
+ * `held_leases.ts`. Who may call under which owner id is decided in `owner_calls.ts`.
  *
  * @module
  */
-import type { AbortListener } from "./abort_watch.ts";
-import { type Instant, instant } from "../core/time/clock.ts";
+import { abortable, type Instant, pause } from "../core/time/clock.ts";
 import type { WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
-import { type Grant, grantDeadlineMs, type RenewAnswer } from "../core/lease/grant.ts";
+import {
+  type Grant,
+  grantDeadlineMs,
+  type LeaseActions,
+  type ReleaseAnswer,
+  type RenewAnswer,
+} from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
-import { AcquisitionState } from "./acquisition_state.ts";
-import { Asks, type AskTerms } from "./asks.ts";
-import { type CallContext, Hold, type HoldListener } from "./hold.ts";
-import type { AskResult } from "./protocol/ask.ts";
+import type { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import type { HeldLeases, Holder } from "./held_leases.ts";
+import { type Ask, ASK_LIFE_MS, type AskMode, TOMBSTONE_MS } from "./protocol/arguments.ts";
+import type { RedisCommands } from "./protocol/commands.ts";
+import { classifyFailure, refusalOf } from "./protocol/failures.ts";
 import type { LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
-import type { Queued, Refused } from "./protocol/replies.ts";
-import { claimStartMs } from "./waiting/claim_start.ts";
-import type { Waiter } from "./waiting/waiter.ts";
+import { hasSameOwnerId } from "./protocol/owner_value.ts";
+import type { AskAnswer, Queued, Refused } from "./protocol/replies.ts";
+import { type AskSent, claimStartMs } from "./protocol/server_clocks.ts";
+import type { Waiters } from "./waiting/waiters.ts";
+import type { Waiter } from "./waiting/waiting_room.ts";
 
-/** The arguments and options of an acquire call. */
-export interface AcquisitionRequest extends AskTerms {
+/** Longest pause in ms before an ask that came too late, or a clean-up, is sent again. */
+const MAX_RETRY_MS = 1_000;
+/** After how many asks in a row that came too late a call gives up, unless it is in the queue. */
+const MAX_LATE_ASKS = 8;
+/** Like {@linkcode TOMBSTONE_MS}, for asks without a last moment: the server may execute them late. */
+const LONG_TOMBSTONE_MS = 30_000;
+
+/** The objects that all calls of one `RedisLock` share. */
+export interface CallContext {
+  readonly engine: LeaseEngine;
+  readonly commands: RedisCommands;
+  readonly waiters: Waiters;
+  readonly held: HeldLeases;
+  /** Aborts at disposal. */
+  readonly ended: AbortSignal;
+  /** How long in ms an outage may last before a call gives up. */
+  readonly unavailableAfterMs: number;
+}
+
+/** The arguments and options of a call. */
+export interface AcquisitionTerms {
   readonly name: string;
+  readonly keys: LockKeys;
+  readonly ownerId: string;
+  /** The whole owner value. */
+  readonly value: string;
+  readonly mode: AskMode;
+  readonly victimDigest: string;
+  readonly ttlMs: number;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
-  /** The caller's option: is called when the call starts to wait. */
+  /** Whether the lease is not released at disposal. */
+  readonly outlivesDisposal: boolean;
+  readonly signal: AbortSignal | undefined;
   readonly onWait: ((info: WaitInfo) => void) | undefined;
 }
 
-/** Gets the events of an acquisition. */
-export interface AcquisitionListener extends HoldListener {
-  /** The server has answered an ask that the call waits in the queue. May be called repeatedly. */
-  onQueued(info: WaitInfo): void;
+/** The turn of a call among those under an owner id that the caller chose. */
+export interface OwnerTurn {
+  /** Resolves when Redis executes nothing of the earlier calls any more. */
+  readonly earlier: Promise<unknown> | undefined;
+  end(): void;
 }
 
-/** The part of a grant that an answer or a message tells. */
-type GrantedTime = Pick<Grant, "sent" | "startMs" | "validMs" | "fencingToken">;
+/** An answer to an ask. */
+type AskResult = { readonly answer: AskAnswer; readonly sent: AskSent };
 
-/** The time that the holder has left. Left out where its lock has no TTL. */
-function remaining({ leftMs }: { readonly leftMs: number }): Pick<WaitInfo, "remainingMs"> {
-  return leftMs < 0 ? {} : { remainingMs: leftMs };
-}
+/** A grant message, and when it was received, in monotonic ms. */
+type ReceivedGrant = { readonly message: GrantMessage; readonly receivedMs: number };
 
-function hasSamePlace(one: WaitInfo, other: WaitInfo): boolean {
-  return one.position === other.position && one.waiters === other.waiters;
-}
-
-/** One acquire call. */
-export class Acquisition implements Waiter, AbortListener {
+/**
+ * One call. Its phase changes by these events; in any other phase an event does nothing:
+ *
+ * | event                            | from                    | to                                 |
+ * | -------------------------------- | ----------------------- | ---------------------------------- |
+ * | an ask is sent                   | asking                  | asking (valid)                     |
+ * | the answer "queued"              | asking (valid)          | queued                             |
+ * | an ask is due                    | asking (valid), queued  | asking (outdated)                  |
+ * | a grant message                  | asking, queued, granted | granted: the latest message counts |
+ * | the call has looked at its grant | granted                 | asking (valid)                     |
+ * | the message "stolen"             | asking, queued, granted | asking (void)                      |
+ * | a lease is opened, or refused    | asking                  | over                               |
+ *
+ * In brackets is what the answer to the current ask is worth: _outdated_, it counts, but another ask must
+ * follow; _void_, a grant in it was stolen since. So a grant message counts even if it arrives before the
+ * answer to an ask.
+ */
+export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
+  readonly keys: LockKeys;
+  readonly value: string;
+  readonly ttlMs: number;
+  readonly mode: AskMode;
+  readonly victimDigest: string;
+  ticket = 0;
+  /** Set before `run()` if the caller chose the owner id. */
+  ownerTurn: OwnerTurn | null = null;
   readonly #context: CallContext;
-  readonly #request: AcquisitionRequest;
-  readonly #listener: AcquisitionListener | null;
-  readonly #hold: Hold;
-  readonly #asks: Asks;
-  readonly #state = new AcquisitionState();
-  /** Implements {@linkcode Waiter}. */
-  bagIndex = -1;
-  /** The last report to `onWait`. */
+  readonly #terms: AcquisitionTerms;
+  readonly #budget: OutageBudget;
+  #phase: "asking" | "queued" | "granted" | "over" = "asking";
+  /** What the answer to the current ask is worth. */
+  #answer: "valid" | "outdated" | "void" = "valid";
+  /** The last grant message. */
+  #grant: ReceivedGrant | null = null;
+  #lease: ManagedLease | null = null;
+  /** Why another call has ended this one. */
+  #end: LockError | null = null;
+  /** Ends the current wait of the call, which then acts on its phase. */
+  #wake: ((value: void) => void) | null = null;
+  /** The last report of `onWait`. */
   #reported: WaitInfo = {};
+  /** In a row. */
+  #lateAsks = 0;
+  /** Whether the next ask continues an outage that another call has found. */
+  #isInOutage = false;
+  /** The first ask; `null` before it. */
+  #firstSent: AskSent | null = null;
+  /** Whether the server may know the call as the holder or as a waiter. */
+  #isKnown = false;
+  /** Whether the server may still execute a copy of an ask. */
+  #isUnclean = false;
+  /** Whether such a copy has no last moment: it was sent before the server's clock was known. */
+  #isUndated = false;
+  #unanswered = 0;
+  /** Resolves when no ask is unanswered; `null` unless somebody waits for it. */
+  #whenAnswered: PromiseWithResolvers<void> | null = null;
+  /** Whether a clean-up keeps the lock: another call of the owner id may hold it, or get it. */
+  #keepsLock = false;
+  /** Whether a release was sent before: then "gone" may be its own work, and the engine knows that. */
+  #isReleaseRepeated = false;
+  /** The clean-up that is under way. */
+  #cleaning: Promise<void> | null = null;
 
-  constructor(
-    context: CallContext,
-    request: AcquisitionRequest,
-    listener: AcquisitionListener | null = null,
-  ) {
+  constructor(context: CallContext, terms: AcquisitionTerms, budget: OutageBudget) {
     this.#context = context;
-    this.#request = request;
-    this.#listener = listener;
-    this.#hold = new Hold(context, request, listener);
-    this.#asks = new Asks(context, request, this.#state, this.#hold);
-  }
-
-  get keys(): LockKeys {
-    return this.#request.keys;
-  }
-
-  get value(): string {
-    return this.#hold.value;
-  }
-
-  get ticket(): number {
-    return this.#asks.ticket;
+    this.#terms = terms;
+    this.#budget = budget;
+    this.keys = terms.keys;
+    this.value = terms.value;
+    this.ttlMs = terms.ttlMs;
+    this.mode = terms.mode;
+    this.victimDigest = terms.victimDigest;
   }
 
   /**
-   * Resolves with the lease, or with `null` if another owner holds the lock and the caller does not
-   * wait. If the call ends without a lease, it cleans up on the server in the background.
+   * Resolves with the lease, or with `null` if the call does not wait and is refused. If it ends without a
+   * lease, it cleans up in the background.
    */
   async run(): Promise<ManagedLease | null> {
-    const { engine: { background }, waiters, aborts } = this.#context;
-    const { callerSignal } = this.#request;
-    waiters.register(this);
+    const { engine: { background }, waiters } = this.#context;
+    const { signal } = this.#terms;
     background.enter(); // disposal waits for the clean-up
-    if (callerSignal !== undefined) aborts.add(callerSignal, this);
-    let lease: ManagedLease | null = null;
+    waiters.add(this, signal);
     try {
-      return lease = await this.#acquire();
+      if (this.ownerTurn !== null) await this.#waitForEarlier(this.ownerTurn);
+      while (this.#phase !== "over") {
+        this.#throwIfEnded();
+        if (this.#phase === "asking") {
+          this.#answer = "valid"; // it covers everything that happened before
+          await this.#ask();
+        } else if (this.#phase === "queued") await this.#waitInQueue();
+        else this.#accept(this.#grant!);
+      }
+      return this.#lease;
     } catch (error) {
-      // Others find out by an ask of their own, also about a refusal.
+      // The others find out by asks of their own, also about a refusal.
       if (error instanceof LockUnavailableError || error instanceof LockSetupError) {
         waiters.reportOutage(this);
       }
       throw error;
     } finally {
-      if (callerSignal !== undefined) aborts.delete(callerSignal, this);
-      this.#asks.end();
-      waiters.unregister(this);
-      if (lease === null) this.#hold.cleanUp();
+      this.#phase = "over";
+      waiters.remove(this, signal);
+      if (this.#lease === null) this.#cleanUp();
+      this.ownerTurn?.end();
       background.exit();
     }
   }
 
-  /** Acts on the phase, until the call has a lease or is denied. */
-  async #acquire(): Promise<ManagedLease | null> {
-    for (;;) {
-      const { phase } = this.#state;
-      if (phase.kind === "acquired") return phase.lease;
-      if (phase.kind === "denied") return null;
-      this.#asks.throwIfEnded();
-      if (phase.kind === "asking") {
-        const result = await this.#asks.send();
-        if (result !== null) this.#onAnswer(result);
-      } else if (phase.kind === "queued") await this.#waitInQueue();
-      else this.#accept(phase.message, phase.received);
-    }
+  get isWanted(): boolean {
+    return this.#phase !== "over";
   }
 
-  #onAnswer(result: AskResult): void {
-    if (!this.#state.takesAnswer) return; // a message came, or the call was withdrawn, just now
-    const { name, budget } = this.#request;
-    const { answer, sent } = result;
+  #throwIfEnded(): void {
+    if (this.#end !== null) throw this.#end;
+    this.#terms.signal?.throwIfAborted();
+    this.#context.ended.throwIfAborted();
+  }
+
+  // Asking: one ask at a time, so that the queue of an offline client cannot grow. There is one exception: a
+  // grant message that arrives too late makes the call ask while an ask is unanswered.
+
+  async #ask(): Promise<void> {
+    let result: AskResult | void;
+    try {
+      if (!this.#context.commands.window.take() && !await this.#takeSlotInTurn()) return;
+      result = await this.#unlessChanged(this.#budget.settle(this.#send()));
+    } catch (error) {
+      this.#throwIfEnded();
+      this.#budget.judge(error);
+      return await this.#pause(RETRY_MS);
+    }
+    this.#throwIfEnded();
+    // After a theft a grant in the answer is void. After a grant message the answer is out of date.
+    if (result === undefined || this.#phase !== "asking" || this.#answer === "void") return;
+    if (result.answer.state === "late") return await this.#onLate();
+    this.#onAnswer(result);
+  }
+
+  /** Waits for a slot in the window. Resolves with false if the call must do something else first. */
+  async #takeSlotInTurn(): Promise<boolean> {
+    const { engine: { clock }, commands: { window } } = this.#context;
+    const turn = window.askTurn(this.#budget.outageSinceMs ?? clock.now());
+    let hasSlot: true | void = undefined;
+    try {
+      hasSlot = await this.#unlessChanged(turn.come);
+    } finally {
+      if (hasSlot === undefined) window.withdraw(turn);
+    }
+    return hasSlot === true;
+  }
+
+  /** Sends an ask. Notes what the clean-up must know, however late the answer comes. */
+  #send(): Promise<AskResult> {
+    const { engine: { clock }, commands, waiters: { inbox }, held } = this.#context;
+    const { client } = commands;
+    const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
+    const lastMomentMs = commands.lastMomentMs(this.keys, sent.nowMs);
+    this.#firstSent ??= sent;
+    if (lastMomentMs === 0) this.#isUndated = true;
+    this.#unanswered++;
+    return commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
+      const { state } = answer;
+      if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
+      if (sent.epoch !== client.epoch) this.#isUnclean = true;
+      else if (lastMomentMs === 0) this.#isUndated = false;
+      this.#settle();
+      // A grant ends an earlier lease, even if this call has ended.
+      if (state === "granted") held.onGrant(this.keys.lock, this.value, answer.fencingToken);
+      return { answer, sent };
+    }, (error) => {
+      // Only a refusal proves that the ask was not executed.
+      if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
+      this.#settle();
+      throw error;
+    });
+  }
+
+  /** An ask is answered, or has failed. */
+  #settle(): void {
+    if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
+  }
+
+  #onAnswer({ answer, sent }: AskResult): void {
     // A grant that arrives too late for a lease does not end an outage.
-    if (answer.state !== "granted") budget.answered();
+    if (answer.state !== "granted") this.#budget.answered();
+    this.#lateAsks = 0;
     switch (answer.state) {
       case "granted":
-        return this.#open({ sent, ...answer });
+        return this.#open(sent, sent.nowMs, answer.validMs, answer.fencingToken);
       case "queued":
-        return this.#enqueue(answer, result);
+        return this.#enqueue(answer, sent);
       case "held":
         return this.#refuse(answer);
       case "ended":
         throw new LockError(
-          `Cannot acquire lock ${JSON.stringify(name)}: the call has left it`,
-          name,
+          `Cannot acquire lock ${JSON.stringify(this.#terms.name)}: the call has left it`,
+          this.#terms.name,
         );
       default:
         return; // the server is still searching for the next waiter: asks again
     }
   }
 
-  /** The server has queued the call, at the place of its first ticket. */
-  #enqueue(answer: Queued, result: AskResult): void {
-    const { position, waiters } = answer;
-    this.#asks.keepTicket(answer.ticket);
-    const info = { position, waiters, ...remaining(answer) };
-    const { onWait } = this.#request;
-    if (onWait !== undefined && !hasSamePlace(info, this.#reported)) onWait(this.#reported = info);
-    this.#state.enqueue();
-    this.#context.waiters.enqueue(this, answer, result);
-    // If another ask is due, its answer counts.
-    if (this.#state.phase.kind === "queued") this.#listener?.onQueued(info);
+  /**
+   * The server got the ask too late and did nothing. It answers, so this is no outage. But an ask that
+   * follows at once would not help a server or a process that is behind.
+   */
+  async #onLate(): Promise<void> {
+    this.#budget.answered();
+    this.#lateAsks++;
+    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
+      throw this.#budget.unavailable(
+        new Error(
+          `Each of the last ${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`,
+        ),
+      );
+    }
+    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
   /** Another owner holds the lock, and the call does not wait. */
-  #refuse(answer: Refused): void {
-    const { mode, onWait } = this.#request;
-    if (mode.kind === "try") onWait?.({ waiters: answer.waiters, ...remaining(answer) });
-    this.#state.deny();
+  #refuse({ waiters, leftMs }: Refused): void {
+    const { held } = this.#context;
+    // A steal is also refused if another call of its owner id holds the lock.
+    if (this.mode !== "steal") held.onDenied(this.keys.lock, this.#terms.ownerId);
+    if (this.mode === "try") this.#terms.onWait?.({ waiters, ...remaining(leftMs) });
+    this.#enter("over");
+  }
+
+  // Waiting in the queue.
+
+  /** The server has queued the call. It keeps the ticket of its first answer. */
+  #enqueue(answer: Queued, sent: AskSent): void {
+    const { position, waiters, leftMs, serverMs } = answer;
+    const { onWait, ownerId } = this.#terms;
+    const last = this.#reported;
+    this.ticket ||= answer.ticket;
+    this.#context.held.onDenied(this.keys.lock, ownerId);
+    if (position !== last.position || waiters !== last.waiters) {
+      this.#reported = { position, waiters, ...remaining(leftMs) };
+      onWait?.(this.#reported);
+    }
+    if (this.#phase === "asking" && this.#answer === "valid") this.#enter("queued");
+    this.#context.waiters.enqueue(this, answer, { sent, serverMs });
   }
 
   async #waitInQueue(): Promise<void> {
-    await this.#state.change();
-    this.#asks.begin();
+    await new Promise<void>((resolve) => this.#wake = resolve);
+    this.#budget.answered(); // the next ask has the whole budget
+    if (this.#isInOutage) this.#continueOutage();
   }
 
   /**
-   * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
-   * lease is renewed automatically. Otherwise asks once more, which extends the claim to the whole TTL.
+   * The outage that another call has found began when the server fell silent, but not before this call.
+   * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
    */
-  #accept({ serverMs, claimMs, fencingToken }: GrantMessage, received: Instant): void {
-    const { waiters, engine, held } = this.#context;
-    this.#state.takeGrant();
-    this.#hold.cleanUpState.onGrant();
-    const { firstSent } = this.#hold;
-    if (firstSent === null) return; // nobody can grant what nobody has asked for
-    if (held.hasLater(this.keys.lock, fencingToken)) return; // it was taken over since
-    const mapping = waiters.clockMapping(this.keys);
-    const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, received.nowMs);
-    const grant = { sent: mapping?.sent ?? firstSent, startMs, validMs: claimMs };
-    const leftMs = grantDeadlineMs({ ...grant, ttlMs: claimMs }) - engine.clock.now();
-    if (this.#request.autoRenew && leftMs > claimMs / 2) this.#open({ ...grant, fencingToken });
+  #continueOutage(): void {
+    this.#isInOutage = false;
+    const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
+    const nowMs = clock.now();
+    const silentSinceMs = commands.window.silentSinceMs ?? nowMs;
+    const earliestMs = nowMs - Math.max(0, unavailableAfterMs - ASK_LIFE_MS);
+    const firstSentMs = this.#firstSent?.nowMs ?? nowMs;
+    this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
   }
 
-  /** Opens a lease for a grant. If the grant is over already, the call asks again as the same owner. */
-  #open(grant: GrantedTime): void {
-    const { name, owner, ttlMs, autoRenew, budget, maxHoldMs, outlivesDisposal } = this.#request;
-    // An earlier call of this owner id may have a longer TTL, which stays.
-    const longestMs = outlivesDisposal ? Math.max(ttlMs, grant.validMs) : ttlMs;
-    const terms = { ttlMs: longestMs, autoRenew, maxHoldMs, outlivesDisposal };
-    const { ownerId } = owner;
-    const lease = this.#context.engine.open({ ...grant, ...terms, name, ownerId }, this.#hold);
-    if (lease === null) return budget.check();
-    this.#asks.end();
-    this.#context.held.add(this.keys.lock, this.value, lease);
-    this.#state.acquire(lease);
-  }
-
-  /** Ends the call without a lease, unless it has one: another call of its owner id has the lock. */
-  withdraw(): void {
-    this.#state.withdraw();
-  }
-
-  /** From now on a clean-up leaves a lock that the call may have on the server. */
-  keepLock(): void {
-    this.#hold.keepLock();
-  }
-
-  /** Whether Redis may still execute an ask or a clean-up of this call. */
-  get isUnsettled(): boolean {
-    return this.#hold.isUnsettled;
-  }
-
-  /** Resolves when Redis executes neither any more. The call must have ended. */
-  settled(): Promise<void> {
-    return this.#hold.settled();
-  }
-
-  /** Sends one renewal of the lease. */
-  renew(ttlMs: number): Promise<RenewAnswer> {
-    return this.#hold.renew(ttlMs);
+  /** Waits until the service has answered the earlier calls of the owner id and their clean-ups. */
+  async #waitForEarlier({ earlier }: OwnerTurn): Promise<void> {
+    if (earlier === undefined) return;
+    try {
+      await this.#unlessChanged(this.#budget.settle(earlier));
+    } catch (error) {
+      this.#budget.judge(error);
+    }
+    this.#throwIfEnded();
+    this.#budget.answered();
   }
 
   /** Implements {@linkcode Waiter}. If the call has a lease already, a grant is a duplicate. */
   onMessage(message: InboxMessage): void {
-    if (message.kind === "stolen") this.#onStolen();
-    else if (message.kind !== "grant") this.#state.requireAsk();
-    else this.#state.grant(message, instant(this.#context.engine.clock));
-  }
-
-  /** The lock was stolen from this call. If it has no lease yet, its caller never sees the grant. */
-  #onStolen(): void {
-    const { phase } = this.#state;
-    if (phase.kind === "acquired") phase.lease.lose("stolen");
-    else this.#state.voidGrant();
+    if (message.kind === "free") return this.onAskDue();
+    if (message.kind === "stolen") this.#lease?.lose("stolen");
+    if (this.#phase === "over") return;
+    if (message.kind === "grant") {
+      this.#grant = { message, receivedMs: this.#context.engine.clock.now() };
+      this.#enter("granted");
+    } else { // stolen: its caller never sees an earlier grant
+      this.#answer = "void";
+      this.#enter("asking");
+    }
   }
 
   /** Implements {@linkcode Waiter}. */
   onAskDue(): void {
-    this.#state.requireAsk();
+    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#answer !== "valid")) return;
+    this.#answer = "outdated";
+    this.#enter("asking");
   }
 
   /** Implements {@linkcode Waiter}. An ask that is under way finds out for itself. */
   onOutage(): void {
-    if (this.#state.phase.kind !== "queued") return;
-    this.#asks.isInOutage = true;
-    this.#state.requireAsk();
+    if (this.#phase !== "queued") return;
+    this.#isInOutage = true;
+    this.onAskDue();
   }
 
-  /** Implements {@linkcode Waiter} and {@linkcode AbortListener}: the call ends. */
+  /** Implements {@linkcode Waiter}: the call ends. */
   onAborted(): void {
-    this.#state.wake();
+    this.#wake?.();
   }
+
+  /** Ends the call in favour of one that takes over what its owner id holds: the clean-up keeps the lock. */
+  end(error: LockError): void {
+    this.#end = error;
+    this.#keepsLock = true;
+    this.#wake?.();
+  }
+
+  /** Changes the phase. A wait of the call ends if it is another one. */
+  #enter(phase: "asking" | "queued" | "granted" | "over"): void {
+    const isOther = phase !== this.#phase;
+    this.#phase = phase;
+    if (isOther) this.#wake?.();
+  }
+
+  /** Waits for `answer`; resolves with `undefined` if the phase changes first, or the call ends. */
+  #unlessChanged<T>(answer: Promise<T>): Promise<T | void> {
+    return new Promise((resolve, reject) => {
+      this.#wake = resolve;
+      answer.then(resolve, reject);
+    });
+  }
+
+  async #pause(delayMs: number): Promise<void> {
+    await this.#unlessChanged(pause(this.#context.engine.clock, delayMs));
+  }
+
+  // The grant.
+
+  /**
+   * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
+   * lease is renewed automatically. Otherwise the call asks once more.
+   */
+  #accept({ message, receivedMs }: ReceivedGrant): void {
+    const { serverMs, claimMs, fencingToken } = message;
+    const { waiters, engine, held } = this.#context;
+    this.#answer = "valid";
+    this.#enter("asking");
+    this.#isKnown = true;
+    const firstSent = this.#firstSent;
+    if (firstSent === null) return; // nobody can grant what nobody has asked for
+    if (held.hasLater(this.keys.lock, fencingToken)) return; // it was taken over since
+    const mapping = waiters.clockMapping(this.keys);
+    const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, receivedMs);
+    const sent = mapping?.sent ?? firstSent;
+    const deadlineMs = grantDeadlineMs({ sent, startMs, validMs: claimMs, ttlMs: claimMs });
+    const hasTime = deadlineMs - engine.clock.now() > claimMs / 2;
+    if (this.#terms.autoRenew && hasTime) this.#open(sent, startMs, claimMs, fencingToken);
+  }
+
+  /**
+   * Opens a lease for a grant. If the grant is over already, the call asks again as the same owner.
+   *
+   * @param sent When the granted request was sent.
+   * @param startMs When `validMs` starts to count, in monotonic ms.
+   */
+  #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
+    const { name, ownerId, autoRenew, maxHoldMs, outlivesDisposal } = this.#terms;
+    // An earlier call of this owner id may have a longer TTL, which stays.
+    const ttlMs = outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
+    const grant: Grant = {
+      name,
+      ownerId,
+      fencingToken,
+      sent,
+      startMs,
+      ttlMs,
+      validMs,
+      autoRenew,
+      maxHoldMs,
+      outlivesDisposal,
+    };
+    const lease = this.#context.engine.open(grant, this);
+    if (lease === null) return this.#budget.check();
+    this.#lease = lease;
+    this.#context.held.add(this.keys.lock, this, lease);
+    this.#enter("over");
+  }
+
+  /** Implements {@linkcode Holder}. */
+  onLaterGrant(value: string): void {
+    // A late copy of an ask may take the lock back from a call of the same owner id, which believes in it.
+    if (hasSameOwnerId(value, this.value)) this.#keepsLock = true;
+    this.#lease?.lose("stolen");
+  }
+
+  // Renewal and release: the engine decides when.
+
+  renew(ttlMs: number): Promise<RenewAnswer> {
+    return this.#context.commands.renew(this.keys, this.value, ttlMs);
+  }
+
+  /**
+   * If the first release is answered "gone", but an earlier copy of it may have released the lock, that is
+   * reported as unknown: the client may have sent it twice.
+   */
+  release(isLost: boolean): Promise<ReleaseAnswer> {
+    const { commands, engine: { clock }, held } = this.#context;
+    const { lock } = this.keys;
+    const { epoch } = commands.client;
+    const isRepeated = this.#isReleaseRepeated;
+    this.#isReleaseRepeated = true;
+    const tombstoneMs = this.#tombstoneMs(epoch);
+    const sentMs = tombstoneMs === 0 ? 0 : clock.now();
+    const keepsLock = isLost && this.#keepsLock;
+    return commands.leave(this.keys, this.value, tombstoneMs, keepsLock).then((leave) => {
+      // Not before: an answer on its way may still name this holder, which is not a lost grant.
+      held.remove(lock, this.value);
+      if (leave.answer.state !== "gone" || isRepeated) return leave.answer;
+      // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
+      const isUncertain = tombstoneMs === 0
+        ? commands.client.epoch !== epoch
+        : leave.hasLeftBefore || clock.now() - sentMs >= tombstoneMs;
+      if (!isUncertain) return leave.answer;
+      return { state: "unknown", cause: new Error("The client may have sent the release twice") };
+    }, (cause) => {
+      held.remove(lock, this.value);
+      return refusedForGood(cause) ?? { state: "unknown", cause };
+    });
+  }
+
+  /**
+   * How long in ms a leave must refuse asks of this call; 0 if no ask can follow it.
+   *
+   * @param epoch The connection now.
+   */
+  #tombstoneMs(epoch: number): number {
+    const isUnclean = this.#isUnclean || this.#unanswered > 0;
+    if (!isUnclean && epoch === this.#firstSent?.epoch) return 0;
+    return this.#isUndated ? LONG_TOMBSTONE_MS : TOMBSTONE_MS;
+  }
+
+  // The clean-up of a call without a lease (invariant 4).
+
+  #cleanUp(): void {
+    if (!this.#isKnown && !this.#isUnclean && this.#unanswered === 0) return;
+    const { engine: { background }, waiters } = this.#context;
+    this.#cleaning = background.run(() => this.#leaveAtLast());
+    if (this.#end === null) return;
+    // Meanwhile a grant of this call is not released for the next waiter: the attach takes it over.
+    waiters.add(this);
+    this.#cleaning = this.#cleaning.then(() => waiters.remove(this));
+  }
+
+  /** Leaves until the server has answered, or everything has expired there. */
+  async #leaveAtLast(): Promise<void> {
+    const { engine: { clock, stopped }, commands, held } = this.#context;
+    const { ownerId, outlivesDisposal } = this.#terms;
+    // It tells whether a leave is needed. An offline client would get one more command for its queue.
+    await abortable(this.#answered(), stopped);
+    if (!this.#isKnown && !this.#isUnclean) return;
+    const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;
+    for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
+      // The owner id may have held the lock before: then it may have been taken over from that lease.
+      const keepsLock = this.#keepsLock || this.mode === "attach" || outlivesDisposal ||
+        held.isHeldUnder(this.keys.lock, ownerId);
+      const tombstoneMs = this.#tombstoneMs(commands.client.epoch);
+      try {
+        return void await commands.leave(this.keys, this.value, tombstoneMs, keepsLock);
+      } catch (error) {
+        if (refusedForGood(error) !== null) return;
+      }
+      // Disposal ends the pause by closing the clock: thousands of listeners on a signal are slow.
+      await pause(clock, Math.min(delayMs, MAX_RETRY_MS));
+    }
+  }
+
+  /** Resolves when no ask is unanswered. The call sends none any more. */
+  #answered(): Promise<void> {
+    if (this.#unanswered === 0) return Promise.resolve();
+    this.#whenAnswered ??= Promise.withResolvers();
+    return this.#whenAnswered.promise;
+  }
+
+  /** Resolves when Redis executes neither an ask nor a clean-up of this call any more, which has ended. */
+  async quiet(): Promise<void> {
+    await this.#answered();
+    await this.#cleaning;
+  }
+}
+
+/** The time that the holder has left. Left out where its lock has no TTL. */
+function remaining(leftMs: number): Pick<WaitInfo, "remainingMs"> {
+  return leftMs < 0 ? {} : { remainingMs: leftMs };
+}
+
+/** The answer to a release that Redis refuses for good; `null` if the failure is of another kind. */
+function refusedForGood(cause: unknown): ReleaseAnswer | null {
+  const { kind, reason } = classifyFailure(cause);
+  if (kind !== "refused") return null;
+  const consequence = "Until its TTL is over, the lock stays held";
+  return { state: "refused", reason: `Redis refuses: ${reason}. ${consequence}`, cause };
 }

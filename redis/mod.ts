@@ -23,5 +23,5 @@
  */
 export type { RenewalLate } from "../core/contract/distributed_lock.ts";
 export type { RedisClient } from "./client.ts";
-export { RedisLock } from "./lock.ts";
+export { RedisLock } from "./redis_lock.ts";
 export { type RedisLockOptions } from "./options.ts";

@@ -18,6 +18,8 @@ interface Deadline extends Timed {
  * alive. After `close()` each new deadline gets a timer of its own.
  */
 export class SharedTimer implements Clock {
+  readonly now: () => number;
+  readonly wall: () => number;
   readonly #clock: Clock;
   readonly #deadlines = new TimeHeap<Deadline>();
   /** How many deadlines were ever set. */
@@ -28,19 +30,13 @@ export class SharedTimer implements Clock {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-  }
-
-  now(): number {
-    return this.#clock.now();
-  }
-
-  wall(): number {
-    return this.#clock.wall();
+    this.now = clock.now.bind(clock);
+    this.wall = clock.wall.bind(clock);
   }
 
   schedule(callback: () => void, delayMs: number): () => void {
     if (this.#isClosed) return this.#clock.schedule(callback, delayMs);
-    const atMs = this.#clock.now() + Math.max(0, delayMs);
+    const atMs = this.now() + Math.max(0, delayMs);
     const deadline: Deadline = { atMs, order: this.#count++, callback, index: -1 };
     this.#deadlines.add(deadline);
     if (deadline.atMs < this.#timerMs) this.#arm(deadline.atMs);
@@ -68,14 +64,14 @@ export class SharedTimer implements Clock {
   #arm(dueMs: number): void {
     this.#timer?.();
     this.#timerMs = dueMs;
-    this.#timer = this.#clock.schedule(() => this.#fire(), dueMs - this.#clock.now());
+    this.#timer = this.#clock.schedule(() => this.#fire(), dueMs - this.now());
   }
 
   #fire(): void {
     this.#timer = null;
     this.#timerMs = Infinity;
     // Only those that are due now: a callback may set the next deadline for the same moment.
-    const nowMs = this.#clock.now();
+    const nowMs = this.now();
     const count = this.#count;
     const isDue = ({ atMs, order }: Deadline) => atMs <= nowMs && order < count;
     for (;;) {

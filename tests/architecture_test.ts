@@ -29,7 +29,7 @@ Deno.test("violations() allows imports from lower layers", () => {
   for (
     const [file, imported] of [
       ["core/a.ts", "core/b.ts"],
-      ["redis/lock.ts", "redis/waiting/inbox.ts"],
+      ["redis/redis_lock.ts", "redis/waiting/inbox.ts"],
       ["redis/acquisition.ts", "redis/options.ts"],
       ["redis/waiting/inbox.ts", "redis/protocol/keys.ts"],
       ["redis/clients/ioredis.ts", "redis/clients/internal/a.ts"],
@@ -49,7 +49,7 @@ Deno.test("violations() finds imports from upper layers and across blocks", () =
   for (
     const [file, imported] of [
       ["core/a.ts", "redis/client.ts"],
-      ["redis/acquisition.ts", "redis/lock.ts"],
+      ["redis/acquisition.ts", "redis/redis_lock.ts"],
       ["redis/waiting/inbox.ts", "redis/acquisition.ts"],
       ["redis/protocol/keys.ts", "redis/waiting/inbox.ts"],
       ["redis/client.ts", "redis/protocol/keys.ts"],
@@ -57,7 +57,7 @@ Deno.test("violations() finds imports from upper layers and across blocks", () =
       ["redis/clients/ioredis.ts", "redis/clients/node_redis.ts"],
       ["zookeeper/connection/a.ts", "zookeeper/session/session.ts"],
       ["zookeeper/session/a.ts", "zookeeper/recipe/own_znode.ts"],
-      ["redis/lock.ts", "zookeeper/zookeeper_lock.ts"],
+      ["redis/redis_lock.ts", "zookeeper/zookeeper_lock.ts"],
       ["file/file_lock.ts", "memory/memory_lock.ts"],
       ["http/internal/a.ts", "http/koa.ts"],
       ["http/koa.ts", "redis/client.ts"],

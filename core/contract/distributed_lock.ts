@@ -394,10 +394,10 @@ export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeas
   /**
    * An owner id that the caller chooses, to find the lease again with {@linkcode AttachableLock.attach}. It
    * must be unguessable for everybody who may not release the lock. 1 to 500 UTF-16 code units without
-   * control characters. Calls of one instance with the same id share one lease, on the terms of the call
-   * that acquired it. Each call asks the service whether the id still holds the lock. If it does not, the
-   * lease is lost, and the call goes on as a new one. In another instance such a call takes the lock over,
-   * as `attach()` does. Excludes `label`.
+   * control characters. A call under an id that holds the lock takes it over, as `attach()` does, and
+   * prolongs it. Of the calls of one instance with the same id and lock only one asks at a time: until it
+   * has ended, another one rejects with a {@linkcode LockError}, and sends nothing. Each call first waits
+   * until the service has answered the clean-up of the one before. Excludes `label`.
    */
   ownerId?: string | undefined;
 }
@@ -448,8 +448,9 @@ export interface AttachableLock extends DistributedLock {
   ): Promise<T>;
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The previous lease object, in whatever
-   * process it is, is lost with the reason `"stolen"`, and the fencing token grows. If the call fails,
-   * the lock is not released: it stays held until its TTL ends.
+   * process it is, is lost with the reason `"stolen"`, and the fencing token grows. A call of this instance
+   * that asks for the lock or waits for it under that id ends with a {@linkcode LockError}. If `attach()`
+   * fails, the lock is not released: it stays held until its TTL ends.
    *
    * @param name The name of the lock.
    * @param ownerId The owner id under which the lock was acquired.

@@ -49,7 +49,7 @@ export class Nesting {
     if (waitMs === 0) return;
     for (let hold = this.#holds?.getStore(); hold !== undefined; hold = hold.outer) {
       const { lease, isRunning } = hold;
-      // Calls with the same owner id share a lease.
+      // A call under the same owner id takes the lease over, and does not wait.
       if (lease.name !== name || !isRunning || lease.ownerId === ownerId) continue;
       if (lease.remainingMs === 0) continue; // lost or released: another call may get the lock
       this.#warn(name, warnings);

@@ -48,6 +48,9 @@ export interface LeaseContext {
 const BURST_MS = 100;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
+const noAnswer = () => NO_ANSWER;
+const releaseAnswer = (answer: ReleaseAnswer | typeof TIMED_OUT) =>
+  answer === TIMED_OUT ? NO_ANSWER : answer;
 
 /** How long, in ms, one renewal or release may take before the next one is sent. */
 function attemptMs(ttlMs: number): number {
@@ -365,7 +368,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   // Release: behind a renewal under way, and until the deadline at most (invariants 3 and 6).
 
   release(): Promise<boolean> {
-    if (this.#checkLive()) return this.#startRelease(this.#renewing);
+    if (this.#checkLive()) return this.#releasing = this.#release(this.#renewing);
     return (this.#releasing ?? Promise.resolve()).then(() => false);
   }
 
@@ -375,14 +378,8 @@ export class ManagedLease implements Lease, ScheduledLease {
    * @param isHurried Whether the release is sent now, even if a renewal is under way.
    */
   async close(isHurried: boolean): Promise<void> {
-    if (this.#checkLive()) this.#startRelease(isHurried ? null : this.#renewing);
+    if (this.#checkLive()) this.#releasing = this.#release(isHurried ? null : this.#renewing);
     await this.#releasing?.catch(() => {});
-  }
-
-  #startRelease(renewing: Promise<unknown> | null): Promise<boolean> {
-    this.#state = "releasing";
-    this.#leaveSchedule();
-    return this.#releasing = this.#release(renewing);
   }
 
   /**
@@ -394,6 +391,8 @@ export class ManagedLease implements Lease, ScheduledLease {
    */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;
+    this.#state = "releasing";
+    this.#leaveSchedule();
     // The result if no release is ever answered: a lease that is proven now was ours until now.
     const isOurs = !wasSuspended(clock, this.#sent, this.#validMs);
     const endMs = this.#deadlineMs;
@@ -441,15 +440,10 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /** Sends one release. Without an answer in time the result is "unknown". */
-  async #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
+  #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
     const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
-    try {
-      const released = this.#actions.release(isLost);
-      const answer = await within(this.#context.clock, released, atMostMs);
-      return answer === TIMED_OUT ? NO_ANSWER : answer;
-    } catch {
-      return NO_ANSWER;
-    }
+    const released = this.#actions.release(isLost);
+    return within(this.#context.clock, released, atMostMs).then(releaseAnswer, noAnswer);
   }
 
   /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */

@@ -20,12 +20,9 @@ function isBefore(a: Timed, b: Timed): boolean {
 
 /** A binary heap: adding an item and removing any takes O(log n). It iterates in no order. */
 export class TimeHeap<T extends Timed> implements Iterable<T> {
+  /** The number of items. Only the heap writes it. */
+  size = 0;
   readonly #items: T[] = [];
-
-  /** The number of items. */
-  get size(): number {
-    return this.#items.length;
-  }
 
   /** The earliest item. */
   get first(): T | undefined {
@@ -39,7 +36,7 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
   /** Adds an item. */
   add(item: T): void {
     this.#items.push(item);
-    this.#rise(item, this.#items.length - 1);
+    this.#rise(item, this.size++);
   }
 
   /** Removes an item. Returns whether it was in the heap. */
@@ -47,6 +44,7 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
     const { index } = item;
     if (index === -1) return false;
     item.index = -1;
+    this.size--;
     const last = this.#items.pop()!;
     if (last === item) return true;
     this.#rise(last, index);

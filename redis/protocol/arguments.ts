@@ -3,7 +3,14 @@
  *
  * @module
  */
-import { type Owner, ownerValue } from "./owner_value.ts";
+import type { LockKeys } from "./keys.ts";
+
+/** How long in ms after it was sent the server executes an ask. A later copy of it does nothing. */
+export const ASK_LIFE_MS = 1_000;
+/** How long in ms a tombstone refuses earlier asks: no copy of them is executed later than that. */
+export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
+/** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
+export const MAX_CLAIM_MS = 3_000;
 
 /** Mode of an ask: wait in the queue. */
 export const MODE_WAIT = "wait";
@@ -18,14 +25,29 @@ export const FREE = "free";
 /** In a leave: a lock that the caller holds stays held. */
 export const KEEP = "keep";
 
-/** The contents of an ask. */
-interface AskTerms {
-  readonly owner: Owner;
-  readonly ttlMs: number;
-  readonly mode: { readonly kind: string };
-  readonly inbox: string;
+/** How a call asks for the lock: the modes of `ask.lua`, or by `steal.lua`. */
+export type AskMode = "wait" | "try" | "attach" | "steal";
+
+/** The inbox that gets the grant message. */
+export interface AskInbox {
+  readonly id: string;
+  /** Whether `PUBSUB NUMSUB` counts its subscriber. */
   readonly isCountable: boolean;
+}
+
+/** What a call asks for. */
+export interface Ask {
+  readonly keys: LockKeys;
+  /** The whole owner value. */
+  readonly value: string;
+  readonly ttlMs: number;
+  readonly mode: AskMode;
+  /** Of a steal: the SHA-1 in hex of the owner value from which the lock is taken. */
+  readonly victimDigest: string;
+  /** The ticket of the first answer; 0 before that. */
   readonly ticket: number;
+  /** Whether the call still wants the lock. */
+  readonly isWanted: boolean;
 }
 
 /**
@@ -33,24 +55,21 @@ interface AskTerms {
  *
  * @param notAfterMs The server time in ms after which the ask does nothing; 0 for no limit.
  */
-export function askArguments(ask: AskTerms, notAfterMs: number): string[] {
-  const { owner, ttlMs, mode, inbox, isCountable, ticket } = ask;
-  const place = `${inbox} ${isCountable ? COUNTABLE : "0"} ${ticket}`;
-  return [ownerValue(owner), String(ttlMs), String(notAfterMs), mode.kind, place];
+export function askArguments(
+  { value, ttlMs, mode, ticket }: Pick<Ask, "value" | "ttlMs" | "mode" | "ticket">,
+  { id, isCountable }: AskInbox,
+  notAfterMs: number,
+): string[] {
+  const inbox = `${id} ${isCountable ? COUNTABLE : "0"} ${ticket}`;
+  return [value, String(ttlMs), String(notAfterMs), mode, inbox];
 }
 
-/**
- * The arguments of `steal.lua`.
- *
- * @param notAfterMs As in an ask.
- * @param victimDigest The SHA-1 in hex of the owner value from which the lock is taken.
- */
+/** The arguments of `steal.lua`. */
 export function stealArguments(
-  { owner, ttlMs }: Pick<AskTerms, "owner" | "ttlMs">,
+  { value, ttlMs, victimDigest }: Pick<Ask, "value" | "ttlMs" | "victimDigest">,
   notAfterMs: number,
-  victimDigest: string,
 ): string[] {
-  return [ownerValue(owner), String(ttlMs), String(notAfterMs), victimDigest];
+  return [value, String(ttlMs), String(notAfterMs), victimDigest];
 }
 
 /**

@@ -15,27 +15,28 @@ export const MAX_UNANSWERED = 256;
 /** The silence of the connection is timed in this many steps. */
 const STEPS = 10;
 
-/** An ask that waits for its turn. */
-export interface AskTurn extends Timed {
+/** The wait of an ask for its slot. */
+export interface AskTurn {
   /**
-   * Resolves when the ask must be handed to the client. Rejects with a {@linkcode SilenceError} if the
+   * Resolves when the ask has its slot and must be sent. Rejects with a {@linkcode SilenceError} if the
    * connection has been silent for too long.
    */
-  readonly come: Promise<void>;
+  readonly come: Promise<true>;
 }
 
-interface WaitingAsk extends AskTurn {
-  readonly resolve: () => void;
+interface WaitingAsk extends AskTurn, Timed {
+  readonly resolve: (value: true) => void;
   readonly reject: (error: SilenceError) => void;
+  hasCome: boolean;
 }
 
 /**
- * Bounds the commands of one `RedisLock` that are handed to the client and unanswered. Without a bound
- * thousands of asks would delay renewals and releases, reach the server after their time limit, and
- * fill the queue of a client that has no connection.
+ * Bounds the commands of one `RedisLock` that are sent and unanswered. Without a bound thousands of asks
+ * would delay renewals and releases, reach the server after their time limit, and fill the queue of a
+ * client that has no connection.
  *
- * A command has a place from {@linkcode CommandWindow.take} or its turn until
- * {@linkcode CommandWindow.free}. Commands that find no place wait: urgent ones (renewals, releases)
+ * A command has a slot from {@linkcode CommandWindow.take} or its turn until
+ * {@linkcode CommandWindow.free}. Commands that find no slot wait: urgent ones (renewals, releases)
  * first, then asks. An ask that waits fails when nothing was answered for `unavailableAfterMs`. Time in
  * which the event loop is blocked counts as one step at most: nothing is sent or read meanwhile.
  */
@@ -43,8 +44,12 @@ export class CommandWindow {
   readonly #clock: Clock;
   readonly #unavailableAfterMs: number;
   readonly #stepMs: number;
+  /**
+   * Since when the server has answered nothing, in monotonic ms: the last answer, or the first command
+   * after it. `null` if no command is unanswered. Only the window writes it.
+   */
+  silentSinceMs: number | null = null;
   #unanswered = 0;
-  #silentSinceMs: number | null = null;
   /** In the order of arrival. A call lets the command go. */
   readonly #urgent = new LinkedSet<() => void>();
   /** In the order in which their outages began: the first one is the first to fail. */
@@ -67,81 +72,78 @@ export class CommandWindow {
     this.#stepMs = unavailableAfterMs / STEPS;
   }
 
-  /**
-   * Since when the server has answered nothing, in monotonic ms: the last answer, or the first command
-   * after it. `null` if no command is unanswered.
-   */
-  get silentSinceMs(): number | null {
-    return this.#silentSinceMs;
-  }
-
-  /** Takes a place if there is one. The caller must then hand its command over. */
+  /** Takes a slot if there is one. The caller must then send its command. */
   take(): boolean {
-    // Commands wait only while there is no place, so this overtakes none of them.
+    // Commands wait only while there is no slot, so this one overtakes none of them.
     if (this.#unanswered === MAX_UNANSWERED) return false;
     this.#unanswered++;
-    this.#silentSinceMs ??= this.#clock.now();
+    this.silentSinceMs ??= this.#clock.now();
     return true;
   }
 
   /**
-   * Frees the place of a command that is settled. The next command may have it.
+   * Frees the slot of a command that is settled. The next command may have it.
    *
    * @param isAnswered Whether the server has answered it, also with a refusal.
    */
   free(isAnswered: boolean): void {
-    this.#unanswered--;
+    const wasFull = this.#unanswered-- === MAX_UNANSWERED;
     if (isAnswered) {
       const nowMs = this.#unanswered === 0 ? null : this.#clock.now();
-      this.#silentSinceMs = nowMs;
+      this.silentSinceMs = nowMs;
       if (nowMs !== null) this.#answeredMs = this.#waitedUntil(nowMs);
     }
-    this.#letNextGo();
+    if (wasFull) this.#letNextGo();
   }
 
-  /** Waits for a place, ahead of all asks. */
+  /** Waits for a slot, ahead of all asks. */
   urgentTurn(): Promise<void> {
     return new Promise((resolve) => this.#urgent.add(resolve));
   }
 
   /**
-   * Waits for a place, behind urgent commands.
+   * Waits for a slot, behind urgent commands.
    *
    * @param sinceMs When the outage of the ask began, in monotonic ms; now if there is none.
    */
   askTurn(sinceMs: number): AskTurn {
     const nowMs = this.#clock.now();
     if (this.#cancelTimer === null) {
-      this.#answeredMs = this.#waitedMs - (nowMs - (this.#silentSinceMs ?? nowMs));
+      this.#answeredMs = this.#waitedMs - (nowMs - (this.silentSinceMs ?? nowMs));
       this.#step();
     }
-    const { promise: come, resolve, reject } = Promise.withResolvers<void>();
+    const { promise: come, resolve, reject } = Promise.withResolvers<true>();
     const atMs = this.#waitedUntil(nowMs) - (nowMs - sinceMs);
-    const ask = { come, resolve, reject, atMs, order: this.#askCount++, index: -1 };
+    const order = this.#askCount++;
+    const ask = { come, resolve, reject, atMs, order, index: -1, hasCome: false };
     this.#asks.add(ask);
     return ask;
   }
 
-  /** Forgets an ask that waits for its turn: its promise never settles. */
+  /** Forgets an ask that was not sent: its promise never settles, or its slot is free again. */
   withdraw(turn: AskTurn): void {
-    this.#asks.delete(turn as WaitingAsk);
+    const ask = turn as WaitingAsk;
+    this.#remove(ask);
+    if (ask.hasCome) this.free(false);
+  }
+
+  #remove(ask: WaitingAsk): void {
+    this.#asks.delete(ask);
     if (this.#asks.size > 0) return;
     this.#cancelTimer?.();
     this.#cancelTimer = null;
   }
 
   #letNextGo(): void {
-    const next = this.#urgent.shift() ?? this.#takeFirstAsk()?.resolve;
-    if (next === undefined) return;
-    this.#unanswered++;
-    this.#silentSinceMs ??= this.#clock.now();
-    next();
-  }
-
-  #takeFirstAsk(): WaitingAsk | undefined {
-    const { first } = this.#asks;
-    if (first !== undefined) this.withdraw(first);
-    return first;
+    const urgent = this.#urgent.shift();
+    const ask = urgent === undefined ? this.#asks.first : undefined;
+    if (urgent === undefined && ask === undefined) return;
+    this.take();
+    urgent?.();
+    if (ask === undefined) return;
+    this.#remove(ask);
+    ask.hasCome = true;
+    ask.resolve(true);
   }
 
   /** The value of `#waitedMs` if the current step ended at this moment. */

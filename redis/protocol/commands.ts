@@ -1,20 +1,26 @@
 /**
- * The scripts as typed commands on one client, and the warnings about the server's settings. When to
- * send a command is decided in `acquisition.ts` and `hold.ts`.
+ * The scripts as typed commands on one client, within the window of unanswered commands, and the warnings
+ * about the server's settings. When a command is sent is decided in `acquisition.ts`.
  *
  * @module
  */
-import { instant } from "../../core/time/clock.ts";
+import type { Clock } from "../../core/time/clock.ts";
 import type { RenewAnswer } from "../../core/lease/grant.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
-import { askArguments, leaveArguments, stealArguments } from "./arguments.ts";
-import { type Ask, ASK_LIFE_MS, type AskResult } from "./ask.ts";
-import type { AskTurn, CommandWindow } from "./command_window.ts";
-import { evictionWarning } from "./eviction.ts";
-import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
-import { type Owner, ownerValue } from "./owner_value.ts";
 import {
+  type Ask,
+  ASK_LIFE_MS,
+  askArguments,
+  type AskInbox,
+  leaveArguments,
+  stealArguments,
+} from "./arguments.ts";
+import { CommandWindow } from "./command_window.ts";
+import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
+import {
+  type AskAnswer,
   decodeAsk,
   decodeLeave,
   decodeQuery,
@@ -22,145 +28,75 @@ import {
   type LeaveAnswer,
   type QueryAnswer,
 } from "./replies.ts";
-import { ScriptRunner, type ScriptRunnerOptions } from "./script_runner.ts";
-import { ASK, LEAVE, QUERY, RENEW, STEAL } from "./scripts.ts";
-import { ServerClocks } from "./server_clocks.ts";
+import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
+import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
 /** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
 const MAX_SEARCHES = 256;
+/** The caller of a script that is always wanted. */
+const WANTED = { isWanted: true };
 
 /** Options of {@linkcode RedisCommands}. */
-export interface RedisCommandsOptions extends ScriptRunnerOptions {
+export interface RedisCommandsOptions {
+  readonly clock: Clock;
+  /** How long in ms a command may go unanswered before a client with `reset` is reset. */
+  readonly commandTimeoutMs: number;
+  /** How long in ms an ask waits for its turn while nothing is answered. */
+  readonly unavailableAfterMs: number;
   /** Whether a release makes the next waiter the owner; otherwise it notifies it to race. */
   readonly handoff: boolean;
   readonly warnings: Warnings;
 }
 
-/** An ask that waits for its turn. */
-interface WaitingAsk {
-  readonly turn: AskTurn;
-  readonly result: Promise<AskResult>;
+/** A script that waits for its turn. */
+interface WaitingScript {
+  args: string[];
+  readonly reply: Promise<unknown>;
 }
 
-/** Sends scripts and learns the server's clock. */
+/** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
-  readonly #client: RedisClient;
+  readonly client: RedisClient;
+  readonly window: CommandWindow;
   readonly #options: RedisCommandsOptions;
-  readonly #scripts: ScriptRunner;
-  readonly #window: CommandWindow;
   readonly #clocks: ServerClocks;
-  readonly #waitingAsks = new Map<Ask, WaitingAsk>();
+  /** The urgent scripts that wait for their turn: one per script and owner value. */
+  readonly #waiting = new Map<string, WaitingScript>();
   #isMemoryChecked = false;
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
-    this.#client = client;
+    this.client = client;
     this.#options = options;
-    this.#scripts = new ScriptRunner(client, options);
-    this.#window = this.#scripts.window;
+    this.window = new CommandWindow(options.clock, options.unavailableAfterMs);
     this.#clocks = new ServerClocks(client.cluster);
   }
 
-  /** Changes with the connection, as {@linkcode RedisClient.epoch} does. */
-  get epoch(): number {
-    return this.#client.epoch;
-  }
-
-  /** Whether the client talks to Redis Cluster. */
-  get cluster(): boolean {
-    return this.#client.cluster;
-  }
-
-  /** Why the connection is down, if the client knows. */
-  get connectionError(): unknown {
-    return this.#client.connectionError;
-  }
-
-  /** Why no command can ever be sent, as {@linkcode RedisClient.unusable} says. */
-  get unusable(): string | undefined {
-    return this.#client.unusable;
-  }
-
-  /** As {@linkcode CommandWindow.silentSinceMs}. */
-  get silentSinceMs(): number | null {
-    return this.#window.silentSinceMs;
-  }
-
   /**
-   * Asks for the lock, at once if the window has a place. An ask that still waits for its turn is not
-   * sent twice. Rejects if there is no answer within the budget of the ask, and with a `SilenceError`
-   * if the ask cannot be handed to the client.
+   * The last moment of an ask that is sent now, in ms of the server's clock: later the server does nothing.
+   * 0 while its clock is unknown.
    */
-  ask(ask: Ask): Promise<AskResult> {
-    if (this.#window.take()) return ask.budget.settle(this.#handOver(ask));
-    const waiting = this.#waitingAsks.get(ask) ?? this.#lineUp(ask);
-    return waiting.result;
+  lastMomentMs({ lock }: LockKeys, nowMs: number): number {
+    const offsetMs = this.#clocks.offsetMs(lock);
+    return offsetMs === null ? 0 : Math.round(nowMs + offsetMs + ASK_LIFE_MS);
   }
 
-  /** Forgets an ask that waits for its turn: it is never sent, and its promise never settles. */
-  withdraw(ask: Ask): void {
-    const waiting = this.#waitingAsks.get(ask);
-    if (waiting === undefined) return;
-    this.#waitingAsks.delete(ask);
-    this.#window.withdraw(waiting.turn);
-  }
-
-  #lineUp(ask: Ask): WaitingAsk {
-    const sinceMs = ask.budget.outageSinceMs ?? this.#options.clock.now();
-    const turn = this.#window.askTurn(sinceMs);
-    const result = turn.come.finally(() => this.#waitingAsks.delete(ask)).then(() => {
-      if (ask.isWanted) return ask.budget.settle(this.#handOver(ask));
-      this.#window.free(false);
-      throw new Error("The call has ended");
-    });
-    const waiting = { turn, result };
-    this.#waitingAsks.set(ask, waiting);
-    return waiting;
-  }
-
-  /** Hands an ask to the client. The first answer also starts a check of the memory settings. */
-  async #handOver(ask: Ask): Promise<AskResult> {
-    const { clock } = this.#options;
-    const { keys, listener } = ask;
-    const sent = instant(clock);
-    const { epoch } = this.#client;
-    const offsetMs = this.#clocks.offsetMs(keys.lock);
-    const isDated = offsetMs !== null;
-    const notAfterMs = isDated ? Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS) : 0;
-    listener.onHandOver(isDated, sent);
-    try {
-      const answer = decodeAsk(await this.#runAsk(ask, notAfterMs));
-      const { serverMs } = answer;
-      const times = { serverMs, sentMs: sent.nowMs, receivedMs: clock.now(), epoch };
-      this.#clocks.learn(keys.lock, times);
+  /** Sends an ask, or a steal. The caller has taken a slot in the window. */
+  ask(ask: Ask, inbox: AskInbox, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
+    const { keys } = ask;
+    const reply = ask.mode === "steal"
+      ? this.#run(STEAL, keys, stealArguments(ask, lastMomentMs), ask)
+      : this.#run(ASK, keys, askArguments(ask, inbox, lastMomentMs), ask);
+    return reply.then((reply) => {
+      const answer = decodeAsk(reply);
+      this.#clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
       if (!this.#isMemoryChecked) this.#checkMemory();
-      const result = { answer, sent, epoch, isClean: epoch === this.#client.epoch, isDated };
-      listener.onAnswer(result);
-      return result;
-    } catch (error) {
-      listener.onFailure(error, epoch);
-      throw error;
-    }
+      return answer;
+    });
   }
 
-  #runAsk(ask: Ask, notAfterMs: number): Promise<unknown> {
-    const { keys, owner, ttlMs, mode, ticket } = ask;
-    if (mode.kind === "steal") {
-      return this.#scripts.run(
-        STEAL,
-        keys,
-        stealArguments(ask, notAfterMs, mode.victimDigest),
-        ask,
-      );
-    }
-    const { id: inbox, isCountable } = ask.inbox;
-    const args = askArguments({ owner, ttlMs, mode, inbox, isCountable, ticket }, notAfterMs);
-    return this.#scripts.run(ASK, keys, args, ask);
-  }
-
-  /** Extends the lock if the owner still holds it, and confirms a claim. */
-  async renew(keys: LockKeys, owner: Owner, ttlMs: number): Promise<RenewAnswer> {
-    const args = [ownerValue(owner), String(ttlMs)];
-    return decodeRenew(await this.#scripts.runUrgent(RENEW, keys, args));
+  /** Extends the lock if the owner value still holds it, and confirms a claim. */
+  renew(keys: LockKeys, value: string, ttlMs: number): Promise<RenewAnswer> {
+    return this.#run(RENEW, keys, [value, String(ttlMs)]).then(decodeRenew);
   }
 
   /**
@@ -170,17 +106,18 @@ export class RedisCommands {
    * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
    * @param keepsLock Whether a lock that this value holds stays held.
    */
-  async leave(
+  leave(
     keys: LockKeys,
     value: string,
     tombstoneMs: number,
     keepsLock: boolean,
   ): Promise<LeaveAnswer> {
     const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
-    const leave = decodeLeave(await this.#scripts.runUrgent(LEAVE, keys, args));
-    if (!leave.isNotified) this.#warnOfPublish();
-    if (leave.isSearching) await this.#finishSearch(keys, args);
-    return leave;
+    return this.#run(LEAVE, keys, args).then((reply) => {
+      const leave = decodeLeave(reply);
+      if (!leave.isNotified) this.#warnOfPublish();
+      return leave.isSearching ? this.#finishSearch(keys, args).then(() => leave) : leave;
+    });
   }
 
   /**
@@ -190,7 +127,7 @@ export class RedisCommands {
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
-        const leave = decodeLeave(await this.#scripts.runUrgent(LEAVE, keys, args));
+        const leave = decodeLeave(await this.#run(LEAVE, keys, args));
         if (!leave.isNotified) this.#warnOfPublish();
         if (!leave.isSearching) return;
       }
@@ -210,24 +147,115 @@ export class RedisCommands {
    *
    * @param maxWaiters How many waiters to list. The server lists 64 at most.
    */
-  async query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
-    return decodeQuery(await this.#scripts.runUrgent(QUERY, keys, [String(maxWaiters)]));
+  query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
+    return this.#run(QUERY, keys, [String(maxWaiters)]).then(decodeQuery);
   }
 
-  /** Closes the connections that the client's adapter opened. */
-  async close(): Promise<void> {
-    await this.#client.close?.();
+  /**
+   * Sends a script now if there is a slot, else ahead of all asks.
+   *
+   * @param ask Has taken a slot. If it is no longer wanted, a script that the server does not know is not
+   * sent again with its source.
+   */
+  #run(
+    script: Script,
+    keys: LockKeys,
+    args: string[],
+    ask: { readonly isWanted: boolean } | null = null,
+  ): Promise<unknown> {
+    if (ask === null && !this.window.take()) return this.#runInTurn(script, keys, args);
+    const { lock, queue, waiters, token } = keys;
+    const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
+    let reply: Promise<unknown>;
+    try {
+      reply = this.#orReset(this.client.send("EVALSHA", all, lock));
+    } catch (error) {
+      reply = Promise.reject(error); // the slot must be freed then, too
+    }
+    return reply.then(this.#onReply, (error) => {
+      if (!isNoScript(error) || ask?.isWanted === false) return this.#onFailure(error);
+      return this.#send("EVAL", all.with(0, script.source), lock);
+    });
+  }
+
+  /**
+   * Waits for a slot. If the same script for the same owner value waits already, only the later one is
+   * sent, as the answer to both: retries during an outage do not add up.
+   */
+  #runInTurn(script: Script, keys: LockKeys, args: string[]): Promise<unknown> {
+    const id = `${script.sha1} ${args[0]} ${keys.lock}`;
+    const earlier = this.#waiting.get(id);
+    if (earlier !== undefined) {
+      earlier.args = args;
+      return earlier.reply;
+    }
+    const reply = this.window.urgentTurn().then(() => {
+      this.#waiting.delete(id);
+      return this.#run(script, keys, waiting.args, WANTED);
+    });
+    const waiting: WaitingScript = { args, reply };
+    this.#waiting.set(id, waiting);
+    return reply;
+  }
+
+  /** Frees the slot of the command. */
+  readonly #onReply = (reply: unknown): unknown => {
+    this.window.free(true);
+    return reply;
+  };
+
+  /** Frees the slot, and throws the error without the command's arguments, or why no command can be sent. */
+  readonly #onFailure = (error: unknown): never => {
+    this.window.free(refusalOf(error) !== null);
+    hideCommand(error);
+    const { unusable } = this.client;
+    throw unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
+  };
+
+  /** Sends a command that has a slot. */
+  async #send(command: string, args: string[], key: string): Promise<unknown> {
+    try {
+      return this.#onReply(await this.#orReset(this.client.send(command, args, key)));
+    } catch (error) {
+      return this.#onFailure(error);
+    }
+  }
+
+  /** Waits for a reply. Without one in time, a client that would wait forever is reset. */
+  #orReset(reply: Promise<unknown>): Promise<unknown> {
+    if (this.client.reset === undefined) return reply;
+    const { clock, commandTimeoutMs } = this.#options;
+    const cancel = clock.schedule(() => this.client.reset?.(), commandTimeoutMs);
+    return reply.finally(cancel);
   }
 
   /** Warns if the server may evict the keys of locks. */
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
+    if (!this.window.take()) await this.window.urgentTurn();
     try {
-      const info = await this.#scripts.runPlain("INFO", ["memory"]);
+      const info = await this.#send("INFO", ["memory"], "");
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {
       // The user may lack the right to INFO. Locks work without this check.
     }
   }
+}
+
+/**
+ * Returns a warning if the server may evict lock keys, `null` if it does not evict. Lock keys have a
+ * TTL, so every policy except `noeviction` can choose them.
+ *
+ * @param info The reply of `INFO memory`.
+ * @see {@link https://redis.io/docs/latest/develop/reference/eviction/}
+ */
+export function evictionWarning(info: string): string | null {
+  const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
+  const limit = /^maxmemory:(\d+)/m.exec(info)?.[1];
+  if (policy === undefined || policy === "noeviction" || limit === undefined || limit === "0") {
+    return null;
+  }
+  return `Redis may evict held locks when its memory is full, as 'maxmemory-policy' is "${policy}": ` +
+    `set it to "noeviction" on the server that keeps the locks`;
 }

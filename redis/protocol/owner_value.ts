@@ -1,16 +1,10 @@
 /**
- * Owner values, as the lock key holds them: `ownerId#nonce`.
+ * Owner values, as the lock key holds them: `ownerId#nonce`. Calls under one owner id have different
+ * nonces, so that an earlier lease of the id is recognized.
  *
  * @module
  */
 import { labelOf } from "../../core/contract/owner_id.ts";
-
-/** An owner: the id that a caller knows, and the nonce of one call. */
-export interface Owner {
-  readonly ownerId: string;
-  /** Differs between calls under the same id, so that an earlier lease of the id is recognized. */
-  readonly nonce: string;
-}
 
 /** Hex digits of a nonce. */
 export const NONCE_DIGITS = 16;
@@ -23,23 +17,23 @@ export function makeNonce(): string {
 }
 
 /**
- * Makes the owner for one call.
+ * The owner value of one call. Renewals and releases compare it, so that they never touch another lease.
  *
- * @param inbox The inbox of a call whose owner id was made for it alone: its nonce names the inbox that
- * a thief notifies. Left out for an id that earlier calls may have used: each call has its own nonce.
+ * @param nonce The inbox of a call that has made its owner id: the nonce names the inbox that a thief
+ * notifies. Left out for an id that the caller chose: each call has its own nonce.
  */
-export function makeOwner(ownerId: string, inbox: string = makeNonce()): Owner {
-  return { ownerId, nonce: inbox };
-}
-
-/** The whole owner value. Renewals and releases compare it, so that they never touch another lease. */
-export function ownerValue({ ownerId, nonce }: Owner): string {
+export function ownerValue(ownerId: string, nonce: string = makeNonce()): string {
   return `${ownerId}#${nonce}`;
 }
 
 /** Whether a value was written by this library. */
 export function isOurs(value: string): boolean {
   return VALUE.test(value);
+}
+
+/** Whether two values have the same owner id. */
+export function hasSameOwnerId(value: string, other: string): boolean {
+  return value.slice(0, -NONCE_DIGITS) === other.slice(0, -NONCE_DIGITS);
 }
 
 /** The label in a value, if this library wrote it and it has one. */

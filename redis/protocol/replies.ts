@@ -83,9 +83,9 @@ function items(reply: unknown): unknown[] {
   return reply;
 }
 
-/** `null` becomes NaN and not 0, which is a code. */
-function numbers(reply: unknown): number[] {
-  return items(reply).map((item) => item === null ? NaN : Number(item));
+/** An item that is a code. `null` is none, and not 0. */
+function codeOf(item: unknown): number {
+  return Number(item ?? NaN);
 }
 
 /** The error for a reply that no script sends: the state of the lock is unknown. */
@@ -94,7 +94,8 @@ function unexpected(reply: unknown): Error {
 }
 
 /** Why the caller no longer holds the lock. */
-function reasonOf(state: number | undefined, reply: unknown): "expired" | "stolen" {
+function reasonOf(reply: unknown): "expired" | "stolen" {
+  const state = codeOf(items(reply)[0]);
   if (state === GONE) return "expired";
   if (state === OTHER_OWNER) return "stolen";
   throw unexpected(reply);
@@ -102,24 +103,29 @@ function reasonOf(state: number | undefined, reply: unknown): "expired" | "stole
 
 /** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
-  const list = numbers(reply);
-  const at = (index: number) => list[index] ?? 0;
-  const [serverMs, leftMs] = [at(1), at(2)];
-  switch (list[0]) {
+  const list = items(reply);
+  const serverMs = Number(list[1] ?? 0);
+  const leftMs = Number(list[2] ?? 0);
+  const third = Number(list[3] ?? 0);
+  switch (codeOf(list[0])) {
     case GRANTED: {
-      const fencingToken = BigInt(at(3)); // below 2^53
+      const fencingToken = BigInt(third); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
     }
-    case QUEUED: {
-      const [ticket, position, waiters, inboxWaiters] = [at(3), at(4), at(5), at(6)];
-      const holderIsOurs = at(7) === HOLDER_IS_OURS;
-      const holder = items(reply)[8];
-      const ownHolder = holder === undefined ? null : String(holder);
-      const place = { ticket, position, waiters, inboxWaiters, holderIsOurs, ownHolder };
-      return { state: "queued", serverMs, leftMs, ...place };
-    }
+    case QUEUED:
+      return {
+        state: "queued",
+        serverMs,
+        leftMs,
+        ticket: third,
+        position: Number(list[4]),
+        waiters: Number(list[5]),
+        inboxWaiters: Number(list[6]),
+        holderIsOurs: Number(list[7]) === HOLDER_IS_OURS,
+        ownHolder: list[8] === undefined ? null : String(list[8]),
+      };
     case HELD:
-      return { state: "held", serverMs, leftMs, waiters: at(3) };
+      return { state: "held", serverMs, leftMs, waiters: third };
     case SEARCHING:
       return { state: "searching", serverMs };
     case TOO_LATE:
@@ -133,9 +139,10 @@ export function decodeAsk(reply: unknown): AskAnswer {
 
 /** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
-  const [state, leftMs = 0] = numbers(reply);
-  if (state === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
-  return { state: "lost", reason: reasonOf(state, reply) };
+  const list = items(reply);
+  const leftMs = Number(list[1] ?? 0);
+  if (codeOf(list[0]) === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
+  return { state: "lost", reason: reasonOf(reply) };
 }
 
 /** The answer to a leave. */
@@ -151,15 +158,15 @@ export interface LeaveAnswer {
 
 /** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): LeaveAnswer {
-  const [state, notified, progress, past] = numbers(reply);
-  const answer: ReleaseAnswer = state === DONE
+  const list = items(reply);
+  const answer: ReleaseAnswer = codeOf(list[0]) === DONE
     ? { state: "released" }
-    : { state: "gone", reason: reasonOf(state, reply) };
+    : { state: "gone", reason: reasonOf(reply) };
   return {
     answer,
-    isNotified: notified === NOTIFIED,
-    isSearching: progress === SEARCHING,
-    hasLeftBefore: past === HAS_LEFT_BEFORE,
+    isNotified: Number(list[1]) === NOTIFIED,
+    isSearching: Number(list[2]) === SEARCHING,
+    hasLeftBefore: Number(list[3]) === HAS_LEFT_BEFORE,
   };
 }
 

@@ -1,22 +1,16 @@
 /**
- * How far the servers' clocks are from ours, as their answers tell.
+ * How far the servers' clocks are from ours, as their answers tell, and what a granted claim is worth.
  *
  * @module
  */
+import type { Instant } from "../../core/time/clock.ts";
 import { slotOf } from "./keys.ts";
 
 /** Stands for all slots where there is only one server. */
 const ONLY_SLOT = 0;
 
-/** An answer that carries the server's time. Our times are monotonic. */
-export interface TimedAnswer {
-  /** When the server executed the request, in ms of its clock. */
-  readonly serverMs: number;
-  /** When the request was handed to the client. */
-  readonly sentMs: number;
-  /** When the answer was read. */
-  readonly receivedMs: number;
-  /** The connection of the request. */
+/** When an ask was sent, and on which connection. */
+export interface AskSent extends Instant {
   readonly epoch: number;
 }
 
@@ -49,8 +43,18 @@ export class ServerClocks {
     return this.#offsets.get(this.#slotOf(key))?.offsetMs ?? null;
   }
 
-  /** Learns from an answer of a key's server. */
-  learn(key: string, { serverMs, sentMs, receivedMs, epoch }: TimedAnswer): void {
+  /**
+   * Learns from an answer of a key's server.
+   *
+   * @param serverMs When the server executed the request, in ms of its clock.
+   * @param receivedMs When the answer was read, in monotonic ms.
+   */
+  learn(
+    key: string,
+    serverMs: number,
+    { nowMs: sentMs, epoch }: AskSent,
+    receivedMs: number,
+  ): void {
     const slot = this.#slotOf(key);
     const known = this.#offsets.get(slot);
     const lowestMs = serverMs - receivedMs;
@@ -63,4 +67,37 @@ export class ServerClocks {
   #slotOf(key: string): number {
     return this.#cluster ? slotOf(key) : ONLY_SLOT;
   }
+}
+
+/** Maps the server's clock to ours: the server time in an answer, and when its request was sent. */
+export interface ClockMapping {
+  readonly sent: AskSent;
+  readonly serverMs: number;
+}
+
+/**
+ * The earliest moment, in monotonic ms, at which the server can have made a grant. Until the waiter has
+ * confirmed it, the grant is a short claim. A claim that is counted from this moment ends here before it
+ * ends on the server, so the waiter need not ask the server how much of it remains.
+ *
+ * The server executed the request of the mapping after it was sent, and made the grant
+ * `grantedServerMs - mapping.serverMs` later, but before its message was received. 1 % of that
+ * interval is subtracted, since the two clocks may run at different speeds. (If the grant was made
+ * before that answer, the interval is negative, and nothing is subtracted.)
+ *
+ * @param mapping The last answered ask on this connection; `null` if there is none.
+ * @param firstSentMs When the waiter sent its first ask, in monotonic ms. It counts if there is no
+ * mapping: the grant cannot be older.
+ * @param grantedServerMs When the grant was made, in ms of the server's clock.
+ * @param receivedMs When the message was received, in monotonic ms.
+ */
+export function claimStartMs(
+  mapping: ClockMapping | null,
+  firstSentMs: number,
+  grantedServerMs: number,
+  receivedMs: number,
+): number {
+  if (mapping === null) return Math.min(firstSentMs, receivedMs);
+  const waitedMs = grantedServerMs - mapping.serverMs;
+  return Math.min(mapping.sent.nowMs + waitedMs - Math.max(0, waitedMs) * 0.01, receivedMs);
 }

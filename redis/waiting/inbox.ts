@@ -59,7 +59,7 @@ export class Inbox {
    * messages come from all nodes, but each node counts only its own subscribers.
    */
   get isCountable(): boolean {
-    return this.listens && !this.#client.cluster;
+    return this.#subscription !== null && !this.#client.cluster;
   }
 
   /** Opens the inbox in the background, unless it is open or mute. Retries until Redis refuses for good. */

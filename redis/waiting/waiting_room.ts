@@ -1,51 +1,109 @@
 /**
  * The waiters of one `RedisLock` that are queued for the same lock. One timer makes the foremost waiter
- * ask the server, on behalf of all of them. The delays are in `ask_delay.ts`.
+ * ask the server, on behalf of all of them. If the server does not know all of them, or is out of reach,
+ * each of them asks, spread over a second.
  *
  * @module
  */
 import type { Clock } from "../../core/time/clock.ts";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
-import type { AskResult } from "../protocol/ask.ts";
+import type { LockKeys } from "../protocol/keys.ts";
+import type { InboxMessage } from "../protocol/messages.ts";
 import type { Queued } from "../protocol/replies.ts";
-import { BEHIND, HEAD, nextAskDelayMs, type Place } from "./ask_delay.ts";
-import { AskRound } from "./ask_round.ts";
-import type { ClockMapping } from "./claim_start.ts";
-import type { Inbox } from "./inbox.ts";
-import type { Waiter } from "./waiter.ts";
+import type { ClockMapping } from "../protocol/server_clocks.ts";
+
+/** How often in ms a process asks at least. Each ask renews the 6 s for which its inbox counts as alive. */
+const HEARTBEAT_MS = 2_000;
+/** How often in ms the process of the first waiter in the queue asks. */
+const HEAD_POLL_MS = 500;
+/** The same in ms while another library holds the lock: its release notifies nobody. */
+const FOREIGN_POLL_MS = 20;
+/** How long in ms it takes until the last waiter asks, if all of them do. */
+export const SPREAD_MS = 1_000;
+/** In how many steps they ask. */
+const STEPS = 20;
+/** How many waiters ask in one step, at least. */
+const MIN_STEP = 64;
+
+/** A call that asks for a lock or waits for it. Its event methods send nothing themselves. */
+export interface Waiter {
+  readonly keys: LockKeys;
+  /** The owner value of the call. Messages name their receiver by it. */
+  readonly value: string;
+  /** The ticket that the call's first answer gave it. It keeps this place in the queue. */
+  readonly ticket: number;
+  /** A message for this owner value has arrived. */
+  onMessage(message: InboxMessage): void;
+  /** It is time to ask the server again. */
+  onAskDue(): void;
+  /** The same, because another waiter of this lock has given up: Redis seems to be unavailable. */
+  onOutage(): void;
+  /** The caller's signal has aborted, or the instance is being disposed. */
+  onAborted(): void;
+}
+
+/** How a process learns of grants. */
+export interface WaitMode {
+  /** Whether the process is subscribed to its inbox, so that it is notified of grants. */
+  readonly listens: boolean;
+  /** How long in ms a grant lasts unless the waiter confirms it. */
+  readonly claimMs: number;
+}
+
+/** The parts of the last answer that decide when to ask again. A negative `leftMs` is unknown. */
+type Place = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
+
+/** The place of a waiter that is not first in line. */
+const BEHIND: Place = { position: Infinity, leftMs: -1, holderIsOurs: true };
+/** The place of a waiter that may have become the first in line. */
+const HEAD: Place = { position: 1, leftMs: -1, holderIsOurs: true };
+
+/**
+ * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
+ *
+ * @param place The place of its foremost waiter, and how much time its holder has left.
+ * @param mode How the process learns of grants. Without messages it must ask within each claim.
+ * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
+ */
+export function nextAskDelayMs(
+  { position, leftMs, holderIsOurs }: Place,
+  { listens, claimMs }: WaitMode,
+  random: number,
+): number {
+  const isHead = position === 1;
+  let delayMs = HEARTBEAT_MS * (0.9 + 0.1 * random);
+  if (!listens) delayMs = Math.min(delayMs, claimMs / 3);
+  if (isHead) delayMs = Math.min(delayMs, holderIsOurs ? HEAD_POLL_MS : FOREIGN_POLL_MS);
+  if (leftMs >= 0) {
+    // A dead holder notifies nobody, so ask once its lock has expired: the first in line before others.
+    delayMs = Math.min(delayMs, leftMs + (isHead ? 1 : 20 + 20 * random));
+  }
+  return delayMs;
+}
 
 /** The local waiters of one lock, with one timer for all. */
 export class WaitingRoom {
   readonly #clock: Clock;
-  readonly #inbox: Pick<Inbox, "listens">;
+  readonly #inbox: { readonly listens: boolean };
   readonly #claimMs: number;
-  readonly #waiters = new LinkedSet<Waiter>();
-  readonly #round: AskRound;
+  /** In the order in which they were queued. */
+  readonly waiters: LinkedSet<Waiter> = new LinkedSet();
   #cancelTimer: (() => void) | null = null;
   #dueMs = Infinity;
-  /** The clock mapping of the last answered ask, and the connection of that ask. */
-  #mapping: ClockMapping & { readonly epoch: number } | null = null;
+  /** Set while all waiters ask, until the last asks should be answered. */
+  #cancelRound: (() => void) | null = null;
+  /** The clock mapping of the last answered ask. */
+  #mapping: ClockMapping | null = null;
 
-  constructor(clock: Clock, inbox: Pick<Inbox, "listens">, claimMs: number) {
+  constructor(clock: Clock, inbox: { readonly listens: boolean }, claimMs: number) {
     this.#clock = clock;
     this.#inbox = inbox;
     this.#claimMs = claimMs;
-    this.#round = new AskRound(clock);
-  }
-
-  /** Whether no waiter is left. */
-  get isEmpty(): boolean {
-    return this.#waiters.size === 0;
-  }
-
-  /** Whether a call is queued here: it has no lease yet. */
-  has(waiter: Waiter): boolean {
-    return this.#waiters.has(waiter);
   }
 
   /** The clock mapping of the last answered ask; `null` if the connection has changed since. */
   clockMapping(epoch: number): ClockMapping | null {
-    return this.#mapping?.epoch === epoch ? this.#mapping : null;
+    return this.#mapping?.sent.epoch === epoch ? this.#mapping : null;
   }
 
   /**
@@ -53,11 +111,11 @@ export class WaitingRoom {
    * Returns whether the waiter has asked again on behalf of all waiters here: then its answer shows
    * whether the server knows them.
    */
-  enqueue(waiter: Waiter, answer: Queued, { sent, epoch }: AskResult): boolean {
-    this.#mapping = { sent, serverMs: answer.serverMs, epoch };
-    const isRepeated = this.#waiters.has(waiter);
-    this.#waiters.add(waiter);
-    if (waiter !== this.#waiters.first) {
+  enqueue(waiter: Waiter, answer: Queued, mapping: ClockMapping): boolean {
+    this.#mapping = mapping;
+    const isRepeated = this.waiters.has(waiter);
+    this.waiters.add(waiter);
+    if (waiter !== this.waiters.first) {
       this.#askIn({ ...answer, position: BEHIND.position });
       return false;
     }
@@ -68,18 +126,16 @@ export class WaitingRoom {
 
   /** Removes a waiter, with a grant or without. */
   dequeue(waiter: Waiter): void {
-    if (!this.#waiters.delete(waiter)) return;
-    if (this.isEmpty) {
-      this.#round.stop();
-      return this.#disarm();
-    }
+    if (!this.waiters.delete(waiter)) return;
     // The next waiter here may have become the first in the whole queue.
-    this.#askIn(HEAD);
+    if (this.waiters.size > 0) return this.#askIn(HEAD);
+    this.#endRound();
+    this.#disarm();
   }
 
   /** Makes the foremost waiter ask now: messages may be lost. Its answer shows what is missing. */
   askNow(): void {
-    this.#waiters.first?.onAskDue();
+    this.waiters.first?.onAskDue();
   }
 
   /**
@@ -88,21 +144,38 @@ export class WaitingRoom {
    * @param known How many of the waiters here the server knows.
    */
   compare(known: number): void {
-    if (known >= this.#waiters.size) return;
-    this.#round.start(this.#waiters, (waiter) => this.has(waiter) && waiter.onAskDue());
+    if (known < this.waiters.size) this.#askAll((waiter) => waiter.onAskDue());
   }
 
   /** Makes all waiters ask, spread over `SPREAD_MS`: one of them found that Redis is unavailable. */
   onOutage(): void {
-    this.#round.start(this.#waiters, (waiter) => this.has(waiter) && waiter.onOutage());
+    this.#askAll((waiter) => waiter.onOutage());
+  }
+
+  /** One round at a time, in the order of the tickets. */
+  #askAll(ask: (waiter: Waiter) => void): void {
+    if (this.#cancelRound !== null) return;
+    this.#askFrom(0, [...this.waiters].sort((a, b) => a.ticket - b.ticket), ask);
+  }
+
+  #askFrom(start: number, inOrder: readonly Waiter[], ask: (waiter: Waiter) => void): void {
+    const end = start + Math.max(MIN_STEP, Math.ceil(inOrder.length / STEPS));
+    const isLast = end >= inOrder.length;
+    this.#cancelRound = this.#clock.schedule(() => {
+      if (isLast) this.#endRound();
+      else this.#askFrom(end, inOrder, ask);
+    }, isLast ? SPREAD_MS : SPREAD_MS / STEPS);
+    for (const waiter of inOrder.slice(start, end)) if (this.waiters.has(waiter)) ask(waiter);
+  }
+
+  #endRound(): void {
+    this.#cancelRound?.();
+    this.#cancelRound = null;
   }
 
   #askIn(place: Place, random: number = Math.random()): void {
     const mode = { listens: this.#inbox.listens, claimMs: this.#claimMs };
-    this.#arm(nextAskDelayMs(place, mode, random));
-  }
-
-  #arm(delayMs: number): void {
+    const delayMs = nextAskDelayMs(place, mode, random);
     const dueMs = this.#clock.now() + delayMs;
     if (dueMs >= this.#dueMs) return;
     this.#disarm();

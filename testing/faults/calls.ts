@@ -52,31 +52,11 @@ export function callsOf(history: History): Call[] {
   return Array.from(events.values(), (ofCall) => callOf(ofCall, context));
 }
 
-/**
- * The leases of calls of one lock: calls of one instance with one owner id share a lease, which has one
- * token. It begins with the first grant and ends with the first release.
- */
-export function leasesOf(calls: readonly Call[], history: History): Call[] {
-  const granted = calls.filter(({ grantedUs }) => grantedUs < Infinity);
-  const context = contextOf(history);
-  const groups = Map.groupBy(
-    granted,
-    (call) => call.owner === null ? call : `${call.instance} ${call.owner} ${call.token}`,
-  );
-  return Array.from(
-    groups.values(),
-    ([first, ...others]) =>
-      others.length === 0
-        ? first!
-        : callOf([first!, ...others].flatMap(({ events }) => events), context),
-  );
-}
-
 /** The parts of a history that all calls need. */
 interface Context {
   readonly crashed: ReadonlyMap<string, number>;
   readonly ttlUs: number;
-  /** The longest TTL of a lease whose owner id was chosen: any call of the id may have prolonged it. */
+  /** The longest TTL. Who takes a lease over, under an owner id of its own choice, keeps what it had left. */
   readonly longestUs: number;
   readonly keptUs: number;
 }
@@ -142,15 +122,11 @@ function endsOf(
   return { useEndUs, endUs: Math.min(deadlineUs, givenBackUs) };
 }
 
-/** The latest deadline. A call that gets a shared lease after its end records no later one. */
+/** The latest deadline. */
 function deadlineOf(events: readonly WorkerEvent[]): number {
   // JSON turns an infinite deadline into `null`.
-  const all = events.filter(isDeadline)
-    .map(({ atUs, deadlineUs }) => ({ atUs, deadlineUs: deadlineUs ?? Infinity }));
-  const [first, ...others] = all;
-  if (first === undefined) return Infinity;
-  return others.filter(({ atUs, deadlineUs }) => deadlineUs > atUs)
-    .reduce((latest, { deadlineUs }) => Math.max(latest, deadlineUs), first.deadlineUs);
+  const all = events.filter(isDeadline).map(({ deadlineUs }) => deadlineUs ?? Infinity);
+  return all.length === 0 ? Infinity : Math.max(...all);
 }
 
 function isDeadline({ kind }: WorkerEvent): boolean {

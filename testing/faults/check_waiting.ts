@@ -116,7 +116,7 @@ function newCounter(size: number): { add(index: number): void; from(index: numbe
 
 /**
  * Checks that no call is granted before a waiter that was in the queue when it was made. Calls with a
- * chosen owner id share a place, or take it over.
+ * chosen owner id take over what their id holds, or wait for one another before they ask.
  */
 export function checkOrder(
   calls: readonly Call[],

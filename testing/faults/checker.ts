@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Call, callsOf, type Lease, leasesOf } from "./calls.ts";
+import { type Call, callsOf, type Lease } from "./calls.ts";
 import { checkDisposals } from "./disposals.ts";
 import { faultsOf, stealsOf } from "./excuses.ts";
 import { checkSpans, checkTokens, checkWrites } from "./check_exclusion.ts";
@@ -57,7 +57,7 @@ export function check(history: History, limits: WaitLimits = LIMITS): Verdict {
   checkDisposals(history, calls, report);
   for (const [name, ofName] of Map.groupBy(calls, ({ name }) => name)) {
     const faults = allFaults.filter(({ names }) => names?.includes(name) ?? true);
-    const leases = leasesOf(ofName, history);
+    const leases = ofName.filter(({ grantedUs }) => grantedUs < Infinity);
     const losses = {
       faults: [...stealsOf(ofName), ...faults],
       takeovers: ofName.filter(({ owner }) => owner !== null),

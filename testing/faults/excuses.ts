@@ -99,8 +99,11 @@ export function takeoverExcuse(
 /** Whether a call may have taken the lock from the loser before it was granted to the winner. */
 function hasTakenOver(call: Call, loser: Call, winner: Call): boolean {
   if (call.owner !== loser.owner || call.instance === loser.instance) return false;
-  // Another owner held the lock when the server answered. Any other failed call may have had it.
-  if (call.events.some(({ kind, reason }) => kind === "failed" && reason === "held")) return false;
+  // Another owner held the lock when the server answered, or the call was refused before it asked. Any
+  // other failed call may have had it.
+  const hadNothing = ({ kind, reason }: WorkerEvent) =>
+    kind === "failed" && (reason === "held" || reason === "refused");
+  if (call.events.some(hadNothing)) return false;
   if (call.invokeUs > winner.grantedUs || takenUs(call) < loser.invokeUs) return false;
   const renewedUs = loser.promises.findLast(({ atUs }) => atUs <= loser.endUs)?.sinceUs ??
     -Infinity;

@@ -5,7 +5,7 @@
  */
 // Paces a workload: a worker holds its lease for a random time, and looks at it.
 import process from "node:process";
-import { type Lease, LeaseLostError, LockError } from "../../mod.ts";
+import { type Lease, LeaseLostError } from "../../mod.ts";
 import { nowUs } from "../processes/machine_clock.ts";
 import { pause } from "../servers/wait.ts";
 import { deadlineUsOf, type Tell } from "./recorder.ts";
@@ -19,7 +19,7 @@ const STOPS_WITHIN_MS = 1_500;
 /** Uses the lease, as drawn from the habits. */
 export async function use(work: Work, lease: Lease, call: Omit<Play, "ask">): Promise<void> {
   const { random, does, ttlMs } = work;
-  const { tell: tellAll, holdMs: givenMs, isShared = false } = call;
+  const { tell: tellAll, holdMs: givenMs } = call;
   let isLost = false;
   const tell: Tell = (event) => {
     if (event.kind === "lost" && isLost) return;
@@ -34,10 +34,10 @@ export async function use(work: Work, lease: Lease, call: Omit<Play, "ask">): Pr
     write(work, lease, tell);
     if (does("crashes")) process.kill(process.pid, "SIGKILL");
     if (does("blocks")) block(random() * ttlMs * 1.5);
-    if (does("renews")) await renew(work, lease, tell, isShared);
+    if (does("renews")) await renew(work, lease, tell);
     const holdMs = givenMs ?? (does("holds") ? random() ** 3 * 50 : 0);
     if (holdMs > 0) await hold(lease, holdMs, tell);
-    if (isProven(lease, tell, isShared)) write(work, lease, tell);
+    if (isProven(lease, tell)) write(work, lease, tell);
     const isDisposed = lease.signal.aborted && lossOf(lease) === "disposed";
     if (isDisposed && random() < 0.5) await pause(random() * STOPS_WITHIN_MS);
   } finally {
@@ -56,19 +56,19 @@ export function write({ store, worker }: Work, lease: Lease, tell: Tell): void {
   tell({ kind: isTaken ? "wrote" : "refused", token: String(lease.fencingToken), sentUs });
 }
 
-function isProven(lease: Lease, tell: Tell, isShared: boolean): boolean {
+function isProven(lease: Lease, tell: Tell): boolean {
   try {
     lease.throwIfLost();
     return true;
   } catch (error) {
-    const reason = endOf(error, isShared);
+    if (!(error instanceof LeaseLostError)) throw error;
     // If the signal has not aborted, the lease is only unproven and may still be valid.
-    if (reason !== null && lease.signal.aborted) tell({ kind: "lost", reason });
+    if (lease.signal.aborted) tell({ kind: "lost", reason: error.reason });
     return false;
   }
 }
 
-async function renew(work: Work, lease: Lease, tell: Tell, isShared: boolean): Promise<void> {
+async function renew(work: Work, lease: Lease, tell: Tell): Promise<void> {
   const { random, ttlMs: usualMs } = work;
   const ttlMs = random() < 0.3 ? Math.round(usualMs * (0.5 + random() * 1.5)) : undefined;
   try {
@@ -77,19 +77,9 @@ async function renew(work: Work, lease: Lease, tell: Tell, isShared: boolean): P
     const ttl = ttlMs === undefined ? {} : { ttlUs: ttlMs * 1_000 };
     if (lease.remainingMs > 0) tell({ kind: "renewed", deadlineUs, ...ttl });
   } catch (error) {
-    const reason = endOf(error, isShared);
-    if (reason !== null) tell({ kind: "lost", reason });
+    if (!(error instanceof LeaseLostError)) throw error;
+    tell({ kind: "lost", reason: error.reason });
   }
-}
-
-/**
- * The reason for which a lease is lost; null if another call has released it, which shares it. Throws
- * any other error.
- */
-function endOf(error: unknown, isShared: boolean): string | null {
-  if (error instanceof LeaseLostError) return error.reason;
-  if (isShared && error instanceof LockError && error.code === "ERR_LEASE_RELEASED") return null;
-  throw error;
 }
 
 /** Waits, and records how renewals move the deadline. */

@@ -32,9 +32,9 @@ export const MUTANTS: readonly Mutant[] = [
     title: "a deadline that counts from the reply",
     changes: [
       [
-        "redis/protocol/commands.ts",
-        "const result = { answer, sent,",
-        "const result = { answer, sent: instant(clock),",
+        "redis/acquisition.ts",
+        "return { answer, sent };",
+        "return { answer, sent: { ...sent, ...instant(clock) } };",
       ],
       [
         "core/lease/lease.ts",
@@ -76,7 +76,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     title: "an attach that leaves the earlier lease as it is",
     changes: [[
-      "redis/waiting/held_leases.ts",
+      "redis/held_leases.ts",
       "if (held.lease.fencingToken < fencingToken)",
       "if (held.lease.fencingToken < 0n)",
     ]],

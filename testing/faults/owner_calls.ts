@@ -1,6 +1,6 @@
 /**
  * Calls with owner ids that the caller chose: several at the same time with the same id, in this worker
- * and in others.
+ * and in others. In one instance only one of them asks, and the others are refused; an attach never is.
  *
  * @module
  */
@@ -54,7 +54,7 @@ async function callWith(work: Work, name: string, ownerId: string): Promise<void
     ...random() < 0.2 && { autoRenew: false },
   };
   const ask = askOf(manager.lock as AttachableLock, { name, ownerId, options, tell, random });
-  const call: Play = { ...{ manager, tell, signal, outlives, ask }, isShared: true };
+  const call: Play = { manager, tell, signal, outlives, ask };
   await play(work, { ...call, ...random() < 0.4 && { holdMs: holdMs(work) } });
 }
 

@@ -72,6 +72,8 @@ export async function fail(
   }
   // Any other error is a bug and ends the process.
   if (!(error instanceof LockError)) throw error;
-  tell({ kind: "failed", reason: error.name });
+  // A call under an owner id that asks already has sent nothing. One that an attach has ended may have.
+  const isRefused = error.code === "ERR_LOCK" && !error.message.includes("attach()");
+  tell({ kind: "failed", reason: isRefused ? "refused" : error.name });
   await pause(REFUSED_PAUSE_MS);
 }

@@ -29,8 +29,6 @@ export interface Play {
   readonly holdMs?: number | undefined;
   /** Whether the lock is not released at disposal. */
   readonly outlives?: boolean;
-  /** Whether other calls of this worker may have the same lease. */
-  readonly isShared?: boolean;
   /** Makes the call. */
   ask(): Promise<Lease | null>;
 }

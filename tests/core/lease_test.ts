@@ -441,6 +441,21 @@ Deno.test("Lease is unproven after a suspension of the process until a new renew
   lease.throwIfLost();
 });
 
+Deno.test("Lease stays proven when a renewal from before a suspension is answered after a newer one", async () => {
+  const { lease, clock, renewals } = openLease();
+  await clock.pass(1_000);
+  clock.stepWall(60_000);
+  await clock.pass(700); // the attempt ends, and the next renewal follows a pause
+  assertEquals([renewals.length, lease.remainingMs], [2, 0]);
+  renewals[1]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  assert(lease.remainingMs > 0);
+  renewals[0]!.answer({ state: "held", validMs: 3_000 });
+  await settle();
+  lease.throwIfLost();
+  assertEquals(renewals.length, 2, "it needs no other proof");
+});
+
 Deno.test("Lease is proven again without being prolonged when autoRenew is false", async () => {
   const { lease, clock, renewals } = openLease({ autoRenew: false });
   clock.stepWall(60_000);

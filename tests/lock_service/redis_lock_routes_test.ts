@@ -168,10 +168,33 @@ Deno.test("lockRoutes() PUT serves waiting requests in order when the lock is re
   }
   // A request with the same id that does not wait leaves the waiting one in place.
   assertEquals((await call(url, "PUT", "/lock/k/a")).status, 409);
-  assertEquals((await call(url, "PATCH", "/lock/k/a")).status, 404);
   assertEquals((await call(url, "DELETE", "/lock/k/holder")).status, 200);
   await Promise.all(waits);
   assertEquals(served, ["a 200", "b 200", "c 200"]);
+  assertEquals(await keysLeft(place.redis.command), []);
+});
+
+Deno.test("lockRoutes() PUT goes on waiting, last in the queue, after a PATCH and a DELETE of its id", async () => {
+  await using place = await open();
+  const { url, waiters } = place;
+  await call(url, "PUT", "/lock/k/holder");
+  const served: string[] = [];
+  const wait = async (id: string) => {
+    const { status } = await call(url, "PUT", `/lock/k/${id}`, { body: { waitMs: WAIT_MS } });
+    served.push(`${id} ${status}`);
+    assertEquals((await call(url, "DELETE", `/lock/k/${id}`)).status, 200);
+  };
+  const waits = [wait("a")];
+  await waitUntil("a waits", async () => await waiters("k") === 1);
+  waits.push(wait("b"));
+  await waitUntil("both wait", async () => await waiters("k") === 2);
+  for (const method of ["PATCH", "DELETE"]) {
+    assertEquals((await call(url, method, "/lock/k/a")).status, 404);
+    await waitUntil("both wait again", async () => await waiters("k") === 2);
+  }
+  assertEquals((await call(url, "DELETE", "/lock/k/holder")).status, 200);
+  await Promise.all(waits);
+  assertEquals(served, ["b 200", "a 200"]);
   assertEquals(await keysLeft(place.redis.command), []);
 });
 

@@ -46,8 +46,9 @@ Deno.test("lockRoutes() answers 409 to a request that another one of its id has 
   const onError = (error: unknown) => void errors.push(error);
   const lock = failing(new LockError("Cannot acquire the lock: its owner id asks already"));
   app.register(lockRoutes, { lock, authorize: () => "alice", onError });
-  for (const method of ["PUT", "PATCH", "DELETE"] as const) {
-    const response = await app.inject({ method, url: "/lock/k/i" });
+  const methods = ["PUT", "PATCH", "DELETE"] as const;
+  const requests = methods.map((method) => app.inject({ method, url: `/lock/k/${method}` }));
+  for (const response of await Promise.all(requests)) {
     const { type, detail } = response.json();
     assertEquals([response.statusCode, type], [409, "urn:holdfast:problem:in-progress"]);
     assertEquals(detail.includes("repeat it"), true);

@@ -78,12 +78,12 @@ Deno.test("RedisLock.tryAcquire() with waitMs gets a free lock although the firs
     assertEquals(await lease.release(), true);
   }));
 
-Deno.test("RedisLock.acquire() with waitMs and an owner id waits, and other calls of the id go on", () =>
+Deno.test("RedisLock.acquire() with waitMs and an owner id waits, and a later call of the id gets the lock", () =>
   play(async ({ lock, other }) => {
     const held = await other.acquire("n");
-    const patient = lock.acquire("n", { ownerId: "job-7" });
     const error = await lock.acquire("n", { ownerId: "job-7", waitMs: 100 }).catch((e) => e);
     assertInstanceOf(error, LockTimeoutError);
+    const patient = lock.acquire("n", { ownerId: "job-7" });
     const first = lock.tryAcquire("m", { ownerId: "job-8", waitMs: 100 });
     await (await first)!.release();
     assertEquals(await held.release(), true);

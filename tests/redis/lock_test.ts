@@ -150,29 +150,6 @@ Deno.test("RedisLock keeps a lease with outlivesDisposal on the server when it i
   await assertRejects(() => b.acquire("kept", wrong), TypeError);
 });
 
-Deno.test("RedisLock.acquire() returns the same lease to all calls with one owner id in one instance", async () => {
-  await using redis = await open();
-  const [a, b] = [await redis.lock(), await redis.lock()];
-  const [one, two] = await Promise.all([
-    a.acquire("n", { ownerId: "job-7" }),
-    a.acquire("n", { ownerId: "job-7" }),
-  ]);
-  assert(one === two);
-  await one.release();
-  const held = await b.acquire("n");
-  const { onWait, waiting: waits } = waitReport();
-  const waiting = a.acquire("n", { ownerId: "job-7", onWait });
-  await waits;
-  assertEquals(await a.tryAcquire("n", { ownerId: "job-7" }), null);
-  const joined = a.acquire("n", { ownerId: "job-7", signal: AbortSignal.timeout(50) });
-  await assertRejects(() => joined, DOMException);
-  await held.release();
-  await using next = await within("the first call goes on", waiting);
-  assert(next !== one);
-  // Later calls do not remember that the first one had to wait.
-  assert(await a.tryAcquire("n", { ownerId: "job-7" }) === next);
-});
-
 Deno.test("RedisLock keeps an earlier lease of the owner id when an attach or acquire call is cut off", async () => {
   await using redis = await open();
   const holder = await redis.lock({ ttlMs: LONG_TTL_MS });

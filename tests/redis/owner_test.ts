@@ -2,7 +2,8 @@
  * Several calls with the same owner id.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { LeaseLostError } from "../../mod.ts";
+import { LeaseLostError, LockError } from "../../mod.ts";
+import type { RedisLock } from "../../redis/mod.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
 import { Gate } from "../../testing/redis/gated_client.ts";
 import { atOnce, play } from "../../testing/redis/race_stage.ts";
@@ -25,8 +26,7 @@ Deno.test("Lease.release() that is retried keeps a later lease of the same owner
     });
     await released;
     gate.open();
-    assert(await lock.tryAcquire("n", OWNER) === second, "the same id is one lease");
-    second.throwIfLost();
+    await second.renew();
     assertEquals(await second.release(), true);
   }));
 
@@ -50,23 +50,92 @@ Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up 
     );
     gate.open();
     await renewed;
-    assert(await lock.tryAcquire("n", OWNER) === second);
+    await second.renew();
     assertEquals(await second.release(), true);
   }));
 
-Deno.test("RedisLock.acquire() keeps waiting when another call with the same owner id is aborted", () =>
+/** Each way to ask under the owner id. */
+const CALLS: Record<string, (lock: RedisLock) => Promise<unknown>> = {
+  "acquire()": (lock) => lock.acquire("n", OWNER),
+  "acquire() with waitMs": (lock) => lock.acquire("n", { ...OWNER, waitMs: 60_000 }),
+  "tryAcquire()": (lock) => lock.tryAcquire("n", OWNER),
+  "tryAcquire() with waitMs": (lock) => lock.tryAcquire("n", { ...OWNER, waitMs: 60_000 }),
+  "request()": (lock) => lock.request("n", OWNER, () => {}),
+  "request() with ifAvailable": (lock) =>
+    lock.request("n", { ...OWNER, ifAvailable: true }, () => {}),
+  "request() with steal": (lock) =>
+    lock.request("n", { ...OWNER, steal: true } as { steal: true }, () => {}),
+};
+
+for (const [title, call] of Object.entries(CALLS)) {
+  Deno.test(`RedisLock.${title} under an owner id rejects before any I/O while another call under it asks or waits`, () =>
+    play(async (stage) => {
+      const { lock, other, gates } = stage;
+      const held = await other.acquire("n");
+      const ask = new Gate();
+      gates.onRequest = ask.first("ask");
+      const waiting = lock.acquire("n", OWNER);
+      waiting.catch(() => {}); // it is awaited later
+      await ask.arrived;
+      const sent = gates.sent.length;
+      const refused = () =>
+        assertRejects(() => call(lock), LockError, "another call under it asks");
+      const error = await refused();
+      assertEquals([error.code, error.lockName, gates.sent.length], ["ERR_LOCK", "n", sent]);
+      assert(!error.message.includes(OWNER.ownerId), "the owner id is a secret");
+      ask.open();
+      await waitUntil("it waits", async () => await stage.waiting() === 1);
+      await refused();
+      await held.release();
+      const lease = await atOnce("the first call is granted", waiting);
+      assertEquals(await lease.release(), true);
+    }));
+}
+
+Deno.test("RedisLock calls with different owner ids, or for different locks, ask at the same time", () =>
+  play(async ({ lock }) => {
+    const calls = [
+      lock.tryAcquire("n", OWNER),
+      lock.tryAcquire("n", { ownerId: "job-8" }),
+      lock.tryAcquire("m", OWNER),
+    ];
+    const leases = await Promise.all(calls);
+    assertEquals(leases.map((lease) => lease !== null), [true, false, true]);
+    for (const lease of leases) await lease?.release();
+  }));
+
+Deno.test("RedisLock.acquire() under the owner id of an aborted call waits for its clean-up, then in the queue", () =>
   play(async (stage) => {
-    const { lock, other } = stage;
+    const { lock, other, gates } = stage;
     const held = await other.acquire("n");
     const abort = new AbortController();
     const first = assertRejects(() => lock.acquire("n", { ...OWNER, signal: abort.signal }));
     await waitUntil("it waits", async () => await stage.waiting() === 1);
-    const second = lock.acquire("n", OWNER);
+    const cleanUp = new Gate();
+    gates.onRequest = cleanUp.first("leave");
     abort.abort();
     await first;
+    await cleanUp.arrived;
+    const second = lock.acquire("n", OWNER);
+    await other.query("n");
+    assertEquals(gates.sent.at(-1)!.script, "leave");
+    cleanUp.open();
+    await waitUntil("the second one has asked", () => gates.sent.at(-1)!.script === "ask");
     await waitUntil("only the second one waits", async () => await stage.waiting() === 1);
     await held.release();
     const lease = await atOnce("it is granted", second);
     assertEquals(await lease.release(), true);
     await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock.attach() under one owner id twice at the same time: the second one takes over from the first", () =>
+  play(async ({ lock }) => {
+    await lock.acquire("n", OWNER);
+    const [one, two] = await Promise.all([
+      lock.attach("n", OWNER.ownerId),
+      lock.attach("n", OWNER.ownerId),
+    ]);
+    assert(one !== null && two !== null && two.fencingToken > one.fencingToken);
+    assert(!one.isHeld);
+    assertEquals(await two.release(), true);
   }));

@@ -138,6 +138,35 @@ Deno.test("RedisLock frees the lock when a waiter is aborted while its grant mes
     assertEquals(await later.release(), true);
   }));
 
+Deno.test("RedisLock opens a lease for a waiter whose grant message is lost when another waiter of the instance asks", () =>
+  play(async (stage) => {
+    const { lock, other, gates, server, keys } = stage;
+    const held = await other.acquire("n");
+    // The first waiter hears last that it is in the queue, so the second one asks for both.
+    const answer = new Gate();
+    gates.onReply = answer.first("ask");
+    const first = lock.acquire("n");
+    await answer.arrived;
+    const told = Promise.withResolvers<void>();
+    const second = lock.acquire("n", { onWait: () => told.resolve() });
+    await told.promise;
+    gates.onReply = undefined;
+    answer.open();
+    await waitUntil("the inbox is proven", async () => {
+      return (await provenInboxes(server.command, keys.waiters)).length === 1;
+    });
+    const lost = new Gate();
+    gates.onMessage = () => lost.pass();
+    await held.release();
+    await lost.arrived;
+    gates.gap();
+    const lease = await atOnce("the first one has the lock", first);
+    lease.throwIfLost();
+    assertEquals(await lease.release(), true);
+    assertEquals(await (await atOnce("then the second one", second)).release(), true);
+    lost.open();
+  }));
+
 Deno.test("RedisLock releases a grant to an unknown call for the next waiter", () =>
   play(async (stage) => {
     const { server: { command }, keys } = stage;

@@ -4,7 +4,8 @@
 import { assertEquals, assertLess, assertLessOrEqual, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
-import { ASK_LIFE_MS } from "../../redis/protocol/ask.ts";
+import { ASK_LIFE_MS } from "../../redis/protocol/arguments.ts";
+import { TOO_LATE } from "../../redis/protocol/replies.ts";
 import { ASK } from "../../redis/protocol/scripts.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
@@ -21,6 +22,8 @@ import { CONDITION_BOUND_MS, LONG_TTL_MS, scaled } from "../../testing/time.ts";
 const HALF_OUTAGE_MS = scaled(1_500);
 /** Where an ask says until when it may be executed: behind its digest, the number of keys, and 4 keys. */
 const NOT_AFTER = 2 + 4 + 2;
+/** So many late asks in a row end a call that is not in the queue. */
+const MAX_LATE_ASKS = 8;
 
 for (const takesIt of [false, true]) {
   const next = takesIt ? "another owner has the lock" : "the lock is free";
@@ -87,8 +90,40 @@ Deno.test("RedisLock rejects with LockUnavailableError when every ask reaches th
     const calls = [() => lock.acquire("n"), () => lock.tryAcquire("n")];
     const rejected = calls.map((call) => assertRejects(call, LockUnavailableError));
     await within("they give up", Promise.all(rejected));
-    assertLessOrEqual(slow.asks, 2 * 8, "it pauses after each");
+    assertLessOrEqual(slow.asks, 2 * MAX_LATE_ASKS, "it pauses after each");
     slow.isSlow = false;
+  } finally {
+    await close();
+  }
+});
+
+Deno.test("RedisLock keeps a waiter in the queue however many of its asks reach the server after their time limit", async () => {
+  await using server = await startRedis();
+  const { client, close } = await openRedisClient("node-redis", server.url);
+  try {
+    let isLate = false;
+    let lateAsks = 0;
+    const slow: RedisClient = {
+      cluster: false,
+      get epoch() {
+        return client.epoch;
+      },
+      subscribe: client.subscribe!.bind(client),
+      async send(command, args, key) {
+        if (!isLate || args[0] !== ASK.sha1) return await client.send(command, args, key);
+        lateAsks++;
+        return [TOO_LATE, Date.now()];
+      },
+    };
+    await using lock = new RedisLock(slow);
+    await using other = new RedisLock(client);
+    const held = await other.acquire("n");
+    const waiting = lock.acquire("n", { onWait: () => isLate = true });
+    waiting.catch(() => {}); // it is awaited later
+    await waitUntil("it has asked often", () => lateAsks > 2 * MAX_LATE_ASKS);
+    isLate = false;
+    await held.release();
+    assertEquals(await (await waiting).release(), true);
   } finally {
     await close();
   }

@@ -24,7 +24,7 @@ function callsOf(lock: RedisLock): (() => Promise<unknown>)[] {
   return [
     () => lock.acquire("n"),
     () => lock.tryAcquire("n", { ownerId: "job-7" }),
-    () => lock.attach("n", "job-7"),
+    () => lock.attach("n", "job-8"),
     () => lock.query("n"),
     () => lock.request("n", { steal: true }, () => {}),
   ];

@@ -150,7 +150,7 @@ local c = "\\"--"
 
 Deno.test("publishedFiles() lists code of TypeScript and Lua that is written by hand", () => {
   const files = publishedFiles();
-  for (const path of ["mod.ts", "redis/lock.ts", "redis/protocol/scripts/ask.lua"]) {
+  for (const path of ["mod.ts", "redis/redis_lock.ts", "redis/protocol/scripts/ask.lua"]) {
     assertEquals(files.includes(path), true, path);
   }
   const others = files.filter((path) => /^(?:testing|tests|tools|bench|examples)\//.test(path));

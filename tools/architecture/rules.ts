@@ -28,10 +28,19 @@ const REDIS: Table = {
   "redis/clients/internal/": ["redis/clients/internal/", "redis/client.ts", "core/"],
   "redis/clients/": ["redis/clients/internal/", "redis/client.ts", "core/"],
   "redis/protocol/": ["redis/protocol/", "redis/client.ts", "core/"],
-  "redis/waiting/": ["redis/waiting/", "redis/protocol/", "redis/client.ts", "core/"],
-  "redis/lock.ts": ["redis/*.ts", "redis/waiting/", "redis/protocol/", "redis/client.ts", "core/"],
-  "redis/mod.ts": ["redis/lock.ts", "redis/*.ts", "redis/protocol/", "redis/client.ts", "core/"],
-  "redis/*.ts": ["redis/*.ts", "redis/waiting/", "redis/protocol/", "redis/client.ts", "core/"],
+  "redis/held_leases.ts": ["redis/client.ts", "core/"],
+  "redis/waiting/": [
+    ...["redis/waiting/", "redis/held_leases.ts", "redis/protocol/", "redis/client.ts", "core/"],
+  ],
+  "redis/redis_lock.ts": [
+    ...["redis/*.ts", "redis/waiting/", "redis/held_leases.ts", "redis/protocol/"],
+    ...["redis/client.ts", "core/"],
+  ],
+  "redis/mod.ts": ["redis/redis_lock.ts", "redis/*.ts", "redis/client.ts", "core/"],
+  "redis/*.ts": [
+    ...["redis/*.ts", "redis/waiting/", "redis/held_leases.ts", "redis/protocol/"],
+    ...["redis/client.ts", "core/"],
+  ],
 };
 
 const ZOOKEEPER: Table = {

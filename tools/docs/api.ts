@@ -165,7 +165,7 @@ export function tagsOf(comment: Comment | undefined, kind: string): Tag[] {
   return (comment?.tags ?? []).filter((tag) => tag.kind === kind);
 }
 
-/** The place of a declaration, as `redis/lock.ts:12`. */
+/** The place of a declaration, as `redis/redis_lock.ts:12`. */
 export function placeOf({ nodes }: Documented): string {
   const { filename = "", line = 0 } = nodes.find(({ location }) => location)?.location ?? {};
   return `${filename.replace(ROOT.href, "")}:${line + 1}`;

@@ -43,7 +43,7 @@ export function serverOf({ code }: Example): ExampleServer {
   return CONNECTS.find(([, pattern]) => pattern.test(code))?.[0] ?? "none";
 }
 
-/** The place of an example, as `redis/lock.ts:65`. */
+/** The place of an example, as `redis/redis_lock.ts:65`. */
 export function placeOf({ file, line }: Example): string {
   return `${file}:${line}`;
 }

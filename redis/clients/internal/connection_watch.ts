@@ -18,14 +18,10 @@ const NOT_CONNECTED =
 
 /** The connections of one client. */
 export class ConnectionWatch {
-  #epoch = 0;
+  /** How often a connection was lost or made. */
+  epoch = 0;
   /** The last error of each connection that is down, in the order in which they came. */
   readonly #errors = new Map<object, unknown>();
-
-  /** How often a connection was lost or made. */
-  get epoch(): number {
-    return this.#epoch;
-  }
 
   /** Why a connection is down: the last error; `undefined` if none is down. */
   get error(): unknown {
@@ -44,7 +40,7 @@ export class ConnectionWatch {
 
   /** A connection was lost or made. */
   changed(): void {
-    this.#epoch++;
+    this.epoch++;
   }
 
   /** A connection could not be made, or broke. */

@@ -37,7 +37,7 @@ export class GatheredWrites {
   gather(): void {
     if (this.#size === 0) {
       this.#size = 1;
-      process.nextTick(() => this.#endTurn());
+      process.nextTick(this.#endTurn);
       return;
     }
     if (this.#room === 0) this.#startBatch();
@@ -53,10 +53,10 @@ export class GatheredWrites {
   }
 
   /** All promises of the turn have run. */
-  #endTurn(): void {
+  readonly #endTurn = (): void => {
     this.#corked?.uncork();
     this.#corked = undefined;
     this.#size = 0;
     this.#room = 0;
-  }
+  };
 }

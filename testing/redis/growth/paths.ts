@@ -142,9 +142,9 @@ function renewOf(owner: string): ScriptCall {
 }
 
 function stealOf(owner: string, victim: string): ScriptCall {
-  const digest = createHash("sha1").update(valueOf(victim)).digest("hex");
-  const terms = { owner: { ownerId: owner, nonce: "0".repeat(16) }, ttlMs: TTL_MS };
-  return { script: STEAL, args: stealArguments(terms, 0, digest) };
+  const victimDigest = createHash("sha1").update(valueOf(victim)).digest("hex");
+  const terms = { value: valueOf(owner), ttlMs: TTL_MS, victimDigest };
+  return { script: STEAL, args: stealArguments(terms, 0) };
 }
 
 /** The paths by which a free lock finds its next waiter. */

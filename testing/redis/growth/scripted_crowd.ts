@@ -58,8 +58,8 @@ export function askOf(
     kind?: "wait" | "try" | "attach";
   },
 ): ScriptCall {
-  const terms = { owner: { ownerId: owner, nonce: NONCE }, ttlMs: TTL_MS, mode: { kind }, inbox };
-  return { script: ASK, args: askArguments({ ...terms, isCountable: true, ticket }, 0) };
+  const terms = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, ticket };
+  return { script: ASK, args: askArguments(terms, { id: inbox, isCountable: true }, 0) };
 }
 
 /** A release, or the end of a wait. */

@@ -4,12 +4,11 @@
 import { assert, assertEquals } from "@std/assert";
 import * as fencing from "../../../fencing/redis.ts";
 import * as scriptArguments from "../../../redis/protocol/arguments.ts";
-import * as asks from "../../../redis/protocol/ask.ts";
 import * as keys from "../../../redis/protocol/keys.ts";
 import * as messages from "../../../redis/protocol/messages.ts";
 import * as ownerValue from "../../../redis/protocol/owner_value.ts";
 import * as replies from "../../../redis/protocol/replies.ts";
-import { nextAskDelayMs } from "../../../redis/waiting/ask_delay.ts";
+import { nextAskDelayMs } from "../../../redis/waiting/waiting_room.ts";
 import * as wireNames from "../../../testing/redis/wire_names.ts";
 import { constantsOf, partsOf, readScripts } from "../../../tools/lua_source.ts";
 
@@ -82,7 +81,7 @@ function compare(lua: Map<string, unknown>, typeScript: Map<string, unknown>): v
 
 Deno.test("Constants of the lock scripts equal those of TypeScript with the same name", () => {
   const lua = luaConstants("redis/protocol/scripts");
-  const modules = [scriptArguments, asks, keys, messages, ownerValue, replies, wireNames];
+  const modules = [scriptArguments, keys, messages, ownerValue, replies, wireNames];
   compare(lua, typeScriptConstants(...modules));
 });
 
@@ -107,7 +106,10 @@ Deno.test("ONLY_IN_LUA lists only constants that Lua defines", () => {
 
 Deno.test("INBOX_LEASE_MS outlives two lost heartbeats", () => {
   const waiting = { position: Infinity, leftMs: -1, holderIsOurs: true };
-  const heartbeatMs = nextAskDelayMs(waiting, { listens: true, claimMs: asks.MAX_CLAIM_MS }, 1);
+  const heartbeatMs = nextAskDelayMs(waiting, {
+    listens: true,
+    claimMs: scriptArguments.MAX_CLAIM_MS,
+  }, 1);
   const leaseMs = Number(luaConstants("redis/protocol/scripts").get("INBOX_LEASE_MS"));
   assert(3 * heartbeatMs <= leaseMs, `${heartbeatMs} ms, ${leaseMs} ms`);
 });

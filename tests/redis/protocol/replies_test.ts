@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { labelOfValue, makeOwner, ownerValue } from "../../../redis/protocol/owner_value.ts";
-import { evictionWarning } from "../../../redis/protocol/eviction.ts";
+import { labelOfValue, ownerValue } from "../../../redis/protocol/owner_value.ts";
+import { evictionWarning } from "../../../redis/protocol/commands.ts";
 import {
   decodeAsk,
   decodeLeave,
@@ -19,10 +19,10 @@ Deno.test("decodeAsk(), decodeRenew(), decodeLeave() and decodeQuery() throw on 
 
 Deno.test("labelOfValue() returns a label only if this library wrote the owner value", () => {
   assertEquals(
-    labelOfValue(ownerValue(makeOwner(makeOwnerId("billing-1"), "0".repeat(16)))),
+    labelOfValue(ownerValue(makeOwnerId("billing-1"), "0".repeat(16))),
     "billing-1",
   );
-  assertEquals(labelOfValue(ownerValue(makeOwner("job-7"))), undefined);
+  assertEquals(labelOfValue(ownerValue("job-7")), undefined);
   assertEquals(labelOfValue("a plain token"), undefined);
 });
 

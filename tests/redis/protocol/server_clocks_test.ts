@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type RedisClient, RedisLock } from "../../../redis/mod.ts";
 import { slotOf } from "../../../redis/protocol/keys.ts";
-import { ServerClocks, type TimedAnswer } from "../../../redis/protocol/server_clocks.ts";
+import { type AskSent, ServerClocks } from "../../../redis/protocol/server_clocks.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 
 /** Index of the first script argument: after the hash, the number of keys and four keys. */
@@ -29,48 +29,48 @@ function fakeServer(cluster: boolean) {
 }
 
 /** An answer that took 10 ms. The offset is between `offsetMs` and 10 ms more. */
-function answer(offsetMs: number, epoch = 1, receivedMs = 1_000): TimedAnswer {
-  return { serverMs: receivedMs + offsetMs, sentMs: receivedMs - 10, receivedMs, epoch };
+function answer(offsetMs: number, epoch = 1, receivedMs = 1_000): [number, AskSent, number] {
+  return [receivedMs + offsetMs, { nowMs: receivedMs - 10, wallMs: 0, epoch }, receivedMs];
 }
 
 Deno.test("ServerClocks has one offset for all keys of one server", () => {
   const clocks = new ServerClocks(false);
   assertEquals(clocks.offsetMs("a"), null);
-  clocks.learn("a", answer(7));
+  clocks.learn("a", ...answer(7));
   assertEquals(clocks.offsetMs("b"), 7);
 });
 
 Deno.test("ServerClocks has an offset per slot in a cluster", () => {
   const clocks = new ServerClocks(true);
   assert(slotOf("a") !== slotOf("b"));
-  clocks.learn("a", answer(7));
+  clocks.learn("a", ...answer(7));
   assertEquals(clocks.offsetMs("b"), null);
   assertEquals(clocks.offsetMs("{a}b"), 7);
 });
 
 Deno.test("ServerClocks keeps the largest lower bound of a connection when an answer is read late", () => {
   const clocks = new ServerClocks(false);
-  clocks.learn("a", answer(7));
-  const late = { ...answer(7), receivedMs: 1_990 };
-  clocks.learn("a", late);
+  clocks.learn("a", ...answer(7));
+  const [serverMs, sent] = answer(7);
+  clocks.learn("a", serverMs, sent, 1_990);
   assertEquals(clocks.offsetMs("a"), 7);
-  clocks.learn("a", answer(9));
+  clocks.learn("a", ...answer(9));
   assertEquals(clocks.offsetMs("a"), 9);
 });
 
 Deno.test("ServerClocks drops its offset when a later answer proves it too large", () => {
   const clocks = new ServerClocks(false);
-  clocks.learn("a", answer(30));
-  clocks.learn("a", answer(20)); // up to 30
+  clocks.learn("a", ...answer(30));
+  clocks.learn("a", ...answer(20)); // up to 30
   assertEquals(clocks.offsetMs("a"), 30);
-  clocks.learn("a", answer(19.5));
+  clocks.learn("a", ...answer(19.5));
   assertEquals(clocks.offsetMs("a"), 19.5);
 });
 
 Deno.test("ServerClocks starts again with the first answer on another connection", () => {
   const clocks = new ServerClocks(false);
-  clocks.learn("a", answer(30));
-  clocks.learn("a", answer(25, 2));
+  clocks.learn("a", ...answer(30));
+  clocks.learn("a", ...answer(25, 2));
   assertEquals(clocks.offsetMs("a"), 25);
 });
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { nextAskDelayMs } from "../../../redis/waiting/ask_delay.ts";
+import { nextAskDelayMs } from "../../../redis/waiting/waiting_room.ts";
 
 const LISTENS = { listens: true, claimMs: 3_000 };
 const ANSWER = { position: 2, leftMs: 60_000, holderIsOurs: true };

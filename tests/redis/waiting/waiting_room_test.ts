@@ -1,11 +1,8 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { instant } from "../../../core/time/clock.ts";
-import type { AskResult } from "../../../redis/protocol/ask.ts";
 import { lockKeys } from "../../../redis/protocol/keys.ts";
 import type { Queued } from "../../../redis/protocol/replies.ts";
-import { SPREAD_MS } from "../../../redis/waiting/ask_round.ts";
-import type { Waiter } from "../../../redis/waiting/waiter.ts";
-import { WaitingRoom } from "../../../redis/waiting/waiting_room.ts";
+import { SPREAD_MS, type Waiter, WaitingRoom } from "../../../redis/waiting/waiting_room.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { cpuTimeMs } from "../../../testing/core/cpu_time.ts";
 
@@ -27,13 +24,10 @@ function open() {
   const asks: number[] = [];
   const outages: number[] = [];
   const enqueue = (waiter: Waiter) => {
-    const sent = instant(clock);
-    const result: AskResult = { answer: ANSWER, sent, epoch: 1, isClean: true, isDated: true };
-    return room.enqueue(waiter, ANSWER, result);
+    return room.enqueue(waiter, ANSWER, { sent: { ...instant(clock), epoch: 1 }, serverMs: 0 });
   };
   const add = (ticket: number): Waiter => {
     const waiter: Waiter = {
-      bagIndex: -1,
       keys: lockKeys("", "n"),
       value: String(ticket),
       ticket,
@@ -105,7 +99,7 @@ Deno.test("WaitingRoom has no timer left when its last waiter leaves in a round"
   const waiters = [add(1), add(2)];
   room.compare(0);
   for (const waiter of waiters) room.dequeue(waiter);
-  assertEquals([room.isEmpty, clock.timers], [true, 0]);
+  assertEquals([room.waiters.size, clock.timers], [0, 0]);
 });
 
 Deno.test("WaitingRoom takes constant time to add and remove when 100,000 wait", () => {

@@ -1,0 +1,64 @@
+/**
+ * Calls under owner ids that their callers chose. Two owner values of one id on the server would take the
+ * lock from one another, so of the calls of one `RedisLock` with the same lock and id only one asks at a
+ * time.
+ *
+ * @module
+ */
+import { LockError } from "../core/contract/errors.ts";
+import type { Acquisition } from "./acquisition.ts";
+
+/** The last call of a lock and owner id. */
+interface OwnerCall {
+  readonly call: Acquisition;
+  /** Resolves when Redis executes nothing of it any more, nor of the calls before it. */
+  readonly quiet: Promise<unknown>;
+}
+
+/** The calls of one `RedisLock`. */
+export class OwnerCalls {
+  readonly #last = new Map<string, OwnerCall>();
+
+  /**
+   * Checks that a call may ask.
+   *
+   * @throws {LockError} If another call of the lock and id asks.
+   */
+  check(name: string, ownerId: string): void {
+    if (this.#last.get(keyOf(name, ownerId))?.call.isWanted) {
+      throw ownerError(name, "another call under it asks for the lock or waits for it");
+    }
+  }
+
+  /**
+   * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. An
+   * attach ends a call that asks.
+   *
+   * @throws {LockError} If another call of the lock and id asks, and this one is not an attach.
+   */
+  begin(name: string, ownerId: string, call: Acquisition): void {
+    const key = keyOf(name, ownerId);
+    const last = this.#last.get(key);
+    if (call.mode !== "attach") this.check(name, ownerId);
+    else if (last?.call.isWanted && last.call.mode !== "attach") {
+      last.call.end(ownerError(name, "attach() was called under it"));
+    }
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    call.ownerTurn = { earlier: last?.quiet, end };
+    const quiet = Promise.all([last?.quiet, ended]).then(() => call.quiet());
+    this.#last.set(key, { call, quiet });
+    quiet.then(() => this.#last.get(key)?.call === call && this.#last.delete(key));
+  }
+}
+
+function keyOf(name: string, ownerId: string): string {
+  return JSON.stringify([name, ownerId]);
+}
+
+function ownerError(name: string, why: string): LockError {
+  return new LockError(
+    `Cannot acquire lock ${JSON.stringify(name)} under this owner id: ${why} in this instance; ` +
+      "make one call at a time for each owner id",
+    name,
+  );
+}

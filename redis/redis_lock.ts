@@ -1,0 +1,338 @@
+/**
+ * The public class of the Redis strategy: checks the arguments of its calls before any I/O, steals, queries
+ * and disposes. The life of a call that asks for a lock is in `acquisition.ts`.
+ *
+ * @module
+ */
+import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
+import {
+  ATTACHABLE_OPTIONS,
+  checkAttachableOptions,
+  checkAttachOptions,
+  readMaxWaiters,
+} from "../core/contract/call_options.ts";
+import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import type {
+  AttachableAcquireOptions,
+  AttachableLock,
+  AttachableRequestMethod,
+  AttachOptions,
+  Lease,
+  LockCapabilities,
+  LockSnapshot,
+  QueryOptions,
+} from "../core/contract/distributed_lock.ts";
+import { LockError, LockSetupError } from "../core/contract/errors.ts";
+import { LeaseEngine } from "../core/lease/lease_engine.ts";
+import { Lifetime } from "../core/lease/lifetime.ts";
+import { Nesting } from "../core/contract/nesting.ts";
+import { checkName, OWNER_ID } from "../core/contract/options.ts";
+import { makeOwnerId } from "../core/contract/owner_id.ts";
+import { promiseTry } from "../core/contract/promise_try.ts";
+import { requestOn } from "../core/contract/request.ts";
+import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
+import type { RedisClient } from "./client.ts";
+import { HeldLeases } from "./held_leases.ts";
+import { readOptions, type RedisLockOptions, type RedisLockSettings } from "./options.ts";
+import { OwnerCalls } from "./owner_calls.ts";
+import type { AskMode } from "./protocol/arguments.ts";
+import { RedisCommands } from "./protocol/commands.ts";
+import { classifyFailure } from "./protocol/failures.ts";
+import { type LockKeys, lockKeys } from "./protocol/keys.ts";
+import { isOurs, labelOfValue, ownerValue } from "./protocol/owner_value.ts";
+import type { QueryAnswer } from "./protocol/replies.ts";
+import { SharedTimer } from "./shared_timer.ts";
+import { Waiters } from "./waiting/waiters.ts";
+
+/** How often a steal is tried while the holder changes. */
+const MAX_STEALS = 20;
+/** Least time in ms for closing connections, if the releases have used up `disposeTimeoutMs`. */
+const CLOSE_MS = 100;
+
+/**
+ * Named locks on one Redis (6.2 or later) or Valkey (7.2 or later) server, or on a cluster of them.
+ *
+ * A lock is a key that expires by its TTL. Lua scripts make acquire, renewal and release atomic, and
+ * safe to be executed twice, late or not at all. An uncontended acquire is one round trip, and so is a
+ * release. Waiters queue on the server, first in, first out: a release makes the next live waiter the
+ * holder and notifies only that waiter. A lease counts from the moment its request was *sent*, minus an
+ * allowance for clock drift, so it ends here before it expires on the server. A steal is the exception:
+ * a victim on the same client, or one whose instance is subscribed to its inbox (it has had to wait
+ * before, and made the owner id itself), is notified at once. Any other victim believes in its lease
+ * until its next renewal, for a third of its TTL (with `autoRenew: false`, until its deadline). The same
+ * holds if another instance takes the lock over under its owner id.
+ *
+ * Limits: a server that loses data (a restart without persistence, the failover to a replica that had
+ * not received the key, eviction) can grant a lock twice. The fencing token, `max(previous + 1, server
+ * clock in µs)`, lets the resource reject the earlier holder. The server skips a waiter that seems to be
+ * dead (its process is frozen, its subscription broken). When that waiter asks again, it gets its old
+ * place back.
+ *
+ * In Redis Cluster all keys of a lock are in one slot. No node knows whether a waiter is still
+ * subscribed, so a dead waiter blocks the lock for up to three seconds when its turn comes.
+ *
+ * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
+ *
+ * @example Usage
+ * ```ts ignore
+ * import { RedisLock } from "@holdfast/lock/redis";
+ * import { nodeRedis } from "@holdfast/lock/redis/node-redis";
+ * import { createClient } from "redis";
+ *
+ * const client = await createClient({ url: "redis://127.0.0.1:6379" })
+ *   .on("error", console.error).connect();
+ * {
+ *   await using locks = new RedisLock(nodeRedis(client), { ttlMs: 10_000 });
+ *   await using lease = await locks.acquire("orders:42", { waitMs: 5_000 });
+ *   lease.throwIfLost();
+ * }
+ * await client.close();
+ * ```
+ */
+export class RedisLock implements AttachableLock {
+  /** The guarantees and features of this strategy. */
+  readonly capabilities: LockCapabilities = Object.freeze({
+    fifo: "global",
+    endsBy: "ttl",
+    steal: true,
+    attach: true,
+    shared: false,
+  });
+  readonly #nesting = new Nesting();
+  /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
+  readonly request: AttachableRequestMethod = requestOn(this, {
+    options: ATTACHABLE_OPTIONS,
+    nesting: this.#nesting,
+    steal: (name, options) => this.#steal(name, options),
+  });
+  readonly #lifetime: Lifetime;
+  /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
+  readonly #timer = new SharedTimer(SYSTEM_CLOCK);
+  readonly #options: RedisLockSettings;
+  readonly #context: CallContext;
+  readonly #ownerCalls = new OwnerCalls();
+  readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
+    check: (name, options) => this.#check(name, options),
+    wait: async (name, options) => (await this.#begin(name, options, "wait").run())!,
+    tryOnce: (name, options) => this.tryAcquire(name, options),
+    look: (name) => this.#look(name),
+  }, this.#timer);
+  readonly #connectionError = () => this.#context.commands.client.connectionError;
+  /** The keys of the last lock. Most calls are for the same lock as the call before. */
+  #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
+
+  /**
+   * Creates a manager of locks. It sends nothing before the first call.
+   *
+   * @param client The user's own Redis client in an adapter: `nodeRedis()`, `ioredis()`,
+   * `denoRedis()`, or any other {@linkcode RedisClient}.
+   * @param options TTL, keys, label and time limits.
+   * @throws {LockSetupError} If the client is not in an adapter.
+   * @throws {TypeError} If an option has a wrong type.
+   * @throws {RangeError} If an option is out of range.
+   */
+  constructor(client: RedisClient, options: RedisLockOptions = {}) {
+    if (typeof client?.send !== "function") {
+      throw new LockSetupError(
+        "Cannot use this Redis client: pass an adapter, as in new RedisLock(nodeRedis(client))",
+      );
+    }
+    const read = this.#options = readOptions(options);
+    this.#lifetime = new Lifetime(read);
+    const { unavailableAfterMs, ttlMs } = read;
+    const { warnings, ended } = this.#lifetime;
+    const clock = this.#timer;
+    const engine = new LeaseEngine(clock, read.onRenewalLate);
+    const commands = new RedisCommands(client, { ...read, clock, warnings });
+    const held = new HeldLeases(client);
+    const waiters = new Waiters({ commands, engine, warnings, held, ttlMs });
+    this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
+  }
+
+  /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
+  async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
+    this.#nesting.check(name, options, this.#lifetime.warnings);
+    if (options?.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    return (await this.#begin(name, options, "wait").run())!; // a wait ends with a lease or rejects
+  }
+
+  /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
+  async tryAcquire(
+    name: string,
+    options: AttachableAcquireOptions = {},
+  ): Promise<Lease | null> {
+    if (options?.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
+    return await this.#begin(name, options, "try").run();
+  }
+
+  /** Takes over a lease by its owner id. See {@linkcode AttachableLock.attach}. */
+  async attach(name: string, ownerId: string, options: AttachOptions = {}): Promise<Lease | null> {
+    OWNER_ID.check("'ownerId'", ownerId);
+    checkAttachOptions(options);
+    return await this.#begin(name, { ...options, ownerId }, "attach").run();
+  }
+
+  /** Checks the arguments of a call that asks for the lock. Sends nothing. */
+  #begin(
+    name: string,
+    options: AttachableAcquireOptions,
+    mode: AskMode,
+    victimDigest = "",
+  ): Acquisition {
+    const keys = this.#check(name, options);
+    options.signal?.throwIfAborted();
+    const { ownerId: chosen, label = this.#lifetime.label, signal, maxHoldMs, onWait } = options;
+    const { ttlMs = this.#options.ttlMs, autoRenew = true, outlivesDisposal = false } = options;
+    const ownerId = chosen ?? makeOwnerId(label);
+    const { nonce } = this.#context.waiters.inbox;
+    const value = chosen === undefined ? ownerValue(ownerId, nonce) : ownerValue(ownerId);
+    const terms: AcquisitionTerms = {
+      name,
+      keys,
+      ownerId,
+      value,
+      mode,
+      victimDigest,
+      ttlMs,
+      autoRenew,
+      maxHoldMs,
+      outlivesDisposal,
+      signal,
+      onWait,
+    };
+    const call = new Acquisition(this.#context, terms, this.#budget(name, this.#lifetime.ended));
+    if (chosen !== undefined) this.#ownerCalls.begin(name, chosen, call);
+    return call;
+  }
+
+  #check(name: string, options: AttachableAcquireOptions): LockKeys {
+    checkName(name);
+    checkAttachableOptions(options);
+    this.#lifetime.throwIfEnded();
+    if (this.#lastKeys?.name !== name) {
+      this.#lastKeys = { name, keys: lockKeys(this.#options.keyPrefix, name) };
+    }
+    return this.#lastKeys.keys;
+  }
+
+  #budget(
+    lockName: string,
+    signal: AbortSignal,
+    unavailableAfterMs: number = this.#options.unavailableAfterMs,
+  ): OutageBudget {
+    return new OutageBudget({
+      clock: this.#timer,
+      service: "Redis",
+      lockName,
+      unavailableAfterMs,
+      signal,
+      classify: classifyFailure,
+      connectionError: this.#connectionError,
+    });
+  }
+
+  /** Steals from the holder that it reads, and from the next one if the holder changes meanwhile. */
+  async #steal(name: string, options: AttachableAcquireOptions): Promise<Lease> {
+    const keys = this.#check(name, options);
+    if (options.ownerId !== undefined) this.#ownerCalls.check(name, options.ownerId);
+    const signal = this.#lifetime.waitSignal(options.signal);
+    for (let i = 0; i < MAX_STEALS; i++) {
+      const { digest } = await this.#read(this.#budget(name, signal), keys, 0);
+      const call = digest === null
+        ? this.#begin(name, options, "try")
+        : this.#begin(name, options, "steal", digest);
+      const lease = await call.run();
+      if (lease !== null) return lease;
+      await pause(this.#timer, RETRY_MS, signal);
+      signal.throwIfAborted();
+    }
+    throw new LockError(
+      `Cannot steal lock ${JSON.stringify(name)}: ` +
+        `its holder changed during each of ${MAX_STEALS} attempts; try again, or wait for the lock`,
+      name,
+    );
+  }
+
+  /** Reads the holder and the waiters. See {@linkcode AttachableLock.query}. */
+  async query(name: string, options: QueryOptions = {}): Promise<LockSnapshot> {
+    const maxWaiters = readMaxWaiters(options);
+    const keys = this.#check(name, {});
+    const budget = this.#budget(name, this.#lifetime.ended);
+    return snapshotOf(name, await this.#read(budget, keys, maxWaiters));
+  }
+
+  /** The same, at the end of a bounded wait. */
+  async #look(name: string): Promise<LockSnapshot> {
+    const keys = this.#check(name, {});
+    const limitMs = Math.min(ANSWER_WITHIN_MS, this.#options.unavailableAfterMs);
+    const budget = this.#budget(name, this.#lifetime.ended, limitMs);
+    return snapshotOf(name, await this.#read(budget, keys, 0));
+  }
+
+  /**
+   * Reads until there is an answer. The signal of the budget ends that.
+   *
+   * @throws {LockUnavailableError} If the outage lasts for longer than the budget.
+   */
+  async #read(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
+    const { signal } = budget;
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
+      } catch (error) {
+        await budget.recover(error);
+      }
+    }
+  }
+
+  /** Rejects waiters with an `AbortError` and ends leases, in `disposeTimeoutMs`. Never rejects. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lifetime.end(() => this.#close(this.#lifetime.disposeTimeoutMs));
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    const { engine, commands: { client }, waiters, held } = this.#context;
+    const endMs = this.#timer.now() + timeoutMs;
+    const isClosed = client.unusable !== undefined;
+    if (isClosed) this.#warnOfClosedClient();
+    waiters.disposeAll();
+    await engine.close(isClosed ? 0 : timeoutMs); // a closed client can release nothing
+    // The inbox closes after all calls have left: while they wait, its subscription shows they are alive.
+    const closed = Promise.allSettled([waiters.inbox.close(), promiseTry(() => client.close?.())]);
+    await settledWithin(this.#timer, closed, Math.max(endMs - this.#timer.now(), CLOSE_MS));
+    this.#timer.close();
+    held.clear();
+  }
+
+  #warnOfClosedClient(): void {
+    const { count } = this.#context.held;
+    if (count === 0) return;
+    const stay = count === 1
+      ? "1 of them stays held until its TTL is over"
+      : `${count} of them stay held until their TTL is over`;
+    this.#lifetime.warnings.warn(
+      `The Redis client was closed before its locks: ${stay}. ` +
+        "Dispose the RedisLock first, then close the client",
+    );
+  }
+}
+
+/** Makes a snapshot from the server's answer. Shows labels only: an owner id is a secret. */
+function snapshotOf(name: string, answer: QueryAnswer): LockSnapshot {
+  const { value, leftMs, fencingToken, waiterCount } = answer;
+  const waiters = answer.waiters.map(({ value, waitedMs }) => ({ ...labelled(value), waitedMs }));
+  if (value === null) return { name, holders: [], waiters, waiterCount };
+  const holder = {
+    ...labelled(value),
+    ...(isOurs(value) ? { fencingToken } : {}),
+    ...(leftMs < 0 ? {} : { remainingMs: leftMs }),
+  };
+  return { name, holders: [holder], waiters, waiterCount };
+}
+
+function labelled(value: string): { label?: string } {
+  const label = labelOfValue(value);
+  return label === undefined ? {} : { label };
+}

@@ -1,0 +1,55 @@
+import { assertEquals } from "@std/assert";
+import type { RedisClient } from "../../redis/mod.ts";
+import { HeldLeases } from "../../redis/held_leases.ts";
+import { openLease } from "../../testing/core/fake_service.ts";
+
+/** A lease that the leases of one client know, and a log of its ends. */
+function add(leases: HeldLeases, value: string, fencingToken: bigint) {
+  const { lease, clock } = openLease({ ownerId: value, fencingToken });
+  const log: string[] = [];
+  const onLaterGrant = (later: string) => {
+    log.push(later);
+    lease.lose("stolen");
+  };
+  leases.add("lock:n", { value, onLaterGrant }, lease);
+  return { lease, clock, log };
+}
+
+function open(): HeldLeases {
+  return new HeldLeases({} as RedisClient);
+}
+
+Deno.test("HeldLeases ends an earlier lease when a later grant is known, whichever is added first", () => {
+  const leases = open();
+  const first = add(leases, "a", 5n);
+  leases.onGrant("lock:n", "b", 6n);
+  assertEquals([first.log, first.lease.isHeld], [["b"], false]);
+  const third = add(leases, "c", 8n);
+  const second = add(leases, "b", 6n);
+  assertEquals([second.log, second.lease.isHeld], [["c"], false]);
+  leases.onGrant("lock:n", "b", 6n);
+  leases.onGrant("lock:n", "c", 9n);
+  assertEquals([third.log, third.lease.isHeld], [[], true]);
+});
+
+Deno.test("HeldLeases keeps a lease with a smaller token when the lease with the greater one is over", async () => {
+  const leases = open();
+  const { clock } = add(leases, "a", 5n);
+  await clock.pass(3_000); // then the server has lost the tokens
+  assertEquals(leases.hasLater("lock:n", 3n), false);
+  const next = add(leases, "b", 3n);
+  assertEquals([next.log, next.lease.isHeld, leases.has("lock:n", "b")], [[], true, true]);
+});
+
+Deno.test("HeldLeases removes a lease only if no later one has replaced it, and counts those of its RedisLock", () => {
+  const client = {} as RedisClient;
+  const [leases, others] = [new HeldLeases(client), new HeldLeases(client)];
+  add(leases, "a", 5n);
+  add(others, "b", 6n);
+  assertEquals([leases.count, others.count], [0, 1]);
+  leases.remove("lock:n", "a");
+  leases.clear();
+  assertEquals([others.count, leases.has("lock:n", "b")], [1, true]);
+  others.remove("lock:n", "b");
+  assertEquals(others.count, 0);
+});
