@@ -111,7 +111,6 @@ export class FileLock implements DistributedLock {
   /** For each name, the waiter of this instance that is not in the queue, as it waits for the file. */
   readonly #waiting = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    check: (name, options) => this.#check(name, options),
     wait: (name, options) => this.#wait(name, options),
     tryOnce: (name, options) => this.tryAcquire(name, options),
     look: (name) => this.query(name, { maxWaiters: 0 }),

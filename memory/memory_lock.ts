@@ -74,7 +74,6 @@ export class MemoryLock implements DistributedLock {
   readonly #queue = new LocalQueue();
   readonly #held = new Map<string, ManagedLease>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    check: (name, options) => this.#check(name, options),
     wait: (name, options) => this.#wait(name, options),
     tryOnce: (name, options) => this.tryAcquire(name, options),
     look: (name) => this.query(name, { maxWaiters: 0 }),

@@ -113,7 +113,6 @@ export class RedisLock implements AttachableLock {
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
-    check: (name, options) => this.#check(name, options),
     wait: async (name, options) => (await this.#begin(name, options, "wait").run())!,
     tryOnce: (name, options) => this.tryAcquire(name, options),
     look: (name) => this.#look(name),
@@ -153,7 +152,10 @@ export class RedisLock implements AttachableLock {
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
   async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
     this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options?.waitMs !== undefined) return await this.#bounded.acquire(name, options);
+    if (options?.waitMs !== undefined) {
+      this.#check(name, options);
+      return await this.#bounded.acquire(name, options);
+    }
     return (await this.#begin(name, options, "wait").run())!; // a wait ends with a lease or rejects
   }
 
@@ -162,7 +164,10 @@ export class RedisLock implements AttachableLock {
     name: string,
     options: AttachableAcquireOptions = {},
   ): Promise<Lease | null> {
-    if (options?.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
+    if (options?.waitMs !== undefined) {
+      this.#check(name, options);
+      return await this.#bounded.tryAcquire(name, options);
+    }
     return await this.#begin(name, options, "try").run();
   }
 

@@ -95,7 +95,6 @@ export class ZooKeeperLock implements DistributedLock {
   readonly #lifetime: Lifetime;
   readonly #context: AcquisitionContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    check: (name, options) => this.#check(name, options),
     wait: (name, options) => this.#start(name, options, false) as Promise<Lease>,
     tryOnce: (name, options) => this.#start(name, options, true),
     look: (name) => this.#look(name),

@@ -18,8 +18,6 @@ export const ANSWER_WITHIN_MS = 1_000;
 
 /** The calls of a strategy that a bounded wait is made of. */
 export interface WaitSource<Options extends AcquireOptions> {
-  /** Checks the arguments. Throws as `acquire()` rejects. */
-  check(name: string, options: Options): void;
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
   wait(name: string, options: Options): Promise<Lease>;
   /** Tries once. */
@@ -32,7 +30,7 @@ export interface WaitSource<Options extends AcquireOptions> {
   look(name: string): Promise<LockSnapshot>;
 }
 
-/** The bounded waits of one strategy instance. */
+/** The bounded waits of one strategy instance. The arguments of its calls have been checked. */
 export class BoundedWaits<Options extends AcquireOptions> {
   readonly #source: WaitSource<Options>;
   readonly #clock: Clock;
@@ -72,7 +70,6 @@ export class BoundedWaits<Options extends AcquireOptions> {
   }
 
   async #waitOrTry(name: string, options: Options): Promise<Lease | null> {
-    this.#source.check(name, options);
     const { waitMs = 0 } = options;
     const unbounded = { ...options, waitMs: undefined };
     if (waitMs === 0) return await this.#source.tryOnce(name, unbounded);

@@ -16,7 +16,7 @@ function test(name: string, fn: () => Promise<void>): void {
 
 test("published modules use nothing that Node 22 lacks", async () => {
   const modules = await publishedModules();
-  assert(modules.length > 150, `only ${modules.length} modules`);
+  assert(modules.length > 100, `only ${modules.length} modules`);
   assertEquals(await newerThanNode22(modules), []);
 });
 
