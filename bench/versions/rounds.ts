@@ -18,8 +18,10 @@ export interface Pair<T> {
 /** The kinds of cycles that are measured. */
 export const WORKLOADS: readonly Workload[] = [
   { title: "uncontended, 1 lane", lanes: 1, isContended: false, steps: 2_000 },
+  { title: "uncontended, 8 lanes", lanes: 8, isContended: false, steps: 4_000 },
   { title: "uncontended, 64 lanes", lanes: 64, isContended: false, steps: 6_400 },
-  { title: "handoff, 10 waiters", lanes: 10, isContended: true, steps: 2_000 },
+  { title: "handoff, 2 waiters", lanes: 2, isContended: true, steps: 2_000 },
+  { title: "handoff, 100 waiters", lanes: 100, isContended: true, steps: 4_000 },
 ];
 
 /** Measures rounds after a warm-up. The version that goes first in one round goes last in the next. */
