@@ -1,7 +1,8 @@
 /**
  * `FileLock`, from top to bottom: an acquire waits for its turn in this process, then tries to lock the
- * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the directory and
- * looks again. The file that it has locked gets a new token. A release ends the turn and unlocks the
+ * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the directory, or
+ * polls, and looks again. If the path still leads to the file that it has locked, the lock is its own, and
+ * a new token is written; otherwise it starts over. A release ends the turn and unlocks the
  * file, which is deleted when nobody has used it for a while. While a lease is held, its file is compared
  * with the one at the path: another one there means that the lease is lost.
  *
@@ -108,7 +109,7 @@ export class FileLock implements DistributedLock {
   readonly #changes: DirectoryChanges;
   /** `null` if files are never deleted. */
   readonly #cleaner: Cleaner | null;
-  /** For each name, the waiter of this instance that is not in the queue, as it waits for the file. */
+  /** For each name, the waiter that has the turn in this instance, and waits for the file. */
   readonly #waiting = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: (name, options) => this.#wait(name, options),
@@ -163,7 +164,8 @@ export class FileLock implements DistributedLock {
     });
     try {
       signal.throwIfAborted();
-      // Under contention the lock is rarely free, and to try would wake the waiters of other processes.
+      // While the directory is watched, some lock of this instance is waited for. So it looks first: a
+      // try that fails would wake the waiters of other processes.
       const file = this.#changes.isWatched
         ? this.#lookAndTry(name, label)
         : this.#tryLock(name, label, true);

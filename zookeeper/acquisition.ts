@@ -8,19 +8,23 @@
  *    the connection changes. Then see which znodes ahead are left; go to 2. Behind other waiters of this
  *    instance only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and
  *    for 100 ms at most.
- * 4. **Token**: the czxid of our znode. Or, from a listing that shows it alone, the zxid of the last
- *    change, which is less than all later tokens, too.
- * 5. **Lease**: granted when an answered write has proven the session recently. All leases of the session
- *    end together: each answered write extends them, by ¾ of the session timeout from when it was sent.
- * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. From T/10 on our
- *    znode is watched: if another client deletes it, the lease is lost as `"stolen"`. If no write is
- *    answered, the session is given up, and all leases are lost as `"session-expired"`.
- * 7. **Release**, or a call that ends without a lease: delete our znode. That is repeated until the
+ * 4. **Token**: the czxid of our znode. Or, if a listing shows it alone, the zxid of the last change to
+ *    the children: it is greater than all earlier tokens and less than all later ones.
+ * 5. **Lease**: an answered write proves the session, for ¾ of its timeout T from when it was sent. If
+ *    the last proof is older than ⅜ T, a heartbeat goes first. All leases of a session end together.
+ * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode that did not
+ *    wait is watched from T/10 on. If another client deletes it, the lease is lost as `"stolen"`. If no
+ *    write is answered until the deadline, or the server says so, the session is over, and all its
+ *    leases are lost as `"session-expired"`.
+ * 7. **Release**, loss, or a call that ends without a lease: delete our znode. That is repeated until the
  *    server answers or has dropped the session; in the next session if this one is over.
  *
  * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
- * the next session if this one is over. A create without an answer may have been executed: its znode is
- * searched for by its UUID.
+ * the next session if this one is over. A create without an answer may have been executed: after a write
+ * on the new connection its znode is searched for by its UUID, and created again if it is not there.
+ *
+ * Between calls of one instance a handoff is faster: the next waiter is told when the holder's delete is
+ * sent, not when it is answered.
  *
  * Below this page: our znode in `recipe/own_znode.ts`, the wait in `recipe/waiter.ts`, what the calls of
  * an instance know together in `recipe/shared_queue.ts`, the proof of the session in
@@ -83,14 +87,14 @@ export class Acquisition implements LeaseActions, ChangeListener {
   readonly #call: AcquireCall;
   readonly #clock: Clock;
   readonly #budget: OutageBudget;
-  /** The last position that the caller was notified of. */
+  /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
   #reported: number | undefined = 0;
   /** The znode of the lock that is held. */
   #held: OwnZnode | null = null;
   /** The lease; `null` after its release. */
   #lease: ManagedLease | null = null;
   #cancelFirstWatch: (() => void) | null = null;
-  /** The delete of a release, until it has failed. */
+  /** The delete that is under way or was answered; `null` before it, and after a failure. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
   constructor(context: AcquisitionContext, call: AcquireCall) {
@@ -113,7 +117,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     try {
       for (;;) {
         try {
-          // A live session is not an answer: its connection may be lost.
+          // Only a new session ends an outage: a live one may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           return await this.#acquireIn(session);
         } catch (error) {
@@ -244,8 +248,8 @@ export class Acquisition implements LeaseActions, ChangeListener {
 
   /**
    * Recovers from a failed create: creates the lock's znode if that was missing, or searches for our
-   * znode if the create may have been executed. Unless our znode is found, the caller sends the create
-   * again. Throws the error of the create if neither applies.
+   * znode if the create may have been executed. Afterwards `isCreated` tells whether the create must be
+   * sent again. Throws the error of the create if neither applies.
    */
   async #recoverCreate(znode: OwnZnode, error: unknown, sinceMs: number): Promise<void> {
     const { session, queue } = znode;
@@ -338,7 +342,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
     this.#cancelFirstWatch?.();
     this.#held!.session.unlisten(this);
     this.#lease = null;
-    // A second attempt waits for the delete of the first one: it may wait behind many others.
+    // A second attempt waits for the delete of the first one, which may wait behind many requests.
     return this.#releasing ??= this.#release(this.#held!);
   }
 

@@ -2,7 +2,8 @@
  * The life of one lease: its deadline, renewal, loss and release. It is _held_ until its deadline, which
  * each answered renewal moves to later; then it is _lost_. At disposal it is _kept_, lost for its holder
  * alone, so that nobody gets the lock while the holder stops. `release()` makes it _releasing_ until the
- * service answers, then _released_. The picture is in `docs/design.md`, section 3, as are the
+ * service answers, at most until the deadline, then _released_. After a loss the lock is released in the
+ * background. The picture is in `docs/design.md`, section 3, as are the
  * invariants that comments name. Nothing here knows a server: a strategy sends the requests.
  *
  * @module
@@ -94,15 +95,15 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** The renewal under way, until its answer or the end of its attempt. True if the answer was "held". */
   #renewing: Promise<boolean> | null = null;
   /**
-   * Set while the last renewal has not been answered "held": its error, or `undefined` while the answer
-   * is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
+   * Set when a renewal is sent, until an answer extends the lease: its error, or `undefined` while the
+   * answer is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
   /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
-  /** Why the lease was lost. Also set if the service answers a release that the lock was gone before. */
+  /** The error of the methods: the loss, or that the service answered a release with "gone". */
   #error: LeaseLostError | null = null;
-  /** Why the lease was lost while it was held: the reason of `signal`. */
+  /** The reason of `signal`: why the lease was lost while it was held. */
   #loss: LeaseLostError | null = null;
   /** Aborts `signal`; created when `signal` is first read. */
   #controller: AbortController | null = null;
@@ -270,7 +271,8 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * Sets when the next renewal is due: when two thirds of the granted time are left. It is late when one
-   * third is left. After a `renew()` with a longer TTL the deadline is later, and so are both.
+   * third is left. After a `renew()` with a longer TTL the deadline is later, and so are both. With
+   * `watchEveryMs` the renewal is due that long after the newest answered request was sent.
    */
   #planRenewal(sent: Instant, validMs: number): void {
     const { ttlMs, watchEveryMs, autoRenew } = this.#grant;
@@ -330,14 +332,14 @@ export class ManagedLease implements Lease, ScheduledLease {
     this.#state = "lost";
     this.#leaveSchedule();
     this.#endForHolder(reason, cause);
-    // The server may still hold the lock, in two cases: `maxHoldMs` ended the lease before its TTL, or
-    // a renewal that is under way is executed late.
+    // The server may still hold the lock: `maxHoldMs` ended the lease before its TTL, or a renewal is
+    // executed late. And a strategy may have to close what belongs to the lease, such as a file.
     this.#cleanUp();
   }
 
   /**
    * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
-   * released, unless the lease outlives the instance: then it is neither kept nor released.
+   * released, unless the lease outlives the instance: then it is lost here, and stays on the server.
    *
    * @returns Resolves when the lock is no longer kept.
    */

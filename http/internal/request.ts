@@ -6,8 +6,8 @@
  *    holds it until then, the client gets 409; in an outage 503, or the handler runs without a lease; for a
  *    name that no lock can have 400. A client that disconnects leaves the queue.
  * 3. `runUnderLease()` runs the handler until it ends or the lease is lost, whichever comes first. Express,
- *    Fastify and NestJS call the handler themselves: there the files named below notice its end, and ask
- *    `lossOf()`, too.
+ *    Fastify and NestJS call the handler themselves: there `express.ts`, `fastify/route.ts` and
+ *    `nest_call.ts` notice its end, and ask `lossOf()`, too.
  * 4. After a loss the client gets 503, whatever the handler does. A response that has begun is broken off,
  *    so that no client takes a part for the whole.
  * 5. When the handler has ended *and* the response is complete, but for its last bytes, `releaseInTime()`
@@ -70,7 +70,7 @@ export interface Requester {
   readonly leases: RequestLease[];
   /** Aborts when the client disconnects. */
   readonly gone?: AbortSignal | undefined;
-  /** What the lease is from, if not the lock itself: the factory that made the lock. */
+  /** The factory that made the lock: a key must not be locked twice by any of its locks. */
   readonly from?: object;
 }
 
@@ -81,8 +81,8 @@ export type RunResult<T> =
   /** The handler has thrown this error. */
   | { readonly state: "failed"; readonly error: unknown }
   /**
-   * The lease is lost. The handler may still run: it cannot be stopped. The lock may be kept for it, if it was
-   * disposed, so it must not be released before `ended` resolves.
+   * The lease is lost. The handler may still run: it cannot be stopped. After a loss by disposal the lock is
+   * kept for it, so it must not be released before `ended` resolves.
    */
   | { readonly state: "lost"; readonly error: unknown; readonly ended: Promise<void> };
 
@@ -162,7 +162,7 @@ export async function acquireForRequest(
     });
     if (lease === null) return await busyResult(lock, key, settings, seen);
     if (gone?.aborted) {
-      await lease.release();
+      await releaseInTime(lease, settings);
       return GONE;
     }
     leases.push({ from, lease });
@@ -209,8 +209,8 @@ function lockedTwice(key: string): LockSetupError {
  * first, this returns at once: a handler that ignores `lease.signal` runs on, but nothing waits for it.
  * If the lease is already lost at the start, the handler is not run.
  *
- * @param onLate Called after a loss, with the result of the handler when it ends; not called if the
- * handler fails because of the loss.
+ * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
+ * the loss itself, or an error with the loss as its cause.
  */
 export async function runUnderLease<T>(
   lease: Lease,
@@ -239,6 +239,7 @@ export async function runUnderLease<T>(
 
 /** Whether an error is `reason`, or has it as its cause, like that of a call which `reason` aborted. */
 export function stemsFrom(error: unknown, reason: unknown): boolean {
+  if (reason === undefined) return false; // nothing was lost, and most errors have no cause
   return error === reason || error instanceof Error && error.cause === reason;
 }
 

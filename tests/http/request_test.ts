@@ -1,0 +1,24 @@
+/** The life of a request that all frameworks share, without any of them. */
+import { assertEquals } from "@std/assert";
+import { lockPath } from "../../file/lock_directory.ts";
+import { FileLock } from "../../file/mod.ts";
+import { type RunResult, runUnderLease } from "../../http/internal/request.ts";
+
+Deno.test("runUnderLease() passes on what a handler throws after its own release found the lock gone", async () => {
+  const dir = await Deno.makeTempDir();
+  {
+    await using locks = new FileLock({ dir });
+    const lease = await locks.acquire("orders:42");
+    const bug = new Error("A bug");
+    const late: RunResult<void>[] = [];
+    const result = await runUnderLease(lease, async () => {
+      await Deno.remove(lockPath(dir, "orders:42"));
+      await lease.release();
+      throw bug;
+    }, (result) => late.push(result));
+    assertEquals(result.state, "lost");
+    if (result.state === "lost") await result.ended;
+    assertEquals(late, [{ state: "failed", error: bug }]);
+  }
+  await Deno.remove(dir, { recursive: true });
+});
