@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { type OptionTable, readTable, text } from "../core/contract/options.ts";
 import type { RedisClient } from "../redis/client.ts";
 import { FENCED } from "./scripts.ts";
 import { checkToken, type FenceStore, StaleTokenError } from "./fences.ts";
@@ -96,7 +97,7 @@ export class FencedRedis implements FenceStore {
    * @param resource The resource that the token is for.
    * @param token The token of the caller's lease.
    * @returns `false` if the token is stale, because a greater one was seen. An equal one is not stale.
-   * @throws {TypeError} If the token is not a bigint.
+   * @throws {TypeError} If the resource is not a string, or the token not a bigint.
    * @throws {RangeError} If the token is negative or needs more than 63 bits.
    * @throws {Error} The client's error, if Redis cannot be reached.
    */
@@ -111,6 +112,7 @@ export class FencedRedis implements FenceStore {
     command: readonly string[],
     keys: readonly string[],
   ): Promise<[state: number, reply?: unknown]> {
+    RESOURCE.check("the resource", resource);
     checkToken(token);
     const fence = this.#keyPrefix + resource;
     const count = String(1 + keys.length);
@@ -133,12 +135,18 @@ export interface FencedRedisOptions {
   keyPrefix?: string;
 }
 
+const RESOURCE = text({ max: Infinity });
+const FENCED_REDIS_OPTIONS = {
+  keyPrefix: text({}, "fence:"),
+} satisfies OptionTable<FencedRedisOptions>;
+
 /**
  * Wraps a Redis client so that commands run under a fencing token, and are rejected if it is stale.
  *
  * @param client A client in an adapter, as `RedisLock` takes it.
  * @param options The prefix of the keys.
  * @returns An object that runs commands under a token.
+ * @throws {TypeError} If an option has a wrong type or is unknown.
  *
  * @example Usage
  * ```ts ignore
@@ -163,7 +171,10 @@ export interface FencedRedisOptions {
  */
 export function fencedRedis(
   client: RedisClient,
-  { keyPrefix = "fence:" }: FencedRedisOptions = {},
+  options: FencedRedisOptions = {},
 ): FencedRedis {
-  return new FencedRedis(client, keyPrefix);
+  return new FencedRedis(
+    client,
+    readTable("fencedRedis()", options, FENCED_REDIS_OPTIONS).keyPrefix,
+  );
 }

@@ -72,7 +72,7 @@ export interface FileLockOptions extends StrategyOptions {
 /** What the options must be, and their defaults. */
 export const FILE_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
-  dir: text(),
+  dir: text({ min: 1 }),
   sharedDir: flag(false),
   keepFiles: flag(false),
   pollIntervalMs: duration({ otherwise: 10 }),

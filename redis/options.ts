@@ -10,7 +10,6 @@ import {
   flag,
   type OptionTable,
   type ReadOptions,
-  readTable,
   text,
   ttl,
 } from "../core/contract/options.ts";
@@ -74,13 +73,3 @@ export const REDIS_LOCK_OPTIONS = {
 
 /** The options, checked, with the defaults filled in. */
 export type RedisLockSettings = ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
-
-/**
- * Checks the options and fills in the defaults.
- *
- * @throws {TypeError} If an option has a wrong type or is unknown.
- * @throws {RangeError} If an option is out of range.
- */
-export function readOptions(options: RedisLockOptions): RedisLockSettings {
-  return readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
-}

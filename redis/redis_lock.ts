@@ -26,7 +26,7 @@ import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkName, OWNER_ID } from "../core/contract/options.ts";
+import { checkName, OWNER_ID, readTable } from "../core/contract/options.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -34,7 +34,7 @@ import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
-import { readOptions, type RedisLockOptions, type RedisLockSettings } from "./options.ts";
+import { REDIS_LOCK_OPTIONS, type RedisLockOptions, type RedisLockSettings } from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
 import type { AskMode } from "./protocol/arguments.ts";
 import { RedisCommands } from "./protocol/commands.ts";
@@ -137,7 +137,7 @@ export class RedisLock implements AttachableLock {
         "Cannot use this Redis client: pass an adapter, as in new RedisLock(nodeRedis(client))",
       );
     }
-    const read = this.#options = readOptions(options);
+    const read = this.#options = readTable("new RedisLock()", options, REDIS_LOCK_OPTIONS);
     this.#lifetime = new Lifetime(read);
     const { unavailableAfterMs, ttlMs } = read;
     const { warnings, ended } = this.#lifetime;

@@ -1,6 +1,6 @@
 /**
  * The options of the ZooKeeper strategy: their defaults and their checks. The connect string is parsed in
- * `connection/connect_string.ts`, and the settings of TLS are checked in `connection/tls.ts`.
+ * `connection/servers.ts`, and the settings of TLS are checked in `connection/tls.ts`.
  *
  * @module
  */

@@ -38,7 +38,7 @@ export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
 };
 
 /** The options of `attach()`. */
-export const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
+const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
   signal: signal(),
   ttlMs: ttl(),
   autoRenew: flag(true),

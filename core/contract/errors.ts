@@ -1,5 +1,5 @@
 /**
- * The errors that all strategies share. Errors for bad arguments are in `validate.ts`.
+ * The errors that all strategies share. Errors for bad arguments are in `options.ts`.
  *
  * @module
  */

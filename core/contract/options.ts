@@ -161,8 +161,12 @@ export function oneOf<const Value, const Default extends Value | undefined = und
     default: otherwise as Default,
     check: (what, value) => {
       if (values.includes(value as Value)) return;
-      const isShown = typeof value === "string" || typeof value === "number";
-      throw new TypeError(badValue(what, must, isShown ? JSON.stringify(value) : describe(value)));
+      const is = typeof value === "string"
+        ? JSON.stringify(value)
+        : typeof value === "number"
+        ? String(value)
+        : describe(value);
+      throw new TypeError(badValue(what, must, is));
     },
   };
 }

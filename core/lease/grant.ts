@@ -43,7 +43,7 @@ export function refusedRelease(
 
 /**
  * The requests that a strategy sends for one lease. Each call sends one; the engine retries. A
- * rejection counts as the answer `"unknown"`. They must not throw.
+ * rejection counts as the answer `"unknown"`.
  */
 export interface LeaseActions {
   /**

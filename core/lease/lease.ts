@@ -423,14 +423,15 @@ export class ManagedLease implements Lease, ScheduledLease {
   }
 
   /**
-   * Releases in the background until the service answers, at most for the longest TTL that was requested:
-   * by then the lock has expired on the server, even if a renewal was executed just now.
+   * Releases in the background until the service answers. A lock that ends by its TTL has expired on the
+   * server when the longest TTL that was requested is over, even if a renewal was executed just now.
    */
   #cleanUp(): void {
     const { clock, background, stopped } = this.#context;
     const isLost = this.#state === "lost"; // nobody has asked for the release
     const renewing = this.#renewing;
-    const untilMs = clock.now() + this.#longestTtlMs;
+    const endsBySession = this.#actions.lapsed !== undefined;
+    const untilMs = endsBySession ? Infinity : clock.now() + this.#longestTtlMs;
     background.run(async () => {
       if (renewing !== null) await renewing;
       while (!stopped.aborted && clock.now() < untilMs) {
@@ -444,7 +445,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Sends one release. Without an answer in time the result is "unknown". */
   #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
     const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
-    const released = this.#actions.release(isLost);
+    const released = promiseTry(() => this.#actions.release(isLost));
     return within(this.#context.clock, released, atMostMs).then(releaseAnswer, noAnswer);
   }
 

@@ -71,7 +71,7 @@ export function instant(clock: Clock): Instant {
  *
  * @see {@link https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/}
  */
-export function driftMs(ttlMs: number): number {
+function driftMs(ttlMs: number): number {
   return ttlMs === Infinity ? 0 : ttlMs * 0.01 + 2;
 }
 

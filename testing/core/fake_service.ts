@@ -37,8 +37,11 @@ function ask<T>(clock: FakeClock, list: Pending<T>[], ttlMs?: number): Promise<T
   return promise;
 }
 
-/** Opens a lease with a TTL of 3,000 ms, changed by `grant`. */
-export function openLease(grant: Partial<Grant> = {}): FakeService {
+/** Opens a lease with a TTL of 3,000 ms, changed by `grant`. More actions may be given. */
+export function openLease(
+  grant: Partial<Grant> = {},
+  more: Partial<LeaseActions> = {},
+): FakeService {
   const clock = new FakeClock();
   const late: number[] = [];
   const engine = new LeaseEngine(clock, ({ remainingMs }) => late.push(remainingMs));
@@ -47,6 +50,7 @@ export function openLease(grant: Partial<Grant> = {}): FakeService {
   const actions: LeaseActions = {
     renew: (ttlMs) => ask(clock, renewals, ttlMs),
     release: () => ask(clock, releases),
+    ...more,
   };
   const lease = engine.open({
     name: "n",

@@ -521,6 +521,34 @@ Deno.test("Lease clean-up lasts as long as a TTL that a request of another call 
   assertEquals(clock.timers, 0);
 });
 
+Deno.test("Lease clean-up of a lock that ends with a session lasts until the service answers", async () => {
+  const { lease, clock, releases } = openLease({}, { lapsed: () => "session-expired" });
+  lease.lose("stolen");
+  await clock.pass(60_000);
+  const before = releases.length;
+  await clock.pass(5_000);
+  assert(releases.length > before, "it still tries: a session may outlive every TTL");
+  releases.at(-1)!.answer({ state: "released" });
+  await clock.pass(10_000);
+  const last = releases.length;
+  await clock.pass(10_000);
+  assertEquals(releases.length, last);
+  assertEquals(clock.timers, 0);
+});
+
+Deno.test("Lease.release() takes an error that a strategy throws for no answer", async () => {
+  let calls = 0;
+  const release = () => {
+    if (++calls === 1) throw new Error("not a promise");
+    return Promise.resolve({ state: "released" } as const);
+  };
+  const { lease, clock } = openLease({}, { release });
+  const released = lease.release();
+  await clock.pass(1_000);
+  assertEquals(await released, true);
+  assertEquals(calls, 2);
+});
+
 Deno.test("Lease.release() rejects when the service refuses, each time it is called, and disposal does not", async () => {
   const { clock, lease, releases } = openLease();
   const cause = new Error("NOPERM");

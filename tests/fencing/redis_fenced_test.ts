@@ -1,8 +1,8 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
 import { FENCED } from "../../fencing/scripts.ts";
-import { fencedRedis, StaleTokenError } from "../../fencing/mod.ts";
-import { RedisLock } from "../../redis/mod.ts";
+import { fencedRedis, type FencedRedisOptions, StaleTokenError } from "../../fencing/mod.ts";
+import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { readScripts, sourceOf } from "../../tools/lua_source.ts";
 import type { RedisClientName } from "../../testing/conformance/open_lock.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
@@ -85,6 +85,23 @@ Deno.test("FencedRedis.run() rejects an empty or too long command without sendin
   await assertRejects(() => fenced.run("r", 1n, long), RangeError, "7000");
   assertEquals(await command("DBSIZE"), 0);
   assertEquals(await fenced.run("r", 1n, long.slice(0, 7_000)), 6_998);
+});
+
+Deno.test("fencedRedis() refuses unknown options and wrong types, which would be another fence", async () => {
+  const client: RedisClient = {
+    send: () => Promise.reject(new Error("sent")),
+    epoch: 0,
+    cluster: false,
+  };
+  const bad: unknown[] = [{ keyPrefix: null }, { keyprefix: "mine:" }, { keyPrefix: 7 }, null];
+  for (const options of bad) {
+    assertThrows(() => fencedRedis(client, options as FencedRedisOptions), TypeError);
+  }
+  await assertRejects(
+    () => fencedRedis(client).raise(undefined as unknown as string, 1n),
+    TypeError,
+    "the resource",
+  );
 });
 
 Deno.test("FencedRedis.run() rejects when the command fails, and its token still counts", async () => {

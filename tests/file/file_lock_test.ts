@@ -132,6 +132,7 @@ Deno.test("FileLock needs no permission except read and write for its directory"
 Deno.test("new FileLock() throws when an option is bad", () => {
   const bad: [unknown, typeof TypeError | typeof RangeError][] = [
     [{ dir: 7 }, TypeError],
+    [{ dir: "" }, RangeError], // an empty variable of the environment would be the working directory
     [{ dir: "\ud800" }, TypeError],
     [{ sharedDir: 1, dir: "/tmp" }, TypeError],
     [{ sharedDir: true }, TypeError],

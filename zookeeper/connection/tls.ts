@@ -1,6 +1,6 @@
 /**
  * The TLS settings of connections: their type and their checks. Sockets are opened in
- * `server_socket.ts`.
+ * `connector.ts`.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
  * Names and paths of znodes: how a lock's name is encoded, and which paths ZooKeeper accepts. Pure,
- * except for the hash of long names. Connect strings are in `connect_string.ts`.
+ * except for the hash of long names. Connect strings are in `servers.ts`.
  *
  * @module
  */
