@@ -425,9 +425,19 @@ export interface AttachableRequestMethod {
 
 /** A strategy that can re-create a lease from its owner id, for instance after a restart. */
 export interface AttachableLock extends DistributedLock {
-  /** Like {@linkcode DistributedLock.acquire}, also under an owner id that the caller chooses. */
+  /**
+   * Like {@linkcode DistributedLock.acquire}, also under an owner id that the caller chooses. Also rejects
+   * as that does.
+   *
+   * @throws {LockError} If another call of this instance asks for the lock under the same owner id.
+   */
   acquire(name: string, options?: AttachableAcquireOptions): Promise<Lease>;
-  /** Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. */
+  /**
+   * Like {@linkcode DistributedLock.tryAcquire}, also under an owner id that the caller chooses. Also
+   * rejects as that does.
+   *
+   * @throws {LockError} If another call of this instance asks for the lock under the same owner id.
+   */
   tryAcquire(
     name: string,
     options?: AttachableAcquireOptions,
