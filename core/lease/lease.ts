@@ -445,8 +445,12 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Sends one release. Without an answer in time the result is "unknown". */
   #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
     const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
-    const released = promiseTry(() => this.#actions.release(isLost));
-    return within(this.#context.clock, released, atMostMs).then(releaseAnswer, noAnswer);
+    try {
+      const released = this.#actions.release(isLost);
+      return within(this.#context.clock, released, atMostMs).then(releaseAnswer, noAnswer);
+    } catch {
+      return Promise.resolve(NO_ANSWER);
+    }
   }
 
   /** Pauses before a retry. With many leases, a listener of each on the same signal would take too long. */
