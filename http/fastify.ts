@@ -25,7 +25,7 @@
  * @module
  */
 import type { DistributedLock } from "../core/contract/distributed_lock.ts";
-import { checkOptions, pickOptions } from "../core/contract/options.ts";
+import { pickOptions, readTable } from "../core/contract/options.ts";
 import {
   checkSeen,
   type FastifyLockRequest,
@@ -150,11 +150,11 @@ export async function fastifyLock(
   app: FastifyLockApp,
   options: FastifyLockOptions,
 ): Promise<void> {
-  const { lock, ...defaults } = options;
+  const { lock, ...given } = options;
   if (typeof lock?.acquire !== "function") {
     throw new TypeError("Cannot register fastifyLock as 'lock' is not a lock: pass a strategy");
   }
-  checkOptions("fastifyLock()", defaults, PLUGIN_OPTIONS);
+  const defaults = readTable("fastifyLock()", given, PLUGIN_OPTIONS) as HoldOptions & MethodOptions;
   app.decorate("locks", lock);
   app.decorateRequest("lease", null);
   let seenRoutes = 0;
@@ -164,9 +164,9 @@ export async function fastifyLock(
   app.addHook("onRoute", (route) => {
     seenRoutes++;
     if (route.config === undefined || !("lock" in route.config)) return;
-    const given = route.config.lock as FastifyRouteLock;
-    if (given === NO_LOCK) return;
-    const own = typeof given === "object" ? given as FastifyRouteLockOptions : { key: given };
+    const config = route.config.lock as FastifyRouteLock;
+    if (config === NO_LOCK) return;
+    const own = typeof config === "object" ? config as FastifyRouteLockOptions : { key: config };
     if (own?.key === undefined) throw missingKey();
     const merged = { ...pickOptions(defaults, MIDDLEWARE_OPTIONS), ...own };
     wireRoute(route, lock, readOptions("the lock of a route", merged, MIDDLEWARE_OPTIONS));

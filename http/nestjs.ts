@@ -156,7 +156,7 @@ export class LockInterceptor {
     const key = await keyOf(settings.key, request as never);
     if (key === null) return next.handle();
     const platform = http.getResponse<PlatformResponse>();
-    const response = platform.raw ?? platform as unknown as ShieldedResponse;
+    const response = responseOf(platform);
     const shield = shieldOf(response);
     const locked = new LockedResponse(response, shield.destroy);
     const requester = { leases: leasesOf(response), gone: locked.gone };
@@ -276,13 +276,23 @@ function readMetadata(handler: object | undefined): RouteSettings | undefined {
   return handler && getMetadata(ROUTE, handler);
 }
 
-/** Sets the headers of a problem, and returns the exception that Nest answers with it. */
+/** The response of Node: that of Express is one. */
+function responseOf(platform: PlatformResponse): ShieldedResponse {
+  return platform.raw ?? platform as unknown as ShieldedResponse;
+}
+
+/**
+ * Returns the exception that Nest answers with a problem, and sets the headers of that answer; not those of a
+ * response that has begun, where Express would throw.
+ */
 function exceptionOf(
   { status, headers, body }: Problem,
   platform: PlatformResponse,
   cause: unknown,
 ): HttpException {
-  for (const name of BODY_HEADERS) platform.removeHeader(name);
-  for (const [name, value] of Object.entries(headers)) platform.header(name, value);
+  if (!responseOf(platform).headersSent) {
+    for (const name of BODY_HEADERS) platform.removeHeader(name);
+    for (const [name, value] of Object.entries(headers)) platform.header(name, value);
+  }
   return new HttpException(JSON.parse(body), status, { cause });
 }

@@ -78,10 +78,9 @@ async function acquireUntil(
   const endMs = performance.now() + waitMs;
   return await untilAnswered(key, async () => {
     if (ended.aborted) throw unknownOutcome(); // nobody would receive the lease
-    // No signal is passed to a try: cut off, it would release what an earlier PUT has acquired.
     let lease = await lock.tryAcquire(key, options);
-    if (lease === null && waitMs > 0) {
-      const leftMs = Math.max(0, Math.ceil(endMs - performance.now()));
+    const leftMs = Math.ceil(endMs - performance.now());
+    if (lease === null && leftMs > 0) {
       lease = await lock.tryAcquire(key, { ...options, waitMs: leftMs, signal: ended })
         .catch((error) => {
           throw ended.aborted ? unknownOutcome() : error;
@@ -147,7 +146,8 @@ function busyFor(holderMs: number | undefined, retryAfterMs: number | undefined)
 
 /**
  * Tries until there is an answer. A try returns `null` if another request has taken over the lease. It throws a
- * `LockError` if another request of the same owner asks at this server just now, or has ended this one.
+ * `LockError` if another request of the same owner asks at this server just now, or has ended this one; or
+ * if Redis, after a reconnect, takes this call for one that has left.
  */
 async function untilAnswered(
   key: string,

@@ -93,7 +93,11 @@ export async function lockRoutes(
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
         const parts = {
-          ...{ lock, request, limits: settings, puts, challenge },
+          lock,
+          request,
+          limits: settings,
+          puts,
+          challenge,
           response: reply.raw,
           authorize: (authorization: Authorization) => authorize(request, authorization),
         };

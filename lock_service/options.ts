@@ -11,6 +11,7 @@ import {
   type OptionTable,
   type ReadOptions,
   readTable,
+  required,
   text,
   ttl,
 } from "../core/contract/options.ts";
@@ -100,9 +101,9 @@ export type Limits = Pick<
 /** What the options must be, and their defaults. */
 export const LOCK_ROUTES_OPTIONS = {
   ...REGISTER_OPTIONS,
-  lock: { default: undefined, check: checkLock },
-  authorize: callback(),
-  challenge: text({}, "Bearer"),
+  lock: required(checkLock),
+  authorize: required(checkAuthorize),
+  challenge: text({ isOneLine: true }, "Bearer"),
   retryAfterMs: duration(),
   defaultTtlMs: ttl(30_000),
   maxTtlMs: ttl(300_000),
@@ -123,12 +124,6 @@ export type LockRoutesSettings =
  */
 export function readOptions(options: LockRoutesOptions): LockRoutesSettings {
   const { lock, onError, ...read } = readTable("lockRoutes", options, LOCK_ROUTES_OPTIONS);
-  checkLock("'lock'", lock);
-  if (read.authorize === undefined) {
-    throw new TypeError(
-      "Cannot register lockRoutes without the function 'authorize': anybody could use the locks",
-    );
-  }
   // A lower `maxTtlMs` lowers the default, but not a `defaultTtlMs` that is given.
   const defaultTtlMs = options.defaultTtlMs ?? Math.min(read.defaultTtlMs, read.maxTtlMs);
   duration({ min: defaultTtlMs }).check("'maxTtlMs'", read.maxTtlMs);
@@ -145,6 +140,13 @@ function quiet(listener: (error: unknown) => void): (error: unknown) => void {
       // A failure to log must not fail the request.
     }
   };
+}
+
+function checkAuthorize(_what: string, authorize: unknown): void {
+  if (typeof authorize === "function") return;
+  throw new TypeError(
+    "Cannot register lockRoutes without the function 'authorize': anybody could use the locks",
+  );
 }
 
 function checkLock(_what: string, lock: unknown): void {

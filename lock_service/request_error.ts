@@ -137,10 +137,10 @@ export function problemOf(error: unknown, report: (error: unknown) => void): Pro
   if (isHttpError(error)) return httpProblem(error);
   // The strategy may allow fewer names than the core, and rejects the others.
   if (error instanceof RangeError) return badRequest(error.message).problem;
-  // Of the requests of one owner only one asks Redis at a time, also if they come by several routes.
+  // Of the requests of one owner only one asks Redis at a time, also if they come by several routes. And
+  // after a reconnect, Redis may take a request for one that has left.
   if (error instanceof LockError && error.code === "ERR_LOCK") {
-    return inProgress("Another request of this id is under way, and has ended this one: repeat it")
-      .problem;
+    return inProgress("The request could not be done just now: repeat it").problem;
   }
   report(error);
   if (isUnavailable(error)) return unknownOutcome().problem;

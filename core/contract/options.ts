@@ -21,6 +21,8 @@ export const MIN_TTL_MS = 10;
 export interface Rule<Default = unknown> {
   /** The value of an option that is left out. */
   readonly default: Default;
+  /** Whether the option must not be left out: then `undefined` is checked, too. */
+  readonly isRequired?: boolean;
   /**
    * Throws if a value must not be used.
    *
@@ -76,11 +78,14 @@ export function checkKnown<Options extends object>(
   checkObject(options);
   for (const name in table) {
     const value = options[name];
-    if (value !== undefined) table[name].check(`'${name}'`, value);
+    if (value !== undefined || table[name].isRequired) table[name].check(`'${name}'`, value);
   }
 }
 
-/** Checks options as {@linkcode checkOptions} does, and fills in the defaults. */
+/**
+ * Checks options as {@linkcode checkOptions} does, fills in the defaults, and copies lists: a caller may change
+ * its own later.
+ */
 export function readTable<Options extends object, Table extends OptionTable<Options>>(
   where: string,
   options: Options,
@@ -88,7 +93,10 @@ export function readTable<Options extends object, Table extends OptionTable<Opti
 ): ReadOptions<Options, Table> {
   checkOptions(where, options, table);
   const read: Record<string, unknown> = {};
-  for (const name in table) read[name] = options[name as never] ?? table[name]!.default;
+  for (const name in table) {
+    const value = options[name as never] ?? table[name]!.default;
+    read[name] = Array.isArray(value) ? [...value] : value;
+  }
   return read as ReadOptions<Options, Table>;
 }
 
@@ -118,6 +126,11 @@ export function describe(value: unknown): string {
 /** The message about a bad value, the same for all options. */
 export function badValue(what: string, must: string, is: string): string {
   return `Cannot use ${what}: it must be ${must}, but it is ${is}`;
+}
+
+/** The rule of an option that must not be left out. */
+export function required(check: Rule["check"]): Rule<undefined> {
+  return { default: undefined, isRequired: true, check };
 }
 
 /** Makes the rule of an option whose type decides. */

@@ -24,7 +24,7 @@ export async function respondUnderLease(
   respond: () => Response | Promise<Response>,
 ): Promise<Response> {
   const result = await runUnderLease(lease, respond, (late) => {
-    if (late.state === "done") discard(late.value);
+    if (late.state === "done") discard(late.value, settings);
     else report(settings, late.error);
   });
   if (result.state === "failed") {

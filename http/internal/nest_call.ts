@@ -89,7 +89,7 @@ export class LockedCall implements LossListener {
       next: (value) => {
         this.#hasResult = true;
         if (this.#state === "running") return observer.next(value);
-        discard(value);
+        discard(value, this.#settings);
         queueMicrotask(() => this.#stop(subscription));
       },
       error: (error) => void this.#end(() => observer.error(error), error),
@@ -134,11 +134,16 @@ export class LockedCall implements LossListener {
       this.#locked.handlerEnded();
       return pass();
     }
-    if (this.#state === "running") {
-      report(this.#settings, loss);
-      this.#fail();
+    try {
+      if (this.#state === "running") {
+        report(this.#settings, loss);
+        this.#fail();
+      }
+    } catch (failure) {
+      report(this.#settings, failure);
+    } finally {
+      this.#locked.handlerEnded();
     }
-    this.#locked.handlerEnded();
     if (error !== undefined && !stemsFrom(error, this.#lease.signal.reason)) {
       report(this.#settings, error);
     }

@@ -7,7 +7,7 @@
  *
  * - If the handler has ended before, `end()` releases the lock, and the last bytes wait for that (1 s at
  *   most).
- * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, but
+ * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, except
  *   for a handler that waits for the end of its own response (`beforeEnd()`).
  * - If the lease is lost before that, after `maxHoldMs` for instance, a response that has begun or is
  *   ending is broken off. Otherwise the listener, of the framework, sends an error instead.
@@ -79,9 +79,11 @@ export class LockedResponse {
     response.on("pipe", () => this.#isPiped = true);
     const { end } = response;
     response.end = (...args) => {
-      const delay = this.#ends();
+      if (this.#state === "delayed") return response;
+      const delay = this.#delayEnd();
+      this.#state = delay === null ? "complete" : "delayed";
       if (delay === null) return end.apply(response, args);
-      delay?.then(() => {
+      delay.then(() => {
         this.#state = "complete";
         return end.apply(response, args);
       }).catch(() => this.#destroy());
@@ -152,23 +154,15 @@ export class LockedResponse {
     else stream.close(INTERNAL_ERROR);
   }
 
-  /**
-   * `end()` is called. Returns what the last bytes must wait for; `null` to send them at once, `undefined`
-   * if they wait already.
-   */
-  #ends(): Promise<void> | null | undefined {
-    if (this.#state === "delayed") return undefined;
-    let delay: Promise<void> | null = null;
-    if (this.#state === "open") {
-      this.#state = "ending";
-      // Reading the signal reads the clock: a lease that has expired is lost now, even if no timer has
-      // fired yet. Then the response is broken off, as it is too late for another one.
-      void this.#held?.lease.signal;
-      if (this.#held !== null && !this.#isHandlerRunning) delay = this.#release();
-      else if (this.hasBegun && this.#endCallbacks.length > 0) delay = this.#awaitHandler();
-    }
-    this.#state = delay === null ? "complete" : "delayed";
-    return delay;
+  /** `end()` is called. Returns what the last bytes must wait for, or `null` to send them at once. */
+  #delayEnd(): Promise<void> | null {
+    if (this.#state !== "open") return null;
+    this.#state = "ending";
+    // Reading the signal reads the clock: a lease that has expired is lost now, even if no timer has
+    // fired yet. Then the response is broken off, as it is too late for another one.
+    void this.#held?.lease.signal;
+    if (this.#held !== null && !this.#isHandlerRunning) return this.#release();
+    return this.hasBegun && this.#endCallbacks.length > 0 ? this.#awaitHandler() : null;
   }
 
   /** The connection closes: after a complete response, this changes nothing. */

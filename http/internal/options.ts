@@ -14,6 +14,7 @@ import {
   type OptionTable,
   type ReadOptions,
   readTable,
+  required,
   ttl,
 } from "../../core/contract/options.ts";
 
@@ -150,7 +151,7 @@ export type MiddlewareSettings<Key> = HoldSettings & {
 /** The same for a wrapped handler. */
 export const HANDLER_OPTIONS = {
   ...HOLD_OPTIONS,
-  key: { default: undefined, check: checkKey },
+  key: required(checkKey),
 } satisfies OptionTable<HoldOptions & { readonly key: LockKey<never> }>;
 
 /** The same for middleware. */
@@ -184,9 +185,7 @@ export function readOptions<
   Table extends OptionTable<Options>,
 >(where: string, options: Options | string, table: Table): ReadOptions<Options, Table> {
   const given = typeof options === "string" ? { key: options } as unknown as Options : options;
-  const read = readTable(where, given, table);
-  checkKey("'key'", given.key);
-  return read;
+  return readTable(where, given, table);
 }
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;

@@ -210,7 +210,7 @@ function lockedTwice(key: string): LockSetupError {
  * If the lease is already lost at the start, the handler is not run.
  *
  * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
- * the loss itself, or an error with the loss as its cause.
+ * the loss itself, or an error with the loss as its cause. What it throws is ignored.
  */
 export async function runUnderLease<T>(
   lease: Lease,
@@ -233,7 +233,7 @@ export async function runUnderLease<T>(
   if (result !== null && loss === null) return result;
   const ended = running.then((late) => {
     if (late.state !== "failed" || !stemsFrom(late.error, signal.reason)) onLate(late);
-  });
+  }).catch(() => {}); // or the lock would stay held
   return { state: "lost", error: loss, ended };
 }
 
@@ -265,16 +265,26 @@ export async function lossOf(lease: Lease): Promise<unknown> {
   }
 }
 
-/** Ends the stream of an answer that is not sent: it may have a file open. NestJS wraps some streams. */
-export function discard(answer: unknown): void {
+/**
+ * Ends the stream of an answer that is not sent: it may have a file open. NestJS wraps some streams. Never
+ * throws: what the stream throws is reported.
+ */
+export function discard(answer: unknown, settings: HoldSettings): void {
   const body = answer instanceof Response ? answer.body : answer;
   if (body instanceof ReadableStream) {
     if (!body.locked) body.cancel().catch(() => {});
     return;
   }
-  const { getStream } = Object(body) as { getStream?: () => unknown };
-  const stream = Object(getStream?.call(body) ?? body) as { pipe?: unknown; destroy?: () => void };
-  if (typeof stream.pipe === "function") stream.destroy?.();
+  try {
+    const { getStream } = Object(body) as { getStream?: () => unknown };
+    const stream = Object(getStream?.call(body) ?? body) as {
+      pipe?: unknown;
+      destroy?: () => void;
+    };
+    if (typeof stream.pipe === "function") stream.destroy?.();
+  } catch (error) {
+    report(settings, error);
+  }
 }
 
 /**

@@ -59,7 +59,20 @@ function honoServer(handle: Handle, options: HoldOptions): Serve {
   return hono(() => (void handle(), new Response("done")), options);
 }
 
-for (const [name, serve] of Object.entries(SERVERS)) {
+const LATE_ANSWERS = {
+  ...SERVERS,
+  "With a late answer that cannot be destroyed, fetchLock": undestroyable,
+};
+
+function undestroyable(handle: Handle, options: HoldOptions): Serve {
+  const destroy = () => {
+    throw new Error("A bug");
+  };
+  const answer = { pipe() {}, destroy } as unknown as Response;
+  return fetchApi(() => handle().then(() => answer), options);
+}
+
+for (const [name, serve] of Object.entries(LATE_ANSWERS)) {
   Deno.test(`${name}() answers 503 and keeps the lock until the handler ends when its lock is disposed meanwhile`, async () => {
     const dir = await Deno.makeTempDir();
     {

@@ -6,7 +6,8 @@ import { assert, assertEquals } from "@std/assert";
 import { pipeline, Readable } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import type { HoldOptions } from "../../http/mod.ts";
-import { MemoryLock } from "../../mod.ts";
+import { type LeaseLostError, MemoryLock } from "../../mod.ts";
+import { promiseTry } from "../../core/contract/promise_try.ts";
 import { bounded, waitUntil } from "../../testing/servers/wait.ts";
 import { CONDITION_BOUND_MS } from "../../testing/time.ts";
 import {
@@ -15,6 +16,7 @@ import {
   fetchApi,
   hono,
   koa,
+  type RouteOptions,
   type Serve,
 } from "../../testing/http/one_route.ts";
 import { withLeases } from "../../testing/http/with_leases.ts";
@@ -137,21 +139,114 @@ for (const [name, serve] of Object.entries(HANDLED)) {
 
 /** A body whose serialization takes longer than the lease lasts. */
 const SLOW_BODY = { toJSON: () => (block(150), "all of it") };
-const SERIALIZING: Record<string, Serve> = {
-  "koaLock()": koa(() => SLOW_BODY, OPTIONS),
-  "expressLock()": express5((res) => res.json(SLOW_BODY), OPTIONS),
-  "fastifyLock()": fastify(() => Promise.resolve(SLOW_BODY), OPTIONS),
+const SERIALIZING: Record<string, (options: RouteOptions) => Serve> = {
+  "koaLock()": (options) => koa(() => SLOW_BODY, options),
+  "expressLock()": (options) => express5((res) => res.json(SLOW_BODY), options),
+  "fastifyLock()": (options) => fastify(() => Promise.resolve(SLOW_BODY), options),
 };
+
+/** The options of a route, and what they report: to `onError`, and to the error handler of the user. */
+function watched() {
+  const [errors, failures]: [unknown[], unknown[]] = [[], []];
+  const options: RouteOptions = {
+    ...OPTIONS,
+    onError: (error) => void errors.push(error),
+    onFailure: (error) => void failures.push(error),
+  };
+  return { options, errors, failures };
+}
 
 for (const [name, serve] of Object.entries(SERIALIZING)) {
   Deno.test(`${name} never completes a response when its lease expires while the body is serialized`, async () => {
     await using locks = new MemoryLock();
-    await withServer(serve, locks, async (url) => {
+    const { options, errors, failures } = watched();
+    await withServer(serve(options), locks, async (url) => {
       const answer = await ask(url);
       assert(answer === null || answer[0] === 503 && JSON.parse(answer[1]).title, `${answer}`);
+      assertEquals([errors.length, failures], [answer === null ? 0 : 1, []]);
     });
   });
 }
+
+/** Handlers that answer with what a function makes, which blocks the process until the lease has expired. */
+const BLOCKING: Record<string, (make: () => string, options: RouteOptions) => Serve> = {
+  "fetchLock()": (make, options) => fetchApi(() => new Response(make()), options),
+  "honoLock()": (make, options) => hono(() => new Response(make()), options),
+  "koaLock()": (make, options) => koa(make, options),
+  "expressLock()": (make, options) => express5((res) => res.send(make()), options),
+  "fastifyLock()": (make, options) => fastify(make, options),
+  "fastifyLock() with an object": (make, options) => fastify(() => ({ text: make() }), options),
+  "fastifyLock() with a promise": (make, options) => fastify(() => promiseTry(make), options),
+  "fastifyLock() with reply.send()": (make, options) =>
+    fastify((reply) => reply.send(make()), options),
+  "fastifyLock() with reply.send() and a promise": (make, options) =>
+    fastify((reply) => promiseTry(make).then((text) => reply.send(text)), options),
+};
+
+for (const [name, serve] of Object.entries(BLOCKING)) {
+  Deno.test(`${name} answers and reports a loss once that the handler's answer is the first to notice`, async () => {
+    await using locks = new MemoryLock();
+    const { options, errors, failures } = watched();
+    const make = () => (block(150), "all of it");
+    await withServer(serve(make, options), locks, async (url) => {
+      const [status, text] = (await ask(url))!;
+      assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+      assertEquals(errors.map((error) => (error as LeaseLostError).reason), ["max-hold"]);
+      assertEquals(failures, []);
+    });
+  });
+
+  Deno.test(`${name} answers and reports a loss once that the handler's error is the first to notice`, async () => {
+    await using locks = new MemoryLock();
+    const { options, errors, failures } = watched();
+    const bug = new Error("A bug");
+    const make = () => {
+      block(150);
+      throw bug;
+    };
+    await withServer(serve(make, options), locks, async (url) => {
+      const [status, text] = (await ask(url))!;
+      assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+      const all = [...errors, ...failures];
+      assertEquals(all.filter((error) => error === bug).length, 1);
+      const others = all.filter((error) => error !== bug);
+      assertEquals(others.map((error) => (error as LeaseLostError).reason), ["max-hold"]);
+    });
+  });
+}
+
+Deno.test("fastifyLock() answers and reports a loss once that a later reply.send() is the first to notice", async () => {
+  for (const answer of [() => "all of it", () => ({ text: "all of it" })]) {
+    await using locks = new MemoryLock();
+    const { options, errors, failures } = watched();
+    const handle = (reply: { send(payload: unknown): unknown }) =>
+      void setTimeout(() => {
+        block(150);
+        reply.send(answer());
+      });
+    await withServer(fastify(handle, options), locks, async (url) => {
+      const [status, text] = (await ask(url))!;
+      assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+      assertEquals(errors.map((error) => (error as LeaseLostError).reason), ["max-hold"]);
+      assertEquals(failures, []);
+    });
+  }
+});
+
+Deno.test("fastifyLock() answers 503 when its lease is lost and the handler's stream cannot be destroyed", async () => {
+  await using locks = new MemoryLock();
+  const { options, errors, failures } = watched();
+  const bug = new Error("A bug");
+  const destroy = () => {
+    throw bug;
+  };
+  const serve = fastify(() => (block(150), { pipe() {}, destroy }), options);
+  await withServer(serve, locks, async (url) => {
+    const [status, text] = (await ask(url))!;
+    assertEquals([status, JSON.parse(text).title], [503, "Lease lost"]);
+    assertEquals([errors.slice(1), failures], [[bug], []]);
+  });
+});
 
 const FAILING: Record<string, (handle: () => Promise<never>, options: HoldOptions) => Serve> = {
   "fetchLock()": (handle, options) => fetchApi(handle, options),

@@ -19,16 +19,22 @@ interface Options {
   readonly unlockedMethods?: readonly string[];
 }
 
-/** Returns the status of the answer to a method. */
-type Ask = (lock: DistributedLock, method: string, options: Options) => Promise<number>;
+/** Returns the status of the answer to a method. Calls `whenSetUp` before it asks. */
+type Ask = (
+  lock: DistributedLock,
+  method: string,
+  options: Options,
+  whenSetUp?: () => void,
+) => Promise<number>;
 
 const METHODS = ["GET", "HEAD", "OPTIONS", "POST"];
 
 const ASKS: Record<string, Ask> = {
-  async koaLock(lock, method, options) {
+  async koaLock(lock, method, options, whenSetUp = () => {}) {
     const app = new Koa();
     app.use(koaLock(lock, { ...options, key: "key" }));
     app.use((ctx) => void (ctx.body = "done"));
+    whenSetUp();
     const { promise, resolve } = Promise.withResolvers<void>();
     const server = app.listen(0, "127.0.0.1", () => resolve());
     await promise;
@@ -39,27 +45,30 @@ const ASKS: Record<string, Ask> = {
     await new Promise((resolve) => server.close(resolve));
     return response.status;
   },
-  async expressLock(lock, method, options) {
+  async expressLock(lock, method, options, whenSetUp = () => {}) {
     const app = express();
     app.all(
       "/",
       expressLock(lock, { ...options, key: "key" }),
       (_req, res) => void res.send("done"),
     );
+    whenSetUp();
     await using server = await listen(app);
     const response = await fetch(server.url, { method });
     await response.text();
     return response.status;
   },
-  async honoLock(lock, method, options) {
+  async honoLock(lock, method, options, whenSetUp = () => {}) {
     const app = new Hono();
     app.use(honoLock(lock, { ...options, key: "key" }));
     app.all("/", (c) => c.text("done"));
+    whenSetUp();
     return (await app.request("/", { method })).status;
   },
-  async fastifyLock(lock, method, options) {
+  async fastifyLock(lock, method, options, whenSetUp = () => {}) {
     const app = Fastify();
     await app.register(fastifyLock, { ...options, lock });
+    whenSetUp();
     app.get("/", { config: { lock: "key" } }, () => "done"); // Fastify adds the HEAD route
     const others = { url: "/", method: ["OPTIONS", "POST"], config: { lock: "key" } };
     app.route({ ...others, handler: () => "done" });
@@ -78,6 +87,16 @@ for (const [name, ask] of Object.entries(ASKS)) {
     assertEquals(await statuses({}), [409, 200, 200, 409]);
     assertEquals(await statuses({ unlockedMethods: [] }), [409, 409, 409, 409]);
     assertEquals(await statuses({ unlockedMethods: ["GET", "HEAD"] }), [200, 200, 409, 409]);
+  });
+}
+
+for (const [name, ask] of Object.entries(ASKS)) {
+  Deno.test(`${name}() locks a method that is added to the list of unlockedMethods later`, async () => {
+    await using locks = new MemoryLock();
+    await using _lease = await locks.acquire("key");
+    const unlockedMethods = ["HEAD"];
+    const add = () => void unlockedMethods.push("POST");
+    assertEquals(await ask(locks, "POST", { unlockedMethods }, add), 409);
   });
 }
 

@@ -26,10 +26,10 @@ import { NestFactory } from "@nestjs/core";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { EventEmitter } from "node:events";
-import { from, interval, map, type Observable, take, timeout } from "rxjs";
+import { from, interval, map, Observable, take, timeout } from "rxjs";
 import { FileLock } from "../../file/mod.ts";
 import { HeldLease, Lock, LockInterceptor } from "../../http/nestjs.ts";
-import { type Lease, MemoryLock } from "../../mod.ts";
+import { type Lease, LeaseLostError, MemoryLock } from "../../mod.ts";
 import { decorate, type NestPlatform, serveNest } from "../../testing/http/nest_server.ts";
 import { registerTest } from "../../testing/runtime/tests.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -333,3 +333,74 @@ registerTest(
     assertEquals([await isHeld(locks), handled], [false, 0]);
   },
 );
+
+for (const platform of PLATFORMS) {
+  registerTest(
+    `@Lock() reports what fails when the lease is lost after the response has begun, on ${platform}`,
+    async () => {
+      await using locks = new MemoryLock();
+      const bug = new Error("A bug");
+      const errors: unknown[] = [];
+      let reason: unknown;
+      let stopped = 0;
+      const handlers = {
+        async sends(lease: Lease, response: { send(body: string): unknown }) {
+          response.send("all of it");
+          await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+          reason = lease.signal.reason;
+          throw bug;
+        },
+        events: (lease: Lease) =>
+          new Observable((subscriber) => {
+            subscriber.next({ data: "1" });
+            lease.signal.addEventListener("abort", () => subscriber.error(lease.signal.reason));
+            return () => stopped++;
+          }),
+      };
+      const options = { key: "key", maxHoldMs: 100, onError: (e: unknown) => errors.push(e) };
+      const Routes = controllerOf(handlers, Lock(options));
+      decorate(Routes, "events", Sse("events"));
+      for (const name of Object.keys(handlers)) HeldLease()(Routes.prototype, name, 0);
+      Res()(Routes.prototype, "sends", 1);
+      await using server = await serveNest(locks, [Routes], platform);
+      assertEquals(await ask(`${server.url}/sends`), [200, "all of it"]);
+      await waitUntil("both are reported", () => errors.length >= 2);
+      assertEquals(errors, [reason, bug]);
+      await untilFree(locks);
+      await assertRejects(() => ask(`${server.url}/events`));
+      await waitUntil("the observable has ended", () => stopped === 1);
+      assertEquals((await ask(`${server.url}/missing`))[0], 404);
+      const others = errors.slice(2).filter((error) => !(error instanceof LeaseLostError));
+      assertEquals(others, []);
+      await untilFree(locks);
+    },
+  );
+
+  registerTest(
+    `@Lock() keeps its 503 when the late answer of a handler cannot be destroyed, on ${platform}`,
+    async () => {
+      await using locks = new MemoryLock();
+      const errors: unknown[] = [];
+      const answered = Promise.withResolvers<void>();
+      const bug = new Error("A bug");
+      const Routes = controllerOf({
+        async a() {
+          await locks.request("key", { steal: true }, () => {});
+          await answered.promise;
+          return {
+            pipe() {},
+            destroy() {
+              throw bug;
+            },
+          };
+        },
+      }, Lock({ key: "key", onError: (error) => errors.push(error) }));
+      await using server = await serveNest(locks, [Routes], platform);
+      assertEquals((await ask(`${server.url}/a`))[0], 503);
+      answered.resolve();
+      await waitUntil("both are reported", () => errors.length >= 2);
+      assertEquals((await ask(`${server.url}/missing`))[0], 404);
+      assertEquals(errors.slice(1), [bug]);
+    },
+  );
+}

@@ -3,6 +3,7 @@ import { assertEquals } from "@std/assert";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { type RunResult, runUnderLease } from "../../http/internal/request.ts";
+import { MemoryLock } from "../../mod.ts";
 
 Deno.test("runUnderLease() passes on what a handler throws after its own release found the lock gone", async () => {
   const dir = await Deno.makeTempDir();
@@ -21,4 +22,17 @@ Deno.test("runUnderLease() passes on what a handler throws after its own release
     assertEquals(late, [{ state: "failed", error: bug }]);
   }
   await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("runUnderLease() tells the end of a handler also when nobody can handle its late result", async () => {
+  await using locks = new MemoryLock();
+  const lease = await locks.acquire("orders:42");
+  const gate = Promise.withResolvers<void>();
+  const running = runUnderLease(lease, () => gate.promise, () => {
+    throw new Error("A bug");
+  });
+  await locks.request("orders:42", { steal: true }, () => {});
+  const result = await running;
+  gate.resolve();
+  assertEquals(result.state === "lost" && await result.ended, undefined);
 });

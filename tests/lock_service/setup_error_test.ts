@@ -1,6 +1,6 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import Fastify from "fastify";
-import { lockRoutes } from "../../lock_service/mod.ts";
+import { lockRoutes, type LockRoutesOptions } from "../../lock_service/mod.ts";
 import { type AttachableLock, LockError, LockSetupError } from "../../mod.ts";
 
 /** A lock on which every call fails. */
@@ -51,8 +51,46 @@ Deno.test("lockRoutes() answers 409 to a request that another one of its id has 
   for (const response of await Promise.all(requests)) {
     const { type, detail } = response.json();
     assertEquals([response.statusCode, type], [409, "urn:holdfast:problem:in-progress"]);
-    assertEquals(detail.includes("repeat it"), true);
+    // True as well after a reconnect, when Redis refuses what the client has sent before.
+    assertEquals(detail, "The request could not be done just now: repeat it");
   }
   assertEquals(errors, []);
   await app.close();
+});
+
+Deno.test("lockRoutes() does not start a wait when the first try has used up 'waitMs'", async () => {
+  const waits: unknown[] = [];
+  const lock: AttachableLock = {
+    ...failing(new Error("Not needed here")),
+    tryAcquire(_name, options) {
+      waits.push(options?.waitMs);
+      for (const endMs = performance.now() + 20; performance.now() < endMs;);
+      return Promise.resolve(null);
+    },
+  };
+  const app = Fastify();
+  app.register(lockRoutes, { lock, authorize: () => "alice" });
+  const response = await app.inject({ method: "PUT", url: "/lock/k/i", body: { waitMs: 10 } });
+  assertEquals([response.statusCode, response.json().title], [409, "Busy"]);
+  assertEquals(waits, [undefined]);
+  await app.close();
+});
+
+Deno.test("lockRoutes() throws on options that no request could be answered with", async () => {
+  const lock = failing(new Error("Not needed here"));
+  const authorize = () => "alice";
+  const bad: [options: object, ErrorClass: ErrorConstructor, message: string][] = [
+    [{ lock, authorize, challenge: 'Bearer\r\nX-Admin: "1"' }, RangeError, "'challenge'"],
+    [{ lock, authorize, challenge: 1 }, TypeError, "'challenge'"],
+    [{ lock }, TypeError, "'authorize'"],
+    [{ lock, authorize: "alice" }, TypeError, "'authorize'"],
+    [{ authorize }, TypeError, "'attach'"],
+    [{ lock: {}, authorize }, TypeError, "'attach'"],
+  ];
+  for (const [options, ErrorClass, message] of bad) {
+    const app = Fastify();
+    const register = async () => void await app.register(lockRoutes, options as LockRoutesOptions);
+    await assertRejects(register, ErrorClass, message);
+    await app.close();
+  }
 });

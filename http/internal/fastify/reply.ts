@@ -98,9 +98,16 @@ export class LockedReply implements LossListener {
     return result;
   }
 
+  /** The handler has answered. A loss that is noticed from now on is answered by the hook that notices it. */
+  answerGiven(): void {
+    const isExpected = this.#answer === "expected";
+    if (isExpected || this.#answer === "none") this.#answer = "given";
+    if (isExpected) this.#locked.handlerEnded();
+  }
+
   /** The hooks have run and the response is ready to be sent. */
   responseMade(): void {
-    this.#answerGiven();
+    this.answerGiven();
     this.#answer = "made";
   }
 
@@ -110,12 +117,6 @@ export class LockedReply implements LossListener {
     if (this.#answer === "made" || this.#answer === "given" || this.#reply.sent) return;
     report(this.#settings, this.lease.signal.reason);
     sendNow(this.#reply, leaseLost());
-  }
-
-  #answerGiven(): void {
-    const isExpected = this.#answer === "expected";
-    if (isExpected || this.#answer === "none") this.#answer = "given";
-    if (isExpected) this.#locked.handlerEnded();
   }
 
   /**
@@ -143,7 +144,7 @@ export class LockedReply implements LossListener {
     const { send, hijack, then } = reply;
     reply.send = (payload) => {
       const sent = send.call(reply, payload); // throws if a serializer does
-      this.#answerGiven();
+      this.answerGiven();
       return sent;
     };
     reply.hijack = () => {

@@ -88,13 +88,14 @@ export function wireRoute(
   const lockOnSend = async (request: Request, reply: Reply, payload: unknown) => {
     const locked = lockedReplies.get(request);
     if (locked === undefined) return payload;
+    locked.answerGiven(); // this hook answers the loss that it may notice
     const loss = await lossOf(locked.lease);
     if (loss === null) {
       locked.responseMade();
       return payload;
     }
     report(settings, loss);
-    discard(payload);
+    discard(payload, settings);
     return toProblem(reply, leaseLost());
   };
   route.onSend = [lockOnSend, route.onSend ?? []].flat();
