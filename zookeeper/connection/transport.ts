@@ -79,7 +79,7 @@ export interface ZooKeeperTransport {
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
-  listen(listener: TransportListener): void;
+  setListener(listener: TransportListener): void;
   /** Ends a pause between two attempts to connect: somebody needs the connection now. */
   connectNow(): void;
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
