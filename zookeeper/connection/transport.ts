@@ -101,7 +101,10 @@ export interface ZooKeeperTransport {
   set(path: string): Promise<void>;
   /** Deletes a znode that has no children. */
   delete(path: string): Promise<void>;
-  /** Closes the session at the server if it answers within `timeoutMs`, then frees all resources. */
+  /**
+   * Closes the session at the server if it answers within `timeoutMs`, then frees all resources. Unanswered
+   * requests settle by then, whatever their own limit.
+   */
   close(timeoutMs: number): Promise<void>;
   /** Frees all resources at once, without notifying the server. The client never reconnects. */
   destroy(): void;
