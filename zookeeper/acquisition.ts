@@ -179,17 +179,17 @@ export class Acquisition implements LeaseActions, ChangeListener {
     const size = await this.#enter(znode, read);
     if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
     if (size === null) return;
-    // All that were created before our znode are before it, unless they were deleted.
+    // All that were created before our znode are ahead of it, unless they were deleted.
     const behind = size.createCount - 1 - znode.sequence;
     const waiters = Math.max(1, size.childCount - 1);
     this.#report({ position: Math.max(1, size.childCount - 1 - behind), waiters });
   }
 
   /**
-   * Enters the queue, but does not wait for a holder. If a znode of an `acquire()` is before ours, the
+   * Enters the queue, but does not wait for a holder. If a znode of an `acquire()` is ahead of ours, the
    * lock is held or other callers wait for it, and the result is `false` at once.
    *
-   * If only `tryAcquire()` znodes are before ours, the first of them either holds the lock or is about
+   * If only `tryAcquire()` znodes are ahead of ours, the first of them either holds the lock or is about
    * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
    * one that is older than 100 ms is taken for the holder's.
    *
@@ -217,7 +217,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
   /**
    * Creates our znode, and reads something about the queue. Sends both together: ZooKeeper executes the
    * requests of a session in order, so after one round trip the answer takes account of our znode and of
-   * all znodes before it. The first call of a session also creates the znode of its heartbeat.
+   * all znodes ahead of it. The first call of a session also creates the znode of its heartbeat.
    */
   async #enter<T>(znode: OwnZnode, read: () => Promise<T>): Promise<T> {
     const { session } = znode;
@@ -228,7 +228,6 @@ export class Acquisition implements LeaseActions, ChangeListener {
       const creating = znode.create();
       const reading = read();
       reading.catch(() => {}); // If the create fails, only its error counts.
-      preparing?.catch(() => {});
       try {
         await abortable(creating, signal);
         // In an outage, the heartbeat's znode is created again before a lease is granted.
@@ -291,7 +290,7 @@ export class Acquisition implements LeaseActions, ChangeListener {
       watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
     }, this)!; // Not `null`: the session was proven recently, so the grant is not too late.
-    znode.listen(this);
+    znode.setListener(this);
     session.listen(this);
     if (znode.watchState !== "set") {
       // Most locks are released sooner than that, and so never need this request.

@@ -58,7 +58,7 @@ const CLOSE_MS = 100;
  * the reason `"session-expired"`, and the next acquire opens a new session. `autoRenew` has no effect,
  * and `renew()` sends a heartbeat at once.
  *
- * `tryAcquire` enters the queue for a moment. If only other `tryAcquire` calls are before it, one of them
+ * `tryAcquire` enters the queue for a moment. If only other `tryAcquire` calls are ahead of it, one of them
  * holds the lock or all of them are about to leave. So it waits for up to 100 ms before it returns
  * `null`. Attempts of Curator and kazoo without a wait look like waiters, so they make it return `null`.
  *

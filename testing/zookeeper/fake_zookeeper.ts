@@ -121,7 +121,8 @@ export class FakeTransport implements ZooKeeperTransport {
   /** Deletes are executed when this resolves; at once if it is `null`. */
   deletesAfter: Promise<void> | null = null;
   readonly #tree: FakeTree;
-  readonly #watches = new Map<string, { watchers: Set<Watcher>; znode: Znode }>();
+  /** As in `watches.ts`: the znode is known from when the watch is answered until it fires. */
+  readonly #watches = new Map<string, { watchers: Set<Watcher>; znode: Znode | null }>();
   #listener: TransportListener | null = null;
 
   constructor(tree: FakeTree) {
@@ -129,7 +130,7 @@ export class FakeTransport implements ZooKeeperTransport {
     tree.transports.add(this);
   }
 
-  listen(listener: TransportListener): void {
+  setListener(listener: TransportListener): void {
     this.#listener = listener;
   }
 
@@ -163,23 +164,19 @@ export class FakeTransport implements ZooKeeperTransport {
     return this.#do("children", () => this.#tree.children(path));
   }
 
-  /** As the port says, nothing is sent where another watcher is set. */
+  /** Nothing is sent where a watch is set, even if it has no watchers any more. */
   async get(path: string, watcher?: Watcher): Promise<Znode> {
     if (watcher === undefined) return await this.#do("get", () => this.#tree.get(path));
-    const set = this.#watches.get(path);
-    if (set !== undefined && set.watchers.size > 0) {
-      set.watchers.add(watcher);
-      return set.znode;
-    }
+    const watch = this.#watches.get(path) ?? { watchers: new Set(), znode: null };
+    this.#watches.set(path, watch);
+    watch.watchers.add(watcher);
+    if (watch.znode !== null) return watch.znode;
     try {
-      return await this.#do("get", () => {
-        const znode = this.#tree.get(path);
-        const watchers = this.#watches.get(path)?.watchers ?? new Set();
-        this.#watches.set(path, { watchers: watchers.add(watcher), znode });
-        return znode;
-      });
+      return watch.znode = await this.#do("get", () => this.#tree.get(path));
     } catch (error) {
-      this.unwatch(path, watcher);
+      watch.watchers.delete(watcher);
+      const isUnused = watch.znode === null && watch.watchers.size === 0;
+      if (isUnused && this.#watches.get(path) === watch) this.#watches.delete(path);
       throw error;
     }
   }

@@ -93,6 +93,21 @@ Deno.test("Acquisition lists the queue again when another waiter leaves", async 
   await call.lease;
 });
 
+Deno.test("Acquisition lists the queue again, and is not granted the lock, when the holder's znode changes", async () => {
+  const tree = newTree();
+  const [a, b] = await open(tree, 2);
+  const holder = a.call();
+  await holder.lease;
+  const call = b.call();
+  await settle();
+  b.transport.fireChanged(holder.path);
+  await settle();
+  assertEquals(call.granted, false);
+  assertEquals(b.transport.log.slice(4), ["children", "get"]);
+  await holder.release();
+  await call.lease;
+});
+
 Deno.test("Acquisition reports each position once", async () => {
   const tree = newTree();
   const [a, b] = await open(tree, 2);
@@ -110,10 +125,18 @@ Deno.test("Acquisition reports each position once", async () => {
 
 Deno.test("Acquisition of tryAcquire() ends at once behind a holder or a waiter", async () => {
   const tree = newTree();
-  const [a, b] = await open(tree, 2);
-  await a.call().lease;
+  const [a, b, c] = await open(tree, 3);
+  const holder = a.call();
+  await holder.lease;
   assertEquals(await b.call({ isTry: true }).lease, null);
   assertEquals(b.transport.log, ["create", "children", "delete"]);
+  await holder.release();
+  // The holder alone would not end it, as it could be a tryAcquire() that fails.
+  await a.call({ isTry: true }).lease;
+  b.call();
+  await settle();
+  assertEquals(await c.call({ isTry: true }).lease, null);
+  assertEquals(c.transport.log, ["create", "children", "delete"]);
 });
 
 Deno.test("Acquisition of tryAcquire() gets the lock when an earlier tryAcquire() without the lock leaves", async () => {
@@ -431,6 +454,36 @@ Deno.test("Acquisition proves the session after a long wait, and starts over if 
   assertEquals(lease!.fencingToken, tree.get(b.transport.created[1]!).czxid);
 });
 
+Deno.test("Acquisition handles the failure of the heartbeat's create when its signal aborts at any moment", async () => {
+  const unhandled: unknown[] = [];
+  const onUnhandled = (event: PromiseRejectionEvent) => {
+    event.preventDefault();
+    unhandled.push(event.reason);
+  };
+  globalThis.addEventListener("unhandledrejection", onUnhandled);
+  try {
+    for (let ticks = 0; ticks < 40; ticks++) {
+      const instance = await FakeInstance.open(newTree(), false);
+      const second = Promise.withResolvers<void>();
+      let creates = 0;
+      instance.transport.answers = (request) => {
+        if (!request.startsWith("createEphemeral")) return;
+        if (++creates === 1) throw refusal("CONNECTION_LOSS");
+        return second.promise;
+      };
+      const call = instance.call();
+      for (let i = 0; i < ticks; i++) await Promise.resolve();
+      await call.giveUp();
+      second.promise.catch(() => {});
+      second.reject(refusal("CONNECTION_LOSS"));
+      await settle();
+      assertEquals(unhandled, [], `aborted after ${ticks} ticks`);
+    }
+  } finally {
+    globalThis.removeEventListener("unhandledrejection", onUnhandled);
+  }
+});
+
 Deno.test("Acquisition opens no lease after its signal has aborted", async () => {
   for (let ticks = 0; ticks < 40; ticks++) {
     const tree = newTree();
@@ -463,6 +516,7 @@ Deno.test("Acquisition leaves no timer, no watcher and no request behind", async
   await settle();
   assertEquals(c.clock.held, 1);
   await waiter.giveUp();
+  assertEquals(b.transport.watcherCount, 0);
   await tried.giveUp();
   assertEquals(c.clock.held, 0);
   await young.release();
@@ -473,7 +527,7 @@ Deno.test("Acquisition leaves no timer, no watcher and no request behind", async
     await clock.pass(9_000);
     assertEquals(transport.log.slice(asked), []);
     assertEquals([transport.watcherCount, clock.held], [0, 0]);
-    assertEquals(clock.timers, 1); // the session's watch on its server
+    assertEquals(clock.timers, 1); // the session's limit of silence
   }
 });
 

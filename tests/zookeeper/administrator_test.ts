@@ -1,15 +1,17 @@
 /**
- * An administrator, or another tool, deletes znodes while they are used.
+ * An administrator, or another tool, deletes or writes to znodes while they are used.
  *
  * @module
  */
 import { assert, assertEquals } from "@std/assert";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
+import { startProxy } from "../../testing/servers/proxy.ts";
 import { startZooKeeper, type ZooKeeperServer } from "../../testing/servers/zookeeper.ts";
 import { type Lease, ZooKeeperLock } from "../../zookeeper/mod.ts";
 import { CONDITION_BOUND_MS, KEPT_SESSION_MS } from "../../testing/time.ts";
 import { nothingLeft } from "../../testing/zookeeper/leaks.ts";
 import { type Observer, observing } from "../../testing/zookeeper/observer.ts";
+import { operations } from "../../testing/zookeeper/wire.ts";
 import { randomFrom } from "../../testing/processes/random.ts";
 import { newRoot, waiter } from "../../testing/zookeeper/waiter.ts";
 
@@ -174,4 +176,32 @@ Deno.test("ZooKeeperLock grants the lock to the third in line when the first two
       assertEquals(await holder.release(), false);
     }
   });
+});
+
+Deno.test("ZooKeeperLock grants the lock to no waiter when another client writes to the holder's znode", async () => {
+  const rootPath = newRoot();
+  await using locks = new ZooKeeperLock(server.connectString, { rootPath });
+  await using proxy = startProxy(server);
+  const sent: string[] = [];
+  proxy.onRequest = operations((operation) => sent.push(operation));
+  await using others = new ZooKeeperLock(`127.0.0.1:${proxy.port}`, { rootPath });
+  const count = (wanted: string) => sent.filter((operation) => operation === wanted).length;
+  const holder = await locks.acquire("n");
+  const { lease } = await waiter(others, "n");
+  let isGranted = false;
+  lease.then(() => isGranted = true);
+  await waitUntil("the waiter watches both znodes", async () => {
+    return (await server.fourLetterWord("wchs")).includes("Total watches:2");
+  }, CONDITION_BOUND_MS);
+  const reads = count("getData");
+  await observing(server.connectString, async (observer) => {
+    const [name] = await observer.children(`${rootPath}/n`);
+    await observer.write(`${rootPath}/n/${name}`);
+  });
+  const isWatchedAgain = () => isGranted || count("getChildren") > 1 && count("getData") > reads;
+  await waitUntil("the waiter goes on", isWatchedAgain, CONDITION_BOUND_MS);
+  assertEquals(isGranted, false);
+  holder.throwIfLost();
+  assertEquals(await holder.release(), true);
+  assertEquals(await (await lease).release(), true);
 });

@@ -71,7 +71,7 @@ Deno.test("ZooKeeperLock connects to a host with several addresses when --allow-
       unavailableAfterMs: ${CONDITION_BOUND_MS},
     });
     const { promise, resolve } = Promise.withResolvers();
-    transport.listen({ onStateChange: resolve });
+    transport.setListener({ onStateChange: resolve });
     console.log(await promise);
     transport.destroy();
   `,

@@ -138,7 +138,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     return requestLimitMs(this.#options, this.timeoutMs);
   }
 
-  listen(listener: TransportListener): void {
+  setListener(listener: TransportListener): void {
     this.#listener = listener;
   }
 
@@ -224,6 +224,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   }
 
   onOverdue(): void {
+    if (this.state !== "connected") return; // it is closing, for which `close()` has its own limit
     const { limitMs } = this;
     // A long answer is arriving.
     if (this.#frames.isPartial && this.silentMs < limitMs) return this.#requests.restartDeadline();

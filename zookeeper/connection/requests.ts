@@ -95,8 +95,9 @@ export class Requests {
     else pending.reject(refusalOf(reply.code));
     this.#sent.shift();
     this.#sinceMs = performance.now();
-    // Others wait only while so many are sent.
-    const next = this.#sent.length === MAX_SENT_REQUESTS - 1 ? this.#waiting.shift() : undefined;
+    // Others wait only while so many are sent. None may follow the request that ends the session.
+    if (this.#sent.length !== MAX_SENT_REQUESTS - 1 || this.#listener.state !== "connected") return;
+    const next = this.#waiting.shift();
     if (next !== undefined) this.#write(next);
   }
 

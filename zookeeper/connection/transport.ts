@@ -79,7 +79,7 @@ export interface ZooKeeperTransport {
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
-  listen(listener: TransportListener): void;
+  setListener(listener: TransportListener): void;
   /** Ends a pause between two attempts to connect: somebody needs the connection now. */
   connectNow(): void;
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
@@ -101,7 +101,10 @@ export interface ZooKeeperTransport {
   set(path: string): Promise<void>;
   /** Deletes a znode that has no children. */
   delete(path: string): Promise<void>;
-  /** Closes the session at the server if it answers within `timeoutMs`, then frees all resources. */
+  /**
+   * Closes the session at the server if it answers within `timeoutMs`, then frees all resources. Unanswered
+   * requests settle by then, whatever their own limit.
+   */
   close(timeoutMs: number): Promise<void>;
   /** Frees all resources at once, without notifying the server. The client never reconnects. */
   destroy(): void;

@@ -15,8 +15,10 @@ import type { Children, WatchEvent, Znode } from "./transport.ts";
  */
 export const MAX_FRAME_BYTES: number = 16 * 2 ** 20;
 
-/** Where a frame has the number of its request, behind its length. */
-export const XID_AT = 4;
+/** A frame begins with its length, which does not count these bytes. */
+const LENGTH_BYTES = 4;
+/** Where a frame has the number of its request. */
+export const XID_AT = LENGTH_BYTES;
 /** Where a reply has the last zxid of the server. */
 const ZXID_AT = 8;
 /** Where a reply has its code: 0, or why the request was refused. */
@@ -62,15 +64,15 @@ export class Frames {
    * @throws {ProtocolError} If its length is negative or too great.
    */
   next(): Buffer | null {
-    if (this.#byteCount < XID_AT) return null;
-    const head = this.#first(XID_AT);
+    if (this.#byteCount < LENGTH_BYTES) return null;
+    const head = this.#first(LENGTH_BYTES);
     const length = head.readInt32BE();
     if (length < 0 || length > MAX_FRAME_BYTES) {
       const message = `A reply has ${length} bytes instead of 0 to ${MAX_FRAME_BYTES}. ` +
         "Is it a ZooKeeper server?";
       throw new ProtocolError(message, isTlsRecord(head));
     }
-    const end = XID_AT + length;
+    const end = LENGTH_BYTES + length;
     if (this.#byteCount < end) return null;
     const bytes = this.#first(end);
     if (bytes.length === end) this.#chunks.shift();
@@ -108,7 +110,7 @@ export class Reply {
    */
   constructor(frame: Buffer) {
     if (frame.length < BODY_AT) {
-      throw new ProtocolError(`A reply has only ${frame.length - XID_AT} bytes`);
+      throw new ProtocolError(`A reply has only ${frame.length - LENGTH_BYTES} bytes`);
     }
     this.#frame = frame;
     this.xid = frame.readInt32BE(XID_AT);

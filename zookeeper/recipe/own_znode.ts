@@ -154,7 +154,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 
   /** Notifies this listener of the watch's events from now on, instead of the previous one. */
-  listen(listener: ChangeListener | null): void {
+  setListener(listener: ChangeListener | null): void {
     this.#listener = listener;
   }
 

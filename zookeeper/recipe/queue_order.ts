@@ -72,11 +72,11 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
 
 /** The position of an entry in its queue. */
 export interface QueuePosition {
-  /** The number of entries before ours: the holder's, and those of the earlier waiters. */
+  /** The number of entries ahead of ours: the holder's, and those of the earlier waiters. */
   readonly ahead: number;
   /** The first entry: the holder's. */
   readonly first: QueueEntry;
-  /** Whether all entries before ours were made by `tryAcquire()`. */
+  /** Whether all entries ahead of ours were made by `tryAcquire()`. */
   readonly isBehindTriesOnly: boolean;
   /** The number of waiters: all entries but the holder's. */
   readonly waiterCount: number;

@@ -64,15 +64,15 @@ export class SharedQueue {
   /**
    * A znode of ours is about to be deleted, and does not hold or await the lock any more.
    *
-   * @param isConfirmed Whether its watch is set: it exists.
+   * @param isCertain Whether its watch is set: it exists.
    */
-  remove({ name }: QueueEntry, isConfirmed: boolean): void {
+  remove({ name }: QueueEntry, isCertain: boolean): void {
     if (--this.users === 0) this.#onUnused();
     const { holder } = this;
     if (holder === null || holder.name !== name) return;
     holder.isLeaving = true;
-    // The create of the waiter's entry was answered, so both exist now.
-    this.#waiters[0]?.onHolderLeaving(holder, isConfirmed);
+    // If its watch is set, it existed when the waiter's create was answered.
+    this.#waiters[0]?.onHolderLeaving(holder, isCertain);
   }
 
   /** Lists the queue, after this call. A lock's znode that is missing has no entries. */

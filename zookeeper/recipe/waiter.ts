@@ -41,14 +41,14 @@ interface EntriesAhead {
   readonly entries: readonly QueueEntry[];
   /**
    * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
-   * the sequence numbers show to be directly before ours: if it exists.
+   * the sequence numbers show to be directly ahead of ours: if it exists.
    */
   readonly view: QueueView | null;
   /** The connection on which this was known first. */
   readonly epoch: number;
 }
 
-/** The entry that we wait for. */
+/** The entry that we wait for: the nearest one ahead, or of several `tryAcquire()` ones the first. */
 interface Predecessor {
   readonly name: string;
   /** Whether it has certainly existed together with our znode. */
@@ -209,7 +209,7 @@ export class Waiter implements QueueWaiter, Watcher {
       resolve();
     };
     session.listen(this);
-    this.#znode.listen(this);
+    this.#znode.setListener(this);
     try {
       const limitMs = await watch();
       const change = limitMs === undefined
@@ -218,7 +218,7 @@ export class Waiter implements QueueWaiter, Watcher {
       return await abortable(change, this.#budget.signal);
     } finally {
       session.unlisten(this);
-      this.#znode.listen(null);
+      this.#znode.setListener(null);
       if (this.#predecessor !== null) {
         session.unwatch(`${queue.path}/${this.#predecessor.name}`, this);
       }

@@ -102,7 +102,7 @@ export class Session implements TransportListener {
   /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
   #reconnection: PromiseWithResolvers<void> | null = null;
   /** Cancels the timer that ends the session: it has no connection, or no sign of the server. */
-  #cancelWatch: (() => void) | null = null;
+  #cancelLimit: (() => void) | null = null;
   /** When the session ended for us, and whether the server said so. */
   #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
 
@@ -117,8 +117,8 @@ export class Session implements TransportListener {
     this.heartbeatEveryMs = timeoutMs / 6;
     this.checkEveryMs = timeoutMs * 0.3;
     this.#lastAnswerMs = this.#clock.now();
-    transport.listen(this);
-    this.#watchServer();
+    transport.setListener(this);
+    this.#limitSilence();
   }
 
   /** The server may still keep it for a while. */
@@ -265,9 +265,13 @@ export class Session implements TransportListener {
    */
   prepareHeartbeat(): Promise<void> | null {
     if (this.#isPrepared) return null;
-    return this.#preparing ??= this.makePath(this.#options.heartbeatPath, true)
+    if (this.#preparing !== null) return this.#preparing;
+    this.#preparing = this.makePath(this.#options.heartbeatPath, true)
       .then(() => void (this.#isPrepared = true))
       .finally(() => this.#preparing = null);
+    // A call that ends meanwhile does not await it, and an unhandled rejection would end the process.
+    this.#preparing.catch(() => {});
+    return this.#preparing;
   }
 
   /**
@@ -329,12 +333,12 @@ export class Session implements TransportListener {
 
   onStateChange(state: TransportState): void {
     if (this.#end !== null) return;
-    if (state === "suspended") this.#watch(() => this.giveUp(), this.timeoutMs);
+    if (state === "suspended") this.#setLimit(() => this.giveUp(), this.timeoutMs);
     else if (state !== "connected") this.#lose(state === "expired");
     // This server has other limits, and every deadline was computed with the old timeout.
     else if (this.#transport.timeoutMs !== this.timeoutMs) this.giveUp();
     else {
-      this.#watchServer();
+      this.#limitSilence();
       this.#reconnection?.resolve();
       this.#reconnection = null;
     }
@@ -364,20 +368,20 @@ export class Session implements TransportListener {
   /**
    * Ends the session when nothing has arrived for its timeout: answers to pings do three times as often.
    */
-  #watchServer(): void {
+  #limitSilence(): void {
     const isSilent = () => this.#transport.silentMs >= this.timeoutMs;
-    this.#watch(() => {
-      if (!isSilent()) return this.#watchServer();
+    this.#setLimit(() => {
+      if (!isSilent()) return this.#limitSilence();
       // One more turn of the event loop: if that was blocked, the socket may hold an answer.
-      this.#watch(() => isSilent() ? this.giveUp() : this.#watchServer(), 0);
+      this.#setLimit(() => isSilent() ? this.giveUp() : this.#limitSilence(), 0);
     }, this.timeoutMs - this.#transport.silentMs);
   }
 
-  #watch(onTimer: () => void, delayMs: number): void {
-    this.#cancelWatch?.();
+  #setLimit(onTimer: () => void, delayMs: number): void {
+    this.#cancelLimit?.();
     const cancel = this.#clock.schedule(onTimer, delayMs);
     cancel.hold?.(false);
-    this.#cancelWatch = cancel;
+    this.#cancelLimit = cancel;
   }
 
   // The end.
@@ -404,7 +408,7 @@ export class Session implements TransportListener {
   }
 
   #finish(isExpired: boolean): void {
-    this.#cancelWatch?.();
+    this.#cancelLimit?.();
     this.#cancelCheck?.();
     this.#end = { atMs: this.#clock.now(), isExpired };
     this.#reconnection?.reject(sessionOver());

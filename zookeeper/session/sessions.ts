@@ -95,7 +95,7 @@ export class Sessions {
         fail("AUTH_FAILED", "ZooKeeper refused the credentials");
       } else fail("SETUP", "No ZooKeeper server can be connected to");
     };
-    transport.listen({ onStateChange });
+    transport.setListener({ onStateChange });
     const cancel = this.#clock.schedule(giveUp, connectTimeoutMs);
     try {
       return this.#session = await abortable(opened.promise, this.#closed.signal);

@@ -133,6 +133,43 @@ Deno.test("The transport sets one timer for requests that follow one another", a
   assert(timers.count <= 2, `${timers.count} timers were set`);
 });
 
+Deno.test("The transport waits for the end of its session for the time of close(), not for that of a request", async () => {
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const requests = [await next(), await next()];
+    assertEquals(requests.map((request) => request?.operation), ["delete", "closeSession"]);
+    await pause(3 * PACE_MS); // the server is slow, which is the fault
+    await send(...requests.map((request) => reply(request!.xid)));
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: PACE_MS });
+  const call = transport.delete("/a").then(() => "done", ({ code }) => code);
+  await transport.close(LONG_BOUND_MS);
+  assertEquals(await call, "done");
+});
+
+Deno.test("The transport sends nothing after the request that ends its session", async () => {
+  const sent = Promise.withResolvers<void>();
+  const late: string[] = [];
+  await using server = startScriptedServer(async ({ next, send }) => {
+    const xids: number[] = [];
+    let request = await next();
+    for (; request?.operation === "delete"; request = await next()) xids.push(request.xid);
+    await send(...xids.map((xid) => reply(xid)));
+    await sent.promise;
+    await send(reply(request!.xid));
+    for (let other; (other = await next()) !== null;) late.push(other.operation);
+  });
+  using transport = await openTransport(server.port, { requestTimeoutMs: LONG_BOUND_MS });
+  const calls = Array.from({ length: 300 }, () => transport.delete("/a"));
+  const outcomes = Promise.allSettled(calls);
+  const closed = transport.close(LIMIT_MS);
+  await Promise.all(calls.slice(0, 256));
+  sent.resolve();
+  await closed;
+  await outcomes;
+  await waitUntil("the server has read all", () => server.open === 0, CONDITION_BOUND_MS);
+  assertEquals(late, []);
+});
+
 /** Counts the timers that are set until it is disposed of. */
 function countTimers(): { readonly count: number } & Disposable {
   const { setTimeout: original } = globalThis;
