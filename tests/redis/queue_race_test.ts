@@ -120,6 +120,41 @@ Deno.test("RedisLock opens no lease for a grant that was stolen before its messa
     await stage.freeAtOnce();
   }));
 
+Deno.test("RedisLock opens no lease for an answer whose grant was stolen before it arrived", () =>
+  play(async (stage) => {
+    const { gates, lock } = stage;
+    const { held, waiting } = await stage.queueUp();
+    const lost = new Gate();
+    let messages = 0;
+    gates.onMessage = () => (messages++, lost.pass());
+    await held.release();
+    await lost.arrived; // it has the lock, and asks again
+    const answer = new Gate();
+    gates.onReply = answer.first("ask");
+    await answer.arrived;
+    await stage.other.request("n", { steal: true }, async (thief) => {
+      await waitUntil("it is told of the theft", () => messages === 2);
+      await lock.query("n");
+      let isGranted = false;
+      waiting.then(() => isGranted = true);
+      gates.sent.length = 0;
+      answer.open();
+      const asked = waitUntil(
+        "it asks again",
+        () => gates.sent.some(({ script }) => script === "ask"),
+      );
+      await Promise.race([waiting, asked]);
+      await lock.query("n"); // answered after the ask, on the same connection
+      thief!.throwIfLost();
+      assert(!isGranted, "it has no lease while the thief holds the lock");
+    });
+    const lease = await atOnce("it is granted", waiting);
+    await isTheOne(stage, lease);
+    assertEquals(await lease.release(), true);
+    lost.open();
+    await stage.freeAtOnce();
+  }));
+
 Deno.test("RedisLock frees the lock when a waiter is aborted while its grant message is under way", () =>
   play(async (stage) => {
     const abort = new AbortController();
