@@ -104,7 +104,7 @@ type ReceivedGrant = { readonly message: GrantMessage; readonly receivedMs: numb
  * | the answer "queued"              | asking (valid)          | queued                             |
  * | an ask is due                    | asking (valid), queued  | asking (outdated)                  |
  * | a grant message                  | asking, queued, granted | granted: the latest message counts |
- * | the call has looked at its grant | granted                 | asking (valid)                     |
+ * | the call has looked at its grant | granted                 | asking                             |
  * | the message "stolen"             | asking, queued, granted | asking (void)                      |
  * | a lease is opened, or refused    | asking                  | over                               |
  *
@@ -256,8 +256,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const answered = commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0) this.#isUndated = false;
-      this.#learn(answer);
       this.#settle();
+      this.#learn(answer);
       return { answer, sent };
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
@@ -271,18 +271,20 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   /** Notes what an answer says about the call, and about earlier leases, even if the call has ended. */
   #learn(answer: AskAnswer): void {
     const { held } = this.#context;
-    const { keys: { lock }, mode, value } = this;
+    const { ownerId } = this.#terms;
+    const { lock } = this.keys;
     const { state } = answer;
-    const isDenied = state === "queued" || (state === "held" && mode !== "steal");
+    // A steal is also refused if another call of its owner id holds the lock.
+    const isDenied = state === "queued" || (state === "held" && this.mode !== "steal");
     if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
-    if (state === "granted") {
-      // If the call ends without a lease, the lock stays with the owner id, whose lease ends here.
-      if (held.isHeldUnder(lock, this.#terms.ownerId)) this.#keepsLock = true;
-      held.onGrant(lock, value, answer.fencingToken);
-    } else if (isDenied && this.#lease === null) {
-      held.onDenied(lock, this.#terms.ownerId);
+    if (this.#lease === null && isDenied) {
+      held.onDenied(lock, ownerId);
       this.#keepsLock = this.#end !== null;
     }
+    if (state !== "granted") return;
+    // If the call ends without a lease, the lock stays with the owner id, whose lease ends here.
+    if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
+    held.onGrant(lock, this.value, answer.fencingToken);
   }
 
   /** An ask is answered, or has failed. */

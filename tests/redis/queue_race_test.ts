@@ -75,6 +75,25 @@ Deno.test("RedisLock keeps one lease when an ask reaches the server after the gr
     await stage.freeAtOnce();
   }));
 
+Deno.test("RedisLock releases a lease that was held for too long when an ask has reached the server after its grant", () =>
+  play(async (stage) => {
+    const { lock, other, gates, server: { command } } = stage;
+    const held = await other.acquire("n");
+    const waiting = lock.acquire("n", { maxHoldMs: 200 });
+    await waitUntil("its inbox is proven", async () => {
+      return (await provenInboxes(command, stage.keys.waiters)).length === 1;
+    });
+    const gate = new Gate();
+    gates.onRequest = gate.first("ask");
+    await gate.arrived;
+    await held.release();
+    const lease = await atOnce("the message is enough", waiting);
+    gate.open();
+    await lock.query("n");
+    await waitUntil("it was held for too long", () => !lease.isHeld);
+    await stage.freeAtOnce();
+  }));
+
 Deno.test("RedisLock leaves the lock free when an ask reaches the server after the release", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
