@@ -12,7 +12,7 @@
  *    is lost. A later grant on the same client, or a message that it was stolen, ends it at once.
  * 5. A _release_ is one `leave`: the next waiter becomes the holder.
  * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
- *    knows the call, or may still execute a copy of an ask. Then the leave writes a tombstone.
+ *    knows the call, or may still execute a copy of an ask. In the latter case the leave writes a tombstone.
  *
  * Below this page: which waiter asks when in `waiting/`, the commands in `protocol/`, leases by lock in
  * `held_leases.ts`. Who may call under which owner id is decided in `owner_calls.ts`.
@@ -34,6 +34,7 @@ import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder } from "./held_leases.ts";
 import { type Ask, ASK_LIFE_MS, type AskMode, TOMBSTONE_MS } from "./protocol/arguments.ts";
+import type { AskTurn } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure, refusalOf } from "./protocol/failures.ts";
 import type { LockKeys } from "./protocol/keys.ts";
@@ -103,7 +104,7 @@ type ReceivedGrant = { readonly message: GrantMessage; readonly receivedMs: numb
  * | the answer "queued"              | asking (valid)          | queued                             |
  * | an ask is due                    | asking (valid), queued  | asking (outdated)                  |
  * | a grant message                  | asking, queued, granted | granted: the latest message counts |
- * | the call has looked at its grant | granted                 | asking (valid)                     |
+ * | the call has looked at its grant | granted                 | asking                             |
  * | the message "stolen"             | asking, queued, granted | asking (void)                      |
  * | a lease is opened, or refused    | asking                  | over                               |
  *
@@ -125,7 +126,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly #budget: OutageBudget;
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
   /** What the answer to the current ask is worth. */
-  #answer: "valid" | "outdated" | "void" = "valid";
+  #worth: "valid" | "outdated" | "void" = "valid";
   /** The last grant message. */
   #grant: ReceivedGrant | null = null;
   #lease: ManagedLease | null = null;
@@ -181,10 +182,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       if (this.ownerTurn !== null) await this.#waitForEarlier(this.ownerTurn);
       while (this.#phase !== "over") {
         this.#throwIfEnded();
-        if (this.#phase === "asking") {
-          this.#answer = "valid"; // it covers everything that happened before
-          await this.#ask();
-        } else if (this.#phase === "queued") await this.#waitInQueue();
+        if (this.#phase === "asking") await this.#ask();
+        else if (this.#phase === "queued") await this.#waitInQueue();
         else this.#accept(this.#grant!);
       }
       return this.#lease;
@@ -204,7 +203,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   get isWanted(): boolean {
-    return this.#phase !== "over";
+    if (this.#phase === "over" || this.#end !== null) return false;
+    return !this.#terms.signal?.aborted && !this.#context.ended.aborted;
   }
 
   #throwIfEnded(): void {
@@ -217,52 +217,47 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   // grant message that arrives too late makes the call ask while an ask is unanswered.
 
   async #ask(): Promise<void> {
+    const { window } = this.#context.commands;
+    const turn = window.take() ? null : window.askTurn(this.#budget.outageSinceMs);
     let result: AskResult | void;
     try {
-      if (!this.#context.commands.window.take() && !await this.#takeSlotInTurn()) return;
-      result = await this.#unlessChanged(this.#budget.settle(this.#send()));
+      // One wait for the slot and the answer: no event is missed between them.
+      result = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
     } catch (error) {
       this.#throwIfEnded();
       this.#budget.judge(error);
       return await this.#pause(RETRY_MS);
+    } finally {
+      if (turn !== null) window.withdraw(turn);
     }
     this.#throwIfEnded();
-    // After a theft a grant in the answer is void. After a grant message the answer is out of date.
-    if (result === undefined || this.#phase !== "asking" || this.#answer === "void") return;
+    // After a theft a grant in the answer is void. After a grant message the answer is not looked at.
+    if (result === undefined || this.#phase !== "asking" || this.#worth === "void") return;
     if (result.answer.state === "late") return await this.#onLate();
     this.#onAnswer(result);
   }
 
-  /** Waits for a slot in the window. Resolves with false if the call must do something else first. */
-  async #takeSlotInTurn(): Promise<boolean> {
-    const { engine: { clock }, commands: { window } } = this.#context;
-    const turn = window.askTurn(this.#budget.outageSinceMs ?? clock.now());
-    let hasSlot: true | void = undefined;
-    try {
-      hasSlot = await this.#unlessChanged(turn.come);
-    } finally {
-      if (hasSlot === undefined) window.withdraw(turn);
-    }
-    return hasSlot === true;
+  /** Sends an ask when its slot comes, unless the call must do something else by then. */
+  async #sendInTurn(turn: AskTurn): Promise<AskResult | void> {
+    await turn.come;
+    if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send();
   }
 
-  /** Sends an ask. Notes what the clean-up must know, however late the answer comes. */
+  /** Sends an ask that has a slot. Notes what the clean-up must know, however late the answer comes. */
   #send(): Promise<AskResult> {
-    const { engine: { clock }, commands, waiters: { inbox }, held } = this.#context;
+    const { engine: { clock }, commands, waiters: { inbox } } = this.#context;
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
     const lastMomentMs = commands.lastMomentMs(this.keys, sent.nowMs);
     this.#firstSent ??= sent;
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
-    return commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
-      const { state } = answer;
-      if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
+    this.#worth = "valid"; // it covers everything that happened before
+    const answered = commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0) this.#isUndated = false;
       this.#settle();
-      // A grant ends an earlier lease, even if this call has ended.
-      if (state === "granted") held.onGrant(this.keys.lock, this.value, answer.fencingToken);
+      this.#learn(answer);
       return { answer, sent };
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
@@ -270,6 +265,26 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       this.#settle();
       throw error;
     });
+    return this.#budget.settle(answered);
+  }
+
+  /** Notes what an answer says about the call, and about earlier leases, even if the call has ended. */
+  #learn(answer: AskAnswer): void {
+    const { held } = this.#context;
+    const { ownerId } = this.#terms;
+    const { lock } = this.keys;
+    const { state } = answer;
+    // A steal is also refused if another call of its owner id holds the lock.
+    const isDenied = state === "queued" || (state === "held" && this.mode !== "steal");
+    if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
+    if (this.#lease === null && isDenied) {
+      held.onDenied(lock, ownerId);
+      this.#keepsLock = this.#end !== null;
+    }
+    if (state !== "granted") return;
+    // If the call ends without a lease, the lock stays with the owner id, whose lease ends here.
+    if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
+    held.onGrant(lock, this.value, answer.fencingToken);
   }
 
   /** An ask is answered, or has failed. */
@@ -317,9 +332,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Another owner holds the lock, and the call does not wait. */
   #refuse({ waiters, leftMs }: Refused): void {
-    const { held } = this.#context;
-    // A steal is also refused if another call of its owner id holds the lock.
-    if (this.mode !== "steal") held.onDenied(this.keys.lock, this.#terms.ownerId);
     if (this.mode === "try") this.#terms.onWait?.({ waiters, ...remaining(leftMs) });
     this.#enter("over");
   }
@@ -329,15 +341,14 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   /** The server has queued the call. It keeps the ticket of its first answer. */
   #enqueue(answer: Queued, sent: AskSent): void {
     const { position, waiters, leftMs, serverMs } = answer;
-    const { onWait, ownerId } = this.#terms;
+    const { onWait } = this.#terms;
     const last = this.#reported;
     this.ticket ||= answer.ticket;
-    this.#context.held.onDenied(this.keys.lock, ownerId);
     if (position !== last.position || waiters !== last.waiters) {
       this.#reported = { position, waiters, ...remaining(leftMs) };
       onWait?.(this.#reported);
     }
-    if (this.#phase === "asking" && this.#answer === "valid") this.#enter("queued");
+    if (this.#phase === "asking" && this.#worth === "valid") this.#enter("queued");
     this.#context.waiters.enqueue(this, answer, { sent, serverMs });
   }
 
@@ -382,15 +393,15 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       this.#grant = { message, receivedMs: this.#context.engine.clock.now() };
       this.#enter("granted");
     } else { // stolen: its caller never sees an earlier grant
-      this.#answer = "void";
+      this.#worth = "void";
       this.#enter("asking");
     }
   }
 
   /** Implements {@linkcode Waiter}. */
   onAskDue(): void {
-    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#answer !== "valid")) return;
-    this.#answer = "outdated";
+    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#worth !== "valid")) return;
+    this.#worth = "outdated";
     this.#enter("asking");
   }
 
@@ -441,7 +452,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #accept({ message, receivedMs }: ReceivedGrant): void {
     const { serverMs, claimMs, fencingToken } = message;
     const { waiters, engine, held } = this.#context;
-    this.#answer = "valid";
     this.#enter("asking");
     this.#isKnown = true;
     const firstSent = this.#firstSent;
@@ -462,31 +472,20 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * @param startMs When `validMs` starts to count, in monotonic ms.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
-    const { name, ownerId, autoRenew, maxHoldMs, outlivesDisposal } = this.#terms;
     // An earlier call of this owner id may have a longer TTL, which stays.
-    const ttlMs = outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
-    const grant: Grant = {
-      name,
-      ownerId,
-      fencingToken,
-      sent,
-      startMs,
-      ttlMs,
-      validMs,
-      autoRenew,
-      maxHoldMs,
-      outlivesDisposal,
-    };
+    const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
+    const grant: Grant = { ...this.#terms, fencingToken, sent, startMs, ttlMs, validMs };
     const lease = this.#context.engine.open(grant, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
+    this.#keepsLock = false;
     this.#context.held.add(this.keys.lock, this, lease);
     this.#enter("over");
   }
 
   /** Implements {@linkcode Holder}. */
   onLaterGrant(value: string): void {
-    // A late copy of an ask may take the lock back from a call of the same owner id, which believes in it.
+    // A late copy of an ask may take the lock back from that call, whose caller believes in its lease.
     if (hasSameOwnerId(value, this.value)) this.#keepsLock = true;
     this.#lease?.lose("stolen");
   }
@@ -510,6 +509,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const tombstoneMs = this.#tombstoneMs(epoch);
     const sentMs = tombstoneMs === 0 ? 0 : clock.now();
     const keepsLock = isLost && this.#keepsLock;
+    if (keepsLock && tombstoneMs === 0) { // a leave would change nothing
+      held.remove(lock, this.value);
+      return Promise.resolve({ state: "gone", reason: "stolen" });
+    }
     return commands.leave(this.keys, this.value, tombstoneMs, keepsLock).then((leave) => {
       // Not before: an answer on its way may still name this holder, which is not a lost grant.
       held.remove(lock, this.value);
@@ -541,12 +544,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   #cleanUp(): void {
     if (!this.#isKnown && !this.#isUnclean && this.#unanswered === 0) return;
-    const { engine: { background }, waiters } = this.#context;
-    this.#cleaning = background.run(() => this.#leaveAtLast());
-    if (this.#end === null) return;
-    // Meanwhile a grant of this call is not released for the next waiter: the attach takes it over.
-    waiters.add(this);
-    this.#cleaning = this.#cleaning.then(() => waiters.remove(this));
+    this.#cleaning = this.#context.engine.background.run(() => this.#leaveAtLast());
   }
 
   /** Leaves until the server has answered, or everything has expired there. */

@@ -19,8 +19,8 @@ export interface Holder {
 interface HeldLease {
   readonly holder: Holder;
   readonly lease: ManagedLease;
-  /** Those of its `RedisLock`. */
-  readonly owner: HeldLeases;
+  /** The leases of its `RedisLock`. */
+  readonly instance: HeldLeases;
 }
 
 /** By lock key. All `RedisLock`s on one client share them. */
@@ -50,7 +50,7 @@ export class HeldLeases {
   /** The lock is not held under this owner id, by the answer to a later ask of this `RedisLock`. */
   onDenied(lockKey: string, ownerId: string): void {
     const held = this.#all.get(lockKey);
-    if (held?.owner === this && held.lease.ownerId === ownerId) held.lease.lose("stolen");
+    if (held?.instance === this && held.lease.ownerId === ownerId) held.lease.lose("stolen");
   }
 
   /** Whether the last lease of the lock is that of this owner value, released perhaps, but unanswered. */
@@ -77,7 +77,7 @@ export class HeldLeases {
       if (this.hasLater(lockKey, lease.fencingToken)) return holder.onLaterGrant(last.holder.value);
       this.onGrant(lockKey, holder.value, lease.fencingToken);
     }
-    this.#all.set(lockKey, { holder, lease, owner: this });
+    this.#all.set(lockKey, { holder, lease, instance: this });
   }
 
   /** Removes the lease of an owner value. Does nothing if a later lease has replaced it. */
@@ -97,6 +97,8 @@ export class HeldLeases {
 
   /** The lock keys of the leases of this `RedisLock`. */
   #own(): string[] {
-    return [...this.#all].filter(([, { owner }]) => owner === this).map(([lockKey]) => lockKey);
+    return [...this.#all].filter(([, { instance }]) => instance === this).map(([lockKey]) =>
+      lockKey
+    );
   }
 }

@@ -16,18 +16,44 @@ export const MAX_UNANSWERED = 256;
 const STEPS = 10;
 
 /** The wait of an ask for its slot. */
-export interface AskTurn {
-  /**
-   * Resolves when the ask has its slot and must be sent. Rejects with a {@linkcode SilenceError} if the
-   * connection has been silent for too long.
-   */
-  readonly come: Promise<true>;
-}
+export class AskTurn implements Timed {
+  readonly atMs: number;
+  readonly order: number;
+  index = -1;
+  readonly #come = Promise.withResolvers<void>();
+  #hasSlot = false;
 
-interface WaitingAsk extends AskTurn, Timed {
-  readonly resolve: (value: true) => void;
-  readonly reject: (error: SilenceError) => void;
-  hasCome: boolean;
+  /** Only the window makes turns. */
+  constructor(atMs: number, order: number) {
+    this.atMs = atMs;
+    this.order = order;
+  }
+
+  /**
+   * Resolves when the ask has its slot. Rejects with a {@linkcode SilenceError} if the connection has been
+   * silent for too long.
+   */
+  get come(): Promise<void> {
+    return this.#come.promise;
+  }
+
+  /** Takes the slot, in order to use or free it. False if it has not come, or is taken. */
+  take(): boolean {
+    const hasSlot = this.#hasSlot;
+    this.#hasSlot = false;
+    return hasSlot;
+  }
+
+  /** Called by the window. */
+  onSlot(): void {
+    this.#hasSlot = true;
+    this.#come.resolve();
+  }
+
+  /** Called by the window. */
+  onSilence(): void {
+    this.#come.reject(new SilenceError("The client cannot take more commands"));
+  }
 }
 
 /**
@@ -53,7 +79,7 @@ export class CommandWindow {
   /** In the order of arrival. A call lets the command go. */
   readonly #urgent = new LinkedSet<() => void>();
   /** In the order in which their outages began: the first one is the first to fail. */
-  readonly #asks = new TimeHeap<WaitingAsk>();
+  readonly #asks = new TimeHeap<AskTurn>();
   #askCount = 0;
   /** How much time has passed in ms while asks waited for their turns and the event loop ran. */
   #waitedMs = 0;
@@ -104,31 +130,30 @@ export class CommandWindow {
   /**
    * Waits for a slot, behind urgent commands.
    *
-   * @param sinceMs When the outage of the ask began, in monotonic ms; now if there is none.
+   * @param sinceMs When the outage of the ask began, in monotonic ms; `null` if there is none.
    */
-  askTurn(sinceMs: number): AskTurn {
+  askTurn(sinceMs: number | null): AskTurn {
     const nowMs = this.#clock.now();
     if (this.#cancelTimer === null) {
       this.#answeredMs = this.#waitedMs - (nowMs - (this.silentSinceMs ?? nowMs));
       this.#step();
     }
-    const { promise: come, resolve, reject } = Promise.withResolvers<true>();
-    const atMs = this.#waitedUntil(nowMs) - (nowMs - sinceMs);
-    const order = this.#askCount++;
-    const ask = { come, resolve, reject, atMs, order, index: -1, hasCome: false };
-    this.#asks.add(ask);
-    return ask;
+    const turn = new AskTurn(
+      this.#waitedUntil(nowMs) - (nowMs - (sinceMs ?? nowMs)),
+      this.#askCount++,
+    );
+    this.#asks.add(turn);
+    return turn;
   }
 
-  /** Forgets an ask that was not sent: its promise never settles, or its slot is free again. */
+  /** Ends a turn. If its slot has not come, it never does; if it was not taken, it is free again. */
   withdraw(turn: AskTurn): void {
-    const ask = turn as WaitingAsk;
-    this.#remove(ask);
-    if (ask.hasCome) this.free(false);
+    this.#remove(turn);
+    if (turn.take()) this.free(false);
   }
 
-  #remove(ask: WaitingAsk): void {
-    this.#asks.delete(ask);
+  #remove(turn: AskTurn): void {
+    this.#asks.delete(turn);
     if (this.#asks.size > 0) return;
     this.#cancelTimer?.();
     this.#cancelTimer = null;
@@ -142,8 +167,7 @@ export class CommandWindow {
     urgent?.();
     if (ask === undefined) return;
     this.#remove(ask);
-    ask.hasCome = true;
-    ask.resolve(true);
+    ask.onSlot();
   }
 
   /** The value of `#waitedMs` if the current step ended at this moment. */
@@ -169,7 +193,7 @@ export class CommandWindow {
       const silentMs = this.#waitedMs - Math.max(first.atMs, this.#answeredMs);
       if (silentMs < this.#unavailableAfterMs) return;
       this.#asks.delete(first);
-      first.reject(new SilenceError("The client cannot take more commands"));
+      first.onSilence();
     }
   }
 }

@@ -33,8 +33,6 @@ import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
 /** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
 const MAX_SEARCHES = 256;
-/** The caller of a script that is always wanted. */
-const WANTED = { isWanted: true };
 
 /** Options of {@linkcode RedisCommands}. */
 export interface RedisCommandsOptions {
@@ -84,8 +82,8 @@ export class RedisCommands {
   ask(ask: Ask, inbox: AskInbox, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
     const { keys } = ask;
     const reply = ask.mode === "steal"
-      ? this.#run(STEAL, keys, stealArguments(ask, lastMomentMs), ask)
-      : this.#run(ASK, keys, askArguments(ask, inbox, lastMomentMs), ask);
+      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), ask)
+      : this.#send(ASK, keys, askArguments(ask, inbox, lastMomentMs), ask);
     return reply.then((reply) => {
       const answer = decodeAsk(reply);
       this.#clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
@@ -151,19 +149,25 @@ export class RedisCommands {
     return this.#run(QUERY, keys, [String(maxWaiters)]).then(decodeQuery);
   }
 
+  /** Sends a script now if there is a slot, else ahead of all asks. */
+  #run(script: Script, keys: LockKeys, args: string[]): Promise<unknown> {
+    return this.window.take()
+      ? this.#send(script, keys, args)
+      : this.#runInTurn(script, keys, args);
+  }
+
   /**
-   * Sends a script now if there is a slot, else ahead of all asks.
+   * Sends a script that has a slot.
    *
-   * @param ask Has taken a slot. If it is no longer wanted, a script that the server does not know is not
-   * sent again with its source.
+   * @param ask If it is no longer wanted, a script that the server does not know is not sent again with its
+   * source.
    */
-  #run(
+  #send(
     script: Script,
     keys: LockKeys,
     args: string[],
-    ask: { readonly isWanted: boolean } | null = null,
+    ask?: { readonly isWanted: boolean },
   ): Promise<unknown> {
-    if (ask === null && !this.window.take()) return this.#runInTurn(script, keys, args);
     const { lock, queue, waiters, token } = keys;
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
     let reply: Promise<unknown>;
@@ -174,7 +178,7 @@ export class RedisCommands {
     }
     return reply.then(this.#onReply, (error) => {
       if (!isNoScript(error) || ask?.isWanted === false) return this.#onFailure(error);
-      return this.#send("EVAL", all.with(0, script.source), lock);
+      return this.#sendCommand("EVAL", all.with(0, script.source), lock);
     });
   }
 
@@ -191,7 +195,7 @@ export class RedisCommands {
     }
     const reply = this.window.urgentTurn().then(() => {
       this.#waiting.delete(id);
-      return this.#run(script, keys, waiting.args, WANTED);
+      return this.#send(script, keys, waiting.args);
     });
     const waiting: WaitingScript = { args, reply };
     this.#waiting.set(id, waiting);
@@ -213,7 +217,7 @@ export class RedisCommands {
   };
 
   /** Sends a command that has a slot. */
-  async #send(command: string, args: string[], key: string): Promise<unknown> {
+  async #sendCommand(command: string, args: string[], key: string): Promise<unknown> {
     try {
       return this.#onReply(await this.#orReset(this.client.send(command, args, key)));
     } catch (error) {
@@ -234,7 +238,7 @@ export class RedisCommands {
     this.#isMemoryChecked = true;
     if (!this.window.take()) await this.window.urgentTurn();
     try {
-      const info = await this.#send("INFO", ["memory"], "");
+      const info = await this.#sendCommand("INFO", ["memory"], "");
       const warning = evictionWarning(String(info));
       if (warning !== null) this.#options.warnings.warn(warning);
     } catch {

@@ -11,6 +11,7 @@ import { MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/arguments.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
 import { type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
+import { hasSameOwnerId } from "../protocol/owner_value.ts";
 import type { Queued } from "../protocol/replies.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
 import { AbortWatch } from "./abort_watch.ts";
@@ -136,11 +137,17 @@ export class Waiters implements InboxListener {
     for (const room of this.#rooms.values()) room.askNow();
   }
 
-  /** Releases a lock that was granted to a call that has left. The next waiter gets it. */
+  /**
+   * Releases a lock that was granted to a call that has left: the next waiter gets it. While another call
+   * of the same owner id asks, the lock is kept, because that call may take it over.
+   */
   #leave(lockKey: string, value: string): void {
     if (this.#held.has(lockKey, value)) return; // a copy of the grant for which there is a lease
+    const keepsLock = [...this.#waiters.values()].some((waiter) =>
+      waiter.keys.lock === lockKey && hasSameOwnerId(waiter.value, value)
+    );
     this.#engine.background.run(async () => {
-      await this.#commands.leave(lockKeys("", lockKey), value, TOMBSTONE_MS, false);
+      await this.#commands.leave(lockKeys("", lockKey), value, TOMBSTONE_MS, keepsLock);
     });
   }
 }

@@ -73,7 +73,7 @@ export function gated(client: RedisClient): { client: RedisClient; gates: Gates 
     gates,
     client: {
       async send(command, args, key) {
-        const sent = read(command, args);
+        const sent = readScript(command, args);
         if (sent === null) return await client.send(command, args, key);
         gates.sent.push(sent);
         await gates.onRequest?.(sent);
@@ -96,7 +96,8 @@ export function gated(client: RedisClient): { client: RedisClient; gates: Gates 
   };
 }
 
-function read(command: string, args: readonly string[]): SentScript | null {
+/** Reads a command; `null` if it is not one of the scripts. */
+export function readScript(command: string, args: readonly string[]): SentScript | null {
   for (const script of Object.keys(SCRIPTS) as (keyof typeof SCRIPTS)[]) {
     const { sha1, source } = SCRIPTS[script];
     if (args[0] !== sha1 && args[0] !== source) continue;

@@ -4,8 +4,8 @@ import { HeldLeases } from "../../redis/held_leases.ts";
 import { openLease } from "../../testing/core/fake_service.ts";
 
 /** A lease that the leases of one client know, and a log of its ends. */
-function add(leases: HeldLeases, value: string, fencingToken: bigint) {
-  const { lease, clock } = openLease({ ownerId: value, fencingToken });
+function add(leases: HeldLeases, value: string, fencingToken: bigint, ownerId = value) {
+  const { lease, clock } = openLease({ ownerId, fencingToken });
   const log: string[] = [];
   const onLaterGrant = (later: string) => {
     log.push(later);
@@ -52,4 +52,39 @@ Deno.test("HeldLeases removes a lease only if no later one has replaced it, and 
   assertEquals([others.count, leases.has("lock:n", "b")], [1, true]);
   others.remove("lock:n", "b");
   assertEquals(others.count, 0);
+});
+
+Deno.test("HeldLeases.onDenied() ends the lease of an owner id, unless another RedisLock has it", () => {
+  const client = {} as RedisClient;
+  const [leases, others] = [new HeldLeases(client), new HeldLeases(client)];
+  const { lease } = add(leases, "a#1", 5n, "a");
+  leases.onDenied("lock:m", "a");
+  leases.onDenied("lock:n", "b");
+  others.onDenied("lock:n", "a");
+  assertEquals(lease.isHeld, true);
+  leases.onDenied("lock:n", "a");
+  assertEquals(lease.isHeld, false);
+});
+
+Deno.test("HeldLeases.onStolen() ends the lease of an owner value only", () => {
+  const leases = open();
+  const { lease } = add(leases, "a#1", 5n, "a");
+  leases.onStolen("lock:m", "a#1");
+  leases.onStolen("lock:n", "a#2");
+  assertEquals(lease.isHeld, true);
+  leases.onStolen("lock:n", "a#1");
+  assertEquals(lease.isHeld, false);
+});
+
+Deno.test("HeldLeases.isHeldUnder() is true while a lease of the owner id on the client counts", () => {
+  const client = {} as RedisClient;
+  const [leases, others] = [new HeldLeases(client), new HeldLeases(client)];
+  const { lease } = add(others, "a#1", 5n, "a");
+  const isHeld = () =>
+    [["n", "a"], ["n", "b"], ["m", "a"]].map(([name, ownerId]) =>
+      leases.isHeldUnder(`lock:${name}`, ownerId!)
+    );
+  assertEquals(isHeld(), [true, false, false]);
+  lease.lose("stolen");
+  assertEquals(isHeld(), [false, false, false]);
 });

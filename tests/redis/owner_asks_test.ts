@@ -4,10 +4,13 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Lease, LeaseLostError, LockError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
+import { KEEP } from "../../redis/protocol/arguments.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";
 import { atOnce, play, type Stage } from "../../testing/redis/race_stage.ts";
 import { provenInboxes } from "../../testing/redis/traces.ts";
+import { granted, queued, ScriptedClient } from "../../testing/redis/scripted_client.ts";
 import { startProxy } from "../../testing/servers/proxy.ts";
 import { startRedis } from "../../testing/servers/redis.ts";
 import { waitUntil } from "../../testing/servers/wait.ts";
@@ -183,6 +186,37 @@ Deno.test("RedisLock.attach() keeps the lock when the call that it ends was gran
     assertEquals(await (await atOnce("then the other", behind)).release(), true);
   }));
 
+Deno.test("RedisLock.attach() keeps the lock when its own ask fails before the message to the call that it ended", () =>
+  play(async (stage) => {
+    const { lock, other, gates } = stage;
+    const held = await other.acquire("n");
+    const waiting = assertRejects(() => lock.acquire("n", OWNER), LockError, "attach() was called");
+    await waitUntil("its inbox is proven", async () => {
+      return (await provenInboxes(stage.server.command, stage.keys.waiters)).length === 1;
+    });
+    const message = new Gate();
+    gates.onMessage = () => message.pass();
+    const behind = other.acquire("n");
+    await waitUntil("both wait", async () => await stage.waiting() === 2);
+    await held.release();
+    await message.arrived;
+    const leaves = () => scripts(stage).filter((script) => script === "leave").length;
+    gates.onRequest = async ({ script, args }) => {
+      if (script !== "ask" || args[3] !== "attach") return;
+      gates.onRequest = undefined;
+      assertEquals(leaves(), 1, "the call that it ended has left");
+      message.open();
+      await waitUntil("its grant is known", () => leaves() === 2);
+      throw Object.assign(new Error("cut"), { code: "ECONNRESET" });
+    };
+    const attached = await atOnce("it is attached", lock.attach("n", ID));
+    await waiting;
+    assert(attached !== null);
+    await attached.renew();
+    assertEquals(await attached.release(), true);
+    assertEquals(await (await atOnce("then the other", behind)).release(), true);
+  }));
+
 Deno.test("RedisLock.attach() takes over from a call of the same owner id that waited and has asked before it", () =>
   play(async (stage) => {
     const { lock, other, gates } = stage;
@@ -205,6 +239,94 @@ Deno.test("RedisLock.attach() takes over from a call of the same owner id that w
     await assertRejects(() => thief, LeaseLostError);
     await held.release();
   }));
+
+Deno.test("RedisLock keeps the lock of an owner id when a call that would take it over is aborted, then granted", () =>
+  play(async (stage) => {
+    const { lock, other, gates } = stage;
+    const first = await lock.acquire("n", OWNER);
+    const answer = new Gate();
+    gates.onReply = answer.first("ask");
+    const abort = new AbortController();
+    const cut = assertRejects(() => lock.acquire("n", { ...OWNER, signal: abort.signal }));
+    await answer.arrived;
+    abort.abort();
+    await cut;
+    answer.open();
+    await waitUntil("it has left", () => scripts(stage).includes("leave"));
+    await lock.query("n");
+    assertEquals(lossOf(first), "stolen");
+    assertEquals(await other.tryAcquire("n"), null);
+    const attached = await lock.attach("n", ID);
+    assert(attached !== null);
+    assertEquals(await attached.release(), true);
+  }));
+
+Deno.test("RedisLock releases a lock that it has taken over under an owner id when the lease was held for too long", () =>
+  play(async (stage) => {
+    const first = await stage.lock.acquire("n", OWNER);
+    const second = await stage.lock.acquire("n", { ...OWNER, maxHoldMs: 50 });
+    await waitUntil("it was held for too long", () => !second.isHeld);
+    assertEquals(lossOf(first), "stolen");
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock sends nothing to clean up after a lease that another call of the owner id has taken over", () =>
+  play(async (stage) => {
+    const { lock } = stage;
+    const first = await lock.acquire("n", OWNER);
+    const second = await lock.acquire("n", OWNER);
+    assertEquals(lossOf(first), "stolen");
+    await lock.query("n");
+    assertEquals(scripts(stage).filter((script) => script === "leave"), []);
+    assertEquals(await second.release(), true);
+  }));
+
+Deno.test("RedisLock keeps the lock of a call that ends while it waits only if attach() has ended it", async () => {
+  for (const end of ["abort", "attach"] as const) {
+    const client = new ScriptedClient();
+    await using lock = new RedisLock(client, { disposeTimeoutMs: 0 });
+    const held = lock.acquire("n", OWNER);
+    await settle();
+    client.take("n").answer(granted(1));
+    const first = await held;
+    const abort = new AbortController();
+    const waiting = assertRejects(() => lock.acquire("n", { ...OWNER, signal: abort.signal }));
+    await settle();
+    client.take("n").answer(granted(2, 1)); // too late for a lease, so it asks again
+    await settle();
+    assertEquals(lossOf(first), "stolen");
+    const ask = client.take("n");
+    if (end === "abort") abort.abort();
+    else lock.attach("n", ID).catch(() => {}); // it asks afterwards
+    await waiting;
+    ask.answer(queued(1)); // it has lost the lock since
+    await settle();
+    const { script, args } = client.unanswered[0]!;
+    assertEquals([script, args.includes(KEEP)], ["leave", end === "attach"]);
+    await client.denyAll();
+  }
+});
+
+for (const method of ["acquire", "tryAcquire"] as const) {
+  Deno.test(`RedisLock.${method}() with an owner id ends the earlier lease of its instance when it was aborted before the refusal`, () =>
+    play(async (stage) => {
+      const { lock, gates } = stage;
+      const first = await lock.acquire("n", { ...OWNER, autoRenew: false });
+      const lost = new Promise((resolve) => first.signal.addEventListener("abort", resolve));
+      await using _held = await loseToOther(stage);
+      const answer = new Gate();
+      gates.onReply = answer.first("ask");
+      const abort = new AbortController();
+      const cut = assertRejects(() => lock[method]("n", { ...OWNER, signal: abort.signal }));
+      await answer.arrived;
+      abort.abort();
+      await cut;
+      assert(first.isHeld);
+      answer.open();
+      await atOnce("it is lost", lost);
+      assertEquals(lossOf(first), "stolen");
+    }));
+}
 
 Deno.test("RedisLock.tryAcquire() with an owner id rejects with LockUnavailableError when Redis does not answer for a lease of the instance", async () => {
   await using server = await startRedis();

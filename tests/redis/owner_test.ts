@@ -31,7 +31,7 @@ Deno.test("Lease.release() that is retried keeps a later lease of the same owner
   }));
 
 Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up after a lost one", () =>
-  play(async ({ lock, gates }) => {
+  play(async ({ lock, other, gates }) => {
     const first = await lock.acquire("n", {
       ...OWNER,
       ttlMs: KEPT_TTL_MS,
@@ -42,8 +42,8 @@ Deno.test("RedisLock keeps a later lease of the same owner id when it cleans up 
     const renewed = assertRejects(() => first.renew(), LeaseLostError);
     await gate.arrived;
     await waitUntil("it was held for too long", () => first.remainingMs === 0);
-    // The clean-up waits for the renewal, but only for a limited time.
-    const second = await lock.acquire("n", OWNER);
+    // The clean-up waits for the renewal, but only for a limited time. A lease of the same instance needs none.
+    const second = await other.acquire("n", OWNER);
     await waitUntil(
       "the clean-up is sent",
       () => gates.sent.some(({ script }) => script === "leave"),
@@ -93,14 +93,19 @@ for (const [title, call] of Object.entries(CALLS)) {
 }
 
 Deno.test("RedisLock calls with different owner ids, or for different locks, ask at the same time", () =>
-  play(async ({ lock }) => {
+  play(async ({ lock, gates }) => {
+    const gate = new Gate();
+    gates.onRequest = gate.first("ask");
     const calls = [
       lock.tryAcquire("n", OWNER),
-      lock.tryAcquire("n", { ownerId: "job-8" }),
       lock.tryAcquire("m", OWNER),
+      lock.tryAcquire("m", { ownerId: "job-8" }),
     ];
+    await gate.arrived;
+    assertEquals(gates.sent.map(({ script }) => script), ["ask", "ask", "ask"]);
+    gate.open();
     const leases = await Promise.all(calls);
-    assertEquals(leases.map((lease) => lease !== null), [true, false, true]);
+    assertEquals(leases.map((lease) => lease !== null), [true, true, false]);
     for (const lease of leases) await lease?.release();
   }));
 
@@ -128,13 +133,57 @@ Deno.test("RedisLock.acquire() under the owner id of an aborted call waits for i
     await stage.freeAtOnce();
   }));
 
+Deno.test("RedisLock.acquire() under the owner id of a call that was aborted in the same instant waits for the lock", () =>
+  play(async (stage) => {
+    const { lock, other } = stage;
+    const held = await other.acquire("n");
+    const abort = new AbortController();
+    const first = assertRejects(
+      () => lock.acquire("n", { ...OWNER, signal: abort.signal }),
+      DOMException,
+    );
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    abort.abort();
+    const second = lock.acquire("n", OWNER);
+    second.catch(() => {}); // it is awaited later
+    await first;
+    await held.release();
+    const lease = await atOnce("it is granted", second);
+    assertEquals(await lease.release(), true);
+  }));
+
+Deno.test("RedisLock.acquire() rejects with the reason of its signal when attach() is called in the same instant", () =>
+  play(async (stage) => {
+    const { lock, other } = stage;
+    await using _held = await other.acquire("n");
+    const abort = new AbortController();
+    const waiting = assertRejects(
+      () => lock.acquire("n", { ...OWNER, signal: abort.signal }),
+      DOMException,
+    );
+    await waitUntil("it waits", async () => await stage.waiting() === 1);
+    abort.abort();
+    const attached = lock.attach("n", OWNER.ownerId);
+    await waiting;
+    assertEquals(await attached, null);
+    assertEquals(await stage.waiting(), 0);
+  }));
+
 Deno.test("RedisLock.attach() under one owner id twice at the same time: the second one takes over from the first", () =>
-  play(async ({ lock }) => {
+  play(async ({ lock, gates }) => {
     await lock.acquire("n", OWNER);
-    const [one, two] = await Promise.all([
+    gates.sent.length = 0;
+    const gate = new Gate();
+    gates.onRequest = gate.first("ask");
+    const both = Promise.all([
       lock.attach("n", OWNER.ownerId),
       lock.attach("n", OWNER.ownerId),
     ]);
+    await gate.arrived;
+    await lock.query("n");
+    assertEquals(gates.sent.map(({ script }) => script).filter((it) => it === "ask"), ["ask"]);
+    gate.open();
+    const [one, two] = await both;
     assert(one !== null && two !== null && two.fencingToken > one.fencingToken);
     assert(!one.isHeld);
     assertEquals(await two.release(), true);

@@ -75,6 +75,25 @@ Deno.test("RedisLock keeps one lease when an ask reaches the server after the gr
     await stage.freeAtOnce();
   }));
 
+Deno.test("RedisLock releases a lease that was held for too long when an ask has reached the server after its grant", () =>
+  play(async (stage) => {
+    const { lock, other, gates, server: { command } } = stage;
+    const held = await other.acquire("n");
+    const waiting = lock.acquire("n", { maxHoldMs: 200 });
+    await waitUntil("its inbox is proven", async () => {
+      return (await provenInboxes(command, stage.keys.waiters)).length === 1;
+    });
+    const gate = new Gate();
+    gates.onRequest = gate.first("ask");
+    await gate.arrived;
+    await held.release();
+    const lease = await atOnce("the message is enough", waiting);
+    gate.open();
+    await lock.query("n");
+    await waitUntil("it was held for too long", () => !lease.isHeld);
+    await stage.freeAtOnce();
+  }));
+
 Deno.test("RedisLock leaves the lock free when an ask reaches the server after the release", () =>
   play(async (stage) => {
     const { held, waiting } = await stage.queueUp();
@@ -117,6 +136,41 @@ Deno.test("RedisLock opens no lease for a grant that was stolen before its messa
     const lease = await atOnce("it is granted", waiting);
     await isTheOne(stage, lease);
     assertEquals(await lease.release(), true);
+    await stage.freeAtOnce();
+  }));
+
+Deno.test("RedisLock opens no lease for an answer whose grant was stolen before it arrived", () =>
+  play(async (stage) => {
+    const { gates, lock } = stage;
+    const { held, waiting } = await stage.queueUp();
+    const lost = new Gate();
+    let messages = 0;
+    gates.onMessage = () => (messages++, lost.pass());
+    await held.release();
+    await lost.arrived; // it has the lock, and asks again
+    const answer = new Gate();
+    gates.onReply = answer.first("ask");
+    await answer.arrived;
+    await stage.other.request("n", { steal: true }, async (thief) => {
+      await waitUntil("it is told of the theft", () => messages === 2);
+      await lock.query("n");
+      let isGranted = false;
+      waiting.then(() => isGranted = true);
+      gates.sent.length = 0;
+      answer.open();
+      const asked = waitUntil(
+        "it asks again",
+        () => gates.sent.some(({ script }) => script === "ask"),
+      );
+      await Promise.race([waiting, asked]);
+      await lock.query("n"); // answered after the ask, on the same connection
+      thief!.throwIfLost();
+      assert(!isGranted, "it has no lease while the thief holds the lock");
+    });
+    const lease = await atOnce("it is granted", waiting);
+    await isTheOne(stage, lease);
+    assertEquals(await lease.release(), true);
+    lost.open();
     await stage.freeAtOnce();
   }));
 

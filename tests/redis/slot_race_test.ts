@@ -1,0 +1,121 @@
+/**
+ * Events in the instants in which an ask gets its slot, is sent or is answered.
+ */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { RedisLock } from "../../redis/mod.ts";
+import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
+import { settle } from "../../testing/core/fake_clock.ts";
+import { atOnce } from "../../testing/redis/race_stage.ts";
+import { denied, granted, queued, ScriptedClient } from "../../testing/redis/scripted_client.ts";
+
+/** More promise reactions than there are between the free slot and the ask. */
+const MAX_REACTIONS = 12;
+
+/** Runs a scene with a lock without a server. */
+async function play(scene: (lock: RedisLock, client: ScriptedClient) => Promise<void>) {
+  const client = new ScriptedClient();
+  await using lock = new RedisLock(client, { disposeTimeoutMs: 0 });
+  await scene(lock, client);
+  await client.denyAll();
+}
+
+/** Makes the client have all commands that it may have. */
+function fill(lock: RedisLock, client: ScriptedClient): void {
+  for (let i = client.unanswered.length; i < MAX_UNANSWERED; i++) {
+    lock.tryAcquire("full").catch(() => {});
+  }
+  assertEquals(client.unanswered.length, MAX_UNANSWERED);
+}
+
+async function reactions(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await null;
+}
+
+/** Each way to end a waiting call of `lock` for "n". */
+const ENDS: Record<string, (lock: RedisLock, abort: AbortController) => void> = {
+  "it is aborted": (_, abort) => abort.abort(),
+  "its instance is disposed": (lock) => void lock[Symbol.asyncDispose](),
+  "attach() is called": (lock) => void lock.attach("n", "job-7").catch(() => {}),
+};
+
+for (const [title, end] of Object.entries(ENDS)) {
+  Deno.test(`RedisLock.acquire() rejects at once when ${title} in the instant in which its ask gets a slot`, async () => {
+    for (let count = 0; count < MAX_REACTIONS; count++) {
+      await play(async (lock, client) => {
+        fill(lock, client);
+        const abort = new AbortController();
+        const call = lock.acquire("n", { ownerId: "job-7", signal: abort.signal });
+        const rejected = assertRejects(() => call, Error);
+        await settle();
+        assertEquals(client.count("n"), 0);
+        client.take("full").answer(denied());
+        await reactions(count);
+        end(lock, abort);
+        await atOnce(`after ${count} reactions`, rejected);
+      });
+    }
+  });
+}
+
+Deno.test("RedisLock gives the slot of an ask that is never sent to another one", async () => {
+  for (let count = 0; count < MAX_REACTIONS; count++) {
+    await play(async (lock, client) => {
+      fill(lock, client);
+      const abort = new AbortController();
+      const rejected = assertRejects(() => lock.acquire("n", { signal: abort.signal }));
+      await settle();
+      client.take("full").answer(denied());
+      await reactions(count);
+      const wasSent = client.count("n") === 1;
+      abort.abort();
+      await atOnce("it ends", rejected);
+      assertEquals(client.count("n"), wasSent ? 1 : 0, `after ${count} reactions`);
+      if (wasSent) client.take("n").answer(denied());
+      await settle();
+      lock.tryAcquire("next").catch(() => {}); // it is refused at the end
+      lock.tryAcquire("one too many").catch(() => {});
+      assertEquals([client.count("next"), client.count("one too many")], [1, 0]);
+    });
+  }
+});
+
+/** Answers the asks of a new call for "n": it waits in the queue. */
+async function queueUp(client: ScriptedClient): Promise<void> {
+  client.take("n").answer(queued(1));
+  await settle(); // it subscribes, and asks again
+  client.take("n").answer(queued(1));
+  await settle();
+  assertEquals(client.count("n"), 0);
+}
+
+Deno.test("RedisLock sends one ask when several are due before it has a slot", () =>
+  play(async (lock, client) => {
+    lock.acquire("n").catch(() => {}); // it is refused at the end
+    await queueUp(client);
+    fill(lock, client);
+    client.gap();
+    await settle();
+    client.gap();
+    client.take("full").answer(denied());
+    await settle();
+    client.take("n").answer(queued(1));
+    await settle();
+    assertEquals(client.count("n"), 0, "the ask was sent after both gaps");
+  }));
+
+Deno.test("RedisLock sends another ask when one is due while an ask is unanswered", () =>
+  play(async (lock, client) => {
+    const call = lock.acquire("n");
+    await queueUp(client);
+    client.gap();
+    await settle();
+    const ask = client.take("n");
+    client.gap();
+    await settle();
+    assertEquals(client.count("n"), 0, "one ask at a time");
+    ask.answer(queued(1));
+    await settle();
+    client.take("n").answer(granted(1));
+    const lease = await atOnce("it is granted", call);
+    assert(lease.isHeld);
+  }));
