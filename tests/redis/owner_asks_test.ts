@@ -162,20 +162,27 @@ Deno.test("RedisLock.attach() ends a waiting call of the same owner id and keeps
     await held.release();
   }));
 
+/** Makes `lock` wait ahead of `other`, and holds back the message that the lock was granted to it. */
+async function grantUnheard(stage: Stage) {
+  const { lock, other, gates } = stage;
+  const held = await other.acquire("n");
+  const waiting = assertRejects(() => lock.acquire("n", OWNER), LockError, "attach() was called");
+  await waitUntil("its inbox is proven", async () => {
+    return (await provenInboxes(stage.server.command, stage.keys.waiters)).length === 1;
+  });
+  const message = new Gate();
+  gates.onMessage = () => message.pass();
+  const behind = other.acquire("n");
+  await waitUntil("both wait", async () => await stage.waiting() === 2);
+  await held.release();
+  await message.arrived;
+  return { waiting, behind, message };
+}
+
 Deno.test("RedisLock.attach() keeps the lock when the call that it ends was granted it and has not heard of that", () =>
   play(async (stage) => {
-    const { lock, other, gates } = stage;
-    const held = await other.acquire("n");
-    const waiting = assertRejects(() => lock.acquire("n", OWNER), LockError, "attach() was called");
-    await waitUntil("its inbox is proven", async () => {
-      return (await provenInboxes(stage.server.command, stage.keys.waiters)).length === 1;
-    });
-    const message = new Gate();
-    gates.onMessage = () => message.pass();
-    const behind = other.acquire("n");
-    await waitUntil("both wait", async () => await stage.waiting() === 2);
-    await held.release();
-    await message.arrived;
+    const { lock, gates } = stage;
+    const { waiting, behind, message } = await grantUnheard(stage);
     // Its message comes while the clean-up of the call is under way.
     gates.onRequest = ({ script }) => script === "leave" ? message.open() : undefined;
     const attached = await atOnce("it is attached", lock.attach("n", ID));
@@ -188,18 +195,8 @@ Deno.test("RedisLock.attach() keeps the lock when the call that it ends was gran
 
 Deno.test("RedisLock.attach() keeps the lock when its own ask fails before the message to the call that it ended", () =>
   play(async (stage) => {
-    const { lock, other, gates } = stage;
-    const held = await other.acquire("n");
-    const waiting = assertRejects(() => lock.acquire("n", OWNER), LockError, "attach() was called");
-    await waitUntil("its inbox is proven", async () => {
-      return (await provenInboxes(stage.server.command, stage.keys.waiters)).length === 1;
-    });
-    const message = new Gate();
-    gates.onMessage = () => message.pass();
-    const behind = other.acquire("n");
-    await waitUntil("both wait", async () => await stage.waiting() === 2);
-    await held.release();
-    await message.arrived;
+    const { lock, gates } = stage;
+    const { waiting, behind, message } = await grantUnheard(stage);
     const leaves = () => scripts(stage).filter((script) => script === "leave").length;
     gates.onRequest = async ({ script, args }) => {
       if (script !== "ask" || args[3] !== "attach") return;
