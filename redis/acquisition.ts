@@ -1,16 +1,19 @@
 /**
  * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
  *
- * 1. The call _asks_. If the client has too many commands already, the ask waits for a slot. An ask that
- *    fails is sent again until the outage budget is used up. The answer says: granted, queued, held by
- *    another owner (the end of a try), or come too late (so that the server has done nothing).
- * 2. _Queued_, the call waits for a grant message. It asks again, with its ticket, when its waiting room says
- *    so: because a message may be lost, the holder's TTL is over, or it is the foremost waiter of the process.
- * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left, it opens its
- *    lease without a round trip. Otherwise it asks once more: the answer extends the claim to a whole TTL.
- * 4. The _lease_ counts from when the granted request was sent. The lease engine renews it and decides when it
- *    is lost. A later grant on the same client, or a message that it was stolen, ends it at once.
- * 5. A _release_ is one `leave`: the next waiter becomes the holder.
+ * 1. The call _asks_, as soon as the client has a slot for the ask. One that fails is sent again until the outage
+ *    budget is used up. The answer says: granted, queued, held by another owner (the end of all calls that do
+ *    not wait), or come too late (the server has done nothing).
+ * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
+ *    its ticket: at intervals, and when the holder's TTL is over. All ask if the server knows fewer of them
+ *    than there are, or if one of them has found an outage.
+ * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
+ *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
+ *    extends the claim to a whole TTL.
+ * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
+ *    of the grant. The lease engine renews it and decides when it is lost. A later grant on the same client,
+ *    or a message that it was stolen, ends it at once.
+ * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified).
  * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
  *    knows the call, or may still execute a copy of an ask. In the latter case the leave writes a tombstone.
  *
@@ -84,7 +87,7 @@ export interface AcquisitionTerms {
 
 /** The turn of a call among those under an owner id that the caller chose. */
 export interface OwnerTurn {
-  /** Resolves when Redis executes nothing of the earlier calls any more. */
+  /** Resolves when the earlier calls have their answers, and their clean-ups are over. */
   readonly earlier: Promise<unknown> | undefined;
   end(): void;
 }
@@ -109,8 +112,8 @@ type ReceivedGrant = { readonly message: GrantMessage; readonly receivedMs: numb
  * | a lease is opened, or refused    | asking                  | over                               |
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, it counts, but another ask must
- * follow; _void_, a grant in it was stolen since. So a grant message counts even if it arrives before the
- * answer to an ask.
+ * follow; _void_, a grant in it was stolen since. A grant message is stronger than the answer under way,
+ * which is then not looked at. Errors, an abort and disposal end the call in any phase.
  */
 export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly keys: LockKeys;
@@ -151,9 +154,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #unanswered = 0;
   /** Resolves when no ask is unanswered; `null` unless somebody waits for it. */
   #whenAnswered: PromiseWithResolvers<void> | null = null;
-  /** Whether a clean-up keeps the lock: another call of the owner id may hold it, or get it. */
+  /** Whether a leave that nobody asked for, at a clean-up or after a loss, leaves the lock to the owner id. */
   #keepsLock = false;
-  /** Whether a release was sent before: then "gone" may be its own work, and the engine knows that. */
+  /** Whether a release was sent before: then the engine itself takes "gone" for released. */
   #isReleaseRepeated = false;
   /** The clean-up that is under way. */
   #cleaning: Promise<void> | null = null;
@@ -188,7 +191,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       }
       return this.#lease;
     } catch (error) {
-      // The others find out by asks of their own, also about a refusal.
+      // The other waiters of the lock ask, too: each fails only by its own answer.
       if (error instanceof LockUnavailableError || error instanceof LockSetupError) {
         waiters.reportOutage(this);
       }
@@ -252,10 +255,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#firstSent ??= sent;
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
-    this.#worth = "valid"; // it covers everything that happened before
+    this.#worth = "valid"; // the answer knows of everything that happened before
     const answered = commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
-      else if (lastMomentMs === 0) this.#isUndated = false;
+      else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#settle();
       this.#learn(answer);
       return { answer, sent };
@@ -282,7 +285,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       this.#keepsLock = this.#end !== null;
     }
     if (state !== "granted") return;
-    // If the call ends without a lease, the lock stays with the owner id, whose lease ends here.
+    // The next line ends an earlier lease of this owner id: then a clean-up must not free the lock.
     if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
     held.onGrant(lock, this.value, answer.fencingToken);
   }
@@ -293,7 +296,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   #onAnswer({ answer, sent }: AskResult): void {
-    // A grant that arrives too late for a lease does not end an outage.
+    // A grant may be too late for a lease: it uses up the budget, or the call would ask forever.
     if (answer.state !== "granted") this.#budget.answered();
     this.#lateAsks = 0;
     switch (answer.state) {
@@ -472,7 +475,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * @param startMs When `validMs` starts to count, in monotonic ms.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
-    // An earlier call of this owner id may have a longer TTL, which stays.
+    // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
     const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
     const grant: Grant = { ...this.#terms, fencingToken, sent, startMs, ttlMs, validMs };
     const lease = this.#context.engine.open(grant, this);
@@ -490,8 +493,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#lease?.lose("stolen");
   }
 
-  // Renewal and release: the engine decides when.
-
+  // Renewal and release, when the engine says so.
   renew(ttlMs: number): Promise<RenewAnswer> {
     return this.#context.commands.renew(this.keys, this.value, ttlMs);
   }
@@ -514,7 +516,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       return Promise.resolve({ state: "gone", reason: "stolen" });
     }
     return commands.leave(this.keys, this.value, tombstoneMs, keepsLock).then((leave) => {
-      // Not before: an answer on its way may still name this holder, which is not a lost grant.
+      // Not before: until then an answer may name this holder, and would be taken for a lost grant.
       held.remove(lock, this.value);
       if (leave.answer.state !== "gone" || isRepeated) return leave.answer;
       // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
@@ -577,7 +579,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return this.#whenAnswered.promise;
   }
 
-  /** Resolves when Redis executes neither an ask nor a clean-up of this call any more, which has ended. */
+  /** Resolves when each ask of this call, which has ended, is answered or has failed, and its clean-up is over. */
   async quiet(): Promise<void> {
     await this.#answered();
     await this.#cleaning;

@@ -11,7 +11,7 @@ import type { Acquisition } from "./acquisition.ts";
 /** The last call of a lock and owner id. */
 interface OwnerCall {
   readonly call: Acquisition;
-  /** Resolves when Redis executes nothing of it any more, nor of the calls before it. */
+  /** Resolves when it and the calls before it have their answers, and their clean-ups are over. */
   readonly quiet: Promise<unknown>;
 }
 
@@ -32,7 +32,8 @@ export class OwnerCalls {
 
   /**
    * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. An
-   * attach ends a call that asks.
+   * attach ends a call that asks, but waits for another attach. If the id has a lease here, the call takes it
+   * over.
    *
    * @throws {LockError} If another call of the lock and id asks, and this one is not an attach.
    */

@@ -58,8 +58,8 @@ const CLOSE_MS = 100;
  * release. Waiters queue on the server, first in, first out: a release makes the next live waiter the
  * holder and notifies only that waiter. A lease counts from the moment its request was *sent*, minus an
  * allowance for clock drift, so it ends here before it expires on the server. A steal is the exception:
- * a victim on the same client, or one whose instance is subscribed to its inbox (it has had to wait
- * before, and made the owner id itself), is notified at once. Any other victim believes in its lease
+ * a victim on the same client, or one whose instance is subscribed to its inbox (it was granted the lock from
+ * the queue, or made the owner id itself and has had to wait before), is notified at once. Any other victim believes in its lease
  * until its next renewal, for a third of its TTL (with `autoRenew: false`, until its deadline). The same
  * holds if another instance takes the lock over under its owner id.
  *

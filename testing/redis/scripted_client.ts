@@ -11,7 +11,7 @@ import { readScript, type SentScript } from "./gated_client.ts";
 /** How long in ms a holder has left: longer than any test lasts. */
 const LEFT_MS = 60_000;
 /** So far behind that no timer makes the waiter ask soon. */
-const PLACE = 5;
+const POSITION = 5;
 
 /** A script that is sent and not answered. */
 export interface UnansweredScript extends SentScript {
@@ -22,7 +22,7 @@ export interface UnansweredScript extends SentScript {
 
 /** See the module. */
 export class ScriptedClient implements RedisClient {
-  readonly epoch = 1;
+  epoch = 1;
   readonly cluster = false;
   /** In the order in which they were sent. */
   readonly unanswered: UnansweredScript[] = [];
@@ -74,5 +74,5 @@ export function denied(): unknown[] {
 
 /** The same: it waits, but not in the first place. */
 export function queued(ticket: number): unknown[] {
-  return [QUEUED, Date.now(), LEFT_MS, ticket, PLACE, PLACE, 1, HOLDER_IS_OURS];
+  return [QUEUED, Date.now(), LEFT_MS, ticket, POSITION, POSITION, 1, HOLDER_IS_OURS];
 }

@@ -4,9 +4,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
 import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
+import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/replies.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { atOnce } from "../../testing/redis/race_stage.ts";
 import { denied, granted, queued, ScriptedClient } from "../../testing/redis/scripted_client.ts";
+import { waitUntil } from "../../testing/servers/wait.ts";
 
 /** More promise reactions than there are between the free slot and the ask. */
 const MAX_REACTIONS = 12;
@@ -119,3 +121,20 @@ Deno.test("RedisLock sends another ask when one is due while an ask is unanswere
     const lease = await atOnce("it is granted", call);
     assert(lease.isHeld);
   }));
+
+Deno.test("RedisLock.release() refuses for long what an ask without a last moment has left, also after a repetition was answered", async () => {
+  await play(async (lock, client) => {
+    const call = lock.acquire("n");
+    await settle();
+    client.epoch++; // the first ask of an instance: the server's clock is unknown
+    client.take("n").fail(new Error("The connection was lost"));
+    await waitUntil("it asks again", () => client.count("n") === 1);
+    client.take("n").answer(granted(7));
+    const released = (await call).release();
+    await settle();
+    const { script, args, answer } = client.take("n");
+    assertEquals([script, args[1]], ["leave", "30000"]);
+    answer([DONE, NOTIFIED, FINISHED]);
+    assertEquals(await released, true);
+  });
+});
