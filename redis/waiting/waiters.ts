@@ -143,9 +143,12 @@ export class Waiters implements InboxListener {
    */
   #leave(lockKey: string, value: string): void {
     if (this.#held.has(lockKey, value)) return; // a copy of the grant for which there is a lease
-    const keepsLock = [...this.#waiters.values()].some((waiter) =>
-      waiter.keys.lock === lockKey && hasSameOwnerId(waiter.value, value)
-    );
+    // No other call has an owner id that was made here.
+    const isChosen = !value.endsWith(this.inbox.nonce);
+    const keepsLock = isChosen &&
+      [...this.#waiters.values()].some((waiter) =>
+        waiter.keys.lock === lockKey && hasSameOwnerId(waiter.value, value)
+      );
     this.#engine.background.run(async () => {
       await this.#commands.leave(lockKeys("", lockKey), value, TOMBSTONE_MS, keepsLock);
     });

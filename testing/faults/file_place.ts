@@ -81,12 +81,23 @@ function fileFaults(dir: string, names: readonly string[]): FaultTable {
     "directory-removed": removal(dir, ({ random }) => {
       // In one step: the workers create files in it all the time.
       renameSync(dir, `${dir}.old`);
-      rmSync(`${dir}.old`, { recursive: true });
+      removeAll(`${dir}.old`);
       if (random() < 0.5) return { target: "the directory" }; // the first call creates it
       create(dir);
       return { target: "the directory, which was created again" };
     }),
   };
+}
+
+/** Removes a directory that has just been renamed. A call that had its path before may still create a file. */
+function removeAll(dir: string): void {
+  for (;;) {
+    try {
+      return rmSync(dir, { recursive: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw error;
+    }
+  }
 }
 
 /** An administrator removes files without locking them, so their locks exclude nobody. */
