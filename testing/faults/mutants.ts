@@ -34,7 +34,7 @@ export const MUTANTS: readonly Mutant[] = [
       [
         "redis/acquisition.ts",
         "return { answer, sent };",
-        "return { answer, sent: { ...sent, ...instant(clock) } };",
+        "return { answer, sent: { ...sent, nowMs: clock.now(), wallMs: clock.wall() } };",
       ],
       [
         "core/lease/lease.ts",

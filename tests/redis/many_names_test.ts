@@ -5,7 +5,7 @@ import { assertEquals } from "@std/assert";
 import { runNames } from "../../testing/load/names.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { type RedisServer, startRedis } from "../../testing/servers/redis.ts";
-import { LONG_TTL_MS } from "../../testing/time.ts";
+import { CONDITION_BOUND_MS, LONG_TTL_MS } from "../../testing/time.ts";
 
 /** The soak runs the full figure, too. */
 const COUNTS = Deno.env.get("HOLDFAST_SOAK") ? [20_000, 100_000] : [8_000];
@@ -31,7 +31,12 @@ for (const client of ["node-redis", "ioredis"] as const) {
       Deno.test(`RedisLock.${method}() grants ${count.toLocaleString("en")} names that are asked for at once (${client})`, async () => {
         await using server = await startRedis();
         const place = { client, url: server.url, keyPrefix: "lock:", ttlMs: TTL_MS };
-        const spec = { strategy: "redis", ...place } as const;
+        // A busy machine needs longer than the usual budget for all answers: that is not an outage.
+        const spec = {
+          strategy: "redis",
+          ...place,
+          unavailableAfterMs: CONDITION_BOUND_MS,
+        } as const;
         const { seconds, beforeMb, peakMb, ...counts } = await runNames({ spec, count, method });
         const memory = `${beforeMb} MB before, ${peakMb} MB at most`;
         say(`${client}, ${method}, ${count} names: ${seconds.toFixed(1)} s, ${memory}`);
