@@ -137,7 +137,8 @@ Deno.test("The transport waits for the end of its session for the time of close(
   await using server = startScriptedServer(async ({ next, send }) => {
     const requests = [await next(), await next()];
     assertEquals(requests.map((request) => request?.operation), ["delete", "closeSession"]);
-    await pause(3 * PACE_MS); // the server is slow, which is the fault
+    // No condition: the server is slow, which is the fault.
+    await pause(3 * PACE_MS);
     await send(...requests.map((request) => reply(request!.xid)));
   });
   using transport = await openTransport(server.port, { requestTimeoutMs: PACE_MS });
