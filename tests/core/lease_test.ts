@@ -526,7 +526,7 @@ Deno.test("Lease clean-up of a lock that ends with a session lasts until the ser
   lease.lose("stolen");
   await clock.pass(60_000);
   const before = releases.length;
-  await clock.pass(5_000);
+  for (let i = 0; i < 50 && releases.length === before; i++) await clock.pass(100);
   assert(releases.length > before, "it still tries: a session may outlive every TTL");
   releases.at(-1)!.answer({ state: "released" });
   await clock.pass(10_000);
