@@ -100,7 +100,8 @@ Deno.test("ZooKeeperLock is disposed of in time when the server is suspended", a
   await within("disposal ends", locks[Symbol.asyncDispose](), SOONER_THAN_SESSION_MS);
   await assertRejects(() => lease, DOMException);
   await server.resume();
-  await nothingLeft(server);
+  // A server that finds the connection closed before it has read the last request keeps the session.
+  await nothingLeft(server, LONG_SESSION_MS + CONDITION_BOUND_MS);
 });
 
 Deno.test("ZooKeeperLock.acquire() succeeds or rejects in time when the socket cannot take all requests", async () => {
