@@ -40,13 +40,13 @@ export const HOLDER_IS_OURS = 1;
 /** The same: it does not, so its release notifies nobody. */
 export const HOLDER_IS_FOREIGN = 0;
 
-/** A place in the queue. */
+/** A position in the queue. */
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
   /** How long in ms the holder's key still lives; negative if it has no TTL. */
   readonly leftMs: number;
-  /** The place in the queue, kept for the whole wait. Later asks of the waiter carry it. */
+  /** Decides the position, and is kept for the whole wait. Later asks of the waiter carry it. */
   readonly ticket: number;
   /** 1 for the first in the queue. */
   readonly position: number;

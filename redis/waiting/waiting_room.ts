@@ -30,7 +30,7 @@ export interface Waiter {
   readonly keys: LockKeys;
   /** The owner value of the call. Messages name their receiver by it. */
   readonly value: string;
-  /** The ticket that the call's first answer gave it. It keeps this place in the queue. */
+  /** The ticket that the call's first answer gave it. It keeps the waiter's position in the queue. */
   readonly ticket: number;
   /** A message for this owner value has arrived. */
   onMessage(message: InboxMessage): void;
@@ -51,22 +51,22 @@ export interface WaitMode {
 }
 
 /** The parts of the last answer that decide when to ask again. A negative `leftMs` is unknown. */
-type Place = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
+type LastAnswer = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
 
-/** The place of a waiter that is not first in line. */
-const BEHIND: Place = { position: Infinity, leftMs: -1, holderIsOurs: true };
-/** The place of a waiter that may have become the first in line. */
-const HEAD: Place = { position: 1, leftMs: -1, holderIsOurs: true };
+/** The same for a waiter that is not first in line. */
+const BEHIND: LastAnswer = { position: Infinity, leftMs: -1, holderIsOurs: true };
+/** The same for a waiter that may have become the first in line. */
+const HEAD: LastAnswer = { position: 1, leftMs: -1, holderIsOurs: true };
 
 /**
  * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
  *
- * @param place The place of its foremost waiter, and how much time its holder has left.
+ * @param answer The position of its foremost waiter, and how much time its holder has left.
  * @param mode How the process learns of grants. Without messages it must ask within each claim.
  * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
  */
 export function nextAskDelayMs(
-  { position, leftMs, holderIsOurs }: Place,
+  { position, leftMs, holderIsOurs }: LastAnswer,
   { listens, claimMs }: WaitMode,
   random: number,
 ): number {
@@ -173,9 +173,9 @@ export class WaitingRoom {
     this.#cancelRound = null;
   }
 
-  #askIn(place: Place, random: number = Math.random()): void {
+  #askIn(answer: LastAnswer, random: number = Math.random()): void {
     const mode = { listens: this.#inbox.listens, claimMs: this.#claimMs };
-    const delayMs = nextAskDelayMs(place, mode, random);
+    const delayMs = nextAskDelayMs(answer, mode, random);
     const dueMs = this.#clock.now() + delayMs;
     if (dueMs >= this.#dueMs) return;
     this.#disarm();
