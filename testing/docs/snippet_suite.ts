@@ -58,11 +58,13 @@ export async function snippetSuite(
         (note === undefined ? "" : ` [skipped: ${note}]`) +
         (standIn ? " [with a stand-in for deno-redis: JSR is out of reach]" : ""),
       async () => {
-        await Promise.all(runtimes.map(async (runtime) => {
+        // A failed one must not leave the others to the next test.
+        const runs = await Promise.allSettled(runtimes.map(async (runtime) => {
           await using own = await start?.();
           await runSnippet(snippet, runtime, { ...own, origin: service!.origin });
           counts.get(runtime.name)!.ran++;
         }));
+        for (const run of runs) if (run.status === "rejected") throw run.reason;
       },
       { isSkipped: runtimes.length === 0 },
     );

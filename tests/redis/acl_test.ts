@@ -97,6 +97,9 @@ const ONLY_IN_LEAVE = commandsIn(LEAVE).filter((command) => {
   return ![ASK, QUERY, RENEW, STEAL].some((script) => commandsIn(script).includes(command));
 });
 
+/** How often the calls are made until one is refused. */
+const MAX_ROUNDS = 5;
+
 /** Only renewals and sweeps meet this. A lease without renewals is lost at its deadline. */
 const ONLY_IN_RENEWALS = "hget";
 
@@ -144,8 +147,13 @@ Deno.test("RedisLock rejects with LockSetupError when a right is missing, and ne
       const quiet = { onWarning: () => {}, disposeTimeoutMs: 300 };
       await using full = new RedisLock(near.client, { ...quiet, ttlMs: KEPT_TTL_MS });
       await using limited = new RedisLock(far.client, { ...quiet, ttlMs: 300 });
-      const errors = await callAll(server, limited, full, `n${i}`);
-      const setup = errors.filter((error) => error instanceof LockSetupError);
+      let errors: unknown[] = [];
+      let setup: LockSetupError[] = [];
+      // On a busy machine the waiter may take the freed lock before the call that should find it free.
+      for (let round = 0; round < MAX_ROUNDS && setup.length === 0; round++) {
+        errors = await callAll(server, limited, full, `n${i}`);
+        setup = errors.filter((error) => error instanceof LockSetupError);
+      }
       assert(setup.length > 0, `without ${right}: ${errors.map(String)}`);
       for (const error of setup) {
         assertInstanceOf(error, LockSetupError);
