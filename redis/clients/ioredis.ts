@@ -152,53 +152,35 @@ function isCluster(client: IoredisClient | IoredisCluster): client is IoredisClu
 }
 
 function adaptClient(client: IoredisClient): RedisClient {
-  const watch = new ConnectionWatch();
+  const watch = new ConnectionWatch(() => client.status !== "end");
   watchClient(client, watch);
   const writes = new GatheredWrites(client);
-  return {
+  return watch.with({
     send(command, args) {
       writes.gather();
       return client.call(command, ...args);
     },
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
-    get epoch() {
-      return watch.epoch;
-    },
-    get connectionError() {
-      return watch.error;
-    },
-    get unusable() {
-      return watch.unusable(client.status !== "end");
-    },
     cluster: false,
-  };
+  });
 }
 
 function adaptCluster(cluster: IoredisCluster): RedisClient {
-  const watch = new ConnectionWatch();
+  const watch = new ConnectionWatch(() => cluster.status !== "end");
   // A node that is down is removed, and made anew for the next command, so nothing is kept by node.
   const watchNode = (node: IoredisClient) => watchClient(node, watch, cluster);
   for (const node of cluster.nodes("all")) watchNode(node);
   cluster.on("+node", watchNode);
   cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
-  return {
+  return watch.with({
     // The client finds the keys of a script itself.
     send: (command, args) => cluster.call(command, ...args),
     // Nodes forward published messages to each other, so any node serves.
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
-    get epoch() {
-      return watch.epoch;
-    },
-    get connectionError() {
-      return watch.error;
-    },
-    get unusable() {
-      return watch.unusable(cluster.status !== "end");
-    },
     cluster: true,
-  };
+  });
 }
 
 /** Reports the events of a client, and its errors as those of `owner`. */
