@@ -15,12 +15,13 @@ import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
-  AttachableRequestMethod,
+  AttachableRequestOptions,
   AttachOptions,
   Lease,
   LockCapabilities,
   LockSnapshot,
   QueryOptions,
+  RequestMethod,
 } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
@@ -101,10 +102,10 @@ export class RedisLock implements AttachableLock {
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  readonly request: AttachableRequestMethod = requestOn(this, {
+  readonly request: RequestMethod<AttachableRequestOptions> = requestOn(this, {
     options: ATTACHABLE_OPTIONS,
     nesting: this.#nesting,
-    steal: (name, options) => this.#steal(name, options),
+    steal: this.#steal.bind(this),
   });
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
@@ -114,10 +115,9 @@ export class RedisLock implements AttachableLock {
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
     wait: async (name, options) => (await this.#begin(name, options, "wait").run())!,
-    tryOnce: (name, options) => this.tryAcquire(name, options),
-    look: (name) => this.#look(name),
+    tryOnce: this.tryAcquire.bind(this),
+    look: this.#look.bind(this),
   }, this.#timer);
-  readonly #connectionError = () => this.#context.commands.client.connectionError;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
@@ -233,7 +233,7 @@ export class RedisLock implements AttachableLock {
       unavailableAfterMs,
       signal,
       classify: classifyFailure,
-      connectionError: this.#connectionError,
+      client: this.#context.commands.client,
     });
   }
 

@@ -12,14 +12,13 @@ import type {
 } from "./distributed_lock.ts";
 import {
   callback,
-  checkKnown,
   checkOptions,
   count,
   duration,
   flag,
   label,
+  MODE,
   notSupported,
-  oneOf,
   type OptionTable,
   OWNER_ID,
   readTable,
@@ -55,7 +54,7 @@ export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
 
 /** The options that only `request()` has. */
 export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOptions>> = {
-  mode: oneOf(["exclusive", "shared"], "exclusive"),
+  mode: MODE,
   ifAvailable: flag(false),
   steal: flag(false),
 };
@@ -71,13 +70,11 @@ export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<Que
  * @throws {DOMException} `NotSupportedError` for the mode `"shared"`.
  */
 export function checkAcquireOptions(options: AcquireOptions): void {
-  checkExclusive(options);
   checkOptions("acquire()", options, ACQUIRE_OPTIONS);
 }
 
 /** The same for an `AttachableLock`. */
 export function checkAttachableOptions(options: AttachableAcquireOptions): void {
-  checkExclusive(options);
   checkOptions("acquire()", options, ATTACHABLE_OPTIONS);
   if (options.ownerId !== undefined && options.label !== undefined) {
     throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
@@ -86,7 +83,6 @@ export function checkAttachableOptions(options: AttachableAcquireOptions): void 
 
 /** The same for `attach()`. */
 export function checkAttachOptions(options: AttachOptions): void {
-  checkExclusive(options);
   checkOptions("attach()", options, ATTACH_OPTIONS);
 }
 
@@ -98,7 +94,7 @@ export function checkAttachOptions(options: AttachOptions): void {
  * @throws {DOMException} `NotSupportedError` for combinations that the Web Locks API refuses.
  */
 export function checkRequestOptions(options: RequestOptions): void {
-  checkKnown(options, REQUEST_OPTIONS);
+  checkOptions(null, options, REQUEST_OPTIONS);
   const { steal, ifAvailable, signal, waitMs } = options;
   if (steal && (ifAvailable || signal || waitMs !== undefined)) {
     throw notSupported(
@@ -115,13 +111,4 @@ export function checkRequestOptions(options: RequestOptions): void {
  */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
-}
-
-/** Only `request()` has a mode. Here it must not be ignored: the lease would be exclusive. */
-function checkExclusive(options: object | null): void {
-  const { mode } = (options ?? {}) as Pick<RequestOptions, "mode">;
-  if (mode === undefined) return;
-  REQUEST_OPTIONS.mode.check("'mode'", mode);
-  if (mode !== "shared") return;
-  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
 }

@@ -8,9 +8,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { AttachableAcquireOptions, Lease } from "./distributed_lock.ts";
 import type { Warnings } from "./warnings.ts";
 
-/** The options that say whether a call waits for its caller. */
-type NestedOptions = Pick<AttachableAcquireOptions, "ownerId" | "waitMs">;
-
 /** A lease whose callback runs, and the one whose callback has requested it. */
 interface Hold {
   readonly lease: Lease;
@@ -44,7 +41,7 @@ export class Nesting {
    *
    * @param options The options of the call, which may not have been checked yet.
    */
-  check(name: string, options: NestedOptions | null, warnings: Warnings): void {
+  check(name: string, options: AttachableAcquireOptions | null, warnings: Warnings): void {
     const { ownerId, waitMs } = options ?? {};
     if (waitMs === 0) return;
     for (let hold = this.#holds?.getStore(); hold !== undefined; hold = hold.outer) {

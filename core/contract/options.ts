@@ -52,30 +52,29 @@ export type ReadOptions<Options, Table> = {
  * Checks options, also that there is no unknown one: a misspelt or foreign option must not be ignored. An
  * unknown option whose value is `undefined` counts as left out.
  *
- * @param where What takes the options, for the message: `"acquire()"`.
+ * @param where What takes the options, for the message: `"acquire()"`. With `null`, unknown options are
+ * ignored.
  * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
  * @throws {RangeError} If one is out of range.
+ * @throws {DOMException} `NotSupportedError` for the mode `"shared"`, which only `request()` knows.
  */
 export function checkOptions<Options extends object>(
-  where: string,
+  where: string | null,
   options: Options,
   table: OptionTable<Options>,
 ): void {
-  checkObject(options);
-  for (const name in options) {
-    if (Object.hasOwn(table, name) || options[name] === undefined) continue;
-    const hint = hintFor(name, Object.keys(table));
-    throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+  if (typeof options !== "object" || options === null) {
+    const is = describe(options);
+    throw new TypeError(`Cannot use the options: they must be an object, but they are ${is}`);
   }
-  checkKnown(options, table);
-}
-
-/** Checks the options that are in the table, and ignores all others. */
-export function checkKnown<Options extends object>(
-  options: Options,
-  table: OptionTable<Options>,
-): void {
-  checkObject(options);
+  if (where !== null) {
+    for (const name in options) {
+      if (Object.hasOwn(table, name) || options[name] === undefined) continue;
+      if (name === "mode") checkMode(options[name]);
+      const hint = hintFor(name, Object.keys(table));
+      throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+    }
+  }
   for (const name in table) {
     const value = options[name];
     if (value !== undefined || table[name].isRequired) table[name].check(`'${name}'`, value);
@@ -108,13 +107,6 @@ export function pickOptions<Options extends object>(
   const picked: Partial<Options> = {};
   for (const name in options) if (Object.hasOwn(table, name)) picked[name] = options[name];
   return picked as Options;
-}
-
-function checkObject(options: unknown): void {
-  if (typeof options === "object" && options !== null) return;
-  throw new TypeError(
-    `Cannot use the options: they must be an object, but they are ${describe(options)}`,
-  );
 }
 
 /** The end of the message about a bad value: `"a string"`, `"null"`. */
@@ -220,17 +212,17 @@ export function count<Default extends number | undefined = undefined>(
   return whole("", 0, Number.MAX_SAFE_INTEGER, otherwise as Default);
 }
 
-/** The length that a text may have, in UTF-16 code units, and whether it is shown to people. */
-interface TextLimits {
-  readonly min?: number;
-  readonly max?: number;
-  /** It may not contain control characters: it is shown to people, and stored as one line. */
-  readonly isOneLine?: boolean;
-}
-
-/** Well-formed text. By default it may be empty. Messages never show it: it may be a secret. */
+/**
+ * Well-formed text of some length in UTF-16 code units. By default it may be empty. Messages never show it:
+ * it may be a secret. `isOneLine`: it is shown to people and stored as one line, so it may not contain
+ * control characters.
+ */
 export function text<Default extends string | undefined = undefined>(
-  { min = 0, max = MAX_NAME_LENGTH, isOneLine = false }: TextLimits = {},
+  { min = 0, max = MAX_NAME_LENGTH, isOneLine = false }: {
+    readonly min?: number;
+    readonly max?: number;
+    readonly isOneLine?: boolean;
+  } = {},
   otherwise?: Default,
 ): Rule<Default> {
   const must = `a string of ${min} to ${max} characters`;
@@ -270,6 +262,16 @@ export const OWNER_ID: Rule<undefined> = text({
   max: MAX_OWNER_ID_LENGTH,
   isOneLine: true,
 });
+
+/** The rule of the mode that a lock is requested in. */
+export const MODE: Rule<"exclusive"> = oneOf(["exclusive", "shared"], "exclusive");
+
+/** Where there is no mode, it must not be ignored: the lease would be exclusive. */
+function checkMode(mode: unknown): void {
+  MODE.check("'mode'", mode);
+  if (mode !== "shared") return;
+  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
+}
 
 const NAME = text({ min: 1 });
 

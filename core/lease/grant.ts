@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { deadlineMs, type Instant } from "../time/clock.ts";
+import type { Instant } from "../time/clock.ts";
 import { type LeaseLostReason, LockSetupError } from "../contract/errors.ts";
 
 /**
@@ -89,11 +89,4 @@ export interface Grant {
   readonly outlivesDisposal?: boolean;
   /** Calls `renew` at this interval in ms to check the lease, whatever `autoRenew` says. */
   readonly watchEveryMs?: number;
-}
-
-/** The deadline of a grant, in monotonic ms, if no later answer moves it. */
-export function grantDeadlineMs(
-  { sent, startMs, ttlMs, validMs }: Pick<Grant, "sent" | "startMs" | "ttlMs" | "validMs">,
-): number {
-  return deadlineMs(startMs ?? sent.nowMs, ttlMs, validMs);
 }

@@ -19,11 +19,10 @@ import {
   instant,
   pause,
   settledWithin,
-  TIMED_OUT,
   wasSuspended,
   within,
 } from "../time/clock.ts";
-import type { Background } from "./background.ts";
+import type { Background } from "./lifetime.ts";
 import {
   type Grant,
   type LeaseActions,
@@ -50,8 +49,6 @@ const BURST_MS = 100;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
 const noAnswer = () => NO_ANSWER;
-const releaseAnswer = (answer: ReleaseAnswer | typeof TIMED_OUT) =>
-  answer === TIMED_OUT ? NO_ANSWER : answer;
 
 /** How long, in ms, one renewal or release may take before the next one is sent. */
 function attemptMs(ttlMs: number): number {
@@ -110,7 +107,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Called when the lease is no longer kept. */
   #whenKept: (() => void) | null = null;
 
-  /** @param deadlineMs The deadline of the grant, see `grantDeadlineMs()`. */
+  /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
     this.#context = context;
     this.#actions = actions;
@@ -446,8 +443,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
     const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
     try {
-      const released = this.#actions.release(isLost);
-      return within(this.#context.clock, released, atMostMs).then(releaseAnswer, noAnswer);
+      const released = this.#actions.release(isLost).catch(noAnswer);
+      return within(this.#context.clock, released, atMostMs, NO_ANSWER);
     } catch {
       return Promise.resolve(NO_ANSWER);
     }

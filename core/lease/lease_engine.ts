@@ -4,10 +4,16 @@
  *
  * @module
  */
-import { Background } from "./background.ts";
-import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import { Background } from "./lifetime.ts";
+import {
+  type Clock,
+  deadlineMs,
+  type Instant,
+  settledWithin,
+  SYSTEM_CLOCK,
+} from "../time/clock.ts";
 import type { LeaseLostReason } from "../contract/errors.ts";
-import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
+import type { Grant, LeaseActions } from "./grant.ts";
 import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
 
@@ -22,6 +28,8 @@ export class LeaseEngine {
   readonly background: Background = new Background();
   readonly #leases: LeaseSchedule<ManagedLease>;
   readonly #stop = new AbortController();
+  /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
+  readonly stopped: AbortSignal = this.#stop.signal;
   readonly #context: LeaseContext;
 
   /**
@@ -42,11 +50,6 @@ export class LeaseEngine {
     this.#context = { clock, schedule: this.#leases, background, stopped, onRenewalLate };
   }
 
-  /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
-  get stopped(): AbortSignal {
-    return this.#stop.signal;
-  }
-
   /**
    * Opens a lease for a grant. From now on it is renewed and lost as its grant says.
    *
@@ -54,9 +57,10 @@ export class LeaseEngine {
    * long (invariant 1). The caller must then clean up what the grant left on the server.
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
-    const deadlineMs = grantDeadlineMs(grant);
-    if (deadlineMs <= this.clock.now()) return null;
-    const lease = new ManagedLease(this.#context, actions, grant, deadlineMs);
+    const { sent, startMs = sent.nowMs, ttlMs, validMs } = grant;
+    const endMs = deadlineMs(startMs, ttlMs, validMs);
+    if (endMs <= this.clock.now()) return null;
+    const lease = new ManagedLease(this.#context, actions, grant, endMs);
     this.#leases.add(lease);
     return lease;
   }

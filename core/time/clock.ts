@@ -132,16 +132,17 @@ export function settledWithin(
 export const TIMED_OUT: unique symbol = Symbol("timed out");
 
 /**
- * Resolves or rejects as `promise` does, or resolves with {@linkcode TIMED_OUT} if it does not settle
- * within `timeoutMs`. A later rejection is ignored.
+ * Resolves or rejects as `promise` does, or resolves with `otherwise` if it does not settle within
+ * `timeoutMs`. A later rejection is ignored.
  */
-export function within<T>(
+export function within<T, Otherwise = typeof TIMED_OUT>(
   clock: Clock,
   promise: PromiseLike<T>,
   timeoutMs: number,
-): Promise<T | typeof TIMED_OUT> {
+  otherwise: Otherwise = TIMED_OUT as Otherwise,
+): Promise<T | Otherwise> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.schedule(() => resolve(TIMED_OUT), timeoutMs);
+    const cancel = clock.schedule(() => resolve(otherwise), timeoutMs);
     promise.then((value) => {
       cancel();
       resolve(value);

@@ -47,8 +47,8 @@ export interface OutageBudgetOptions {
   readonly signal: AbortSignal;
   /** Decides how to treat a failure. */
   readonly classify: (error: unknown) => Failure;
-  /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
-  readonly connectionError?: () => unknown;
+  /** Says why the connection is down, if that is known: explains a failure that says nothing itself. */
+  readonly client?: { readonly connectionError?: unknown };
 }
 
 /**
@@ -57,33 +57,27 @@ export interface OutageBudgetOptions {
  * is blocked, requests are not sent and answers are not read, so that time does not count either.
  */
 export class OutageBudget {
+  /** Aborts with the caller's signal and at disposal. */
+  readonly signal: AbortSignal;
+  /** When the outage began, in monotonic ms; `null` while the service answers. Only the budget writes it. */
+  outageSinceMs: number | null = null;
   readonly #options: OutageBudgetOptions;
-  #outageSinceMs: number | null = null;
   /** The last failure of this outage. It explains more than "no answer in time". */
   #lastFailure: unknown = undefined;
 
   constructor(options: OutageBudgetOptions) {
     this.#options = options;
-  }
-
-  /** Aborts with the caller's signal and at disposal. */
-  get signal(): AbortSignal {
-    return this.#options.signal;
-  }
-
-  /** When the outage began, in monotonic ms; `null` while the service answers. */
-  get outageSinceMs(): number | null {
-    return this.#outageSinceMs;
+    this.signal = options.signal;
   }
 
   /** Notes an outage that began before the next request is sent. */
   beganAt(sinceMs: number): void {
-    this.#outageSinceMs ??= sinceMs;
+    this.outageSinceMs ??= sinceMs;
   }
 
   /** Notes that the service answered, which ends an outage. */
   answered(): void {
-    this.#outageSinceMs = null;
+    this.outageSinceMs = null;
     this.#lastFailure = undefined;
   }
 
@@ -140,7 +134,7 @@ export class OutageBudget {
         }, delayMs);
       };
       const startMs = clock.now();
-      this.#outageSinceMs ??= startMs;
+      this.outageSinceMs ??= startMs;
       let cancel = step(startMs);
       if (abort !== null) signal!.addEventListener("abort", abort);
       request.then((value) => (end(), resolve(value)), fail);
@@ -149,11 +143,11 @@ export class OutageBudget {
   }
 
   #leftMs(nowMs: number): number {
-    return (this.#outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
+    return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
   #skip(blockedMs: number): void {
-    if (this.#outageSinceMs !== null) this.#outageSinceMs += Math.max(0, blockedMs);
+    if (this.outageSinceMs !== null) this.outageSinceMs += Math.max(0, blockedMs);
   }
 
   /**
@@ -185,7 +179,7 @@ export class OutageBudget {
     const { kind } = classify(error);
     if (kind === "foreign") throw error;
     if (kind === "refused") throw this.unavailable(error);
-    this.#outageSinceMs ??= sentMs;
+    this.outageSinceMs ??= sentMs;
     this.#lastFailure = error;
     this.check(error);
   }
@@ -197,8 +191,8 @@ export class OutageBudget {
    */
   check(cause?: unknown): void {
     const { clock, unavailableAfterMs } = this.#options;
-    if (this.#outageSinceMs === null) return;
-    if (clock.now() - this.#outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
+    if (this.outageSinceMs === null) return;
+    if (clock.now() - this.outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
   }
 
   /**
@@ -217,11 +211,11 @@ export class OutageBudget {
   }
 
   /** Finds the error that explains most: the failure, or why the connection is down. */
-  #explain(cause: unknown): Explanation {
-    const { unavailableAfterMs, classify, connectionError } = this.#options;
+  #explain(cause: unknown) {
+    const { unavailableAfterMs, classify, client } = this.#options;
     const isSilent = cause === undefined || cause instanceof NoAnswerError;
     const failure = isSilent ? null : classify(cause);
-    const known = isSilent || failure?.isVague ? connectionError?.() : undefined;
+    const known = isSilent || failure?.isVague ? client?.connectionError : undefined;
     if (known !== undefined) {
       const { kind, reason } = classify(known);
       const isLasting = kind === "refused";
@@ -231,16 +225,6 @@ export class OutageBudget {
     const isLasting = failure?.kind === "refused";
     return { error: cause, reason, isRefusal: failure?.isRefusal ?? isLasting, isLasting };
   }
-}
-
-/** Why a call gives up. */
-interface Explanation {
-  readonly error: unknown;
-  readonly reason: string;
-  /** Whether the service answered, and refused. */
-  readonly isRefusal: boolean;
-  /** Whether it will refuse until somebody changes a setting or a permission. */
-  readonly isLasting: boolean;
 }
 
 /** No failure is known: a request was sent, and nothing came back. */

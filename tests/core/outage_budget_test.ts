@@ -166,7 +166,7 @@ Deno.test("OutageBudget names the error of the connection when the failure says 
         reason: (error as { reason?: string }).reason ?? "",
         isVague: (error as { reason?: string }).reason === "offline",
       }),
-      connectionError: () => connection === null ? undefined : failed(connection),
+      client: { connectionError: connection === null ? undefined : failed(connection) },
     });
     const request = failure === null ? new Promise(() => {}) : Promise.reject(failed(failure));
     const rejected = assertRejects(async () => {
