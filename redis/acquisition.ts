@@ -22,16 +22,10 @@
  *
  * @module
  */
-import { abortable, type Instant, pause } from "../core/time/clock.ts";
+import { abortable, deadlineMs, type Instant, pause } from "../core/time/clock.ts";
 import type { WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
-import {
-  type Grant,
-  grantDeadlineMs,
-  type LeaseActions,
-  type ReleaseAnswer,
-  type RenewAnswer,
-} from "../core/lease/grant.ts";
+import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
@@ -68,15 +62,9 @@ export interface CallContext {
 }
 
 /** The arguments and options of a call. */
-export interface AcquisitionTerms {
+export interface AcquisitionTerms extends Omit<Ask, "ticket" | "isWanted"> {
   readonly name: string;
-  readonly keys: LockKeys;
   readonly ownerId: string;
-  /** The whole owner value. */
-  readonly value: string;
-  readonly mode: AskMode;
-  readonly victimDigest: string;
-  readonly ttlMs: number;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
   /** Whether the lease is not released at disposal. */
@@ -91,12 +79,6 @@ export interface OwnerTurn {
   readonly earlier: Promise<unknown> | undefined;
   end(): void;
 }
-
-/** An answer to an ask. */
-type AskResult = { readonly answer: AskAnswer; readonly sent: AskSent };
-
-/** A grant message, and when it was received, in monotonic ms. */
-type ReceivedGrant = { readonly message: GrantMessage; readonly receivedMs: number };
 
 /**
  * One call. Its phase changes by these events; in any other phase an event does nothing:
@@ -130,8 +112,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
   /** What the answer to the current ask is worth. */
   #worth: "valid" | "outdated" | "void" = "valid";
-  /** The last grant message. */
-  #grant: ReceivedGrant | null = null;
+  /** The last grant message, and when it was received, in monotonic ms. */
+  #grant: { readonly message: GrantMessage; readonly receivedMs: number } | null = null;
   #lease: ManagedLease | null = null;
   /** Why another call has ended this one. */
   #end: LockError | null = null;
@@ -143,8 +125,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
   #isInOutage = false;
-  /** The first ask; `null` before it. */
+  /** The first ask and the last one; `null` before that. */
   #firstSent: AskSent | null = null;
+  #sent: AskSent | null = null;
   /** Whether the server may know the call as the holder or as a waiter. */
   #isKnown = false;
   /** Whether the server may still execute a copy of an ask. */
@@ -187,7 +170,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
         this.#throwIfEnded();
         if (this.#phase === "asking") await this.#ask();
         else if (this.#phase === "queued") await this.#waitInQueue();
-        else this.#accept(this.#grant!);
+        else this.#accept();
       }
       return this.#lease;
     } catch (error) {
@@ -222,10 +205,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   async #ask(): Promise<void> {
     const { window } = this.#context.commands;
     const turn = window.take() ? null : window.askTurn(this.#budget.outageSinceMs);
-    let result: AskResult | void;
+    let answer: AskAnswer | void;
     try {
       // One wait for the slot and the answer: no event is missed between them.
-      result = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
+      answer = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
     } catch (error) {
       this.#throwIfEnded();
       this.#budget.judge(error);
@@ -235,23 +218,26 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
     this.#throwIfEnded();
     // After a theft a grant in the answer is void. After a grant message the answer is not looked at.
-    if (result === undefined || this.#phase !== "asking" || this.#worth === "void") return;
-    if (result.answer.state === "late") return await this.#onLate();
-    this.#onAnswer(result);
+    if (answer === undefined || this.#phase !== "asking" || this.#worth === "void") return;
+    if (answer.state === "late") return await this.#onLate();
+    this.#onAnswer(answer, this.#sent!);
   }
 
   /** Sends an ask when its slot comes, unless the call must do something else by then. */
-  async #sendInTurn(turn: AskTurn): Promise<AskResult | void> {
+  async #sendInTurn(turn: AskTurn): Promise<AskAnswer | void> {
     await turn.come;
     if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send();
   }
 
   /** Sends an ask that has a slot. Notes what the clean-up must know, however late the answer comes. */
-  #send(): Promise<AskResult> {
+  #send(): Promise<AskAnswer> {
     const { engine: { clock }, commands, waiters: { inbox } } = this.#context;
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
-    const lastMomentMs = commands.lastMomentMs(this.keys, sent.nowMs);
+    const offsetMs = commands.clocks.offsetMs(this.keys.lock);
+    // In ms of the server's clock: later it does nothing. 0 while its clock is unknown.
+    const lastMomentMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
+    this.#sent = sent;
     this.#firstSent ??= sent;
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
@@ -261,7 +247,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#settle();
       this.#learn(answer);
-      return { answer, sent };
+      return answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -295,7 +281,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
   }
 
-  #onAnswer({ answer, sent }: AskResult): void {
+  #onAnswer(answer: AskAnswer, sent: AskSent): void {
     // A grant may be too late for a lease: it uses up the budget, or the call would ask forever.
     if (answer.state !== "granted") this.#budget.answered();
     this.#lateAsks = 0;
@@ -452,8 +438,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
    * lease is renewed automatically. Otherwise the call asks once more.
    */
-  #accept({ message, receivedMs }: ReceivedGrant): void {
-    const { serverMs, claimMs, fencingToken } = message;
+  #accept(): void {
+    const { message: { serverMs, claimMs, fencingToken }, receivedMs } = this.#grant!;
     const { waiters, engine, held } = this.#context;
     this.#enter("asking");
     this.#isKnown = true;
@@ -463,8 +449,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const mapping = waiters.clockMapping(this.keys);
     const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, receivedMs);
     const sent = mapping?.sent ?? firstSent;
-    const deadlineMs = grantDeadlineMs({ sent, startMs, validMs: claimMs, ttlMs: claimMs });
-    const hasTime = deadlineMs - engine.clock.now() > claimMs / 2;
+    const leftMs = deadlineMs(startMs, claimMs, claimMs) - engine.clock.now();
+    const hasTime = leftMs > claimMs / 2;
     if (this.#terms.autoRenew && hasTime) this.#open(sent, startMs, claimMs, fencingToken);
   }
 

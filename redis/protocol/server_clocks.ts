@@ -14,11 +14,6 @@ export interface AskSent extends Instant {
   readonly epoch: number;
 }
 
-interface Offset {
-  readonly offsetMs: number;
-  readonly epoch: number;
-}
-
 /**
  * The clock offset of one server, or of each slot of a cluster, whose nodes have clocks of their own.
  *
@@ -28,7 +23,7 @@ interface Offset {
  * server's clock was set back, or the slot has moved to another node.
  */
 export class ServerClocks {
-  readonly #offsets = new Map<number, Offset>();
+  readonly #offsets = new Map<number, { readonly offsetMs: number; readonly epoch: number }>();
   readonly #cluster: boolean;
 
   constructor(cluster: boolean) {
@@ -40,7 +35,7 @@ export class ServerClocks {
    * Never more than the true offset, unless the server's clock was set back since the last answer.
    */
   offsetMs(key: string): number | null {
-    return this.#offsets.get(this.#slotOf(key))?.offsetMs ?? null;
+    return this.#offsets.get(this.#cluster ? slotOf(key) : ONLY_SLOT)?.offsetMs ?? null;
   }
 
   /**
@@ -55,17 +50,13 @@ export class ServerClocks {
     { nowMs: sentMs, epoch }: AskSent,
     receivedMs: number,
   ): void {
-    const slot = this.#slotOf(key);
+    const slot = this.#cluster ? slotOf(key) : ONLY_SLOT;
     const known = this.#offsets.get(slot);
     const lowestMs = serverMs - receivedMs;
     const highestMs = serverMs - sentMs;
     const keeps = known !== undefined && known.epoch === epoch && known.offsetMs > lowestMs &&
       known.offsetMs <= highestMs;
     if (!keeps) this.#offsets.set(slot, { offsetMs: lowestMs, epoch });
-  }
-
-  #slotOf(key: string): number {
-    return this.#cluster ? slotOf(key) : ONLY_SLOT;
   }
 }
 

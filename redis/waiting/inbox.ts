@@ -27,6 +27,18 @@ export interface InboxListener {
 export class Inbox {
   /** The id of its channel. Owner ids that the library makes have it as their nonce. */
   readonly nonce: string = makeNonce();
+  /**
+   * Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. Only the
+   * inbox writes this and the next two.
+   */
+  id: string = this.nonce;
+  /** Whether the inbox is subscribed. */
+  listens = false;
+  /**
+   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
+   * messages come from all nodes, but each node counts only its own subscribers.
+   */
+  isCountable = false;
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
@@ -34,32 +46,14 @@ export class Inbox {
   readonly #closed = new AbortController();
   #opening: Promise<void> | null = null;
   #subscription: AsyncDisposable | null = null;
-  #isMute: boolean;
+  #isMute = false;
 
   constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
     this.#client = client;
     this.#clock = clock;
     this.#warnings = warnings;
     this.#listener = listener;
-    this.#isMute = client.subscribe === undefined;
-  }
-
-  /** Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. */
-  get id(): string {
-    return this.#isMute ? `-${this.nonce}` : this.nonce;
-  }
-
-  /** Whether the inbox is subscribed. */
-  get listens(): boolean {
-    return this.#subscription !== null;
-  }
-
-  /**
-   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
-   * messages come from all nodes, but each node counts only its own subscribers.
-   */
-  get isCountable(): boolean {
-    return this.#subscription !== null && !this.#client.cluster;
+    if (client.subscribe === undefined) this.#becomeMute();
   }
 
   /** Opens the inbox in the background, unless it is open or mute. Retries until Redis refuses for good. */
@@ -73,6 +67,7 @@ export class Inbox {
     await this.#opening;
     await this.#subscription?.[Symbol.asyncDispose]();
     this.#subscription = null;
+    this.listens = this.isCountable = false;
   }
 
   async #open(): Promise<void> {
@@ -83,17 +78,24 @@ export class Inbox {
           (text) => this.#receive(text),
           () => this.#listener.onInboxChange(),
         );
+        this.listens = true;
+        this.isCountable = !this.#client.cluster;
         this.#listener.onInboxChange();
         return;
       } catch (error) {
-        if (refusalOf(error)?.passing === false) return this.#mute(error);
+        if (refusalOf(error)?.passing === false) return this.#onRefusal(error);
         await pause(this.#clock, RETRY_MS, this.#closed.signal);
       }
     }
   }
 
-  #mute(error: unknown): void {
+  #becomeMute(): void {
     this.#isMute = true;
+    this.id = `-${this.nonce}`;
+  }
+
+  #onRefusal(error: unknown): void {
+    this.#becomeMute();
     this.#warnings.warn(
       `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL: ` +
         (error instanceof Error ? error.message : String(error)),
