@@ -422,10 +422,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Waits for `answer`; resolves with `undefined` if the phase changes first, or the call ends. */
   #unlessChanged<T>(answer: Promise<T>): Promise<T | void> {
-    return new Promise((resolve, reject) => {
-      this.#wake = resolve;
-      answer.then(resolve, reject);
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<T | void>();
+    this.#wake = resolve;
+    answer.then(resolve, reject);
+    return promise;
   }
 
   async #pause(delayMs: number): Promise<void> {

@@ -11,7 +11,7 @@ import {
   checkAttachOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { abortable, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
@@ -285,7 +285,8 @@ export class RedisLock implements AttachableLock {
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
+        const answer = this.#context.commands.query(keys, maxWaiters);
+        return await budget.settle(abortable(answer, signal));
       } catch (error) {
         await budget.recover(error);
       }

@@ -141,16 +141,16 @@ export function within<T, Otherwise = typeof TIMED_OUT>(
   timeoutMs: number,
   otherwise: Otherwise = TIMED_OUT as Otherwise,
 ): Promise<T | Otherwise> {
-  return new Promise((resolve, reject) => {
-    const cancel = clock.schedule(() => resolve(otherwise), timeoutMs);
-    promise.then((value) => {
-      cancel();
-      resolve(value);
-    }, (error) => {
-      cancel();
-      reject(error);
-    });
+  const { promise: ended, resolve, reject } = Promise.withResolvers<T | Otherwise>();
+  const cancel = clock.schedule(() => resolve(otherwise), timeoutMs);
+  promise.then((value) => {
+    cancel();
+    resolve(value);
+  }, (error) => {
+    cancel();
+    reject(error);
   });
+  return ended;
 }
 
 /**

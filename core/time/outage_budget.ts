@@ -111,35 +111,32 @@ export class OutageBudget {
    * outage: the caller decides that, by {@linkcode OutageBudget.answered}.
    *
    * @param request The request, which was just sent.
-   * @param signal Ends the wait; without it the caller does so by settling `request`.
    * @throws {unknown} As `request` does; when the time runs out, the last failure of this outage or an
-   * error; `signal.reason` if the signal aborts.
+   * error.
    */
-  settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
+  settle<T>(request: Promise<T>): Promise<T> {
     const { clock, unavailableAfterMs } = this.#options;
-    return new Promise((resolve, reject) => {
-      const end = () => {
-        cancel();
-        if (abort !== null) signal!.removeEventListener("abort", abort);
-      };
-      const fail = (error: unknown) => (end(), reject(error));
-      const abort = signal === undefined ? null : () => fail(signal.reason);
-      const step = (nowMs: number): Cancel => {
-        const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
-        return clock.schedule(() => {
-          const thenMs = clock.now();
-          this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
-          if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
-          else fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
-        }, delayMs);
-      };
-      const startMs = clock.now();
-      this.outageSinceMs ??= startMs;
-      let cancel = step(startMs);
-      if (abort !== null) signal!.addEventListener("abort", abort);
-      request.then((value) => (end(), resolve(value)), fail);
-      if (signal?.aborted) abort!();
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const step = (nowMs: number): Cancel => {
+      const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
+      return clock.schedule(() => {
+        const thenMs = clock.now();
+        this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
+        if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
+        else reject(this.#lastFailure ?? new NoAnswerError("No answer in time"));
+      }, delayMs);
+    };
+    const startMs = clock.now();
+    this.outageSinceMs ??= startMs;
+    let cancel = step(startMs);
+    request.then((answer) => {
+      cancel();
+      resolve(answer);
+    }, (error) => {
+      cancel();
+      reject(error);
     });
+    return promise;
   }
 
   #leftMs(nowMs: number): number {

@@ -83,9 +83,10 @@ function items(reply: unknown): unknown[] {
   return reply;
 }
 
-/** An item that is a code. `null` is none, and not 0. */
-function codeOf(item: unknown): number {
-  return Number(item ?? NaN);
+/** The items of a reply that begins with a code. `null` is none, and not 0. */
+function coded(reply: unknown): unknown[] {
+  if (!Array.isArray(reply) || reply[0] === null) throw unexpected(reply);
+  return reply;
 }
 
 /** The error for a reply that no script sends: the state of the lock is unknown. */
@@ -95,7 +96,7 @@ function unexpected(reply: unknown): Error {
 
 /** Why the caller no longer holds the lock. */
 function reasonOf(reply: unknown): "expired" | "stolen" {
-  const state = codeOf(items(reply)[0]);
+  const state = Number(coded(reply)[0]);
   if (state === GONE) return "expired";
   if (state === OTHER_OWNER) return "stolen";
   throw unexpected(reply);
@@ -103,11 +104,11 @@ function reasonOf(reply: unknown): "expired" | "stolen" {
 
 /** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
-  const list = items(reply);
+  const list = coded(reply);
   const serverMs = Number(list[1] ?? 0);
   const leftMs = Number(list[2] ?? 0);
   const third = Number(list[3] ?? 0);
-  switch (codeOf(list[0])) {
+  switch (Number(list[0])) {
     case GRANTED: {
       const fencingToken = BigInt(third); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
@@ -139,9 +140,9 @@ export function decodeAsk(reply: unknown): AskAnswer {
 
 /** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
-  const list = items(reply);
+  const list = coded(reply);
   const leftMs = Number(list[1] ?? 0);
-  if (codeOf(list[0]) === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
+  if (Number(list[0]) === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
   return { state: "lost", reason: reasonOf(reply) };
 }
 
@@ -158,8 +159,8 @@ export interface LeaveAnswer {
 
 /** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): LeaveAnswer {
-  const list = items(reply);
-  const answer: ReleaseAnswer = codeOf(list[0]) === DONE
+  const list = coded(reply);
+  const answer: ReleaseAnswer = Number(list[0]) === DONE
     ? { state: "released" }
     : { state: "gone", reason: reasonOf(reply) };
   return {
