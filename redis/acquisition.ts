@@ -30,14 +30,20 @@ import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder } from "./held_leases.ts";
-import { type Ask, ASK_LIFE_MS, type AskMode, TOMBSTONE_MS } from "./protocol/arguments.ts";
+import {
+  type Ask,
+  ASK_LIFE_MS,
+  type AskAnswer,
+  type AskMode,
+  type Queued,
+  type Refused,
+  TOMBSTONE_MS,
+} from "./protocol/wire.ts";
 import type { AskTurn } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure, refusalOf } from "./protocol/failures.ts";
-import type { LockKeys } from "./protocol/keys.ts";
+import { hasSameOwnerId, type LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
-import { hasSameOwnerId } from "./protocol/owner_value.ts";
-import type { AskAnswer, Queued, Refused } from "./protocol/replies.ts";
 import { type AskSent, claimStartMs } from "./protocol/server_clocks.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 import type { Waiter } from "./waiting/waiting_room.ts";

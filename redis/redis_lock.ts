@@ -37,12 +37,10 @@ import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
 import { REDIS_LOCK_OPTIONS, type RedisLockOptions, type RedisLockSettings } from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
-import type { AskMode } from "./protocol/arguments.ts";
+import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure } from "./protocol/failures.ts";
-import { type LockKeys, lockKeys } from "./protocol/keys.ts";
-import { isOurs, labelOfValue, ownerValue } from "./protocol/owner_value.ts";
-import type { QueryAnswer } from "./protocol/replies.ts";
+import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
 import { SharedTimer } from "./shared_timer.ts";
 import { Waiters } from "./waiting/waiters.ts";
 

@@ -10,23 +10,21 @@ import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import {
   type Ask,
+  type AskAnswer,
   askArguments,
   type AskInbox,
-  leaveArguments,
-  stealArguments,
-} from "./arguments.ts";
-import { CommandWindow } from "./command_window.ts";
-import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
-import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
-import {
-  type AskAnswer,
   decodeAsk,
   decodeLeave,
   decodeQuery,
   decodeRenew,
   type LeaveAnswer,
+  leaveArguments,
   type QueryAnswer,
-} from "./replies.ts";
+  stealArguments,
+} from "./wire.ts";
+import { CommandWindow } from "./command_window.ts";
+import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 

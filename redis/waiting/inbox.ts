@@ -7,9 +7,8 @@
 import { type Clock, pause } from "../../core/time/clock.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
-import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
+import { INBOX_CHANNEL_PREFIX, makeNonce } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
-import { makeNonce } from "../protocol/owner_value.ts";
 import { refusalOf } from "../protocol/failures.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */

@@ -7,12 +7,10 @@
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { HeldLeases } from "../held_leases.ts";
-import { MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/arguments.ts";
+import { MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
-import { type LockKeys, lockKeys } from "../protocol/keys.ts";
+import { hasSameOwnerId, type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
-import { hasSameOwnerId } from "../protocol/owner_value.ts";
-import type { Queued } from "../protocol/replies.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
 import { AbortWatch } from "./abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";

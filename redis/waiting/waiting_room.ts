@@ -9,7 +9,7 @@ import type { Clock } from "../../core/time/clock.ts";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { LockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
-import type { Queued } from "../protocol/replies.ts";
+import type { Queued } from "../protocol/wire.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
 
 /** How often in ms a process asks at least. Each ask renews the 6 s for which its inbox counts as alive. */

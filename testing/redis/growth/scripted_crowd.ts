@@ -4,9 +4,14 @@
  *
  * @module
  */
-import { askArguments, leaveArguments } from "../../../redis/protocol/arguments.ts";
+import {
+  askArguments,
+  GRANTED,
+  leaveArguments,
+  QUEUED,
+  SEARCHING,
+} from "../../../redis/protocol/wire.ts";
 import { INBOX_CHANNEL_PREFIX, lockKeys } from "../../../redis/protocol/keys.ts";
-import { GRANTED, QUEUED, SEARCHING } from "../../../redis/protocol/replies.ts";
 import { ASK, LEAVE, type Script } from "../../../redis/protocol/scripts.ts";
 import type { RedisServer } from "../../servers/redis.ts";
 import { connectResp, type RespConnection } from "../../servers/resp.ts";
