@@ -103,9 +103,9 @@ export class MemoryLock implements DistributedLock {
     signal?.throwIfAborted();
     let lease: ManagedLease | null = null;
     // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
-    const listener = { onTurn: (turn: Turn) => void (lease = this.#open(name, turn, options)) };
+    const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
     const label = this.#labelOf(options);
-    await this.#queue.enter(name, { signal, onWait, listener, label });
+    await this.#queue.enter(name, { signal, label, onWait, onTurn });
     return await this.#handOut(lease!);
   }
 

@@ -68,7 +68,7 @@ export interface CallContext {
 }
 
 /** The arguments and options of a call. */
-export interface AcquisitionTerms extends Omit<Ask, "ticket" | "isWanted"> {
+export interface AcquisitionTerms extends Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
   readonly ownerId: string;
   readonly autoRenew: boolean;
@@ -109,6 +109,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly ttlMs: number;
   readonly mode: AskMode;
   readonly victimDigest: string;
+  readonly inbox: Ask["inbox"];
   ticket = 0;
   /** Set before `run()` if the caller chose the owner id. */
   ownerTurn: OwnerTurn | null = null;
@@ -159,6 +160,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.ttlMs = terms.ttlMs;
     this.mode = terms.mode;
     this.victimDigest = terms.victimDigest;
+    this.inbox = context.waiters.inbox;
   }
 
   /**
@@ -237,7 +239,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Sends an ask that has a slot. Notes what the clean-up must know, however late the answer comes. */
   #send(): Promise<AskAnswer> {
-    const { engine: { clock }, commands, waiters: { inbox } } = this.#context;
+    const { engine: { clock }, commands } = this.#context;
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
     const offsetMs = commands.clocks.offsetMs(this.keys.lock);
@@ -248,7 +250,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
     this.#worth = "valid"; // the answer knows of everything that happened before
-    const answered = commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
+    const answered = commands.ask(this, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#settle();

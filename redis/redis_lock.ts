@@ -27,7 +27,7 @@ import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkName, OWNER_ID, readTable } from "../core/contract/options.ts";
+import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contract/options.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -35,7 +35,7 @@ import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
-import { REDIS_LOCK_OPTIONS, type RedisLockOptions, type RedisLockSettings } from "./options.ts";
+import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
 import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
@@ -108,7 +108,7 @@ export class RedisLock implements AttachableLock {
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
-  readonly #options: RedisLockSettings;
+  readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
@@ -143,7 +143,7 @@ export class RedisLock implements AttachableLock {
     const engine = new LeaseEngine(clock, read.onRenewalLate);
     const commands = new RedisCommands(client, { ...read, clock, warnings });
     const held = new HeldLeases(client);
-    const waiters = new Waiters({ commands, engine, warnings, held, ttlMs });
+    const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
   }
 

@@ -24,15 +24,12 @@ export interface NodeRedisCluster {
   /** Listens for events of the connections. */
   on(event: string | symbol, listener: (...args: unknown[]) => void): unknown;
   /** The masters that are known. */
-  readonly masters: readonly NodeRedisMaster[];
+  readonly masters: readonly {
+    /** The connection to it, if there is one already. */
+    readonly client?: NodeRedisClient | undefined;
+  }[];
   /** Whether it is connected or connecting. */
   readonly isOpen?: boolean;
-}
-
-/** The members of a master in a node-redis cluster client that the adapter uses. */
-export interface NodeRedisMaster {
-  /** The connection to it, if there is one already. */
-  readonly client?: NodeRedisClient | undefined;
 }
 
 /** Events after which the connection to a node is another one. */

@@ -12,7 +12,6 @@ import {
   type Ask,
   type AskAnswer,
   askArguments,
-  type AskInbox,
   decodeAsk,
   decodeLeave,
   decodeQuery,
@@ -68,7 +67,7 @@ export class RedisCommands {
    *
    * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
    */
-  ask(ask: Ask, inbox: AskInbox, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
+  ask(ask: Ask, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
     const { keys } = ask;
     const decode = (reply: unknown): AskAnswer => {
       const answer = decodeAsk(reply);
@@ -78,7 +77,7 @@ export class RedisCommands {
     };
     return ask.mode === "steal"
       ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, ask)
-      : this.#send(ASK, keys, askArguments(ask, inbox, lastMomentMs), decode, ask);
+      : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
   }
 
   /** Extends the lock if the owner value still holds it, and confirms a claim. */

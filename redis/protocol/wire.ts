@@ -30,13 +30,6 @@ export const KEEP = "keep";
 /** How a call asks for the lock: the modes of `ask.lua`, or by `steal.lua`. */
 export type AskMode = "wait" | "try" | "attach" | "steal";
 
-/** The inbox that gets the grant message. */
-export interface AskInbox {
-  readonly id: string;
-  /** Whether `PUBSUB NUMSUB` counts its subscriber. */
-  readonly isCountable: boolean;
-}
-
 /** What a call asks for. */
 export interface Ask {
   readonly keys: LockKeys;
@@ -46,6 +39,8 @@ export interface Ask {
   readonly mode: AskMode;
   /** Of a steal: the SHA-1 in hex of the owner value from which the lock is taken. */
   readonly victimDigest: string;
+  /** The inbox that gets the grant message, and whether `PUBSUB NUMSUB` counts its subscriber. */
+  readonly inbox: { readonly id: string; readonly isCountable: boolean };
   /** The ticket of the first answer; 0 before that. */
   readonly ticket: number;
   /** Whether the call still wants the lock. */
@@ -58,12 +53,11 @@ export interface Ask {
  * @param notAfterMs The server time in ms after which the ask does nothing; 0 for no limit.
  */
 export function askArguments(
-  { value, ttlMs, mode, ticket }: Pick<Ask, "value" | "ttlMs" | "mode" | "ticket">,
-  { id, isCountable }: AskInbox,
+  { value, ttlMs, mode, inbox, ticket }: Omit<Ask, "keys" | "victimDigest" | "isWanted">,
   notAfterMs: number,
 ): string[] {
-  const inbox = `${id} ${isCountable ? COUNTABLE : "0"} ${ticket}`;
-  return [value, String(ttlMs), String(notAfterMs), mode, inbox];
+  const address = `${inbox.id} ${inbox.isCountable ? COUNTABLE : "0"} ${ticket}`;
+  return [value, String(ttlMs), String(notAfterMs), mode, address];
 }
 
 /** The arguments of `steal.lua`. */

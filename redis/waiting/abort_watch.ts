@@ -10,17 +10,15 @@ export interface AbortListener {
   onAborted(): void;
 }
 
-interface WatchedSignal {
-  readonly listeners: Set<AbortListener>;
-  readonly onAbort: () => void;
-}
-
 /**
  * One event listener per signal. Thousands of listeners on one `AbortSignal` are slow: it looks through
  * all of them to add or remove one.
  */
 export class AbortWatch {
-  readonly #signals = new Map<AbortSignal, WatchedSignal>();
+  readonly #signals = new Map<
+    AbortSignal,
+    { readonly listeners: Set<AbortListener>; readonly onAbort: () => void }
+  >();
 
   /** Notifies the listener when the signal aborts, not if it is aborted already. */
   add(signal: AbortSignal, listener: AbortListener): void {
@@ -38,7 +36,7 @@ export class AbortWatch {
     this.#signals.delete(signal);
   }
 
-  #watch(signal: AbortSignal): WatchedSignal {
+  #watch(signal: AbortSignal) {
     const listeners = new Set<AbortListener>();
     const onAbort = () => {
       for (const listener of [...listeners]) listener.onAborted();

@@ -16,16 +16,6 @@ import { AbortWatch } from "./abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 
-/** Options of {@linkcode Waiters}. */
-export interface WaitersOptions {
-  readonly commands: RedisCommands;
-  readonly engine: LeaseEngine;
-  readonly warnings: Warnings;
-  readonly held: HeldLeases;
-  /** The TTL of the instance in ms. */
-  readonly ttlMs: number;
-}
-
 /** The waiters of one `RedisLock`. */
 export class Waiters implements InboxListener {
   /** The inbox that all asks of this instance name. */
@@ -40,7 +30,14 @@ export class Waiters implements InboxListener {
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
-  constructor({ commands, engine, warnings, held, ttlMs }: WaitersOptions) {
+  /** @param ttlMs The TTL of the instance. */
+  constructor(
+    commands: RedisCommands,
+    engine: LeaseEngine,
+    held: HeldLeases,
+    warnings: Warnings,
+    ttlMs: number,
+  ) {
     this.inbox = new Inbox(commands.client, engine.clock, warnings, this);
     this.#commands = commands;
     this.#engine = engine;

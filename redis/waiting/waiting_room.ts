@@ -42,14 +42,6 @@ export interface Waiter {
   onAborted(): void;
 }
 
-/** How a process learns of grants. */
-export interface WaitMode {
-  /** Whether the process is subscribed to its inbox, so that it is notified of grants. */
-  readonly listens: boolean;
-  /** How long in ms a grant lasts unless the waiter confirms it. */
-  readonly claimMs: number;
-}
-
 /** The parts of the last answer that decide when to ask again. A negative `leftMs` is unknown. */
 type LastAnswer = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
 
@@ -62,12 +54,13 @@ const HEAD: LastAnswer = { position: 1, leftMs: -1, holderIsOurs: true };
  * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
  *
  * @param answer The position of its foremost waiter, and how much time its holder has left.
- * @param mode How the process learns of grants. Without messages it must ask within each claim.
+ * @param mode Whether the process is subscribed to its inbox, and how long in ms a grant lasts unless the waiter
+ * confirms it: without messages the process must ask within each claim.
  * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
  */
 export function nextAskDelayMs(
   { position, leftMs, holderIsOurs }: LastAnswer,
-  { listens, claimMs }: WaitMode,
+  { listens, claimMs }: { readonly listens: boolean; readonly claimMs: number },
   random: number,
 ): number {
   const isHead = position === 1;

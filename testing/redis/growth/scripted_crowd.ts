@@ -63,8 +63,9 @@ export function askOf(
     kind?: "wait" | "try" | "attach";
   },
 ): ScriptCall {
-  const terms = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, ticket };
-  return { script: ASK, args: askArguments(terms, { id: inbox, isCountable: true }, 0) };
+  const sender = { id: inbox, isCountable: true };
+  const ask = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, inbox: sender, ticket };
+  return { script: ASK, args: askArguments(ask, 0) };
 }
 
 /** A release, or the end of a wait. */
