@@ -55,7 +55,7 @@ const MAX_LATE_ASKS = 8;
 /** Like {@linkcode TOMBSTONE_MS}, for asks without a last moment: the server may execute them late. */
 const LONG_TOMBSTONE_MS = 30_000;
 
-/** The objects that all calls of one `RedisLock` share. */
+/** What all calls of one `RedisLock` share. */
 export interface CallContext {
   readonly engine: LeaseEngine;
   readonly commands: RedisCommands;
@@ -117,7 +117,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly #terms: AcquisitionTerms;
   readonly #budget: OutageBudget;
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
-  /** What the answer to the current ask is worth. */
   #worth: "valid" | "outdated" | "void" = "valid";
   /** The last grant message, and when it was received, in monotonic ms. */
   #grant: { readonly message: GrantMessage; readonly receivedMs: number } | null = null;
@@ -126,7 +125,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #end: LockError | null = null;
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
-  /** The last report of `onWait`. */
   #reported: WaitInfo = {};
   /** In a row. */
   #lateAsks = 0;
@@ -148,7 +146,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #keepsLock = false;
   /** Whether a release was sent before: then the engine itself takes "gone" for released. */
   #isReleaseRepeated = false;
-  /** The clean-up that is under way. */
   #cleaning: Promise<void> | null = null;
 
   constructor(context: CallContext, terms: AcquisitionTerms, budget: OutageBudget) {
@@ -284,7 +281,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     held.onGrant(lock, this.value, answer.fencingToken);
   }
 
-  /** An ask is answered, or has failed. */
   #settle(): void {
     if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
   }
@@ -369,7 +365,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
   }
 
-  /** Waits until the service has answered the earlier calls of the owner id and their clean-ups. */
   async #waitForEarlier({ earlier }: OwnerTurn): Promise<void> {
     if (earlier === undefined) return;
     try {
@@ -381,7 +376,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#budget.answered();
   }
 
-  /** Implements {@linkcode Waiter}. If the call has a lease already, a grant is a duplicate. */
+  /** If the call has a lease already, a grant is a duplicate. */
   onMessage(message: InboxMessage): void {
     if (message.kind === "free") return this.onAskDue();
     if (message.kind === "stolen") this.#lease?.lose("stolen");
@@ -395,21 +390,19 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
   }
 
-  /** Implements {@linkcode Waiter}. */
   onAskDue(): void {
     if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#worth !== "valid")) return;
     this.#worth = "outdated";
     this.#enter("asking");
   }
 
-  /** Implements {@linkcode Waiter}. An ask that is under way finds out for itself. */
+  /** An ask that is under way finds out for itself. */
   onOutage(): void {
     if (this.#phase !== "queued") return;
     this.#isInOutage = true;
     this.onAskDue();
   }
 
-  /** Implements {@linkcode Waiter}: the call ends. */
   onAborted(): void {
     this.#wake?.();
   }
@@ -480,7 +473,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#enter("over");
   }
 
-  /** Implements {@linkcode Holder}. */
   onLaterGrant(value: string): void {
     // A late copy of an ask may take the lock back from that call, whose caller believes in its lease.
     if (hasSameOwnerId(value, this.value)) this.#keepsLock = true;
@@ -525,11 +517,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     });
   }
 
-  /**
-   * How long in ms a leave must refuse asks of this call; 0 if no ask can follow it.
-   *
-   * @param epoch The connection now.
-   */
+  /** How long in ms a leave must refuse asks of this call; 0 if no ask can follow it. */
   #tombstoneMs(epoch: number): number {
     const isUnclean = this.#isUnclean || this.#unanswered > 0;
     if (!isUnclean && epoch === this.#firstSent?.epoch) return 0;
@@ -580,7 +568,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 }
 
-/** The time that the holder has left. Left out where its lock has no TTL. */
+/** Left out where the holder's lock has no TTL. */
 function remaining(leftMs: number): Pick<WaitInfo, "remainingMs"> {
   return leftMs < 0 ? {} : { remainingMs: leftMs };
 }

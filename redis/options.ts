@@ -52,7 +52,6 @@ export interface RedisLockOptions extends StrategyOptions {
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
-/** What the options must be, and their defaults. */
 export const REDIS_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   ttlMs: ttl(10_000),

@@ -19,11 +19,7 @@ interface OwnerCall {
 export class OwnerCalls {
   readonly #last = new Map<string, OwnerCall>();
 
-  /**
-   * Checks that a call may ask.
-   *
-   * @throws {LockError} If another call of the lock and id asks.
-   */
+  /** Throws a `LockError` if another call of the lock and id asks. */
   check(name: string, ownerId: string): void {
     if (this.#last.get(keyOf(name, ownerId))?.call.isWanted) {
       throw ownerError(name, "another call under it asks for the lock or waits for it");

@@ -22,7 +22,6 @@ export class SharedTimer implements Clock {
   readonly wall: () => number;
   readonly #clock: Clock;
   readonly #deadlines = new TimeHeap<Deadline>();
-  /** How many deadlines were ever set. */
   #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;

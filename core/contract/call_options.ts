@@ -26,7 +26,6 @@ import {
   ttl,
 } from "./options.ts";
 
-/** The options of `acquire()` and `tryAcquire()`. */
 export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
   signal: signal(),
   waitMs: duration({ min: 0 }),
@@ -36,7 +35,6 @@ export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
   onWait: callback(),
 };
 
-/** The options of `attach()`. */
 const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
   signal: signal(),
   ttlMs: ttl(),
@@ -45,7 +43,6 @@ const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
   outlivesDisposal: flag(false),
 };
 
-/** The options of `acquire()` and `tryAcquire()` of an `AttachableLock`. */
 export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
   ...ACQUIRE_OPTIONS,
   ...ATTACH_OPTIONS,
@@ -59,16 +56,9 @@ export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOpti
   steal: flag(false),
 };
 
-/** The options of `query()`. */
 export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
-/**
- * Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted.
- *
- * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
- * @throws {RangeError} If an option is out of range.
- * @throws {DOMException} `NotSupportedError` for the mode `"shared"`.
- */
+/** Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted. */
 export function checkAcquireOptions(options: AcquireOptions): void {
   checkOptions("acquire()", options, ACQUIRE_OPTIONS);
 }
@@ -86,13 +76,7 @@ export function checkAttachOptions(options: AttachOptions): void {
   checkOptions("attach()", options, ATTACH_OPTIONS);
 }
 
-/**
- * Checks the options that `request()` adds to those of `acquire()`. Unknown ones are ignored, as in Web
- * Locks.
- *
- * @throws {TypeError} If the options or one of them have a wrong type.
- * @throws {DOMException} `NotSupportedError` for combinations that the Web Locks API refuses.
- */
+/** Checks the options that `request()` adds. Unknown ones are ignored, as in Web Locks. */
 export function checkRequestOptions(options: RequestOptions): void {
   checkOptions(null, options, REQUEST_OPTIONS);
   const { steal, ifAvailable, signal, waitMs } = options;
@@ -103,12 +87,7 @@ export function checkRequestOptions(options: RequestOptions): void {
   }
 }
 
-/**
- * Checks the options of `query()`. Returns how many waiters to list.
- *
- * @throws {TypeError} If an option has a wrong type or is unknown.
- * @throws {RangeError} If an option is out of range.
- */
+/** Checks the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
 }

@@ -244,10 +244,6 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
   /**
    * The same with options.
    *
-   * @param name The name of the lock.
-   * @param options Mode, waiting, stealing, renewal and limits.
-   * @param callback The critical section.
-   * @returns The result of the callback.
    * @throws {LockTimeoutError} If `waitMs` is over. The callback never runs then.
    * @throws {DOMException} `NotSupportedError` for a feature that the strategy does not offer, and for
    * combinations that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
@@ -260,10 +256,6 @@ export interface RequestMethod<Options extends RequestOptions = RequestOptions> 
   /**
    * The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock.
    *
-   * @param name The name of the lock.
-   * @param options Mode, waiting, stealing, renewal and limits.
-   * @param callback The critical section.
-   * @returns The result of the callback.
    * @throws {DOMException} As the form above.
    */
   <T>(

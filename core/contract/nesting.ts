@@ -20,7 +20,6 @@ const MAX_NAMES = 100;
 
 /** The nested requests of one strategy instance. */
 export class Nesting {
-  /** The names that were warned about. */
   readonly #names = new Set<string>();
   /** Made at the first request: without it, a check costs nothing. */
   #holds: AsyncLocalStorage<Hold> | null = null;

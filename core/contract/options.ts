@@ -115,7 +115,6 @@ export function describe(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** The message about a bad value, the same for all options. */
 export function badValue(what: string, must: string, is: string): string {
   return `Cannot use ${what}: it must be ${must}, but it is ${is}`;
 }
@@ -125,7 +124,6 @@ export function required(check: Rule["check"]): Rule<undefined> {
   return { default: undefined, isRequired: true, check };
 }
 
-/** Makes the rule of an option whose type decides. */
 function typed<Default>(
   must: string,
   isRight: (value: unknown) => boolean,
@@ -139,24 +137,20 @@ function typed<Default>(
   };
 }
 
-/** `true` or `false`. */
 export function flag<Default extends boolean | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
   return typed("a boolean", (value) => typeof value === "boolean", otherwise as Default);
 }
 
-/** A function. */
 export function callback<Default = undefined>(otherwise?: Default): Rule<Default> {
   return typed("a function", (value) => typeof value === "function", otherwise as Default);
 }
 
-/** An `AbortSignal`. */
 export function signal(): Rule<undefined> {
   return typed("an AbortSignal", (value) => value instanceof AbortSignal, undefined);
 }
 
-/** One of a few values. */
 export function oneOf<const Value, const Default extends Value | undefined = undefined>(
   values: readonly Value[],
   otherwise?: Default,
@@ -198,7 +192,6 @@ export function duration<Default extends number | undefined = undefined>(
   return whole(" of ms", min, MAX_DURATION_MS, otherwise as Default);
 }
 
-/** A time to live in ms. */
 export function ttl<Default extends number | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
@@ -249,7 +242,6 @@ export function text<Default extends string | undefined = undefined>(
   };
 }
 
-/** The rule of a label. */
 export function label<Default extends string | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
@@ -275,12 +267,6 @@ function checkMode(mode: unknown): void {
 
 const NAME = text({ min: 1 });
 
-/**
- * Checks the name of a lock.
- *
- * @throws {TypeError} If it is not a string of well-formed Unicode.
- * @throws {RangeError} If its length is not 1 to 1,000 UTF-16 code units.
- */
 export function checkName(name: unknown): asserts name is string {
   NAME.check("the lock name", name);
 }

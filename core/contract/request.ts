@@ -31,19 +31,12 @@ export interface RequestParts {
 
 type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
 
-/** The arguments of `request()` after the name. */
 type RequestArguments<T> =
   | [callback: (lease: Lease) => T | Promise<T>]
   | [options: RequestOptions, callback: RequestCallback<T>]
   | [options: RequestOptions, callback: (lease: Lease) => T | Promise<T>];
 
-/**
- * Makes the `request()` of a strategy, which works like `navigator.locks.request()`.
- *
- * @param source The strategy.
- * @param parts The parts of the strategy.
- * @returns The method. It rejects as {@linkcode RequestMethod} says.
- */
+/** Makes the `request()` of a strategy. It rejects as {@linkcode RequestMethod} says. */
 export function requestOn(source: DistributedLock, parts: RequestParts): RequestMethod {
   return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, parts, name, args);
 }

@@ -32,7 +32,6 @@ export type ReleaseAnswer =
   | { state: "refused"; reason: string; cause: unknown }
   | { state: "unknown"; cause: unknown };
 
-/** The error of a release that the service refuses for good. */
 export function refusedRelease(
   lockName: string,
   { reason, cause }: Extract<ReleaseAnswer, { state: "refused" }>,

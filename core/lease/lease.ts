@@ -65,11 +65,9 @@ export class ManagedLease implements Lease, ScheduledLease {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
-  /** Implements {@linkcode ScheduledLease}. */
+  // These three belong to the schedule.
   atMs = Infinity;
-  /** Implements {@linkcode ScheduledLease}. */
   order = 0;
-  /** Implements {@linkcode ScheduledLease}. */
   index = -1;
   readonly #context: LeaseContext;
   readonly #actions: LeaseActions;
@@ -96,13 +94,12 @@ export class ManagedLease implements Lease, ScheduledLease {
    * answer is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
-  /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
   /** The error of the methods: the loss, or that the service answered a release with "gone". */
   #error: LeaseLostError | null = null;
   /** The reason of `signal`: why the lease was lost while it was held. */
   #loss: LeaseLostError | null = null;
-  /** Aborts `signal`; created when `signal` is first read. */
+  /** Made when `signal` is first read. */
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #whenKept: (() => void) | null = null;
@@ -161,7 +158,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     return this.toJSON();
   }
 
-  /** Releases the lock. Never rejects: that would hide the error of the block that it ends. */
+  /** Never rejects: that would hide the error of the block that it ends. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => {});
   }

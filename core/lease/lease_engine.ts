@@ -17,11 +17,7 @@ import type { Grant, LeaseActions } from "./grant.ts";
 import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
 
-/**
- * Owns the leases of a strategy instance with their deadlines, timers and background work. It knows no
- * server: a strategy passes in a {@linkcode Grant} and the {@linkcode LeaseActions} that send
- * requests.
- */
+/** Knows no server: a strategy passes in a {@linkcode Grant}, and {@linkcode LeaseActions} that send requests. */
 export class LeaseEngine {
   readonly clock: Clock;
   /** Clean-ups, and calls that may start one. {@linkcode LeaseEngine.close} waits for them. */
@@ -33,8 +29,6 @@ export class LeaseEngine {
   readonly #context: LeaseContext;
 
   /**
-   * Opens nothing yet.
-   *
    * @param clock The clock of all waits.
    * @param onRenewalLate The user's option, which gets the leases that are renewed late.
    * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.

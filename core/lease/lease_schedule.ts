@@ -31,7 +31,6 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   readonly #heap = new TimeHeap<L>();
   /** The leases that are looked at now, and are not in the heap. */
   #ticking: readonly L[] = [];
-  /** How many leases were ever added. */
   #count = 0;
   #cancelTimer: (() => void) | null = null;
   /** When the timer fires, in monotonic ms; `Infinity` without a timer. */
@@ -46,7 +45,6 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     return new Set([...this.#heap, ...this.#ticking]).values();
   }
 
-  /** Adds a lease that was just granted. */
   add(lease: L): void {
     lease.order = this.#count++;
     lease.atMs = lease.dueMs;

@@ -38,7 +38,6 @@ export interface StrategyOptions {
   onWarning?: ((message: string) => void) | undefined;
 }
 
-/** The options that every strategy takes. */
 export const STRATEGY_OPTIONS = {
   label: label(),
   disposeTimeoutMs: duration({ min: 0, otherwise: 2_000 }),
@@ -56,7 +55,6 @@ export class Lifetime {
   readonly ended: AbortSignal = this.#end.signal;
   #disposal: Promise<void> | null = null;
 
-  /** Takes the options of a strategy, checked and complete. */
   constructor(
     { label, disposeTimeoutMs, onWarning }: ReadOptions<StrategyOptions, typeof STRATEGY_OPTIONS>,
   ) {
@@ -65,11 +63,7 @@ export class Lifetime {
     this.warnings = new Warnings(onWarning);
   }
 
-  /**
-   * Checks that calls are still accepted.
-   *
-   * @throws {DOMException} `InvalidStateError` if disposal has begun.
-   */
+  /** Throws an `InvalidStateError` if disposal has begun. */
   throwIfEnded(): void {
     if (!this.ended.aborted) return;
     const message = "Cannot use this lock manager: it was disposed; create a new one";
@@ -109,14 +103,11 @@ export class Background {
     return running;
   }
 
-  /**
-   * Marks the start of a call that may leave a task behind; {@linkcode Background.exit} must follow.
-   */
+  /** A call begins that may leave a task behind. {@linkcode Background.exit} must follow. */
   enter(): void {
     this.#calls++;
   }
 
-  /** Marks the end of such a call. */
   exit(): void {
     if (--this.#calls === 0) this.#whenQuiet?.();
   }

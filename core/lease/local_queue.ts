@@ -109,7 +109,6 @@ export class LocalQueue {
     return first;
   }
 
-  /** The number of waiters of a name. */
   waiterCount(name: string): number {
     return this.#lines.get(name)?.waiters.size ?? 0;
   }

@@ -20,7 +20,6 @@ export const ANSWER_WITHIN_MS = 1_000;
 export interface WaitSource<Options extends AcquireOptions> {
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
   wait(name: string, options: Options): Promise<Lease>;
-  /** Tries once. */
   tryOnce(name: string, options: Options): Promise<Lease | null>;
   /**
    * Reads the holder, and no waiters.
@@ -113,7 +112,6 @@ class EndableWait<Options extends AcquireOptions> {
   readonly #queued = Promise.withResolvers<void>();
   #isQueued = false;
 
-  /** Starts to wait. */
   constructor(source: WaitSource<Options>, name: string, options: Options) {
     const { signal: ended } = this.#end;
     const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);

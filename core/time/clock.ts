@@ -60,7 +60,6 @@ export const BACKGROUND_CLOCK: Clock = {
   },
 };
 
-/** Reads both clocks. */
 export function instant(clock: Clock): Instant {
   return { nowMs: clock.now(), wallMs: clock.wall() };
 }

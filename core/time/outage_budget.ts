@@ -35,7 +35,6 @@ export interface Failure {
   readonly isVague?: boolean;
 }
 
-/** Options of {@linkcode OutageBudget}. */
 export interface OutageBudgetOptions {
   readonly clock: Clock;
   /** The service, for error messages: `"Redis"`. */
@@ -45,7 +44,6 @@ export interface OutageBudgetOptions {
   readonly unavailableAfterMs: number;
   /** Ends the call: it aborts with the caller's signal and at disposal. */
   readonly signal: AbortSignal;
-  /** Decides how to treat a failure. */
   readonly classify: (error: unknown) => Failure;
   /** Says why the connection is down, if that is known: explains a failure that says nothing itself. */
   readonly client?: { readonly connectionError?: unknown };
@@ -147,12 +145,7 @@ export class OutageBudget {
     if (this.outageSinceMs !== null) this.outageSinceMs += Math.max(0, blockedMs);
   }
 
-  /**
-   * Decides after a failure whether the caller may try again: pauses for {@linkcode RETRY_MS} if
-   * so, else throws, as {@linkcode OutageBudget.judge} does.
-   *
-   * @throws {unknown} `signal.reason` if the signal aborts.
-   */
+  /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */
   async recover(error: unknown, sentMs?: number): Promise<void> {
     const { clock, signal } = this.#options;
     signal.throwIfAborted();
@@ -181,11 +174,7 @@ export class OutageBudget {
     this.check(error);
   }
 
-  /**
-   * Checks the budget.
-   *
-   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
-   */
+  /** Throws a `LockUnavailableError` if the outage lasts for `unavailableAfterMs`. */
   check(cause?: unknown): void {
     const { clock, unavailableAfterMs } = this.#options;
     if (this.outageSinceMs === null) return;

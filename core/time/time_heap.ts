@@ -20,11 +20,10 @@ function isBefore(a: Timed, b: Timed): boolean {
 
 /** A binary heap: adding an item and removing any takes O(log n). It iterates in no order. */
 export class TimeHeap<T extends Timed> implements Iterable<T> {
-  /** The number of items. Only the heap writes it. */
+  /** Only the heap writes it. */
   size = 0;
   readonly #items: T[] = [];
 
-  /** The earliest item. */
   get first(): T | undefined {
     return this.#items[0];
   }
@@ -33,7 +32,6 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
     return this.#items.values();
   }
 
-  /** Adds an item. */
   add(item: T): void {
     this.#items.push(item);
     this.#rise(item, this.size++);

@@ -235,7 +235,7 @@ const MAX_BATCH = 16;
  * 16 leave together, so that the server works on a batch while the client prepares the next one. With
  * one batch per turn each would wait for the other.
  */
-export class GatheredWrites {
+class GatheredWrites {
   readonly #client: Pick<IoredisClient, "stream">;
   /** The stream that holds back the current batch. */
   #corked: IoredisClient["stream"] = undefined;

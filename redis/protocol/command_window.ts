@@ -23,7 +23,6 @@ export class AskTurn implements Timed {
   readonly #come = Promise.withResolvers<void>();
   #hasSlot = false;
 
-  /** Only the window makes turns. */
   constructor(atMs: number, order: number) {
     this.atMs = atMs;
     this.order = order;
@@ -44,13 +43,11 @@ export class AskTurn implements Timed {
     return hasSlot;
   }
 
-  /** Called by the window. */
   onSlot(): void {
     this.#hasSlot = true;
     this.#come.resolve();
   }
 
-  /** Called by the window. */
   onSilence(): void {
     this.#come.reject(new SilenceError("The client cannot take more commands"));
   }
@@ -76,7 +73,7 @@ export class CommandWindow {
    */
   silentSinceMs: number | null = null;
   #unanswered = 0;
-  /** In the order of arrival. A call lets the command go. */
+  /** In the order of arrival. */
   readonly #urgent = new LinkedSet<() => void>();
   /** In the order in which their outages began: the first one is the first to fail. */
   readonly #asks = new TimeHeap<AskTurn>();
@@ -89,9 +86,6 @@ export class CommandWindow {
   /** The timer of the current step; `null` if no ask waits. */
   #cancelTimer: Cancel | null = null;
 
-  /**
-   * @param unavailableAfterMs How long in ms an ask waits for its turn while nothing is answered.
-   */
   constructor(clock: Clock, unavailableAfterMs: number) {
     this.#clock = clock;
     this.#unavailableAfterMs = unavailableAfterMs;
@@ -122,7 +116,6 @@ export class CommandWindow {
     if (wasFull) this.#letNextGo();
   }
 
-  /** Waits for a slot, ahead of all asks. */
   urgentTurn(): Promise<void> {
     return new Promise((resolve) => this.#urgent.add(resolve));
   }

@@ -30,7 +30,6 @@ import { type AskSent, ServerClocks } from "./server_clocks.ts";
 /** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
 const MAX_SEARCHES = 256;
 
-/** Options of {@linkcode RedisCommands}. */
 export interface RedisCommandsOptions {
   readonly clock: Clock;
   /** How long in ms a command may go unanswered before a client with `reset` is reset. */
@@ -88,7 +87,6 @@ export class RedisCommands {
   /**
    * Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified.
    *
-   * @param value The whole owner value.
    * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
    * @param keepsLock Whether a lock that this value holds stays held.
    */
@@ -128,11 +126,7 @@ export class RedisCommands {
     );
   }
 
-  /**
-   * Reads the holder and the waiters.
-   *
-   * @param maxWaiters How many waiters to list. The server lists 64 at most.
-   */
+  /** Reads the holder and the waiters. The server lists 64 waiters at most. */
   query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery);
   }
@@ -228,7 +222,6 @@ export class RedisCommands {
     replied.then(cancel, cancel);
   }
 
-  /** Warns if the server may evict the keys of locks. */
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
     if (!this.window.take()) await this.window.urgentTurn();

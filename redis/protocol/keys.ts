@@ -16,14 +16,12 @@ const AUX_PREFIX = "holdfast:";
 const VERSION_PREFIX = `${AUX_PREFIX}1:`;
 /** The prefix of the channels of inboxes; the id of the inbox follows. */
 export const INBOX_CHANNEL_PREFIX: string = `${VERSION_PREFIX}inbox:`;
-/** How many slots a cluster has. */
 const SLOTS = 16_384;
 
 /** The smallest number that each slot is known to have: a search for all slots takes milliseconds. */
 const tags = new Map<number, string>();
 let nextCandidate = 0;
 
-/** The keys of one lock. */
 export interface LockKeys {
   /** The lock itself: a string, the owner value of its holder. */
   readonly lock: string;
@@ -35,13 +33,7 @@ export interface LockKeys {
   readonly token: string;
 }
 
-/**
- * Derives the keys of a lock.
- *
- * @param keyPrefix The prefix of the lock's key.
- * @param name The name of the lock.
- * @throws {RangeError} If the lock's key would begin with `holdfast:`, as our other keys do.
- */
+/** Derives the keys of a lock. Throws a `RangeError` for a lock key that begins as our other keys do. */
 export function lockKeys(keyPrefix: string, name: string): LockKeys {
   const lock = keyPrefix + name;
   if (lock.startsWith(AUX_PREFIX)) {
@@ -73,7 +65,6 @@ export function slotTag(key: string): string {
   return tags.get(slot)!;
 }
 
-/** The Cluster slot of a key. */
 export function slotOf(key: string): number {
   return crc16(hashTag(key) ?? key) % SLOTS;
 }

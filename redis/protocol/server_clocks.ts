@@ -38,12 +38,7 @@ export class ServerClocks {
     return this.#offsets.get(this.#cluster ? slotOf(key) : ONLY_SLOT)?.offsetMs ?? null;
   }
 
-  /**
-   * Learns from an answer of a key's server.
-   *
-   * @param serverMs When the server executed the request, in ms of its clock.
-   * @param receivedMs When the answer was read, in monotonic ms.
-   */
+  /** Learns from the answer of a key's server to a request that it executed at `serverMs`. */
   learn(
     key: string,
     serverMs: number,

@@ -47,11 +47,7 @@ export interface Ask {
   readonly isWanted: boolean;
 }
 
-/**
- * The arguments of `ask.lua`.
- *
- * @param notAfterMs The server time in ms after which the ask does nothing; 0 for no limit.
- */
+/** The arguments of `ask.lua`. After `notAfterMs` of the server's clock it does nothing; 0 for no limit. */
 export function askArguments(
   { value, ttlMs, mode, inbox, ticket }: Omit<Ask, "keys" | "victimDigest" | "isWanted">,
   notAfterMs: number,
@@ -122,7 +118,6 @@ export const HOLDER_IS_OURS = 1;
 /** The same: it does not, so its release notifies nobody. */
 export const HOLDER_IS_FOREIGN = 0;
 
-/** A position in the queue. */
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
@@ -141,7 +136,6 @@ export interface Queued {
   readonly ownHolder: string | null;
 }
 
-/** Another owner holds the lock. */
 export interface Refused {
   readonly state: "held";
   readonly serverMs: number;
@@ -176,7 +170,6 @@ function unexpected(reply: unknown): Error {
   return new Error(`Unexpected reply of the server: ${reply}`);
 }
 
-/** Why the caller no longer holds the lock. */
 function reasonOf(reply: unknown): "expired" | "stolen" {
   const state = Number(coded(reply)[0]);
   if (state === GONE) return "expired";
@@ -184,7 +177,6 @@ function reasonOf(reply: unknown): "expired" | "stolen" {
   throw unexpected(reply);
 }
 
-/** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
   const list = coded(reply);
   const serverMs = Number(list[1] ?? 0);
@@ -220,7 +212,6 @@ export function decodeAsk(reply: unknown): AskAnswer {
   }
 }
 
-/** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
   const list = coded(reply);
   const leftMs = Number(list[1] ?? 0);
@@ -228,7 +219,6 @@ export function decodeRenew(reply: unknown): RenewAnswer {
   return { state: "lost", reason: reasonOf(reply) };
 }
 
-/** The answer to a leave. */
 export interface LeaveAnswer {
   readonly answer: ReleaseAnswer;
   /** False if the next waiter could not be notified: the user has no right to publish. */
@@ -239,7 +229,6 @@ export interface LeaveAnswer {
   readonly hasLeftBefore: boolean;
 }
 
-/** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): LeaveAnswer {
   const list = coded(reply);
   const answer: ReleaseAnswer = Number(list[0]) === DONE
@@ -253,7 +242,6 @@ export function decodeLeave(reply: unknown): LeaveAnswer {
   };
 }
 
-/** The answer to a query. */
 export interface QueryAnswer {
   /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
@@ -261,15 +249,12 @@ export interface QueryAnswer {
   readonly digest: string | null;
   /** How long in ms it still lives; negative if it has no TTL. */
   readonly leftMs: number;
-  /** The last fencing token. */
   readonly fencingToken: bigint;
-  /** How many waiters there are. */
   readonly waiterCount: number;
   /** The first waiters in order, and how long each has waited in ms. */
   readonly waiters: { readonly value: string; readonly waitedMs: number }[];
 }
 
-/** Decodes the reply of `query.lua`. */
 export function decodeQuery(reply: unknown): QueryAnswer {
   const [value, digest, leftMs, token, waiterCount, waiting] = items(reply);
   const list = items(waiting);

@@ -4,9 +4,7 @@
  * @module
  */
 
-/** Is notified when its signal aborts. */
 export interface AbortListener {
-  /** The signal has aborted. */
   onAborted(): void;
 }
 
@@ -26,7 +24,6 @@ export class AbortWatch {
     watched.listeners.add(listener);
   }
 
-  /** Ends that. */
   delete(signal: AbortSignal, listener: AbortListener): void {
     const watched = this.#signals.get(signal);
     if (watched === undefined) return;

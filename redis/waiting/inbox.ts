@@ -14,9 +14,7 @@ import { refusalOf } from "../protocol/failures.ts";
 /** How long to wait in ms before a failed subscription is tried again. */
 const RETRY_MS = 500;
 
-/** Gets the events of an inbox. */
 export interface InboxListener {
-  /** A message has arrived. */
   onInboxMessage(message: InboxMessage): void;
   /** The inbox has opened or turned mute, or messages may have been lost: each lock's waiters must ask again. */
   onInboxChange(): void;
@@ -31,7 +29,6 @@ export class Inbox {
    * inbox writes this and the next two.
    */
   id: string = this.nonce;
-  /** Whether the inbox is subscribed. */
   listens = false;
   /**
    * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
@@ -60,7 +57,6 @@ export class Inbox {
     if (!this.#isMute) this.#opening ??= this.#open();
   }
 
-  /** Ends the subscription and its connection. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#opening;

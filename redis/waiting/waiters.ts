@@ -16,7 +16,6 @@ import { AbortWatch } from "./abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 
-/** The waiters of one `RedisLock`. */
 export class Waiters implements InboxListener {
   /** The inbox that all asks of this instance name. */
   readonly inbox: Inbox;
@@ -117,7 +116,6 @@ export class Waiters implements InboxListener {
     for (const waiter of [...this.#waiters.values()]) waiter.onAborted();
   }
 
-  /** Implements {@linkcode InboxListener}. */
   onInboxMessage(message: InboxMessage): void {
     const { lockKey, value } = message;
     if (message.kind === "grant") this.#held.onGrant(lockKey, value, message.fencingToken);
@@ -127,7 +125,6 @@ export class Waiters implements InboxListener {
     else if (message.kind === "stolen") this.#held.onStolen(lockKey, value);
   }
 
-  /** Implements {@linkcode InboxListener}. */
   onInboxChange(): void {
     for (const room of this.#rooms.values()) room.askNow();
   }

@@ -32,7 +32,6 @@ export interface Waiter {
   readonly value: string;
   /** The ticket that the call's first answer gave it. It keeps the waiter's position in the queue. */
   readonly ticket: number;
-  /** A message for this owner value has arrived. */
   onMessage(message: InboxMessage): void;
   /** It is time to ask the server again. */
   onAskDue(): void;
@@ -74,7 +73,6 @@ export function nextAskDelayMs(
   return delayMs;
 }
 
-/** The local waiters of one lock, with one timer for all. */
 export class WaitingRoom {
   readonly #clock: Clock;
   readonly #inbox: { readonly listens: boolean };
@@ -117,7 +115,6 @@ export class WaitingRoom {
     return isRepeated;
   }
 
-  /** Removes a waiter, with a grant or without. */
   dequeue(waiter: Waiter): void {
     if (!this.waiters.delete(waiter)) return;
     // The next waiter here may have become the first in the whole queue.
@@ -140,7 +137,7 @@ export class WaitingRoom {
     if (known < this.waiters.size) this.#askAll((waiter) => waiter.onAskDue());
   }
 
-  /** Makes all waiters ask, spread over `SPREAD_MS`: one of them found that Redis is unavailable. */
+  /** One of the waiters found that Redis is unavailable. */
   onOutage(): void {
     this.#askAll((waiter) => waiter.onOutage());
   }

@@ -45,7 +45,6 @@ export class ConnectionWatch {
     return this.#isOpen() || this.#errors.size > 0 ? undefined : NOT_CONNECTED;
   }
 
-  /** A connection was lost or made. */
   changed(): void {
     this.epoch++;
   }

@@ -9,7 +9,6 @@ import { pause, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
 /** Pause in ms before each attempt to subscribe again. */
 const RESUBSCRIBE_MS = 100;
 
-/** A subscribed connection. */
 export interface Subscribed {
   /** Resolves when the connection has ended. */
   readonly ended: Promise<unknown>;
