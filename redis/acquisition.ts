@@ -456,10 +456,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * Opens a lease for a grant. If the grant is over already, the call asks again as the same owner.
-   *
-   * @param sent When the granted request was sent.
-   * @param startMs When `validMs` starts to count, in monotonic ms.
+   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, the call asks
+   * again as the same owner.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.

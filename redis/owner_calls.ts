@@ -8,14 +8,12 @@
 import { LockError } from "../core/contract/errors.ts";
 import type { Acquisition } from "./acquisition.ts";
 
-/** The last call of a lock and owner id. */
 interface OwnerCall {
   readonly call: Acquisition;
   /** Resolves when it and the calls before it have their answers, and their clean-ups are over. */
   readonly quiet: Promise<unknown>;
 }
 
-/** The calls of one `RedisLock`. */
 export class OwnerCalls {
   readonly #last = new Map<string, OwnerCall>();
 
@@ -27,11 +25,8 @@ export class OwnerCalls {
   }
 
   /**
-   * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. An
-   * attach ends a call that asks, but waits for another attach. If the id has a lease here, the call takes it
-   * over.
-   *
-   * @throws {LockError} If another call of the lock and id asks, and this one is not an attach.
+   * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. Throws if
+   * one of them asks. An attach ends it instead, but waits for another attach.
    */
   begin(name: string, ownerId: string, call: Acquisition): void {
     const key = keyOf(name, ownerId);

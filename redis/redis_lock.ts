@@ -273,11 +273,7 @@ export class RedisLock implements AttachableLock {
     return snapshotOf(name, await this.#read(budget, keys, 0));
   }
 
-  /**
-   * Reads until there is an answer. The signal of the budget ends that.
-   *
-   * @throws {LockUnavailableError} If the outage lasts for longer than the budget.
-   */
+  /** Reads until there is an answer, or the budget or its signal ends that. */
   async #read(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { signal } = budget;
     for (;;) {

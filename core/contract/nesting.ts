@@ -35,11 +35,7 @@ export class Nesting {
     }
   }
 
-  /**
-   * Warns, once per name, if the caller is about to wait for itself.
-   *
-   * @param options The options of the call, which may not have been checked yet.
-   */
+  /** Warns, once per name, if the caller is about to wait for itself. The options may be unchecked. */
   check(name: string, options: AttachableAcquireOptions | null, warnings: Warnings): void {
     const { ownerId, waitMs } = options ?? {};
     if (waitMs === 0) return;

@@ -17,7 +17,6 @@ import { LeaseLostError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
 import { checkName, describe, notSupported, type OptionTable, pickOptions } from "./options.ts";
 
-/** The parts of a strategy that `request()` is made of. */
 export interface RequestParts {
   /** The options of `acquire()`. The others are ignored. */
   readonly options: OptionTable<AcquireOptions>;

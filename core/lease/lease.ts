@@ -32,7 +32,7 @@ import {
 } from "./grant.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 
-/** The parts that all leases of one strategy instance share. */
+/** What all leases of one strategy instance share. */
 export interface LeaseContext {
   readonly clock: Clock;
   readonly schedule: LeaseSchedule<ManagedLease>;
@@ -333,9 +333,8 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
-   * released, unless the lease outlives the instance: then it is lost here, and stays on the server.
-   *
-   * @returns Resolves when the lock is no longer kept.
+   * released, unless the lease outlives the instance: then it is lost here, and stays on the server. Resolves
+   * when the lock is no longer kept.
    */
   keep(): Promise<void> {
     this.#checkLive();
@@ -368,22 +367,15 @@ export class ManagedLease implements Lease, ScheduledLease {
     return (this.#releasing ?? Promise.resolve()).then(() => false);
   }
 
-  /**
-   * Releases the lock at the end of disposal. Never rejects.
-   *
-   * @param isHurried Whether the release is sent now, even if a renewal is under way.
-   */
+  /** Releases the lock at the end of disposal; if hurried, ahead of a renewal under way. Never rejects. */
   async close(isHurried: boolean): Promise<void> {
     if (this.#checkLive()) this.#releasing = this.#release(isHurried ? null : this.#renewing);
     await this.#releasing?.catch(() => {});
   }
 
   /**
-   * Sends releases until one is answered, at most until the deadline. Resolves with true if the lease
-   * was ours until `release()` was called.
-   *
-   * @param renewing The renewal under way, which goes first, for as long as an attempt may take.
-   * @throws {LockSetupError} If the service refuses.
+   * Sends releases until one is answered, at most until the deadline. The renewal under way goes first.
+   * Resolves with true if the lease was ours until `release()` was called.
    */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;

@@ -20,7 +20,7 @@ import { LeaseSchedule } from "./lease_schedule.ts";
 /** Knows no server: a strategy passes in a {@linkcode Grant}, and {@linkcode LeaseActions} that send requests. */
 export class LeaseEngine {
   readonly clock: Clock;
-  /** Clean-ups, and calls that may start one. {@linkcode LeaseEngine.close} waits for them. */
+  /** {@linkcode LeaseEngine.close} waits for it. */
   readonly background: Background = new Background();
   readonly #leases: LeaseSchedule<ManagedLease>;
   readonly #stop = new AbortController();
@@ -72,10 +72,8 @@ export class LeaseEngine {
   /**
    * Ends all leases for their holders at once, and keeps their locks until the holders release them, for
    * `keepMs` at most. Then releases all leases except those that outlive their instance, and waits for these
-   * releases and for background work, `timeoutMs` in all. Then it stops all retries. Never rejects.
-   *
-   * @param timeoutMs The time limit in ms. With 0, all releases are sent, and no answer is awaited.
-   * @param keepMs The time in ms that holders have to stop.
+   * releases and for background work, `timeoutMs` in all (with 0 no answer is awaited). Then it stops all
+   * retries. Never rejects.
    */
   async close(timeoutMs: number, keepMs: number = timeoutMs / 2): Promise<void> {
     const endMs = this.clock.now() + timeoutMs;

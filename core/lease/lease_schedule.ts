@@ -22,9 +22,8 @@ export interface ScheduledLease extends Timed {
 }
 
 /**
- * Sets a timer for the earliest `dueMs`. When it fires, `tick()` of the leases that are due within
- * 100 ms is called: so renewals that are due soon leave together with the one that is due now. The
- * other leases are not looked at.
+ * When the timer fires, `tick()` of the leases that are due within 100 ms is called: so renewals that are due
+ * soon leave together with the one that is due now. The other leases are not looked at.
  */
 export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   readonly #clock: Clock;

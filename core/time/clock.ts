@@ -111,7 +111,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. Never rejects. */
+/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. */
 export function settledWithin(
   clock: Clock,
   promise: Promise<unknown>,

@@ -68,12 +68,12 @@ export class OutageBudget {
     this.signal = options.signal;
   }
 
-  /** Notes an outage that began before the next request is sent. */
+  /** An outage began before the next request is sent. */
   beganAt(sinceMs: number): void {
     this.outageSinceMs ??= sinceMs;
   }
 
-  /** Notes that the service answered, which ends an outage. */
+  /** The service answered, which ends an outage. */
   answered(): void {
     this.outageSinceMs = null;
     this.#lastFailure = undefined;
@@ -105,12 +105,9 @@ export class OutageBudget {
   }
 
   /**
-   * Waits for one answer, but no longer than the rest of the budget. An answer does not end the
-   * outage: the caller decides that, by {@linkcode OutageBudget.answered}.
-   *
-   * @param request The request, which was just sent.
-   * @throws {unknown} As `request` does; when the time runs out, the last failure of this outage or an
-   * error.
+   * Waits for the answer to a request that was just sent, but no longer than the rest of the budget: then it
+   * rejects with the last failure of this outage or an error. An answer does not end the outage: the caller
+   * decides that, by {@linkcode OutageBudget.answered}.
    */
   settle<T>(request: Promise<T>): Promise<T> {
     const { clock, unavailableAfterMs } = this.#options;
@@ -154,14 +151,10 @@ export class OutageBudget {
   }
 
   /**
-   * Decides after a failure whether the caller may try again. It must check its signal, and pause
-   * before it does.
+   * Decides after a failure whether the caller may try again: else throws. The caller must check its signal,
+   * and pause before it tries.
    *
-   * @param error The failure.
-   * @param sentMs When the failed request was sent, in monotonic ms; now unless given.
-   * @throws {unknown} The failure itself if it is `"foreign"`.
-   * @throws {LockSetupError} If it is `"refused"`.
-   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
+   * @param sentMs When the failed request was sent, in monotonic ms.
    */
   judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
     const { classify } = this.#options;
@@ -181,10 +174,7 @@ export class OutageBudget {
     if (clock.now() - this.outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
   }
 
-  /**
-   * Makes the error for a call that gives up: a `LockSetupError` if the cause is a refusal that no retry
-   * can end, else a `LockUnavailableError`.
-   */
+  /** Makes the error for a call that gives up. */
   unavailable(cause?: unknown): LockSetupError | LockUnavailableError {
     const { service, lockName } = this.#options;
     const { error, reason, isRefusal, isLasting } = this.#explain(cause);

@@ -28,10 +28,7 @@ export class AskTurn implements Timed {
     this.order = order;
   }
 
-  /**
-   * Resolves when the ask has its slot. Rejects with a {@linkcode SilenceError} if the connection has been
-   * silent for too long.
-   */
+  /** Resolves when the ask has its slot. Rejects if the connection has been silent for too long. */
   get come(): Promise<void> {
     return this.#come.promise;
   }
@@ -101,11 +98,7 @@ export class CommandWindow {
     return true;
   }
 
-  /**
-   * Frees the slot of a command that is settled. The next command may have it.
-   *
-   * @param isAnswered Whether the server has answered it, also with a refusal.
-   */
+  /** Frees the slot of a command that the server has answered, also with a refusal, or that has failed. */
   free(isAnswered: boolean): void {
     const wasFull = this.#unanswered-- === MAX_UNANSWERED;
     if (isAnswered) {
@@ -120,11 +113,7 @@ export class CommandWindow {
     return new Promise((resolve) => this.#urgent.add(resolve));
   }
 
-  /**
-   * Waits for a slot, behind urgent commands.
-   *
-   * @param sinceMs When the outage of the ask began, in monotonic ms; `null` if there is none.
-   */
+  /** Waits for a slot, behind urgent commands. `sinceMs` is when the outage of the ask began, if there is one. */
   askTurn(sinceMs: number | null): AskTurn {
     const nowMs = this.#clock.now();
     if (this.#cancelTimer === null) {

@@ -84,12 +84,7 @@ export class RedisCommands {
     return this.#send(RENEW, keys, [value, String(ttlMs)], decodeRenew);
   }
 
-  /**
-   * Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified.
-   *
-   * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
-   * @param keepsLock Whether a lock that this value holds stays held.
-   */
+  /** Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified. */
   leave(
     keys: LockKeys,
     value: string,
@@ -236,10 +231,9 @@ export class RedisCommands {
 }
 
 /**
- * Returns a warning if the server may evict lock keys, `null` if it does not evict. Lock keys have a
- * TTL, so every policy except `noeviction` can choose them.
+ * Reads `INFO memory`: a warning if the server may evict lock keys, or `null`. Lock keys have a TTL, so every
+ * policy except `noeviction` can choose them.
  *
- * @param info The reply of `INFO memory`.
  * @see {@link https://redis.io/docs/latest/develop/reference/eviction/}
  */
 export function evictionWarning(info: string): string | null {

@@ -71,11 +71,10 @@ export interface ClockMapping {
  * interval is subtracted, since the two clocks may run at different speeds. (If the grant was made
  * before that answer, the interval is negative, and nothing is subtracted.)
  *
- * @param mapping The last answered ask on this connection; `null` if there is none.
- * @param firstSentMs When the waiter sent its first ask, in monotonic ms. It counts if there is no
- * mapping: the grant cannot be older.
- * @param grantedServerMs When the grant was made, in ms of the server's clock.
- * @param receivedMs When the message was received, in monotonic ms.
+ * @param mapping Of the last answered ask on this connection. Without one, the grant is not older than the first
+ * ask of the waiter.
+ * @param grantedServerMs When the grant was made, by the server's clock.
+ * @param receivedMs When the message was received.
  */
 export function claimStartMs(
   mapping: ClockMapping | null,

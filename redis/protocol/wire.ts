@@ -67,7 +67,6 @@ export function stealArguments(
 /**
  * The arguments of `leave.lua`.
  *
- * @param value The caller's owner value.
  * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
  * @param handoff Whether the next waiter becomes the holder; otherwise it is notified to race.
  * @param keepsLock Whether a lock that the caller holds stays held.

@@ -29,7 +29,6 @@ export class Waiters implements InboxListener {
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
-  /** @param ttlMs The TTL of the instance. */
   constructor(
     commands: RedisCommands,
     engine: LeaseEngine,
@@ -44,11 +43,7 @@ export class Waiters implements InboxListener {
     this.#claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
   }
 
-  /**
-   * Passes messages for the waiter's owner value to it from now on.
-   *
-   * @param signal The caller's, which ends the call.
-   */
+  /** Passes messages for the waiter's owner value to it from now on. The caller's signal ends the call. */
   add(waiter: Waiter, signal?: AbortSignal): void {
     this.#waiters.set(waiter.value, waiter);
     if (signal !== undefined) this.#aborts.add(signal, waiter);

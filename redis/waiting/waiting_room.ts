@@ -41,7 +41,7 @@ export interface Waiter {
   onAborted(): void;
 }
 
-/** The parts of the last answer that decide when to ask again. A negative `leftMs` is unknown. */
+/** What of the last answer decides when to ask again. A negative `leftMs` is unknown. */
 type LastAnswer = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
 
 /** The same for a waiter that is not first in line. */
@@ -52,7 +52,6 @@ const HEAD: LastAnswer = { position: 1, leftMs: -1, holderIsOurs: true };
 /**
  * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
  *
- * @param answer The position of its foremost waiter, and how much time its holder has left.
  * @param mode Whether the process is subscribed to its inbox, and how long in ms a grant lasts unless the waiter
  * confirms it: without messages the process must ask within each claim.
  * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
@@ -128,11 +127,7 @@ export class WaitingRoom {
     this.waiters.first?.onAskDue();
   }
 
-  /**
-   * Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are.
-   *
-   * @param known How many of the waiters here the server knows.
-   */
+  /** Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are. */
   compare(known: number): void {
     if (known < this.waiters.size) this.#askAll((waiter) => waiter.onAskDue());
   }

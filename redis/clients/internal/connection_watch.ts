@@ -49,7 +49,6 @@ export class ConnectionWatch {
     this.epoch++;
   }
 
-  /** A connection could not be made, or broke. */
   failed(connection: object, error: unknown): void {
     this.#errors.delete(connection);
     this.#errors.set(connection, error);
