@@ -112,7 +112,7 @@ export class RedisLock implements AttachableLock {
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
-    wait: async (name, options) => (await this.#begin(name, options, "wait").run())!,
+    wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
     tryOnce: this.tryAcquire.bind(this),
     look: this.#look.bind(this),
   }, this.#timer);
@@ -148,13 +148,18 @@ export class RedisLock implements AttachableLock {
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
-  async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options?.waitMs !== undefined) {
-      this.#check(name, options);
-      return await this.#bounded.acquire(name, options);
+  acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
+    try { // not async: that would cost each call one more promise
+      this.#nesting.check(name, options, this.#lifetime.warnings);
+      if (options?.waitMs !== undefined) {
+        this.#check(name, options);
+        return this.#bounded.acquire(name, options);
+      }
+      // A wait ends with a lease or rejects.
+      return this.#begin(name, options, "wait").run() as Promise<Lease>;
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return (await this.#begin(name, options, "wait").run())!; // a wait ends with a lease or rejects
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
