@@ -26,7 +26,6 @@ export type {
   AttachableAcquireOptions,
   AttachableLeaseOptions,
   AttachableLock,
-  AttachableRequestMethod,
   AttachableRequestOptions,
   AttachOptions,
   DistributedLock,
@@ -40,9 +39,7 @@ export type {
   RenewalLate,
   RequestMethod,
   RequestOptions,
-  TryAcquireOptions,
   WaitInfo,
-  WaitsForLease,
 } from "./core/contract/distributed_lock.ts";
 export {
   LeaseLostError,

@@ -27,7 +27,6 @@ import type {
   LockSnapshot,
   QueryOptions,
   RequestMethod,
-  TryAcquireOptions,
 } from "../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
@@ -226,7 +225,7 @@ export class FileLock implements DistributedLock {
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
-  async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
+  async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();
@@ -243,7 +242,7 @@ export class FileLock implements DistributedLock {
   }
 
   /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
-  async #tryForAMoment(name: string, options: TryAcquireOptions): Promise<LockedFile | null> {
+  async #tryForAMoment(name: string, options: AcquireOptions): Promise<LockedFile | null> {
     const signal = this.#lifetime.waitSignal(options.signal);
     const { label = this.#lifetime.label } = options;
     for (let tries = 0;; tries++) {

@@ -17,7 +17,6 @@ import type {
   LockSnapshot,
   QueryOptions,
   RequestMethod,
-  TryAcquireOptions,
 } from "../core/contract/distributed_lock.ts";
 import { instant } from "../core/time/clock.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
@@ -67,15 +66,15 @@ export class MemoryLock implements DistributedLock {
   readonly request: RequestMethod = requestOn(this, {
     options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
-    steal: (name, options) => this.#steal(name, options),
+    steal: this.#steal.bind(this),
   });
   readonly #engine = new LeaseEngine();
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
   readonly #held = new Map<string, ManagedLease>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: (name, options) => this.#wait(name, options),
-    tryOnce: (name, options) => this.tryAcquire(name, options),
+    wait: this.#wait.bind(this),
+    tryOnce: this.tryAcquire.bind(this),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
   #lastToken = 0n;
@@ -104,9 +103,9 @@ export class MemoryLock implements DistributedLock {
     signal?.throwIfAborted();
     let lease: ManagedLease | null = null;
     // Opened in the step that grants the turn, so that a thief always finds a lease to take away.
-    const listener = { onTurn: (turn: Turn) => void (lease = this.#open(name, turn, options)) };
+    const onTurn = (turn: Turn) => void (lease = this.#open(name, turn, options));
     const label = this.#labelOf(options);
-    await this.#queue.enter(name, { signal, onWait, listener, label });
+    await this.#queue.enter(name, { signal, label, onWait, onTurn });
     return await this.#handOut(lease!);
   }
 
@@ -119,7 +118,7 @@ export class MemoryLock implements DistributedLock {
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
-  async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
+  async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     options.signal?.throwIfAborted();

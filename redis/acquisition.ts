@@ -22,28 +22,28 @@
  *
  * @module
  */
-import { abortable, type Instant, pause } from "../core/time/clock.ts";
+import { abortable, deadlineMs, type Instant, pause } from "../core/time/clock.ts";
 import type { WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError, LockUnavailableError } from "../core/contract/errors.ts";
-import {
-  type Grant,
-  grantDeadlineMs,
-  type LeaseActions,
-  type ReleaseAnswer,
-  type RenewAnswer,
-} from "../core/lease/grant.ts";
+import type { Grant, LeaseActions, ReleaseAnswer, RenewAnswer } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import type { HeldLeases, Holder } from "./held_leases.ts";
-import { type Ask, ASK_LIFE_MS, type AskMode, TOMBSTONE_MS } from "./protocol/arguments.ts";
+import {
+  type Ask,
+  ASK_LIFE_MS,
+  type AskAnswer,
+  type AskMode,
+  type Queued,
+  type Refused,
+  TOMBSTONE_MS,
+} from "./protocol/wire.ts";
 import type { AskTurn } from "./protocol/command_window.ts";
 import type { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure, refusalOf } from "./protocol/failures.ts";
-import type { LockKeys } from "./protocol/keys.ts";
+import { hasSameOwnerId, type LockKeys } from "./protocol/keys.ts";
 import type { GrantMessage, InboxMessage } from "./protocol/messages.ts";
-import { hasSameOwnerId } from "./protocol/owner_value.ts";
-import type { AskAnswer, Queued, Refused } from "./protocol/replies.ts";
 import { type AskSent, claimStartMs } from "./protocol/server_clocks.ts";
 import type { Waiters } from "./waiting/waiters.ts";
 import type { Waiter } from "./waiting/waiting_room.ts";
@@ -55,7 +55,7 @@ const MAX_LATE_ASKS = 8;
 /** Like {@linkcode TOMBSTONE_MS}, for asks without a last moment: the server may execute them late. */
 const LONG_TOMBSTONE_MS = 30_000;
 
-/** The objects that all calls of one `RedisLock` share. */
+/** What all calls of one `RedisLock` share. */
 export interface CallContext {
   readonly engine: LeaseEngine;
   readonly commands: RedisCommands;
@@ -68,15 +68,9 @@ export interface CallContext {
 }
 
 /** The arguments and options of a call. */
-export interface AcquisitionTerms {
+export interface AcquisitionTerms extends Omit<Ask, "inbox" | "ticket" | "isWanted"> {
   readonly name: string;
-  readonly keys: LockKeys;
   readonly ownerId: string;
-  /** The whole owner value. */
-  readonly value: string;
-  readonly mode: AskMode;
-  readonly victimDigest: string;
-  readonly ttlMs: number;
   readonly autoRenew: boolean;
   readonly maxHoldMs: number | undefined;
   /** Whether the lease is not released at disposal. */
@@ -91,12 +85,6 @@ export interface OwnerTurn {
   readonly earlier: Promise<unknown> | undefined;
   end(): void;
 }
-
-/** An answer to an ask. */
-type AskResult = { readonly answer: AskAnswer; readonly sent: AskSent };
-
-/** A grant message, and when it was received, in monotonic ms. */
-type ReceivedGrant = { readonly message: GrantMessage; readonly receivedMs: number };
 
 /**
  * One call. Its phase changes by these events; in any other phase an event does nothing:
@@ -121,6 +109,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly ttlMs: number;
   readonly mode: AskMode;
   readonly victimDigest: string;
+  readonly inbox: Ask["inbox"];
   ticket = 0;
   /** Set before `run()` if the caller chose the owner id. */
   ownerTurn: OwnerTurn | null = null;
@@ -128,23 +117,22 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly #terms: AcquisitionTerms;
   readonly #budget: OutageBudget;
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
-  /** What the answer to the current ask is worth. */
   #worth: "valid" | "outdated" | "void" = "valid";
-  /** The last grant message. */
-  #grant: ReceivedGrant | null = null;
+  /** The last grant message, and when it was received, in monotonic ms. */
+  #grant: { readonly message: GrantMessage; readonly receivedMs: number } | null = null;
   #lease: ManagedLease | null = null;
   /** Why another call has ended this one. */
   #end: LockError | null = null;
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
-  /** The last report of `onWait`. */
   #reported: WaitInfo = {};
   /** In a row. */
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
   #isInOutage = false;
-  /** The first ask; `null` before it. */
+  /** The first ask and the last one; `null` before that. */
   #firstSent: AskSent | null = null;
+  #sent: AskSent | null = null;
   /** Whether the server may know the call as the holder or as a waiter. */
   #isKnown = false;
   /** Whether the server may still execute a copy of an ask. */
@@ -158,7 +146,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #keepsLock = false;
   /** Whether a release was sent before: then the engine itself takes "gone" for released. */
   #isReleaseRepeated = false;
-  /** The clean-up that is under way. */
   #cleaning: Promise<void> | null = null;
 
   constructor(context: CallContext, terms: AcquisitionTerms, budget: OutageBudget) {
@@ -170,6 +157,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.ttlMs = terms.ttlMs;
     this.mode = terms.mode;
     this.victimDigest = terms.victimDigest;
+    this.inbox = context.waiters.inbox;
   }
 
   /**
@@ -187,7 +175,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
         this.#throwIfEnded();
         if (this.#phase === "asking") await this.#ask();
         else if (this.#phase === "queued") await this.#waitInQueue();
-        else this.#accept(this.#grant!);
+        else this.#accept();
       }
       return this.#lease;
     } catch (error) {
@@ -222,10 +210,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   async #ask(): Promise<void> {
     const { window } = this.#context.commands;
     const turn = window.take() ? null : window.askTurn(this.#budget.outageSinceMs);
-    let result: AskResult | void;
+    let answer: AskAnswer | void;
     try {
       // One wait for the slot and the answer: no event is missed between them.
-      result = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
+      answer = await this.#unlessChanged(turn === null ? this.#send() : this.#sendInTurn(turn));
     } catch (error) {
       this.#throwIfEnded();
       this.#budget.judge(error);
@@ -235,33 +223,36 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
     this.#throwIfEnded();
     // After a theft a grant in the answer is void. After a grant message the answer is not looked at.
-    if (result === undefined || this.#phase !== "asking" || this.#worth === "void") return;
-    if (result.answer.state === "late") return await this.#onLate();
-    this.#onAnswer(result);
+    if (answer === undefined || this.#phase !== "asking" || this.#worth === "void") return;
+    if (answer.state === "late") return await this.#onLate();
+    this.#onAnswer(answer, this.#sent!);
   }
 
   /** Sends an ask when its slot comes, unless the call must do something else by then. */
-  async #sendInTurn(turn: AskTurn): Promise<AskResult | void> {
+  async #sendInTurn(turn: AskTurn): Promise<AskAnswer | void> {
     await turn.come;
     if (this.isWanted && this.#phase === "asking" && turn.take()) return await this.#send();
   }
 
   /** Sends an ask that has a slot. Notes what the clean-up must know, however late the answer comes. */
-  #send(): Promise<AskResult> {
-    const { engine: { clock }, commands, waiters: { inbox } } = this.#context;
+  #send(): Promise<AskAnswer> {
+    const { engine: { clock }, commands } = this.#context;
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
-    const lastMomentMs = commands.lastMomentMs(this.keys, sent.nowMs);
+    const offsetMs = commands.clocks.offsetMs(this.keys.lock);
+    // In ms of the server's clock: later it does nothing. 0 while its clock is unknown.
+    const lastMomentMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
+    this.#sent = sent;
     this.#firstSent ??= sent;
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
     this.#worth = "valid"; // the answer knows of everything that happened before
-    const answered = commands.ask(this, inbox, sent, lastMomentMs).then((answer) => {
+    const answered = commands.ask(this, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#settle();
       this.#learn(answer);
-      return { answer, sent };
+      return answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -290,12 +281,11 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     held.onGrant(lock, this.value, answer.fencingToken);
   }
 
-  /** An ask is answered, or has failed. */
   #settle(): void {
     if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
   }
 
-  #onAnswer({ answer, sent }: AskResult): void {
+  #onAnswer(answer: AskAnswer, sent: AskSent): void {
     // A grant may be too late for a lease: it uses up the budget, or the call would ask forever.
     if (answer.state !== "granted") this.#budget.answered();
     this.#lateAsks = 0;
@@ -375,7 +365,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#budget.beganAt(Math.max(firstSentMs, silentSinceMs, earliestMs));
   }
 
-  /** Waits until the service has answered the earlier calls of the owner id and their clean-ups. */
   async #waitForEarlier({ earlier }: OwnerTurn): Promise<void> {
     if (earlier === undefined) return;
     try {
@@ -387,7 +376,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#budget.answered();
   }
 
-  /** Implements {@linkcode Waiter}. If the call has a lease already, a grant is a duplicate. */
+  /** If the call has a lease already, a grant is a duplicate. */
   onMessage(message: InboxMessage): void {
     if (message.kind === "free") return this.onAskDue();
     if (message.kind === "stolen") this.#lease?.lose("stolen");
@@ -401,21 +390,19 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
   }
 
-  /** Implements {@linkcode Waiter}. */
   onAskDue(): void {
     if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#worth !== "valid")) return;
     this.#worth = "outdated";
     this.#enter("asking");
   }
 
-  /** Implements {@linkcode Waiter}. An ask that is under way finds out for itself. */
+  /** An ask that is under way finds out for itself. */
   onOutage(): void {
     if (this.#phase !== "queued") return;
     this.#isInOutage = true;
     this.onAskDue();
   }
 
-  /** Implements {@linkcode Waiter}: the call ends. */
   onAborted(): void {
     this.#wake?.();
   }
@@ -436,10 +423,10 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Waits for `answer`; resolves with `undefined` if the phase changes first, or the call ends. */
   #unlessChanged<T>(answer: Promise<T>): Promise<T | void> {
-    return new Promise((resolve, reject) => {
-      this.#wake = resolve;
-      answer.then(resolve, reject);
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<T | void>();
+    this.#wake = resolve;
+    answer.then(resolve, reject);
+    return promise;
   }
 
   async #pause(delayMs: number): Promise<void> {
@@ -452,8 +439,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * Opens a lease for a grant that arrived as a message, if more than half of its claim is left and the
    * lease is renewed automatically. Otherwise the call asks once more.
    */
-  #accept({ message, receivedMs }: ReceivedGrant): void {
-    const { serverMs, claimMs, fencingToken } = message;
+  #accept(): void {
+    const { message: { serverMs, claimMs, fencingToken }, receivedMs } = this.#grant!;
     const { waiters, engine, held } = this.#context;
     this.#enter("asking");
     this.#isKnown = true;
@@ -463,16 +450,14 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const mapping = waiters.clockMapping(this.keys);
     const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, receivedMs);
     const sent = mapping?.sent ?? firstSent;
-    const deadlineMs = grantDeadlineMs({ sent, startMs, validMs: claimMs, ttlMs: claimMs });
-    const hasTime = deadlineMs - engine.clock.now() > claimMs / 2;
+    const leftMs = deadlineMs(startMs, claimMs, claimMs) - engine.clock.now();
+    const hasTime = leftMs > claimMs / 2;
     if (this.#terms.autoRenew && hasTime) this.#open(sent, startMs, claimMs, fencingToken);
   }
 
   /**
-   * Opens a lease for a grant. If the grant is over already, the call asks again as the same owner.
-   *
-   * @param sent When the granted request was sent.
-   * @param startMs When `validMs` starts to count, in monotonic ms.
+   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, the call asks
+   * again as the same owner.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
@@ -486,7 +471,6 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#enter("over");
   }
 
-  /** Implements {@linkcode Holder}. */
   onLaterGrant(value: string): void {
     // A late copy of an ask may take the lock back from that call, whose caller believes in its lease.
     if (hasSameOwnerId(value, this.value)) this.#keepsLock = true;
@@ -531,11 +515,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     });
   }
 
-  /**
-   * How long in ms a leave must refuse asks of this call; 0 if no ask can follow it.
-   *
-   * @param epoch The connection now.
-   */
+  /** How long in ms a leave must refuse asks of this call; 0 if no ask can follow it. */
   #tombstoneMs(epoch: number): number {
     const isUnclean = this.#isUnclean || this.#unanswered > 0;
     if (!isUnclean && epoch === this.#firstSent?.epoch) return 0;
@@ -586,7 +566,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 }
 
-/** The time that the holder has left. Left out where its lock has no TTL. */
+/** Left out where the holder's lock has no TTL. */
 function remaining(leftMs: number): Pick<WaitInfo, "remainingMs"> {
   return leftMs < 0 ? {} : { remainingMs: leftMs };
 }

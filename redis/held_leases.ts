@@ -15,7 +15,6 @@ export interface Holder {
   onLaterGrant(value: string): void;
 }
 
-/** The last lease of a lock. */
 interface HeldLease {
   readonly holder: Holder;
   readonly lease: ManagedLease;
@@ -85,17 +84,14 @@ export class HeldLeases {
     if (this.#all.get(lockKey)?.holder.value === value) this.#all.delete(lockKey);
   }
 
-  /** How many leases of this `RedisLock` there are. */
   get count(): number {
     return this.#own().length;
   }
 
-  /** Removes the leases of this `RedisLock`. */
   clear(): void {
     for (const lockKey of this.#own()) this.#all.delete(lockKey);
   }
 
-  /** The lock keys of the leases of this `RedisLock`. */
   #own(): string[] {
     return [...this.#all].filter(([, { instance }]) => instance === this).map(([lockKey]) =>
       lockKey

@@ -4,15 +4,7 @@
  * @module
  */
 import type { RenewalLate } from "../core/contract/distributed_lock.ts";
-import {
-  callback,
-  duration,
-  flag,
-  type OptionTable,
-  type ReadOptions,
-  text,
-  ttl,
-} from "../core/contract/options.ts";
+import { callback, duration, flag, type OptionTable, text, ttl } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 
 /** Options of {@linkcode RedisLock}. */
@@ -60,7 +52,6 @@ export interface RedisLockOptions extends StrategyOptions {
   onRenewalLate?: ((late: RenewalLate) => void) | undefined;
 }
 
-/** What the options must be, and their defaults. */
 export const REDIS_LOCK_OPTIONS = {
   ...STRATEGY_OPTIONS,
   ttlMs: ttl(10_000),
@@ -70,6 +61,3 @@ export const REDIS_LOCK_OPTIONS = {
   handoff: flag(true),
   onRenewalLate: callback(),
 } satisfies OptionTable<RedisLockOptions>;
-
-/** The options, checked, with the defaults filled in. */
-export type RedisLockSettings = ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;

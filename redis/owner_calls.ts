@@ -8,22 +8,16 @@
 import { LockError } from "../core/contract/errors.ts";
 import type { Acquisition } from "./acquisition.ts";
 
-/** The last call of a lock and owner id. */
 interface OwnerCall {
   readonly call: Acquisition;
   /** Resolves when it and the calls before it have their answers, and their clean-ups are over. */
   readonly quiet: Promise<unknown>;
 }
 
-/** The calls of one `RedisLock`. */
 export class OwnerCalls {
   readonly #last = new Map<string, OwnerCall>();
 
-  /**
-   * Checks that a call may ask.
-   *
-   * @throws {LockError} If another call of the lock and id asks.
-   */
+  /** Throws a `LockError` if another call of the lock and id asks. */
   check(name: string, ownerId: string): void {
     if (this.#last.get(keyOf(name, ownerId))?.call.isWanted) {
       throw ownerError(name, "another call under it asks for the lock or waits for it");
@@ -31,11 +25,8 @@ export class OwnerCalls {
   }
 
   /**
-   * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. An
-   * attach ends a call that asks, but waits for another attach. If the id has a lease here, the call takes it
-   * over.
-   *
-   * @throws {LockError} If another call of the lock and id asks, and this one is not an attach.
+   * Makes a call wait until the earlier calls of its lock and id are answered, and their clean-ups. Throws if
+   * one of them asks. An attach ends it instead, but waits for another attach.
    */
   begin(name: string, ownerId: string, call: Acquisition): void {
     const key = keyOf(name, ownerId);

@@ -11,22 +11,23 @@ import {
   checkAttachOptions,
   readMaxWaiters,
 } from "../core/contract/call_options.ts";
-import { pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
+import { abortable, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type {
   AttachableAcquireOptions,
   AttachableLock,
-  AttachableRequestMethod,
+  AttachableRequestOptions,
   AttachOptions,
   Lease,
   LockCapabilities,
   LockSnapshot,
   QueryOptions,
+  RequestMethod,
 } from "../core/contract/distributed_lock.ts";
 import { LockError, LockSetupError } from "../core/contract/errors.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
-import { checkName, OWNER_ID, readTable } from "../core/contract/options.ts";
+import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contract/options.ts";
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
@@ -34,14 +35,12 @@ import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
-import { REDIS_LOCK_OPTIONS, type RedisLockOptions, type RedisLockSettings } from "./options.ts";
+import { REDIS_LOCK_OPTIONS, type RedisLockOptions } from "./options.ts";
 import { OwnerCalls } from "./owner_calls.ts";
-import type { AskMode } from "./protocol/arguments.ts";
+import type { AskMode, QueryAnswer } from "./protocol/wire.ts";
 import { RedisCommands } from "./protocol/commands.ts";
 import { classifyFailure } from "./protocol/failures.ts";
-import { type LockKeys, lockKeys } from "./protocol/keys.ts";
-import { isOurs, labelOfValue, ownerValue } from "./protocol/owner_value.ts";
-import type { QueryAnswer } from "./protocol/replies.ts";
+import { isOurs, labelOfValue, type LockKeys, lockKeys, ownerValue } from "./protocol/keys.ts";
 import { SharedTimer } from "./shared_timer.ts";
 import { Waiters } from "./waiting/waiters.ts";
 
@@ -101,23 +100,22 @@ export class RedisLock implements AttachableLock {
   });
   readonly #nesting = new Nesting();
   /** Runs a callback under the lock. See {@linkcode AttachableLock.request}. */
-  readonly request: AttachableRequestMethod = requestOn(this, {
+  readonly request: RequestMethod<AttachableRequestOptions> = requestOn(this, {
     options: ATTACHABLE_OPTIONS,
     nesting: this.#nesting,
-    steal: (name, options) => this.#steal(name, options),
+    steal: this.#steal.bind(this),
   });
   readonly #lifetime: Lifetime;
   /** Shared: a timer of the runtime per deadline would cost a sixth of an uncontended cycle. */
   readonly #timer = new SharedTimer(SYSTEM_CLOCK);
-  readonly #options: RedisLockSettings;
+  readonly #options: ReadOptions<RedisLockOptions, typeof REDIS_LOCK_OPTIONS>;
   readonly #context: CallContext;
   readonly #ownerCalls = new OwnerCalls();
   readonly #bounded: BoundedWaits<AttachableAcquireOptions> = new BoundedWaits({
-    wait: async (name, options) => (await this.#begin(name, options, "wait").run())!,
-    tryOnce: (name, options) => this.tryAcquire(name, options),
-    look: (name) => this.#look(name),
+    wait: (name, options) => this.#begin(name, options, "wait").run() as Promise<Lease>,
+    tryOnce: this.tryAcquire.bind(this),
+    look: this.#look.bind(this),
   }, this.#timer);
-  readonly #connectionError = () => this.#context.commands.client.connectionError;
   /** The keys of the last lock. Most calls are for the same lock as the call before. */
   #lastKeys: { readonly name: string; readonly keys: LockKeys } | null = null;
 
@@ -145,18 +143,23 @@ export class RedisLock implements AttachableLock {
     const engine = new LeaseEngine(clock, read.onRenewalLate);
     const commands = new RedisCommands(client, { ...read, clock, warnings });
     const held = new HeldLeases(client);
-    const waiters = new Waiters({ commands, engine, warnings, held, ttlMs });
+    const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
-  async acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
-    this.#nesting.check(name, options, this.#lifetime.warnings);
-    if (options?.waitMs !== undefined) {
-      this.#check(name, options);
-      return await this.#bounded.acquire(name, options);
+  acquire(name: string, options: AttachableAcquireOptions = {}): Promise<Lease> {
+    try { // not async: that would cost each call one more promise
+      this.#nesting.check(name, options, this.#lifetime.warnings);
+      if (options?.waitMs !== undefined) {
+        this.#check(name, options);
+        return this.#bounded.acquire(name, options);
+      }
+      // A wait ends with a lease or rejects.
+      return this.#begin(name, options, "wait").run() as Promise<Lease>;
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return (await this.#begin(name, options, "wait").run())!; // a wait ends with a lease or rejects
   }
 
   /** Acquires the lock if it is free and has no queue. See {@linkcode AttachableLock.tryAcquire}. */
@@ -233,7 +236,7 @@ export class RedisLock implements AttachableLock {
       unavailableAfterMs,
       signal,
       classify: classifyFailure,
-      connectionError: this.#connectionError,
+      client: this.#context.commands.client,
     });
   }
 
@@ -275,17 +278,14 @@ export class RedisLock implements AttachableLock {
     return snapshotOf(name, await this.#read(budget, keys, 0));
   }
 
-  /**
-   * Reads until there is an answer. The signal of the budget ends that.
-   *
-   * @throws {LockUnavailableError} If the outage lasts for longer than the budget.
-   */
+  /** Reads until there is an answer, or the budget or its signal ends that. */
   async #read(budget: OutageBudget, keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
     const { signal } = budget;
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await budget.settle(this.#context.commands.query(keys, maxWaiters), signal);
+        const answer = this.#context.commands.query(keys, maxWaiters);
+        return await budget.settle(abortable(answer, signal));
       } catch (error) {
         await budget.recover(error);
       }

@@ -11,10 +11,8 @@ interface Deadline extends Timed {
 }
 
 /**
- * A clock whose deadlines all share one timer. Most deadlines are cancelled before they are due, and
- * arming a timer of the runtime for each would cost more than the rest of an uncontended acquire.
- *
- * Cancelling a deadline leaves the timer armed, but without deadlines it does not keep the process
+ * Most deadlines are cancelled before they are due, and arming a timer of the runtime for each would cost more
+ * than the rest of an uncontended acquire. A timer without deadlines stays armed, but does not keep the process
  * alive. After `close()` each new deadline gets a timer of its own.
  */
 export class SharedTimer implements Clock {
@@ -22,7 +20,6 @@ export class SharedTimer implements Clock {
   readonly wall: () => number;
   readonly #clock: Clock;
   readonly #deadlines = new TimeHeap<Deadline>();
-  /** How many deadlines were ever set. */
   #count = 0;
   #timer: ReturnType<Clock["schedule"]> | null = null;
   #timerMs = Infinity;

@@ -23,7 +23,6 @@ export type {
   LockSnapshot,
   RenewalLate,
   RequestOptions,
-  TryAcquireOptions,
   WaitInfo,
 } from "../core/contract/distributed_lock.ts";
 export type { StrategyOptions } from "../core/lease/lifetime.ts";

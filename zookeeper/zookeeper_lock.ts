@@ -19,7 +19,6 @@ import type {
   LockSnapshot,
   QueryOptions,
   RequestMethod,
-  TryAcquireOptions,
 } from "../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
@@ -152,7 +151,7 @@ export class ZooKeeperLock implements DistributedLock {
    * Acquires the lock if it is free, otherwise returns `null`. See
    * {@linkcode DistributedLock.tryAcquire}. Rejects as `acquire()` does.
    */
-  async tryAcquire(name: string, options: TryAcquireOptions = {}): Promise<Lease | null> {
+  async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
     return await this.#start(name, options, true);

@@ -12,14 +12,13 @@ import type {
 } from "./distributed_lock.ts";
 import {
   callback,
-  checkKnown,
   checkOptions,
   count,
   duration,
   flag,
   label,
+  MODE,
   notSupported,
-  oneOf,
   type OptionTable,
   OWNER_ID,
   readTable,
@@ -27,7 +26,6 @@ import {
   ttl,
 } from "./options.ts";
 
-/** The options of `acquire()` and `tryAcquire()`. */
 export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
   signal: signal(),
   waitMs: duration({ min: 0 }),
@@ -37,7 +35,6 @@ export const ACQUIRE_OPTIONS: OptionTable<AcquireOptions> = {
   onWait: callback(),
 };
 
-/** The options of `attach()`. */
 const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
   signal: signal(),
   ttlMs: ttl(),
@@ -46,7 +43,6 @@ const ATTACH_OPTIONS: OptionTable<AttachOptions> = {
   outlivesDisposal: flag(false),
 };
 
-/** The options of `acquire()` and `tryAcquire()` of an `AttachableLock`. */
 export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
   ...ACQUIRE_OPTIONS,
   ...ATTACH_OPTIONS,
@@ -55,29 +51,20 @@ export const ATTACHABLE_OPTIONS: OptionTable<AttachableAcquireOptions> = {
 
 /** The options that only `request()` has. */
 export const REQUEST_OPTIONS: OptionTable<Omit<RequestOptions, keyof AcquireOptions>> = {
-  mode: oneOf(["exclusive", "shared"], "exclusive"),
+  mode: MODE,
   ifAvailable: flag(false),
   steal: flag(false),
 };
 
-/** The options of `query()`. */
 export const QUERY_OPTIONS = { maxWaiters: count(64) } satisfies OptionTable<QueryOptions>;
 
-/**
- * Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted.
- *
- * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
- * @throws {RangeError} If an option is out of range.
- * @throws {DOMException} `NotSupportedError` for the mode `"shared"`.
- */
+/** Checks the options of `acquire()` and `tryAcquire()`, but not whether the signal has aborted. */
 export function checkAcquireOptions(options: AcquireOptions): void {
-  checkExclusive(options);
   checkOptions("acquire()", options, ACQUIRE_OPTIONS);
 }
 
 /** The same for an `AttachableLock`. */
 export function checkAttachableOptions(options: AttachableAcquireOptions): void {
-  checkExclusive(options);
   checkOptions("acquire()", options, ATTACHABLE_OPTIONS);
   if (options.ownerId !== undefined && options.label !== undefined) {
     throw new TypeError("Cannot use 'label' with 'ownerId': such a lease shows no label");
@@ -86,19 +73,12 @@ export function checkAttachableOptions(options: AttachableAcquireOptions): void 
 
 /** The same for `attach()`. */
 export function checkAttachOptions(options: AttachOptions): void {
-  checkExclusive(options);
   checkOptions("attach()", options, ATTACH_OPTIONS);
 }
 
-/**
- * Checks the options that `request()` adds to those of `acquire()`. Unknown ones are ignored, as in Web
- * Locks.
- *
- * @throws {TypeError} If the options or one of them have a wrong type.
- * @throws {DOMException} `NotSupportedError` for combinations that the Web Locks API refuses.
- */
+/** Checks the options that `request()` adds. Unknown ones are ignored, as in Web Locks. */
 export function checkRequestOptions(options: RequestOptions): void {
-  checkKnown(options, REQUEST_OPTIONS);
+  checkOptions(null, options, REQUEST_OPTIONS);
   const { steal, ifAvailable, signal, waitMs } = options;
   if (steal && (ifAvailable || signal || waitMs !== undefined)) {
     throw notSupported(
@@ -107,21 +87,7 @@ export function checkRequestOptions(options: RequestOptions): void {
   }
 }
 
-/**
- * Checks the options of `query()`. Returns how many waiters to list.
- *
- * @throws {TypeError} If an option has a wrong type or is unknown.
- * @throws {RangeError} If an option is out of range.
- */
+/** Checks the options of `query()`. Returns how many waiters to list. */
 export function readMaxWaiters(options: QueryOptions): number {
   return readTable("query()", options, QUERY_OPTIONS).maxWaiters;
-}
-
-/** Only `request()` has a mode. Here it must not be ignored: the lease would be exclusive. */
-function checkExclusive(options: object | null): void {
-  const { mode } = (options ?? {}) as Pick<RequestOptions, "mode">;
-  if (mode === undefined) return;
-  REQUEST_OPTIONS.mode.check("'mode'", mode);
-  if (mode !== "shared") return;
-  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
 }

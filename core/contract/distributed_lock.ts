@@ -60,8 +60,8 @@ export interface LeaseOptions {
   maxHoldMs?: number | undefined;
 }
 
-/** Options of {@linkcode DistributedLock.tryAcquire}. */
-export interface TryAcquireOptions extends LeaseOptions {
+/** Options of {@linkcode DistributedLock.acquire} and {@linkcode DistributedLock.tryAcquire}. */
+export interface AcquireOptions extends LeaseOptions {
   /** Ends the call, which then rejects with `signal.reason`. Has no effect on a lease once granted. */
   signal?: AbortSignal | undefined;
   /**
@@ -86,9 +86,6 @@ export interface TryAcquireOptions extends LeaseOptions {
    */
   onWait?: ((info: WaitInfo) => void) | undefined;
 }
-
-/** Options of {@linkcode DistributedLock.acquire}. */
-export interface AcquireOptions extends TryAcquireOptions {}
 
 /** Options of {@linkcode DistributedLock.query}. */
 export interface QueryOptions {
@@ -227,26 +224,43 @@ export interface LockSnapshot {
   waiterCount: number;
 }
 
-/** Marks options of {@linkcode DistributedLock.request} whose callback always gets a lease. */
-export interface WaitsForLease {
-  /** Left out, or `false`. */
-  ifAvailable?: false | undefined;
-}
-
-/** The type of {@linkcode DistributedLock.request}, with its forms. */
-export interface RequestMethod {
-  /** Waits for the lock and runs a callback under it. */
+/**
+ * The type of {@linkcode DistributedLock.request}: waits for the lock, runs a callback under it and releases
+ * the lock when the callback has settled, like `navigator.locks.request()`. Unknown options are ignored, as in
+ * Web Locks.
+ */
+export interface RequestMethod<Options extends RequestOptions = RequestOptions> {
+  /**
+   * Waits for the lock and runs a callback under it.
+   *
+   * @param name The name of the lock.
+   * @param callback The critical section.
+   * @returns The result of the callback.
+   * @throws {unknown} The error of the callback.
+   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it had settled, also
+   * by disposal.
+   */
   <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options. */
+  /**
+   * The same with options.
+   *
+   * @throws {LockTimeoutError} If `waitMs` is over. The callback never runs then.
+   * @throws {DOMException} `NotSupportedError` for a feature that the strategy does not offer, and for
+   * combinations that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
+   */
   <T>(
     name: string,
-    options: RequestOptions & WaitsForLease,
+    options: Options & { ifAvailable?: false | undefined },
     callback: (lease: Lease) => T | Promise<T>,
   ): Promise<T>;
-  /** With `ifAvailable: true` the callback gets `null` if somebody else holds the lock. */
+  /**
+   * The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock.
+   *
+   * @throws {DOMException} As the form above.
+   */
   <T>(
     name: string,
-    options: RequestOptions,
+    options: Options,
     callback: (lease: Lease | null) => T | Promise<T>,
   ): Promise<T>;
 }
@@ -309,49 +323,9 @@ export interface DistributedLock extends AsyncDisposable {
    * @throws {LockUnavailableError} In an outage of the service.
    * @throws {LockSetupError} If the service refuses, and will refuse again.
    */
-  tryAcquire(name: string, options?: TryAcquireOptions): Promise<Lease | null>;
-  /**
-   * Waits for the lock, runs `callback` under it and releases the lock when the callback has settled,
-   * like `navigator.locks.request()`.
-   *
-   * @param name The name of the lock.
-   * @param callback The critical section.
-   * @returns The result of the callback.
-   * @throws {unknown} The error of the callback.
-   * @throws {LeaseLostError} If the callback succeeded, but the lease was lost before it had settled, also
-   * by disposal.
-   */
-  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /**
-   * The same with options. Unknown options are ignored, as in Web Locks.
-   *
-   * @param name The name of the lock.
-   * @param options Mode, waiting, stealing, renewal and limits.
-   * @param callback The critical section.
-   * @returns The result of the callback.
-   * @throws {LockTimeoutError} If `waitMs` is over. The callback never runs then.
-   * @throws {DOMException} `NotSupportedError` for a feature that the strategy does not offer, and for
-   * combinations that the Web Locks API refuses (`steal` with `ifAvailable` or `signal`).
-   */
-  request<T>(
-    name: string,
-    options: RequestOptions & WaitsForLease,
-    callback: (lease: Lease) => T | Promise<T>,
-  ): Promise<T>;
-  /**
-   * The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock.
-   *
-   * @param name The name of the lock.
-   * @param options Mode, waiting, stealing, renewal and limits.
-   * @param callback The critical section.
-   * @returns The result of the callback.
-   * @throws {DOMException} As the form above.
-   */
-  request<T>(
-    name: string,
-    options: RequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
+  tryAcquire(name: string, options?: AcquireOptions): Promise<Lease | null>;
+  /** Runs a callback under the lock. See {@linkcode RequestMethod}. */
+  readonly request: RequestMethod;
   /**
    * Reads the holder and the waiters of a lock, without any effect on them.
    *
@@ -405,24 +379,6 @@ export interface AttachableAcquireOptions extends AcquireOptions, AttachableLeas
 /** {@linkcode RequestOptions} of a strategy that can attach. */
 export interface AttachableRequestOptions extends RequestOptions, AttachableAcquireOptions {}
 
-/** The type of {@linkcode AttachableLock.request}, with its forms. */
-export interface AttachableRequestMethod {
-  /** Waits for the lock and runs a callback under it. */
-  <T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options. */
-  <T>(
-    name: string,
-    options: AttachableRequestOptions & WaitsForLease,
-    callback: (lease: Lease) => T | Promise<T>,
-  ): Promise<T>;
-  /** With `ifAvailable: true` the callback gets `null` if somebody else holds the lock. */
-  <T>(
-    name: string,
-    options: AttachableRequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
-}
-
 /** A strategy that can re-create a lease from its owner id, for instance after a restart. */
 export interface AttachableLock extends DistributedLock {
   /**
@@ -442,20 +398,8 @@ export interface AttachableLock extends DistributedLock {
     name: string,
     options?: AttachableAcquireOptions,
   ): Promise<Lease | null>;
-  /** Like {@linkcode DistributedLock.request}. */
-  request<T>(name: string, callback: (lease: Lease) => T | Promise<T>): Promise<T>;
-  /** The same with options, also those of {@linkcode AttachableLock.acquire}. */
-  request<T>(
-    name: string,
-    options: AttachableRequestOptions & WaitsForLease,
-    callback: (lease: Lease) => T | Promise<T>,
-  ): Promise<T>;
-  /** The same with `ifAvailable: true`: the callback gets `null` if somebody else holds the lock. */
-  request<T>(
-    name: string,
-    options: AttachableRequestOptions,
-    callback: (lease: Lease | null) => T | Promise<T>,
-  ): Promise<T>;
+  /** Like {@linkcode DistributedLock.request}, also with the options of {@linkcode AttachableLock.acquire}. */
+  readonly request: RequestMethod<AttachableRequestOptions>;
   /**
    * Re-creates the lease of a lock that `ownerId` still holds. The previous lease object, in whatever
    * process it is, is lost with the reason `"stolen"`, and the fencing token grows. A call of this instance

@@ -8,9 +8,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { AttachableAcquireOptions, Lease } from "./distributed_lock.ts";
 import type { Warnings } from "./warnings.ts";
 
-/** The options that say whether a call waits for its caller. */
-type NestedOptions = Pick<AttachableAcquireOptions, "ownerId" | "waitMs">;
-
 /** A lease whose callback runs, and the one whose callback has requested it. */
 interface Hold {
   readonly lease: Lease;
@@ -23,7 +20,6 @@ const MAX_NAMES = 100;
 
 /** The nested requests of one strategy instance. */
 export class Nesting {
-  /** The names that were warned about. */
   readonly #names = new Set<string>();
   /** Made at the first request: without it, a check costs nothing. */
   #holds: AsyncLocalStorage<Hold> | null = null;
@@ -39,12 +35,8 @@ export class Nesting {
     }
   }
 
-  /**
-   * Warns, once per name, if the caller is about to wait for itself.
-   *
-   * @param options The options of the call, which may not have been checked yet.
-   */
-  check(name: string, options: NestedOptions | null, warnings: Warnings): void {
+  /** Warns, once per name, if the caller is about to wait for itself. The options may be unchecked. */
+  check(name: string, options: AttachableAcquireOptions | null, warnings: Warnings): void {
     const { ownerId, waitMs } = options ?? {};
     if (waitMs === 0) return;
     for (let hold = this.#holds?.getStore(); hold !== undefined; hold = hold.outer) {

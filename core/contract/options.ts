@@ -52,30 +52,29 @@ export type ReadOptions<Options, Table> = {
  * Checks options, also that there is no unknown one: a misspelt or foreign option must not be ignored. An
  * unknown option whose value is `undefined` counts as left out.
  *
- * @param where What takes the options, for the message: `"acquire()"`.
+ * @param where What takes the options, for the message: `"acquire()"`. With `null`, unknown options are
+ * ignored.
  * @throws {TypeError} If the options or one of them have a wrong type, or one is unknown.
  * @throws {RangeError} If one is out of range.
+ * @throws {DOMException} `NotSupportedError` for the mode `"shared"`, which only `request()` knows.
  */
 export function checkOptions<Options extends object>(
-  where: string,
+  where: string | null,
   options: Options,
   table: OptionTable<Options>,
 ): void {
-  checkObject(options);
-  for (const name in options) {
-    if (Object.hasOwn(table, name) || options[name] === undefined) continue;
-    const hint = hintFor(name, Object.keys(table));
-    throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+  if (typeof options !== "object" || options === null) {
+    const is = describe(options);
+    throw new TypeError(`Cannot use the options: they must be an object, but they are ${is}`);
   }
-  checkKnown(options, table);
-}
-
-/** Checks the options that are in the table, and ignores all others. */
-export function checkKnown<Options extends object>(
-  options: Options,
-  table: OptionTable<Options>,
-): void {
-  checkObject(options);
+  if (where !== null) {
+    for (const name in options) {
+      if (Object.hasOwn(table, name) || options[name] === undefined) continue;
+      if (name === "mode") checkMode(options[name]);
+      const hint = hintFor(name, Object.keys(table));
+      throw new TypeError(`Cannot use '${name}': ${where} has no such option; ${hint}`);
+    }
+  }
   for (const name in table) {
     const value = options[name];
     if (value !== undefined || table[name].isRequired) table[name].check(`'${name}'`, value);
@@ -110,20 +109,12 @@ export function pickOptions<Options extends object>(
   return picked as Options;
 }
 
-function checkObject(options: unknown): void {
-  if (typeof options === "object" && options !== null) return;
-  throw new TypeError(
-    `Cannot use the options: they must be an object, but they are ${describe(options)}`,
-  );
-}
-
 /** The end of the message about a bad value: `"a string"`, `"null"`. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** The message about a bad value, the same for all options. */
 export function badValue(what: string, must: string, is: string): string {
   return `Cannot use ${what}: it must be ${must}, but it is ${is}`;
 }
@@ -133,7 +124,6 @@ export function required(check: Rule["check"]): Rule<undefined> {
   return { default: undefined, isRequired: true, check };
 }
 
-/** Makes the rule of an option whose type decides. */
 function typed<Default>(
   must: string,
   isRight: (value: unknown) => boolean,
@@ -147,24 +137,20 @@ function typed<Default>(
   };
 }
 
-/** `true` or `false`. */
 export function flag<Default extends boolean | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
   return typed("a boolean", (value) => typeof value === "boolean", otherwise as Default);
 }
 
-/** A function. */
 export function callback<Default = undefined>(otherwise?: Default): Rule<Default> {
   return typed("a function", (value) => typeof value === "function", otherwise as Default);
 }
 
-/** An `AbortSignal`. */
 export function signal(): Rule<undefined> {
   return typed("an AbortSignal", (value) => value instanceof AbortSignal, undefined);
 }
 
-/** One of a few values. */
 export function oneOf<const Value, const Default extends Value | undefined = undefined>(
   values: readonly Value[],
   otherwise?: Default,
@@ -206,7 +192,6 @@ export function duration<Default extends number | undefined = undefined>(
   return whole(" of ms", min, MAX_DURATION_MS, otherwise as Default);
 }
 
-/** A time to live in ms. */
 export function ttl<Default extends number | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
@@ -220,17 +205,17 @@ export function count<Default extends number | undefined = undefined>(
   return whole("", 0, Number.MAX_SAFE_INTEGER, otherwise as Default);
 }
 
-/** The length that a text may have, in UTF-16 code units, and whether it is shown to people. */
-interface TextLimits {
-  readonly min?: number;
-  readonly max?: number;
-  /** It may not contain control characters: it is shown to people, and stored as one line. */
-  readonly isOneLine?: boolean;
-}
-
-/** Well-formed text. By default it may be empty. Messages never show it: it may be a secret. */
+/**
+ * Well-formed text of some length in UTF-16 code units. By default it may be empty. Messages never show it:
+ * it may be a secret. `isOneLine`: it is shown to people and stored as one line, so it may not contain
+ * control characters.
+ */
 export function text<Default extends string | undefined = undefined>(
-  { min = 0, max = MAX_NAME_LENGTH, isOneLine = false }: TextLimits = {},
+  { min = 0, max = MAX_NAME_LENGTH, isOneLine = false }: {
+    readonly min?: number;
+    readonly max?: number;
+    readonly isOneLine?: boolean;
+  } = {},
   otherwise?: Default,
 ): Rule<Default> {
   const must = `a string of ${min} to ${max} characters`;
@@ -257,7 +242,6 @@ export function text<Default extends string | undefined = undefined>(
   };
 }
 
-/** The rule of a label. */
 export function label<Default extends string | undefined = undefined>(
   otherwise?: Default,
 ): Rule<Default> {
@@ -271,14 +255,18 @@ export const OWNER_ID: Rule<undefined> = text({
   isOneLine: true,
 });
 
+/** The rule of the mode that a lock is requested in. */
+export const MODE: Rule<"exclusive"> = oneOf(["exclusive", "shared"], "exclusive");
+
+/** Where there is no mode, it must not be ignored: the lease would be exclusive. */
+function checkMode(mode: unknown): void {
+  MODE.check("'mode'", mode);
+  if (mode !== "shared") return;
+  throw notSupported('Cannot use the mode "shared": this strategy offers mode "exclusive" only');
+}
+
 const NAME = text({ min: 1 });
 
-/**
- * Checks the name of a lock.
- *
- * @throws {TypeError} If it is not a string of well-formed Unicode.
- * @throws {RangeError} If its length is not 1 to 1,000 UTF-16 code units.
- */
 export function checkName(name: unknown): asserts name is string {
   NAME.check("the lock name", name);
 }

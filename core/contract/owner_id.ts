@@ -1,6 +1,5 @@
 /**
- * Owner ids, each of which identifies one lease: making them and reading their label. The checks of
- * owner ids that callers make are in `options.ts`.
+ * Owner ids, each of which identifies one lease. The check of those that callers make is in `options.ts`.
  *
  * @module
  */

@@ -7,55 +7,41 @@
  */
 import type {
   AcquireOptions,
+  DistributedLock,
   Lease,
   RequestMethod,
   RequestOptions,
-  TryAcquireOptions,
 } from "./distributed_lock.ts";
 import { checkRequestOptions } from "./call_options.ts";
 import { LeaseLostError } from "./errors.ts";
 import type { Nesting } from "./nesting.ts";
 import { checkName, describe, notSupported, type OptionTable, pickOptions } from "./options.ts";
 
-/** The methods of a strategy that `request()` calls. */
-export interface RequestSource {
-  acquire(name: string, options: AcquireOptions): Promise<Lease>;
-  tryAcquire(name: string, options: TryAcquireOptions): Promise<Lease | null>;
-}
-
-/** Takes the lock away from its holder, whose lease is lost with the reason `"stolen"`. */
-export type Steal = (name: string, options: AcquireOptions) => Promise<Lease>;
-
-/** The parts of a strategy that `request()` is made of. */
 export interface RequestParts {
   /** The options of `acquire()`. The others are ignored. */
   readonly options: OptionTable<AcquireOptions>;
   readonly nesting: Nesting;
-  /** How the strategy steals a lock; left out by strategies that cannot. */
-  readonly steal?: Steal;
+  /**
+   * Takes the lock away from its holder, whose lease is lost with the reason `"stolen"`. Left out by strategies
+   * that cannot.
+   */
+  steal?(name: string, options: AcquireOptions): Promise<Lease>;
 }
 
 type RequestCallback<T> = (lease: Lease | null) => T | Promise<T>;
 
-/** The arguments of `request()` after the name. */
 type RequestArguments<T> =
   | [callback: (lease: Lease) => T | Promise<T>]
   | [options: RequestOptions, callback: RequestCallback<T>]
   | [options: RequestOptions, callback: (lease: Lease) => T | Promise<T>];
 
-/**
- * Makes the `request()` of a strategy, which works like `navigator.locks.request()`.
- *
- * @param source The strategy.
- * @param parts The parts of the strategy.
- * @returns The method. It rejects as {@linkcode RequestMethod} says.
- */
-export function requestOn(source: RequestSource, parts: RequestParts): RequestMethod {
+/** Makes the `request()` of a strategy. It rejects as {@linkcode RequestMethod} says. */
+export function requestOn(source: DistributedLock, parts: RequestParts): RequestMethod {
   return <T>(name: string, ...args: RequestArguments<T>) => request<T>(source, parts, name, args);
 }
 
 async function request<T>(
-  source: RequestSource,
+  source: DistributedLock,
   parts: RequestParts,
   name: string,
   args: RequestArguments<T>,
@@ -78,7 +64,7 @@ async function request<T>(
 function acquireAs(
   options: RequestOptions,
   name: string,
-  source: RequestSource,
+  source: DistributedLock,
   parts: RequestParts,
 ): Promise<Lease | null> {
   const { mode, ifAvailable, steal } = options;

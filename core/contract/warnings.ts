@@ -11,7 +11,6 @@ export class Warnings {
   readonly #onWarning: (message: string) => void;
   readonly #given = new Set<string>();
 
-  /** @param onWarning The user's option, called with each warning. */
   constructor(onWarning: (message: string) => void) {
     this.#onWarning = onWarning;
   }

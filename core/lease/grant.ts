@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { deadlineMs, type Instant } from "../time/clock.ts";
+import type { Instant } from "../time/clock.ts";
 import { type LeaseLostReason, LockSetupError } from "../contract/errors.ts";
 
 /**
@@ -32,7 +32,6 @@ export type ReleaseAnswer =
   | { state: "refused"; reason: string; cause: unknown }
   | { state: "unknown"; cause: unknown };
 
-/** The error of a release that the service refuses for good. */
 export function refusedRelease(
   lockName: string,
   { reason, cause }: Extract<ReleaseAnswer, { state: "refused" }>,
@@ -89,11 +88,4 @@ export interface Grant {
   readonly outlivesDisposal?: boolean;
   /** Calls `renew` at this interval in ms to check the lease, whatever `autoRenew` says. */
   readonly watchEveryMs?: number;
-}
-
-/** The deadline of a grant, in monotonic ms, if no later answer moves it. */
-export function grantDeadlineMs(
-  { sent, startMs, ttlMs, validMs }: Pick<Grant, "sent" | "startMs" | "ttlMs" | "validMs">,
-): number {
-  return deadlineMs(startMs ?? sent.nowMs, ttlMs, validMs);
 }

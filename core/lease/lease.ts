@@ -19,11 +19,10 @@ import {
   instant,
   pause,
   settledWithin,
-  TIMED_OUT,
   wasSuspended,
   within,
 } from "../time/clock.ts";
-import type { Background } from "./background.ts";
+import type { Background } from "./lifetime.ts";
 import {
   type Grant,
   type LeaseActions,
@@ -33,7 +32,7 @@ import {
 } from "./grant.ts";
 import type { LeaseSchedule, ScheduledLease } from "./lease_schedule.ts";
 
-/** The parts that all leases of one strategy instance share. */
+/** What all leases of one strategy instance share. */
 export interface LeaseContext {
   readonly clock: Clock;
   readonly schedule: LeaseSchedule<ManagedLease>;
@@ -50,8 +49,6 @@ const BURST_MS = 100;
 
 const NO_ANSWER: ReleaseAnswer = { state: "unknown", cause: undefined };
 const noAnswer = () => NO_ANSWER;
-const releaseAnswer = (answer: ReleaseAnswer | typeof TIMED_OUT) =>
-  answer === TIMED_OUT ? NO_ANSWER : answer;
 
 /** How long, in ms, one renewal or release may take before the next one is sent. */
 function attemptMs(ttlMs: number): number {
@@ -68,11 +65,9 @@ export class ManagedLease implements Lease, ScheduledLease {
   readonly name: string;
   readonly ownerId: string;
   readonly fencingToken: bigint;
-  /** Implements {@linkcode ScheduledLease}. */
+  // These three belong to the schedule.
   atMs = Infinity;
-  /** Implements {@linkcode ScheduledLease}. */
   order = 0;
-  /** Implements {@linkcode ScheduledLease}. */
   index = -1;
   readonly #context: LeaseContext;
   readonly #actions: LeaseActions;
@@ -99,18 +94,17 @@ export class ManagedLease implements Lease, ScheduledLease {
    * answer is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
-  /** The result of `release()`, from its first call on. */
   #releasing: Promise<boolean> | null = null;
   /** The error of the methods: the loss, or that the service answered a release with "gone". */
   #error: LeaseLostError | null = null;
   /** The reason of `signal`: why the lease was lost while it was held. */
   #loss: LeaseLostError | null = null;
-  /** Aborts `signal`; created when `signal` is first read. */
+  /** Made when `signal` is first read. */
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
   #whenKept: (() => void) | null = null;
 
-  /** @param deadlineMs The deadline of the grant, see `grantDeadlineMs()`. */
+  /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
     this.#context = context;
     this.#actions = actions;
@@ -164,7 +158,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     return this.toJSON();
   }
 
-  /** Releases the lock. Never rejects: that would hide the error of the block that it ends. */
+  /** Never rejects: that would hide the error of the block that it ends. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => {});
   }
@@ -339,9 +333,8 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * Ends the lease for its holder, because the strategy instance is disposed. The lock is kept until it is
-   * released, unless the lease outlives the instance: then it is lost here, and stays on the server.
-   *
-   * @returns Resolves when the lock is no longer kept.
+   * released, unless the lease outlives the instance: then it is lost here, and stays on the server. Resolves
+   * when the lock is no longer kept.
    */
   keep(): Promise<void> {
     this.#checkLive();
@@ -374,22 +367,15 @@ export class ManagedLease implements Lease, ScheduledLease {
     return (this.#releasing ?? Promise.resolve()).then(() => false);
   }
 
-  /**
-   * Releases the lock at the end of disposal. Never rejects.
-   *
-   * @param isHurried Whether the release is sent now, even if a renewal is under way.
-   */
+  /** Releases the lock at the end of disposal; if hurried, ahead of a renewal under way. Never rejects. */
   async close(isHurried: boolean): Promise<void> {
     if (this.#checkLive()) this.#releasing = this.#release(isHurried ? null : this.#renewing);
     await this.#releasing?.catch(() => {});
   }
 
   /**
-   * Sends releases until one is answered, at most until the deadline. Resolves with true if the lease
-   * was ours until `release()` was called.
-   *
-   * @param renewing The renewal under way, which goes first, for as long as an attempt may take.
-   * @throws {LockSetupError} If the service refuses.
+   * Sends releases until one is answered, at most until the deadline. The renewal under way goes first.
+   * Resolves with true if the lease was ours until `release()` was called.
    */
   async #release(renewing: Promise<unknown> | null): Promise<boolean> {
     const { clock, background, stopped } = this.#context;
@@ -446,8 +432,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   #sendRelease(limitMs: number, isLost: boolean): Promise<ReleaseAnswer> {
     const atMostMs = Math.min(limitMs, attemptMs(this.#grant.ttlMs));
     try {
-      const released = this.#actions.release(isLost);
-      return within(this.#context.clock, released, atMostMs).then(releaseAnswer, noAnswer);
+      const released = this.#actions.release(isLost).catch(noAnswer);
+      return within(this.#context.clock, released, atMostMs, NO_ANSWER);
     } catch {
       return Promise.resolve(NO_ANSWER);
     }

@@ -4,29 +4,31 @@
  *
  * @module
  */
-import { Background } from "./background.ts";
-import { type Clock, type Instant, settledWithin, SYSTEM_CLOCK } from "../time/clock.ts";
+import { Background } from "./lifetime.ts";
+import {
+  type Clock,
+  deadlineMs,
+  type Instant,
+  settledWithin,
+  SYSTEM_CLOCK,
+} from "../time/clock.ts";
 import type { LeaseLostReason } from "../contract/errors.ts";
-import { type Grant, grantDeadlineMs, type LeaseActions } from "./grant.ts";
+import type { Grant, LeaseActions } from "./grant.ts";
 import { type LeaseContext, ManagedLease } from "./lease.ts";
 import { LeaseSchedule } from "./lease_schedule.ts";
 
-/**
- * Owns the leases of a strategy instance with their deadlines, timers and background work. It knows no
- * server: a strategy passes in a {@linkcode Grant} and the {@linkcode LeaseActions} that send
- * requests.
- */
+/** Knows no server: a strategy passes in a {@linkcode Grant}, and {@linkcode LeaseActions} that send requests. */
 export class LeaseEngine {
   readonly clock: Clock;
-  /** Clean-ups, and calls that may start one. {@linkcode LeaseEngine.close} waits for them. */
+  /** {@linkcode LeaseEngine.close} waits for it. */
   readonly background: Background = new Background();
   readonly #leases: LeaseSchedule<ManagedLease>;
   readonly #stop = new AbortController();
+  /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
+  readonly stopped: AbortSignal = this.#stop.signal;
   readonly #context: LeaseContext;
 
   /**
-   * Opens nothing yet.
-   *
    * @param clock The clock of all waits.
    * @param onRenewalLate The user's option, which gets the leases that are renewed late.
    * @param scheduleClock The clock whose timers check the leases, and may keep the process alive.
@@ -42,11 +44,6 @@ export class LeaseEngine {
     this.#context = { clock, schedule: this.#leases, background, stopped, onRenewalLate };
   }
 
-  /** Aborts at the end of {@linkcode LeaseEngine.close}. Background work then stops retrying. */
-  get stopped(): AbortSignal {
-    return this.#stop.signal;
-  }
-
   /**
    * Opens a lease for a grant. From now on it is renewed and lost as its grant says.
    *
@@ -54,9 +51,10 @@ export class LeaseEngine {
    * long (invariant 1). The caller must then clean up what the grant left on the server.
    */
   open(grant: Grant, actions: LeaseActions): ManagedLease | null {
-    const deadlineMs = grantDeadlineMs(grant);
-    if (deadlineMs <= this.clock.now()) return null;
-    const lease = new ManagedLease(this.#context, actions, grant, deadlineMs);
+    const { sent, startMs = sent.nowMs, ttlMs, validMs } = grant;
+    const endMs = deadlineMs(startMs, ttlMs, validMs);
+    if (endMs <= this.clock.now()) return null;
+    const lease = new ManagedLease(this.#context, actions, grant, endMs);
     this.#leases.add(lease);
     return lease;
   }
@@ -74,10 +72,8 @@ export class LeaseEngine {
   /**
    * Ends all leases for their holders at once, and keeps their locks until the holders release them, for
    * `keepMs` at most. Then releases all leases except those that outlive their instance, and waits for these
-   * releases and for background work, `timeoutMs` in all. Then it stops all retries. Never rejects.
-   *
-   * @param timeoutMs The time limit in ms. With 0, all releases are sent, and no answer is awaited.
-   * @param keepMs The time in ms that holders have to stop.
+   * releases and for background work, `timeoutMs` in all (with 0 no answer is awaited). Then it stops all
+   * retries. Never rejects.
    */
   async close(timeoutMs: number, keepMs: number = timeoutMs / 2): Promise<void> {
     const endMs = this.clock.now() + timeoutMs;

@@ -22,16 +22,14 @@ export interface ScheduledLease extends Timed {
 }
 
 /**
- * Sets a timer for the earliest `dueMs`. When it fires, `tick()` of the leases that are due within
- * 100 ms is called: so renewals that are due soon leave together with the one that is due now. The
- * other leases are not looked at.
+ * When the timer fires, `tick()` of the leases that are due within 100 ms is called: so renewals that are due
+ * soon leave together with the one that is due now. The other leases are not looked at.
  */
 export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
   readonly #clock: Clock;
   readonly #heap = new TimeHeap<L>();
   /** The leases that are looked at now, and are not in the heap. */
   #ticking: readonly L[] = [];
-  /** How many leases were ever added. */
   #count = 0;
   #cancelTimer: (() => void) | null = null;
   /** When the timer fires, in monotonic ms; `Infinity` without a timer. */
@@ -46,27 +44,28 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     return new Set([...this.#heap, ...this.#ticking]).values();
   }
 
-  /** Adds a lease that was just granted. */
   add(lease: L): void {
     lease.order = this.#count++;
-    this.#insert(lease, lease.dueMs);
+    lease.atMs = lease.dueMs;
+    this.#heap.add(lease);
+    this.#wakeBy(lease.atMs);
   }
 
   /** Removes a lease that is no longer held. Without leases there is no timer. */
   remove(lease: L): void {
-    if (this.#heap.delete(lease) && this.#heap.size === 0) this.#disarm();
+    if (!this.#heap.delete(lease) || this.#heap.size > 0) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
+    this.#timerMs = Infinity;
   }
 
   /** The `dueMs` of a lease may be earlier than before. If it is later, the next tick finds out. */
   update(lease: L): void {
     const { dueMs } = lease;
-    if (dueMs < lease.atMs && this.#heap.delete(lease)) this.#insert(lease, dueMs);
-  }
-
-  #insert(lease: L, atMs: number): void {
-    lease.atMs = atMs;
+    if (dueMs >= lease.atMs || !this.#heap.delete(lease)) return;
+    lease.atMs = dueMs;
     this.#heap.add(lease);
-    this.#wakeBy(atMs);
+    this.#wakeBy(dueMs);
   }
 
   #wakeBy(dueMs: number): void {
@@ -74,12 +73,6 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#cancelTimer?.();
     this.#timerMs = dueMs;
     this.#cancelTimer = this.#clock.schedule(() => this.#fire(), dueMs - this.#clock.now());
-  }
-
-  #disarm(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = null;
-    this.#timerMs = Infinity;
   }
 
   #fire(): void {
@@ -90,7 +83,9 @@ export class LeaseSchedule<L extends ScheduledLease> implements Iterable<L> {
     this.#ticking = this.#takeDue(nowMs + TOGETHER_MS);
     for (const lease of this.#ticking) {
       const atMs = lease.tick(nowMs);
-      if (atMs !== null) this.#insert(lease, atMs);
+      if (atMs === null) continue;
+      lease.atMs = atMs;
+      this.#heap.add(lease);
     }
     this.#ticking = [];
     const { first } = this.#heap;

@@ -1,6 +1,6 @@
 /**
- * The life of a strategy instance: the options that all strategies share, and disposal. How disposal
- * releases the leases is in `lease_engine.ts`.
+ * The life of a strategy instance: the options that all strategies share, disposal, and the background work
+ * that disposal waits for. How it releases the leases is in `lease_engine.ts`.
  *
  * @module
  */
@@ -11,6 +11,7 @@ import {
   type OptionTable,
   type ReadOptions,
 } from "../contract/options.ts";
+import { promiseTry } from "../contract/promise_try.ts";
 import { Warnings } from "../contract/warnings.ts";
 
 /** Options that every strategy takes. */
@@ -37,7 +38,6 @@ export interface StrategyOptions {
   onWarning?: ((message: string) => void) | undefined;
 }
 
-/** The options that every strategy takes. */
 export const STRATEGY_OPTIONS = {
   label: label(),
   disposeTimeoutMs: duration({ min: 0, otherwise: 2_000 }),
@@ -50,10 +50,11 @@ export class Lifetime {
   readonly label: string;
   readonly disposeTimeoutMs: number;
   readonly warnings: Warnings;
-  readonly #ended = new AbortController();
+  readonly #end = new AbortController();
+  /** Aborts with an `AbortError` when disposal begins. */
+  readonly ended: AbortSignal = this.#end.signal;
   #disposal: Promise<void> | null = null;
 
-  /** Takes the options of a strategy, checked and complete. */
   constructor(
     { label, disposeTimeoutMs, onWarning }: ReadOptions<StrategyOptions, typeof STRATEGY_OPTIONS>,
   ) {
@@ -62,40 +63,60 @@ export class Lifetime {
     this.warnings = new Warnings(onWarning);
   }
 
-  /** Aborts with an `AbortError` when disposal begins. */
-  get ended(): AbortSignal {
-    return this.#ended.signal;
-  }
-
-  /**
-   * Checks that calls are still accepted.
-   *
-   * @throws {DOMException} `InvalidStateError` if disposal has begun.
-   */
+  /** Throws an `InvalidStateError` if disposal has begun. */
   throwIfEnded(): void {
-    if (!this.#ended.signal.aborted) return;
+    if (!this.ended.aborted) return;
     const message = "Cannot use this lock manager: it was disposed; create a new one";
     throw new DOMException(message, "InvalidStateError");
   }
 
   /** Ends all waits, then calls `close`. Later calls wait for the same disposal. Never rejects. */
   end(close: () => Promise<void>): Promise<void> {
-    this.#disposal ??= this.#end(close);
-    return this.#disposal;
-  }
-
-  async #end(close: () => Promise<void>): Promise<void> {
+    if (this.#disposal !== null) return this.#disposal;
     const message = "Cannot finish the call: the lock manager was disposed";
-    this.#ended.abort(new DOMException(message, "AbortError"));
-    try {
-      await close();
-    } catch {
-      // A disposal that rejects would hide the error of the block that it ends (invariant 6).
-    }
+    this.#end.abort(new DOMException(message, "AbortError"));
+    // A disposal that rejects would hide the error of the block that it ends (invariant 6).
+    return this.#disposal = promiseTry(close).catch(() => {});
   }
 
   /** A signal that aborts with the caller's signal, if there is one, and at disposal. */
   waitSignal(signal?: AbortSignal): AbortSignal {
     return signal === undefined ? this.ended : AbortSignal.any([signal, this.ended]);
+  }
+}
+
+/** Work that outlives the call that started it, such as a clean-up. Does none of that work itself. */
+export class Background {
+  readonly #tasks = new Set<Promise<void>>();
+  #calls = 0;
+  #whenQuiet: (() => void) | null = null;
+
+  /**
+   * Starts a task. Resolves at its end. Its errors are ignored: a task must itself report what the user
+   * needs to know.
+   */
+  run(task: () => Promise<unknown>): Promise<void> {
+    const running: Promise<void> = task().then(() => {}, () => {}).finally(() => {
+      this.#tasks.delete(running);
+    });
+    this.#tasks.add(running);
+    return running;
+  }
+
+  /** A call begins that may leave a task behind. {@linkcode Background.exit} must follow. */
+  enter(): void {
+    this.#calls++;
+  }
+
+  exit(): void {
+    if (--this.#calls === 0) this.#whenQuiet?.();
+  }
+
+  /** Resolves when no call and no task is running, also none that started after this was called. */
+  async idle(): Promise<void> {
+    while (this.#tasks.size > 0 || this.#calls > 0) {
+      await Promise.all(this.#tasks);
+      if (this.#calls > 0) await new Promise<void>((resolve) => this.#whenQuiet = resolve);
+    }
   }
 }

@@ -19,7 +19,6 @@ export class LinkedSet<T> implements Iterable<T> {
   #head: Link<T> | null = null;
   #tail: Link<T> | null = null;
 
-  /** The number of values. */
   get size(): number {
     return this.#links.size;
   }
@@ -29,7 +28,6 @@ export class LinkedSet<T> implements Iterable<T> {
     return this.#head?.value;
   }
 
-  /** Whether the value is in the set. */
   has(value: T): boolean {
     return this.#links.has(value);
   }
@@ -56,7 +54,6 @@ export class LinkedSet<T> implements Iterable<T> {
     return true;
   }
 
-  /** Removes the first value and returns it. */
   shift(): T | undefined {
     const first = this.first;
     if (first !== undefined) this.delete(first);

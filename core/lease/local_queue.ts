@@ -37,23 +37,6 @@ export interface Turn {
   end(): boolean;
 }
 
-/** Gets the turn of a call. */
-export interface TurnListener {
-  /**
-   * The call has its turn. Called in the step that grants it: only later could another call seize it.
-   * Must not throw.
-   */
-  onTurn(turn: Turn): void;
-}
-
-/** Options of {@linkcode LocalQueue.enter}. */
-export interface EnterOptions {
-  readonly listener?: TurnListener | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly onWait?: ((info: WaitInfo) => void) | undefined;
-  readonly label?: string | undefined;
-}
-
 /** A queue per name. A name that has no turn and no waiters uses no memory. */
 export class LocalQueue {
   readonly #lines = new Map<string, Line>();
@@ -67,16 +50,24 @@ export class LocalQueue {
   }
 
   /**
-   * Waits for a turn. `onWait` is called once, if the caller has to wait; then `listener`, when it has its
-   * turn.
+   * Waits for a turn. `onWait` is called once, if the caller has to wait; then `onTurn`, in the step that
+   * grants the turn: only later could another call seize it. It must not throw.
    *
    * @throws {unknown} `signal.reason` if the signal aborts first, or the error that `onWait` throws.
    */
-  async enter(name: string, { signal, onWait, listener, label }: EnterOptions): Promise<Turn> {
+  async enter(
+    name: string,
+    { signal, label, onWait, onTurn }: {
+      readonly signal?: AbortSignal | undefined;
+      readonly label?: string | undefined;
+      readonly onWait?: ((info: WaitInfo) => void) | undefined;
+      readonly onTurn?: (turn: Turn) => void;
+    },
+  ): Promise<Turn> {
     signal?.throwIfAborted();
     const turn = this.tryEnter(name);
     if (turn !== null) {
-      listener?.onTurn(turn);
+      onTurn?.(turn);
       return turn;
     }
     const { waiters } = this.#lines.get(name)!;
@@ -92,7 +83,7 @@ export class LocalQueue {
         label,
         grant: (turn) => {
           leave();
-          listener?.onTurn(turn);
+          onTurn?.(turn);
           resolve(turn);
         },
         reject: (reason) => (leave(), reject(reason)),
@@ -118,7 +109,6 @@ export class LocalQueue {
     return first;
   }
 
-  /** The number of waiters of a name. */
   waiterCount(name: string): number {
     return this.#lines.get(name)?.waiters.size ?? 0;
   }

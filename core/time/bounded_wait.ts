@@ -20,13 +20,8 @@ export const ANSWER_WITHIN_MS = 1_000;
 export interface WaitSource<Options extends AcquireOptions> {
   /** Waits for the lock without a limit of time. Calls `onWait` when the service has queued the call. */
   wait(name: string, options: Options): Promise<Lease>;
-  /** Tries once. */
   tryOnce(name: string, options: Options): Promise<Lease | null>;
-  /**
-   * Reads the holder, and no waiters.
-   *
-   * @throws {LockUnavailableError} If there is no answer within {@linkcode ANSWER_WITHIN_MS}.
-   */
+  /** Reads the holder, and no waiters, within {@linkcode ANSWER_WITHIN_MS}. */
   look(name: string): Promise<LockSnapshot>;
 }
 
@@ -43,10 +38,8 @@ export class BoundedWaits<Options extends AcquireOptions> {
   }
 
   /**
-   * Waits for `waitMs`, which must be set.
-   *
-   * @throws {LockTimeoutError} If the time is over.
-   * @throws {LockUnavailableError} If the service does not answer at the end.
+   * Waits for `waitMs`, which must be set. Throws a `LockTimeoutError` if the time is over, and a
+   * `LockUnavailableError` if the service does not answer at the end.
    */
   async acquire(name: string, options: Options): Promise<Lease> {
     const startMs = this.#clock.now();
@@ -57,11 +50,7 @@ export class BoundedWaits<Options extends AcquireOptions> {
     throw new LockTimeoutError(name, waitedMs, holder?.label);
   }
 
-  /**
-   * Waits for `waitMs`, which must be set. Resolves with `null` if the time is over.
-   *
-   * @throws {LockUnavailableError} If the service does not answer at the end.
-   */
+  /** The same, but resolves with `null` if the time is over. */
   async tryAcquire(name: string, options: Options): Promise<Lease | null> {
     const lease = await this.#waitOrTry(name, options);
     // The answer to a single try has just shown that the service is alive.
@@ -113,7 +102,6 @@ class EndableWait<Options extends AcquireOptions> {
   readonly #queued = Promise.withResolvers<void>();
   #isQueued = false;
 
-  /** Starts to wait. */
   constructor(source: WaitSource<Options>, name: string, options: Options) {
     const { signal: ended } = this.#end;
     const signal = options.signal === undefined ? ended : AbortSignal.any([options.signal, ended]);

@@ -60,7 +60,6 @@ export const BACKGROUND_CLOCK: Clock = {
   },
 };
 
-/** Reads both clocks. */
 export function instant(clock: Clock): Instant {
   return { nowMs: clock.now(), wallMs: clock.wall() };
 }
@@ -112,7 +111,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. Never rejects. */
+/** Waits until `promise` settles, at most `timeoutMs`. Returns whether it did. */
 export function settledWithin(
   clock: Clock,
   promise: Promise<unknown>,
@@ -132,24 +131,25 @@ export function settledWithin(
 export const TIMED_OUT: unique symbol = Symbol("timed out");
 
 /**
- * Resolves or rejects as `promise` does, or resolves with {@linkcode TIMED_OUT} if it does not settle
- * within `timeoutMs`. A later rejection is ignored.
+ * Resolves or rejects as `promise` does, or resolves with `otherwise` if it does not settle within
+ * `timeoutMs`. A later rejection is ignored.
  */
-export function within<T>(
+export function within<T, Otherwise = typeof TIMED_OUT>(
   clock: Clock,
   promise: PromiseLike<T>,
   timeoutMs: number,
-): Promise<T | typeof TIMED_OUT> {
-  return new Promise((resolve, reject) => {
-    const cancel = clock.schedule(() => resolve(TIMED_OUT), timeoutMs);
-    promise.then((value) => {
-      cancel();
-      resolve(value);
-    }, (error) => {
-      cancel();
-      reject(error);
-    });
+  otherwise: Otherwise = TIMED_OUT as Otherwise,
+): Promise<T | Otherwise> {
+  const { promise: ended, resolve, reject } = Promise.withResolvers<T | Otherwise>();
+  const cancel = clock.schedule(() => resolve(otherwise), timeoutMs);
+  promise.then((value) => {
+    cancel();
+    resolve(value);
+  }, (error) => {
+    cancel();
+    reject(error);
   });
+  return ended;
 }
 
 /**

@@ -35,7 +35,6 @@ export interface Failure {
   readonly isVague?: boolean;
 }
 
-/** Options of {@linkcode OutageBudget}. */
 export interface OutageBudgetOptions {
   readonly clock: Clock;
   /** The service, for error messages: `"Redis"`. */
@@ -45,10 +44,9 @@ export interface OutageBudgetOptions {
   readonly unavailableAfterMs: number;
   /** Ends the call: it aborts with the caller's signal and at disposal. */
   readonly signal: AbortSignal;
-  /** Decides how to treat a failure. */
   readonly classify: (error: unknown) => Failure;
-  /** Why the connection is down, if that is known: explains a failure that says nothing itself. */
-  readonly connectionError?: () => unknown;
+  /** Says why the connection is down, if that is known: explains a failure that says nothing itself. */
+  readonly client?: { readonly connectionError?: unknown };
 }
 
 /**
@@ -57,33 +55,27 @@ export interface OutageBudgetOptions {
  * is blocked, requests are not sent and answers are not read, so that time does not count either.
  */
 export class OutageBudget {
+  /** Aborts with the caller's signal and at disposal. */
+  readonly signal: AbortSignal;
+  /** When the outage began, in monotonic ms; `null` while the service answers. Only the budget writes it. */
+  outageSinceMs: number | null = null;
   readonly #options: OutageBudgetOptions;
-  #outageSinceMs: number | null = null;
   /** The last failure of this outage. It explains more than "no answer in time". */
   #lastFailure: unknown = undefined;
 
   constructor(options: OutageBudgetOptions) {
     this.#options = options;
+    this.signal = options.signal;
   }
 
-  /** Aborts with the caller's signal and at disposal. */
-  get signal(): AbortSignal {
-    return this.#options.signal;
-  }
-
-  /** When the outage began, in monotonic ms; `null` while the service answers. */
-  get outageSinceMs(): number | null {
-    return this.#outageSinceMs;
-  }
-
-  /** Notes an outage that began before the next request is sent. */
+  /** An outage began before the next request is sent. */
   beganAt(sinceMs: number): void {
-    this.#outageSinceMs ??= sinceMs;
+    this.outageSinceMs ??= sinceMs;
   }
 
-  /** Notes that the service answered, which ends an outage. */
+  /** The service answered, which ends an outage. */
   answered(): void {
-    this.#outageSinceMs = null;
+    this.outageSinceMs = null;
     this.#lastFailure = undefined;
   }
 
@@ -113,55 +105,44 @@ export class OutageBudget {
   }
 
   /**
-   * Waits for one answer, but no longer than the rest of the budget. An answer does not end the
-   * outage: the caller decides that, by {@linkcode OutageBudget.answered}.
-   *
-   * @param request The request, which was just sent.
-   * @param signal Ends the wait; without it the caller does so by settling `request`.
-   * @throws {unknown} As `request` does; when the time runs out, the last failure of this outage or an
-   * error; `signal.reason` if the signal aborts.
+   * Waits for the answer to a request that was just sent, but no longer than the rest of the budget: then it
+   * rejects with the last failure of this outage or an error. An answer does not end the outage: the caller
+   * decides that, by {@linkcode OutageBudget.answered}.
    */
-  settle<T>(request: Promise<T>, signal?: AbortSignal): Promise<T> {
+  settle<T>(request: Promise<T>): Promise<T> {
     const { clock, unavailableAfterMs } = this.#options;
-    return new Promise((resolve, reject) => {
-      const end = () => {
-        cancel();
-        if (abort !== null) signal!.removeEventListener("abort", abort);
-      };
-      const fail = (error: unknown) => (end(), reject(error));
-      const abort = signal === undefined ? null : () => fail(signal.reason);
-      const step = (nowMs: number): Cancel => {
-        const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
-        return clock.schedule(() => {
-          const thenMs = clock.now();
-          this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
-          if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
-          else fail(this.#lastFailure ?? new NoAnswerError("No answer in time"));
-        }, delayMs);
-      };
-      const startMs = clock.now();
-      this.#outageSinceMs ??= startMs;
-      let cancel = step(startMs);
-      if (abort !== null) signal!.addEventListener("abort", abort);
-      request.then((value) => (end(), resolve(value)), fail);
-      if (signal?.aborted) abort!();
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const step = (nowMs: number): Cancel => {
+      const delayMs = Math.max(0, Math.min(this.#leftMs(nowMs), unavailableAfterMs / STEPS));
+      return clock.schedule(() => {
+        const thenMs = clock.now();
+        this.#skip(thenMs - nowMs - delayMs); // the event loop was blocked for so long
+        if (this.#leftMs(thenMs) > 0) cancel = step(thenMs);
+        else reject(this.#lastFailure ?? new NoAnswerError("No answer in time"));
+      }, delayMs);
+    };
+    const startMs = clock.now();
+    this.outageSinceMs ??= startMs;
+    let cancel = step(startMs);
+    request.then((answer) => {
+      cancel();
+      resolve(answer);
+    }, (error) => {
+      cancel();
+      reject(error);
     });
+    return promise;
   }
 
   #leftMs(nowMs: number): number {
-    return (this.#outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
+    return (this.outageSinceMs ?? nowMs) + this.#options.unavailableAfterMs - nowMs;
   }
 
   #skip(blockedMs: number): void {
-    if (this.#outageSinceMs !== null) this.#outageSinceMs += Math.max(0, blockedMs);
+    if (this.outageSinceMs !== null) this.outageSinceMs += Math.max(0, blockedMs);
   }
 
-  /**
-   * Decides after a failure whether the caller may try again: pauses for {@linkcode RETRY_MS} if
-   * so, else throws, as {@linkcode OutageBudget.judge} does.
-   *
-   * @throws {unknown} `signal.reason` if the signal aborts.
-   */
+  /** Pauses for {@linkcode RETRY_MS} after a failure, or throws as {@linkcode OutageBudget.judge} does. */
   async recover(error: unknown, sentMs?: number): Promise<void> {
     const { clock, signal } = this.#options;
     signal.throwIfAborted();
@@ -170,14 +151,10 @@ export class OutageBudget {
   }
 
   /**
-   * Decides after a failure whether the caller may try again. It must check its signal, and pause
-   * before it does.
+   * Decides after a failure whether the caller may try again: else throws. The caller must check its signal,
+   * and pause before it tries.
    *
-   * @param error The failure.
-   * @param sentMs When the failed request was sent, in monotonic ms; now unless given.
-   * @throws {unknown} The failure itself if it is `"foreign"`.
-   * @throws {LockSetupError} If it is `"refused"`.
-   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
+   * @param sentMs When the failed request was sent, in monotonic ms.
    */
   judge(error: unknown, sentMs: number = this.#options.clock.now()): void {
     const { classify } = this.#options;
@@ -185,26 +162,19 @@ export class OutageBudget {
     const { kind } = classify(error);
     if (kind === "foreign") throw error;
     if (kind === "refused") throw this.unavailable(error);
-    this.#outageSinceMs ??= sentMs;
+    this.outageSinceMs ??= sentMs;
     this.#lastFailure = error;
     this.check(error);
   }
 
-  /**
-   * Checks the budget.
-   *
-   * @throws {LockUnavailableError} If the outage lasts for `unavailableAfterMs`.
-   */
+  /** Throws a `LockUnavailableError` if the outage lasts for `unavailableAfterMs`. */
   check(cause?: unknown): void {
     const { clock, unavailableAfterMs } = this.#options;
-    if (this.#outageSinceMs === null) return;
-    if (clock.now() - this.#outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
+    if (this.outageSinceMs === null) return;
+    if (clock.now() - this.outageSinceMs >= unavailableAfterMs) throw this.unavailable(cause);
   }
 
-  /**
-   * Makes the error for a call that gives up: a `LockSetupError` if the cause is a refusal that no retry
-   * can end, else a `LockUnavailableError`.
-   */
+  /** Makes the error for a call that gives up. */
   unavailable(cause?: unknown): LockSetupError | LockUnavailableError {
     const { service, lockName } = this.#options;
     const { error, reason, isRefusal, isLasting } = this.#explain(cause);
@@ -217,11 +187,11 @@ export class OutageBudget {
   }
 
   /** Finds the error that explains most: the failure, or why the connection is down. */
-  #explain(cause: unknown): Explanation {
-    const { unavailableAfterMs, classify, connectionError } = this.#options;
+  #explain(cause: unknown) {
+    const { unavailableAfterMs, classify, client } = this.#options;
     const isSilent = cause === undefined || cause instanceof NoAnswerError;
     const failure = isSilent ? null : classify(cause);
-    const known = isSilent || failure?.isVague ? connectionError?.() : undefined;
+    const known = isSilent || failure?.isVague ? client?.connectionError : undefined;
     if (known !== undefined) {
       const { kind, reason } = classify(known);
       const isLasting = kind === "refused";
@@ -231,16 +201,6 @@ export class OutageBudget {
     const isLasting = failure?.kind === "refused";
     return { error: cause, reason, isRefusal: failure?.isRefusal ?? isLasting, isLasting };
   }
-}
-
-/** Why a call gives up. */
-interface Explanation {
-  readonly error: unknown;
-  readonly reason: string;
-  /** Whether the service answered, and refused. */
-  readonly isRefusal: boolean;
-  /** Whether it will refuse until somebody changes a setting or a permission. */
-  readonly isLasting: boolean;
 }
 
 /** No failure is known: a request was sent, and nothing came back. */

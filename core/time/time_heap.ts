@@ -20,11 +20,10 @@ function isBefore(a: Timed, b: Timed): boolean {
 
 /** A binary heap: adding an item and removing any takes O(log n). It iterates in no order. */
 export class TimeHeap<T extends Timed> implements Iterable<T> {
-  /** The number of items. Only the heap writes it. */
+  /** Only the heap writes it. */
   size = 0;
   readonly #items: T[] = [];
 
-  /** The earliest item. */
   get first(): T | undefined {
     return this.#items[0];
   }
@@ -33,7 +32,6 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
     return this.#items.values();
   }
 
-  /** Adds an item. */
   add(item: T): void {
     this.#items.push(item);
     this.#rise(item, this.size++);
@@ -48,37 +46,32 @@ export class TimeHeap<T extends Timed> implements Iterable<T> {
     const last = this.#items.pop()!;
     if (last === item) return true;
     this.#rise(last, index);
-    this.#sink(last, last.index);
+    this.#sink(last);
     return true;
   }
 
   /** Puts `item` at a free index, or above it. */
   #rise(item: T, index: number): void {
-    while (index > 0) {
-      const parentIndex = (index - 1) >> 1;
-      const parent = this.#items[parentIndex]!;
+    const items = this.#items;
+    for (item.index = index; item.index > 0;) {
+      const parent = items[(item.index - 1) >> 1]!;
       if (isBefore(parent, item)) break;
-      this.#place(parent, index);
-      index = parentIndex;
+      items[item.index] = parent;
+      [parent.index, item.index] = [item.index, parent.index];
     }
-    this.#place(item, index);
+    items[item.index] = item;
   }
 
-  /** Puts `item`, which is at `index`, below all items that come before it. */
-  #sink(item: T, index: number): void {
+  /** Puts `item`, which is at its index, below all items that come before it. */
+  #sink(item: T): void {
+    const items = this.#items;
     for (;;) {
-      const [left, right] = [this.#items[2 * index + 1], this.#items[2 * index + 2]];
+      const [left, right] = [items[2 * item.index + 1], items[2 * item.index + 2]];
       const child = right !== undefined && isBefore(right, left!) ? right : left;
       if (child === undefined || isBefore(item, child)) break;
-      const childIndex = child.index;
-      this.#place(child, index);
-      index = childIndex;
+      items[item.index] = child;
+      [child.index, item.index] = [item.index, child.index];
     }
-    this.#place(item, index);
-  }
-
-  #place(item: T, index: number): void {
-    this.#items[index] = item;
-    item.index = index;
+    items[item.index] = item;
   }
 }

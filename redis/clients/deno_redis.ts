@@ -60,78 +60,96 @@ export function denoRedis(connect: () => Promise<DenoRedisConnection>): RedisCli
       "Cannot use this as a factory of deno-redis connections: pass () => connect({ … })",
     );
   }
-  let epoch = 0;
-  let hasEvents = true;
-  let connectionError: unknown = undefined;
-  let current: CommandConnection | null = null;
-  let batch: Pending[] = [];
-  /** The connections that were dropped, until they are closed. */
-  const closing = new Set<Promise<void>>();
-
-  const drop = (connection: CommandConnection | null, error: unknown) => {
-    if (connection === null || connection !== current) return;
-    current = null;
-    epoch++;
-    const closed = connection.drop(error).finally(() => closing.delete(closed));
-    closing.add(closed);
-  };
-
-  const open = () => {
-    epoch++;
-    const opened = connect();
-    const connection = new CommandConnection(opened);
-    // A failed attempt is reported by the commands that wait for it.
-    opened.then((open) => watch(connection, open), () => {});
-    return connection;
-  };
-
-  const watch = (connection: CommandConnection, opened: DenoRedisConnection) => {
-    if (opened.addEventListener === undefined) hasEvents = false;
-    for (const event of EVENTS) opened.addEventListener?.(event, () => epoch++);
-    opened.addEventListener?.("error", ({ detail }) => {
-      if (connection === current) connectionError = (detail as { error?: unknown })?.error;
-    });
-  };
-
-  const flush = async () => {
-    const commands = batch;
-    batch = [];
-    const connection = current ??= open();
-    try {
-      settle(commands, await connection.exchange(commands));
-      connectionError = undefined;
-    } catch (error) {
-      if (connection === current) connectionError = error;
-      drop(connection, error); // its later replies could belong to these commands
-      for (const { reject } of commands) reject(error);
-    }
-  };
-
-  return {
-    send: (command, args) =>
-      new Promise((resolve, reject) => {
-        if (batch.push({ command, args, resolve, reject }) === 1) queueMicrotask(flush);
-      }),
-    subscribe: (channel, onMessage, onGap) =>
-      keepSubscribed(() => subscribe(connect, channel, onMessage, onGap), onGap),
-    get epoch() {
-      return hasEvents ? epoch : ++epoch; // without events it may have changed at any time
-    },
-    get connectionError() {
-      return connectionError;
-    },
-    cluster: false,
-    reset: () => drop(current, connectionError ?? timedOut()),
-    async close() {
-      drop(current, new Error("Connection is closed"));
-      await Promise.all(closing);
-    },
-  };
+  return new DenoRedisAdapter(connect);
 }
 
-/** The error of commands whose connection was dropped because it does not answer. */
-function timedOut(): Error {
-  return Object.assign(new Error("The server does not answer in time"), { code: "ETIMEDOUT" });
+class DenoRedisAdapter implements RedisClient {
+  readonly cluster = false;
+  /** The last error of the connection; `undefined` once commands are answered. Only the adapter writes it. */
+  connectionError: unknown = undefined;
+  readonly #connect: () => Promise<DenoRedisConnection>;
+  #epoch = 0;
+  #hasEvents = true;
+  #current: CommandConnection | null = null;
+  #batch: Pending[] = [];
+  /** The connections that were dropped, until they are closed. */
+  readonly #closing = new Set<Promise<void>>();
+
+  constructor(connect: () => Promise<DenoRedisConnection>) {
+    this.#connect = connect;
+  }
+
+  /** Without events it may have changed at any time. */
+  get epoch(): number {
+    return this.#hasEvents ? this.#epoch : ++this.#epoch;
+  }
+
+  send(command: string, args: string[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const size = this.#batch.push({ command, args, resolve, reject });
+      if (size === 1) queueMicrotask(() => this.#flush());
+    });
+  }
+
+  subscribe(
+    channel: string,
+    onMessage: (message: string) => void,
+    onGap: () => void,
+  ): Promise<AsyncDisposable> {
+    return keepSubscribed(() => subscribe(this.#connect, channel, onMessage, onGap), onGap);
+  }
+
+  reset(): void {
+    const timedOut = new Error("The server does not answer in time");
+    const error = this.connectionError ?? Object.assign(timedOut, { code: "ETIMEDOUT" });
+    this.#drop(this.#current, error);
+  }
+
+  async close(): Promise<void> {
+    this.#drop(this.#current, new Error("Connection is closed"));
+    await Promise.all(this.#closing);
+  }
+
+  #open(): CommandConnection {
+    this.#epoch++;
+    const opened = this.#connect();
+    const connection = new CommandConnection(opened);
+    // A failed attempt is reported by the commands that wait for it.
+    opened.then((open) => this.#watch(connection, open), () => {});
+    return connection;
+  }
+
+  #watch(connection: CommandConnection, opened: DenoRedisConnection): void {
+    if (opened.addEventListener === undefined) this.#hasEvents = false;
+    for (const event of EVENTS) opened.addEventListener?.(event, () => this.#epoch++);
+    opened.addEventListener?.("error", ({ detail }) => {
+      if (connection !== this.#current) return;
+      this.connectionError = (detail as { error?: unknown })?.error;
+    });
+  }
+
+  /** Sends the commands of this tick. */
+  async #flush(): Promise<void> {
+    const commands = this.#batch;
+    this.#batch = [];
+    const connection = this.#current ??= this.#open();
+    try {
+      settle(commands, await connection.exchange(commands));
+      this.connectionError = undefined;
+    } catch (error) {
+      if (connection === this.#current) this.connectionError = error;
+      this.#drop(connection, error); // its later replies could belong to these commands
+      for (const { reject } of commands) reject(error);
+    }
+  }
+
+  #drop(connection: CommandConnection | null, error: unknown): void {
+    if (connection === null || connection !== this.#current) return;
+    this.#current = null;
+    this.#epoch++;
+    const closed = connection.drop(error).finally(() => this.#closing.delete(closed));
+    this.#closing.add(closed);
+  }
 }
 
 function settle(commands: Pending[], replies: unknown[]): void {

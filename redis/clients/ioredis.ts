@@ -3,10 +3,10 @@
  *
  * @module
  */
+import process from "node:process";
 import type { Writable } from "node:stream";
 import { LockSetupError } from "../../core/contract/errors.ts";
 import type { RedisClient } from "../client.ts";
-import { GatheredWrites } from "./internal/gathered_writes.ts";
 import { ConnectionWatch, ERROR_EVENT } from "./internal/connection_watch.ts";
 import { keepSubscribed, type Subscribed } from "./internal/keep_subscribed.ts";
 
@@ -152,53 +152,35 @@ function isCluster(client: IoredisClient | IoredisCluster): client is IoredisClu
 }
 
 function adaptClient(client: IoredisClient): RedisClient {
-  const watch = new ConnectionWatch();
+  const watch = new ConnectionWatch(() => client.status !== "end");
   watchClient(client, watch);
   const writes = new GatheredWrites(client);
-  return {
+  return watch.with({
     send(command, args) {
       writes.gather();
       return client.call(command, ...args);
     },
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
-    get epoch() {
-      return watch.epoch;
-    },
-    get connectionError() {
-      return watch.error;
-    },
-    get unusable() {
-      return watch.unusable(client.status !== "end");
-    },
     cluster: false,
-  };
+  });
 }
 
 function adaptCluster(cluster: IoredisCluster): RedisClient {
-  const watch = new ConnectionWatch();
+  const watch = new ConnectionWatch(() => cluster.status !== "end");
   // A node that is down is removed, and made anew for the next command, so nothing is kept by node.
   const watchNode = (node: IoredisClient) => watchClient(node, watch, cluster);
   for (const node of cluster.nodes("all")) watchNode(node);
   cluster.on("+node", watchNode);
   cluster.on(ERROR_EVENT, (error) => watch.failed(cluster, error));
-  return {
+  return watch.with({
     // The client finds the keys of a script itself.
     send: (command, args) => cluster.call(command, ...args),
     // Nodes forward published messages to each other, so any node serves.
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
-    get epoch() {
-      return watch.epoch;
-    },
-    get connectionError() {
-      return watch.error;
-    },
-    get unusable() {
-      return watch.unusable(cluster.status !== "end");
-    },
     cluster: true,
-  };
+  });
 }
 
 /** Reports the events of a client, and its errors as those of `owner`. */
@@ -242,4 +224,54 @@ async function subscribe(
     throw error;
   }
   return { ended, close: () => subscriber.status !== "end" && subscriber.disconnect() };
+}
+
+/** So many commands at most are written together. */
+const MAX_BATCH = 16;
+
+/**
+ * Gathers commands into batches, as one write to the socket costs more than all else that a client does for a
+ * command. In each turn the first command leaves at once, so that a lone one is not delayed; then 2, 4, 8 and
+ * 16 leave together, so that the server works on a batch while the client prepares the next one. With
+ * one batch per turn each would wait for the other.
+ */
+class GatheredWrites {
+  readonly #client: Pick<IoredisClient, "stream">;
+  /** The stream that holds back the current batch. */
+  #corked: IoredisClient["stream"] = undefined;
+  /** The size of the current batch; 0 before the first command of a turn. */
+  #size = 0;
+  /** How many commands may still join the current batch. */
+  #room = 0;
+
+  constructor(client: Pick<IoredisClient, "stream">) {
+    this.#client = client;
+  }
+
+  /** Puts the next command that the client writes into a batch. */
+  gather(): void {
+    if (this.#size === 0) {
+      this.#size = 1;
+      process.nextTick(this.#endTurn);
+      return;
+    }
+    if (this.#room === 0) this.#startBatch();
+    this.#room--;
+  }
+
+  #startBatch(): void {
+    this.#corked?.uncork();
+    this.#size = Math.min(2 * this.#size, MAX_BATCH);
+    this.#room = this.#size;
+    this.#corked = this.#client.stream;
+    this.#corked?.cork();
+  }
+
+  /** All promises of the turn have run. */
+  readonly #endTurn = (): void => {
+    this.#corked?.uncork();
+    this.#corked = undefined;
+    this.#size = 0;
+    this.#room = 0;
+  };
 }

@@ -13,7 +13,7 @@ import {
   subscribe,
   watchClient,
 } from "./internal/node_redis_client.ts";
-import { adaptSentinel, type NodeRedisSentinel } from "./internal/node_redis_sentinel.ts";
+import { type NodeRedisSentinel, SentinelAdapter } from "./internal/node_redis_sentinel.ts";
 
 export type { NodeRedisClient, NodeRedisSentinel, NodeRedisSubscriber };
 
@@ -24,15 +24,12 @@ export interface NodeRedisCluster {
   /** Listens for events of the connections. */
   on(event: string | symbol, listener: (...args: unknown[]) => void): unknown;
   /** The masters that are known. */
-  readonly masters: readonly NodeRedisMaster[];
+  readonly masters: readonly {
+    /** The connection to it, if there is one already. */
+    readonly client?: NodeRedisClient | undefined;
+  }[];
   /** Whether it is connected or connecting. */
   readonly isOpen?: boolean;
-}
-
-/** The members of a master in a node-redis cluster client that the adapter uses. */
-export interface NodeRedisMaster {
-  /** The connection to it, if there is one already. */
-  readonly client?: NodeRedisClient | undefined;
 }
 
 /** Events after which the connection to a node is another one. */
@@ -133,7 +130,7 @@ const ADVICE = "pass what createClient(), createSentinel() or createCluster() re
 
 function adapt(client: Adaptable): RedisClient {
   if ("masters" in client) return adaptCluster(client);
-  if ("getMasterNode" in client && "_execute" in client) return adaptSentinel(client);
+  if ("getMasterNode" in client && "_execute" in client) return new SentinelAdapter(client);
   if ("duplicate" in client && "isReady" in client) return adaptClient(client);
   const isPool = "totalClients" in client;
   throw new LockSetupError(
@@ -144,29 +141,20 @@ function adapt(client: Adaptable): RedisClient {
 }
 
 function adaptClient(client: NodeRedisClient): RedisClient {
-  const watch = new ConnectionWatch();
+  const watch = new ConnectionWatch(() => client.isOpen ?? true);
   watchClient(client, watch);
-  return {
+  return watch.with({
     send: (command, args) => client.sendCommand([command, ...args], NO_TIMEOUT),
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(() => subscribe(client, channel, onMessage), onGap),
-    get epoch() {
-      return watch.epoch;
-    },
-    get connectionError() {
-      return watch.error;
-    },
-    get unusable() {
-      return watch.unusable(client.isOpen ?? true);
-    },
     cluster: false,
-  };
+  });
 }
 
 function adaptCluster(cluster: NodeRedisCluster): RedisClient {
-  const watch = new ConnectionWatch();
+  const watch = new ConnectionWatch(() => cluster.isOpen ?? true);
   watchCluster(cluster, watch);
-  return {
+  return watch.with({
     send(command, args, key) {
       // Without a key the client would ask all masters and warn that it cannot merge their replies.
       if (key === "") return anyMaster(cluster).sendCommand([command, ...args]);
@@ -175,17 +163,8 @@ function adaptCluster(cluster: NodeRedisCluster): RedisClient {
     // Nodes forward published messages to each other, so any node serves.
     subscribe: (channel, onMessage, onGap) =>
       keepSubscribed(async () => await subscribe(anyMaster(cluster), channel, onMessage), onGap),
-    get epoch() {
-      return watch.epoch;
-    },
-    get connectionError() {
-      return watch.error;
-    },
-    get unusable() {
-      return watch.unusable(cluster.isOpen ?? true);
-    },
     cluster: true,
-  };
+  });
 }
 
 function watchCluster(cluster: NodeRedisCluster, watch: ConnectionWatch): void {

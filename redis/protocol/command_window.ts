@@ -23,16 +23,12 @@ export class AskTurn implements Timed {
   readonly #come = Promise.withResolvers<void>();
   #hasSlot = false;
 
-  /** Only the window makes turns. */
   constructor(atMs: number, order: number) {
     this.atMs = atMs;
     this.order = order;
   }
 
-  /**
-   * Resolves when the ask has its slot. Rejects with a {@linkcode SilenceError} if the connection has been
-   * silent for too long.
-   */
+  /** Resolves when the ask has its slot. Rejects if the connection has been silent for too long. */
   get come(): Promise<void> {
     return this.#come.promise;
   }
@@ -44,13 +40,11 @@ export class AskTurn implements Timed {
     return hasSlot;
   }
 
-  /** Called by the window. */
   onSlot(): void {
     this.#hasSlot = true;
     this.#come.resolve();
   }
 
-  /** Called by the window. */
   onSilence(): void {
     this.#come.reject(new SilenceError("The client cannot take more commands"));
   }
@@ -76,7 +70,7 @@ export class CommandWindow {
    */
   silentSinceMs: number | null = null;
   #unanswered = 0;
-  /** In the order of arrival. A call lets the command go. */
+  /** In the order of arrival. */
   readonly #urgent = new LinkedSet<() => void>();
   /** In the order in which their outages began: the first one is the first to fail. */
   readonly #asks = new TimeHeap<AskTurn>();
@@ -89,9 +83,6 @@ export class CommandWindow {
   /** The timer of the current step; `null` if no ask waits. */
   #cancelTimer: Cancel | null = null;
 
-  /**
-   * @param unavailableAfterMs How long in ms an ask waits for its turn while nothing is answered.
-   */
   constructor(clock: Clock, unavailableAfterMs: number) {
     this.#clock = clock;
     this.#unavailableAfterMs = unavailableAfterMs;
@@ -107,11 +98,7 @@ export class CommandWindow {
     return true;
   }
 
-  /**
-   * Frees the slot of a command that is settled. The next command may have it.
-   *
-   * @param isAnswered Whether the server has answered it, also with a refusal.
-   */
+  /** Frees the slot of a command that the server has answered, also with a refusal, or that has failed. */
   free(isAnswered: boolean): void {
     const wasFull = this.#unanswered-- === MAX_UNANSWERED;
     if (isAnswered) {
@@ -122,16 +109,11 @@ export class CommandWindow {
     if (wasFull) this.#letNextGo();
   }
 
-  /** Waits for a slot, ahead of all asks. */
   urgentTurn(): Promise<void> {
     return new Promise((resolve) => this.#urgent.add(resolve));
   }
 
-  /**
-   * Waits for a slot, behind urgent commands.
-   *
-   * @param sinceMs When the outage of the ask began, in monotonic ms; `null` if there is none.
-   */
+  /** Waits for a slot, behind urgent commands. `sinceMs` is when the outage of the ask began, if there is one. */
   askTurn(sinceMs: number | null): AskTurn {
     const nowMs = this.#clock.now();
     if (this.#cancelTimer === null) {

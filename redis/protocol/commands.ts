@@ -10,31 +10,26 @@ import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
 import {
   type Ask,
-  ASK_LIFE_MS,
-  askArguments,
-  type AskInbox,
-  leaveArguments,
-  stealArguments,
-} from "./arguments.ts";
-import { CommandWindow } from "./command_window.ts";
-import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
-import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
-import {
   type AskAnswer,
+  askArguments,
   decodeAsk,
   decodeLeave,
   decodeQuery,
   decodeRenew,
   type LeaveAnswer,
+  leaveArguments,
   type QueryAnswer,
-} from "./replies.ts";
+  stealArguments,
+} from "./wire.ts";
+import { CommandWindow } from "./command_window.ts";
+import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
+import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
 /** How often a leave is sent until the search for the next waiter is over. Each looks at 64 inboxes. */
 const MAX_SEARCHES = 256;
 
-/** Options of {@linkcode RedisCommands}. */
 export interface RedisCommandsOptions {
   readonly clock: Clock;
   /** How long in ms a command may go unanswered before a client with `reset` is reset. */
@@ -46,64 +41,50 @@ export interface RedisCommandsOptions {
   readonly warnings: Warnings;
 }
 
-/** A script that waits for its turn. */
-interface WaitingScript {
-  args: string[];
-  readonly reply: Promise<unknown>;
-}
+/** The slot of a script that is wanted whatever happens. */
+const WANTED = { isWanted: true } as const;
 
 /** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
   readonly client: RedisClient;
   readonly window: CommandWindow;
+  readonly clocks: ServerClocks;
   readonly #options: RedisCommandsOptions;
-  readonly #clocks: ServerClocks;
   /** The urgent scripts that wait for their turn: one per script and owner value. */
-  readonly #waiting = new Map<string, WaitingScript>();
+  readonly #waiting = new Map<string, { args: string[]; readonly answer: Promise<unknown> }>();
   #isMemoryChecked = false;
 
   constructor(client: RedisClient, options: RedisCommandsOptions) {
     this.client = client;
     this.#options = options;
     this.window = new CommandWindow(options.clock, options.unavailableAfterMs);
-    this.#clocks = new ServerClocks(client.cluster);
+    this.clocks = new ServerClocks(client.cluster);
   }
 
   /**
-   * The last moment of an ask that is sent now, in ms of the server's clock: later the server does nothing.
-   * 0 while its clock is unknown.
+   * Sends an ask, or a steal. The caller has taken a slot in the window.
+   *
+   * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
    */
-  lastMomentMs({ lock }: LockKeys, nowMs: number): number {
-    const offsetMs = this.#clocks.offsetMs(lock);
-    return offsetMs === null ? 0 : Math.round(nowMs + offsetMs + ASK_LIFE_MS);
-  }
-
-  /** Sends an ask, or a steal. The caller has taken a slot in the window. */
-  ask(ask: Ask, inbox: AskInbox, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
+  ask(ask: Ask, sent: AskSent, lastMomentMs: number): Promise<AskAnswer> {
     const { keys } = ask;
-    const reply = ask.mode === "steal"
-      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), ask)
-      : this.#send(ASK, keys, askArguments(ask, inbox, lastMomentMs), ask);
-    return reply.then((reply) => {
+    const decode = (reply: unknown): AskAnswer => {
       const answer = decodeAsk(reply);
-      this.#clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
+      this.clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
       if (!this.#isMemoryChecked) this.#checkMemory();
       return answer;
-    });
+    };
+    return ask.mode === "steal"
+      ? this.#send(STEAL, keys, stealArguments(ask, lastMomentMs), decode, ask)
+      : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
   }
 
   /** Extends the lock if the owner value still holds it, and confirms a claim. */
   renew(keys: LockKeys, value: string, ttlMs: number): Promise<RenewAnswer> {
-    return this.#run(RENEW, keys, [value, String(ttlMs)]).then(decodeRenew);
+    return this.#send(RENEW, keys, [value, String(ttlMs)], decodeRenew);
   }
 
-  /**
-   * Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified.
-   *
-   * @param value The whole owner value.
-   * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
-   * @param keepsLock Whether a lock that this value holds stays held.
-   */
+  /** Releases the lock, or leaves the queue. Warns once if the next waiter could not be notified. */
   leave(
     keys: LockKeys,
     value: string,
@@ -111,7 +92,7 @@ export class RedisCommands {
     keepsLock: boolean,
   ): Promise<LeaveAnswer> {
     const args = leaveArguments(value, tombstoneMs, this.#options.handoff, keepsLock);
-    return this.#run(LEAVE, keys, args).then((reply) => {
+    return this.#send(LEAVE, keys, args, (reply) => {
       const leave = decodeLeave(reply);
       if (!leave.isNotified) this.#warnOfPublish();
       return leave.isSearching ? this.#finishSearch(keys, args).then(() => leave) : leave;
@@ -125,7 +106,7 @@ export class RedisCommands {
   async #finishSearch(keys: LockKeys, args: string[]): Promise<void> {
     try {
       for (let i = 0; i < MAX_SEARCHES; i++) {
-        const leave = decodeLeave(await this.#run(LEAVE, keys, args));
+        const leave = await this.#send(LEAVE, keys, args, decodeLeave);
         if (!leave.isNotified) this.#warnOfPublish();
         if (!leave.isSearching) return;
       }
@@ -140,45 +121,45 @@ export class RedisCommands {
     );
   }
 
-  /**
-   * Reads the holder and the waiters.
-   *
-   * @param maxWaiters How many waiters to list. The server lists 64 at most.
-   */
+  /** Reads the holder and the waiters. The server lists 64 waiters at most. */
   query(keys: LockKeys, maxWaiters: number): Promise<QueryAnswer> {
-    return this.#run(QUERY, keys, [String(maxWaiters)]).then(decodeQuery);
-  }
-
-  /** Sends a script now if there is a slot, else ahead of all asks. */
-  #run(script: Script, keys: LockKeys, args: string[]): Promise<unknown> {
-    return this.window.take()
-      ? this.#send(script, keys, args)
-      : this.#runInTurn(script, keys, args);
+    return this.#send(QUERY, keys, [String(maxWaiters)], decodeQuery);
   }
 
   /**
-   * Sends a script that has a slot.
+   * Sends a script, and frees its slot when it is answered. A script that has no slot yet takes one, or waits
+   * for it ahead of all asks.
    *
-   * @param ask If it is no longer wanted, a script that the server does not know is not sent again with its
-   * source.
+   * @param decode Reads the reply.
+   * @param slot What has taken a slot. If it is no longer wanted, a script that the server does not know is not
+   * sent again with its source.
    */
-  #send(
+  #send<T>(
     script: Script,
     keys: LockKeys,
     args: string[],
-    ask?: { readonly isWanted: boolean },
-  ): Promise<unknown> {
+    decode: (reply: unknown) => T | Promise<T>,
+    slot?: { readonly isWanted: boolean },
+  ): Promise<T> {
+    if (slot === undefined && !this.window.take()) {
+      return this.#sendInTurn(script, keys, args, decode);
+    }
     const { lock, queue, waiters, token } = keys;
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
+    const onReply = (reply: unknown) => {
+      this.window.free(true);
+      return decode(reply);
+    };
     let reply: Promise<unknown>;
     try {
-      reply = this.#orReset(this.client.send("EVALSHA", all, lock));
+      reply = this.client.send("EVALSHA", all, lock);
+      if (this.client.reset !== undefined) this.#resetUnless(reply);
     } catch (error) {
       reply = Promise.reject(error); // the slot must be freed then, too
     }
-    return reply.then(this.#onReply, (error) => {
-      if (!isNoScript(error) || ask?.isWanted === false) return this.#onFailure(error);
-      return this.#sendCommand("EVAL", all.with(0, script.source), lock);
+    return reply.then(onReply, (error) => {
+      if (!isNoScript(error) || slot?.isWanted === false) throw this.#onFailure(error);
+      return this.#sendCommand("EVAL", all.with(0, script.source), lock).then(decode);
     });
   }
 
@@ -186,54 +167,56 @@ export class RedisCommands {
    * Waits for a slot. If the same script for the same owner value waits already, only the later one is
    * sent, as the answer to both: retries during an outage do not add up.
    */
-  #runInTurn(script: Script, keys: LockKeys, args: string[]): Promise<unknown> {
+  #sendInTurn<T>(
+    script: Script,
+    keys: LockKeys,
+    args: string[],
+    decode: (reply: unknown) => T | Promise<T>,
+  ): Promise<T> {
     const id = `${script.sha1} ${args[0]} ${keys.lock}`;
     const earlier = this.#waiting.get(id);
     if (earlier !== undefined) {
       earlier.args = args;
-      return earlier.reply;
+      return earlier.answer as Promise<T>;
     }
-    const reply = this.window.urgentTurn().then(() => {
+    const answer: Promise<T> = this.window.urgentTurn().then(() => {
       this.#waiting.delete(id);
-      return this.#send(script, keys, waiting.args);
+      return this.#send(script, keys, waiting.args, decode, WANTED);
     });
-    const waiting: WaitingScript = { args, reply };
+    const waiting = { args, answer };
     this.#waiting.set(id, waiting);
+    return answer;
+  }
+
+  /** Sends a command that has a slot, and frees the slot when it is answered. */
+  async #sendCommand(command: string, args: string[], key: string): Promise<unknown> {
+    let reply: unknown;
+    try {
+      const replied = this.client.send(command, args, key);
+      if (this.client.reset !== undefined) this.#resetUnless(replied);
+      reply = await replied;
+    } catch (error) {
+      throw this.#onFailure(error);
+    }
+    this.window.free(true);
     return reply;
   }
 
-  /** Frees the slot of the command. */
-  readonly #onReply = (reply: unknown): unknown => {
-    this.window.free(true);
-    return reply;
-  };
-
-  /** Frees the slot, and throws the error without the command's arguments, or why no command can be sent. */
-  readonly #onFailure = (error: unknown): never => {
+  /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */
+  #onFailure(error: unknown): unknown {
     this.window.free(refusalOf(error) !== null);
     hideCommand(error);
     const { unusable } = this.client;
-    throw unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
-  };
-
-  /** Sends a command that has a slot. */
-  async #sendCommand(command: string, args: string[], key: string): Promise<unknown> {
-    try {
-      return this.#onReply(await this.#orReset(this.client.send(command, args, key)));
-    } catch (error) {
-      return this.#onFailure(error);
-    }
+    return unusable === undefined ? error : new UnusableClientError(unusable, { cause: error });
   }
 
-  /** Waits for a reply. Without one in time, a client that would wait forever is reset. */
-  #orReset(reply: Promise<unknown>): Promise<unknown> {
-    if (this.client.reset === undefined) return reply;
+  /** Resets a client that would wait forever, unless there is a reply in time. */
+  #resetUnless(replied: Promise<unknown>): void {
     const { clock, commandTimeoutMs } = this.#options;
     const cancel = clock.schedule(() => this.client.reset?.(), commandTimeoutMs);
-    return reply.finally(cancel);
+    replied.then(cancel, cancel);
   }
 
-  /** Warns if the server may evict the keys of locks. */
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
     if (!this.window.take()) await this.window.urgentTurn();
@@ -248,10 +231,9 @@ export class RedisCommands {
 }
 
 /**
- * Returns a warning if the server may evict lock keys, `null` if it does not evict. Lock keys have a
- * TTL, so every policy except `noeviction` can choose them.
+ * Reads `INFO memory`: a warning if the server may evict lock keys, or `null`. Lock keys have a TTL, so every
+ * policy except `noeviction` can choose them.
  *
- * @param info The reply of `INFO memory`.
  * @see {@link https://redis.io/docs/latest/develop/reference/eviction/}
  */
 export function evictionWarning(info: string): string | null {

@@ -92,7 +92,6 @@ const CLIENT_FAILURES: readonly (readonly [RegExp, string])[] = [
 /** How deep to look for a code: errors hold others as their cause, or as a list. */
 const MAX_DEPTH = 4;
 
-/** A refusal by the server itself. */
 export interface Refusal {
   /** The first word of the error. */
   readonly code: string;
@@ -161,7 +160,6 @@ export function classifyFailure(error: unknown): Failure {
   return { kind: passing ? "retry" : "refused", endsOutage: false, isRefusal: true, reason };
 }
 
-/** Whether the server does not know the script. */
 export function isNoScript(error: unknown): boolean {
   return /^-?NOSCRIPT\b/.test(textOf(error));
 }

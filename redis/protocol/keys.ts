@@ -1,10 +1,14 @@
 /**
- * The keys of a lock, all in one Cluster slot, and the channels of inboxes. Names that two versions
- * of the wire format must not share contain the version.
+ * The keys of a lock, all in one Cluster slot, the owner values in them, and the channels of inboxes. Names
+ * that two versions of the wire format must not share contain the version.
+ *
+ * An owner value is `ownerId#nonce`. Calls under one owner id have different nonces, so that an earlier lease of
+ * the id is recognized.
  *
  * @module
  * @see {@link https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags}
  */
+import { labelOf } from "../../core/contract/owner_id.ts";
 
 /** The prefix of all keys and channels except the lock keys. */
 const AUX_PREFIX = "holdfast:";
@@ -12,14 +16,12 @@ const AUX_PREFIX = "holdfast:";
 const VERSION_PREFIX = `${AUX_PREFIX}1:`;
 /** The prefix of the channels of inboxes; the id of the inbox follows. */
 export const INBOX_CHANNEL_PREFIX: string = `${VERSION_PREFIX}inbox:`;
-/** How many slots a cluster has. */
 const SLOTS = 16_384;
 
 /** The smallest number that each slot is known to have: a search for all slots takes milliseconds. */
 const tags = new Map<number, string>();
 let nextCandidate = 0;
 
-/** The keys of one lock. */
 export interface LockKeys {
   /** The lock itself: a string, the owner value of its holder. */
   readonly lock: string;
@@ -31,13 +33,7 @@ export interface LockKeys {
   readonly token: string;
 }
 
-/**
- * Derives the keys of a lock.
- *
- * @param keyPrefix The prefix of the lock's key.
- * @param name The name of the lock.
- * @throws {RangeError} If the lock's key would begin with `holdfast:`, as our other keys do.
- */
+/** Derives the keys of a lock. Throws a `RangeError` for a lock key that begins as our other keys do. */
 export function lockKeys(keyPrefix: string, name: string): LockKeys {
   const lock = keyPrefix + name;
   if (lock.startsWith(AUX_PREFIX)) {
@@ -69,7 +65,6 @@ export function slotTag(key: string): string {
   return tags.get(slot)!;
 }
 
-/** The Cluster slot of a key. */
 export function slotOf(key: string): number {
   return crc16(hashTag(key) ?? key) % SLOTS;
 }
@@ -91,4 +86,40 @@ function crc16(text: string): number {
     crc &= 0xffff;
   }
   return crc;
+}
+
+/** Hex digits of a nonce. */
+export const NONCE_DIGITS = 16;
+
+const VALUE = new RegExp(`^(.*)#[0-9a-f]{${NONCE_DIGITS}}$`, "s");
+
+/** Makes a random nonce. The id of an inbox is made like that, too. */
+export function makeNonce(): string {
+  return crypto.randomUUID().replaceAll("-", "").slice(0, NONCE_DIGITS);
+}
+
+/**
+ * The owner value of one call. Renewals and releases compare it, so that they never touch another lease.
+ *
+ * @param nonce The inbox of a call that has made its owner id: the nonce names the inbox that a thief
+ * notifies. Left out for an id that the caller chose: each call has its own nonce.
+ */
+export function ownerValue(ownerId: string, nonce: string = makeNonce()): string {
+  return `${ownerId}#${nonce}`;
+}
+
+/** Whether a value was written by this library. */
+export function isOurs(value: string): boolean {
+  return VALUE.test(value);
+}
+
+/** Whether two values have the same owner id. */
+export function hasSameOwnerId(value: string, other: string): boolean {
+  return value.slice(0, -NONCE_DIGITS) === other.slice(0, -NONCE_DIGITS);
+}
+
+/** The label in a value, if this library wrote it and it has one. */
+export function labelOfValue(value: string): string | undefined {
+  const ownerId = VALUE.exec(value)?.[1];
+  return ownerId === undefined ? undefined : labelOf(ownerId);
 }

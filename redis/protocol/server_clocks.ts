@@ -14,11 +14,6 @@ export interface AskSent extends Instant {
   readonly epoch: number;
 }
 
-interface Offset {
-  readonly offsetMs: number;
-  readonly epoch: number;
-}
-
 /**
  * The clock offset of one server, or of each slot of a cluster, whose nodes have clocks of their own.
  *
@@ -28,7 +23,7 @@ interface Offset {
  * server's clock was set back, or the slot has moved to another node.
  */
 export class ServerClocks {
-  readonly #offsets = new Map<number, Offset>();
+  readonly #offsets = new Map<number, { readonly offsetMs: number; readonly epoch: number }>();
   readonly #cluster: boolean;
 
   constructor(cluster: boolean) {
@@ -40,32 +35,23 @@ export class ServerClocks {
    * Never more than the true offset, unless the server's clock was set back since the last answer.
    */
   offsetMs(key: string): number | null {
-    return this.#offsets.get(this.#slotOf(key))?.offsetMs ?? null;
+    return this.#offsets.get(this.#cluster ? slotOf(key) : ONLY_SLOT)?.offsetMs ?? null;
   }
 
-  /**
-   * Learns from an answer of a key's server.
-   *
-   * @param serverMs When the server executed the request, in ms of its clock.
-   * @param receivedMs When the answer was read, in monotonic ms.
-   */
+  /** Learns from the answer of a key's server to a request that it executed at `serverMs`. */
   learn(
     key: string,
     serverMs: number,
     { nowMs: sentMs, epoch }: AskSent,
     receivedMs: number,
   ): void {
-    const slot = this.#slotOf(key);
+    const slot = this.#cluster ? slotOf(key) : ONLY_SLOT;
     const known = this.#offsets.get(slot);
     const lowestMs = serverMs - receivedMs;
     const highestMs = serverMs - sentMs;
     const keeps = known !== undefined && known.epoch === epoch && known.offsetMs > lowestMs &&
       known.offsetMs <= highestMs;
     if (!keeps) this.#offsets.set(slot, { offsetMs: lowestMs, epoch });
-  }
-
-  #slotOf(key: string): number {
-    return this.#cluster ? slotOf(key) : ONLY_SLOT;
   }
 }
 
@@ -85,11 +71,10 @@ export interface ClockMapping {
  * interval is subtracted, since the two clocks may run at different speeds. (If the grant was made
  * before that answer, the interval is negative, and nothing is subtracted.)
  *
- * @param mapping The last answered ask on this connection; `null` if there is none.
- * @param firstSentMs When the waiter sent its first ask, in monotonic ms. It counts if there is no
- * mapping: the grant cannot be older.
- * @param grantedServerMs When the grant was made, in ms of the server's clock.
- * @param receivedMs When the message was received, in monotonic ms.
+ * @param mapping Of the last answered ask on this connection. Without one, the grant is not older than the first
+ * ask of the waiter.
+ * @param grantedServerMs When the grant was made, by the server's clock.
+ * @param receivedMs When the message was received.
  */
 export function claimStartMs(
   mapping: ClockMapping | null,

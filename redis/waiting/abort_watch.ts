@@ -4,15 +4,8 @@
  * @module
  */
 
-/** Is notified when its signal aborts. */
 export interface AbortListener {
-  /** The signal has aborted. */
   onAborted(): void;
-}
-
-interface WatchedSignal {
-  readonly listeners: Set<AbortListener>;
-  readonly onAbort: () => void;
 }
 
 /**
@@ -20,7 +13,10 @@ interface WatchedSignal {
  * all of them to add or remove one.
  */
 export class AbortWatch {
-  readonly #signals = new Map<AbortSignal, WatchedSignal>();
+  readonly #signals = new Map<
+    AbortSignal,
+    { readonly listeners: Set<AbortListener>; readonly onAbort: () => void }
+  >();
 
   /** Notifies the listener when the signal aborts, not if it is aborted already. */
   add(signal: AbortSignal, listener: AbortListener): void {
@@ -28,7 +24,6 @@ export class AbortWatch {
     watched.listeners.add(listener);
   }
 
-  /** Ends that. */
   delete(signal: AbortSignal, listener: AbortListener): void {
     const watched = this.#signals.get(signal);
     if (watched === undefined) return;
@@ -38,7 +33,7 @@ export class AbortWatch {
     this.#signals.delete(signal);
   }
 
-  #watch(signal: AbortSignal): WatchedSignal {
+  #watch(signal: AbortSignal) {
     const listeners = new Set<AbortListener>();
     const onAbort = () => {
       for (const listener of [...listeners]) listener.onAborted();

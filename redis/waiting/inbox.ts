@@ -7,17 +7,14 @@
 import { type Clock, pause } from "../../core/time/clock.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { RedisClient } from "../client.ts";
-import { INBOX_CHANNEL_PREFIX } from "../protocol/keys.ts";
+import { INBOX_CHANNEL_PREFIX, makeNonce } from "../protocol/keys.ts";
 import { decodeMessage, type InboxMessage } from "../protocol/messages.ts";
-import { makeNonce } from "../protocol/owner_value.ts";
 import { refusalOf } from "../protocol/failures.ts";
 
 /** How long to wait in ms before a failed subscription is tried again. */
 const RETRY_MS = 500;
 
-/** Gets the events of an inbox. */
 export interface InboxListener {
-  /** A message has arrived. */
   onInboxMessage(message: InboxMessage): void;
   /** The inbox has opened or turned mute, or messages may have been lost: each lock's waiters must ask again. */
   onInboxChange(): void;
@@ -27,6 +24,17 @@ export interface InboxListener {
 export class Inbox {
   /** The id of its channel. Owner ids that the library makes have it as their nonce. */
   readonly nonce: string = makeNonce();
+  /**
+   * Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. Only the
+   * inbox writes this and the next two.
+   */
+  id: string = this.nonce;
+  listens = false;
+  /**
+   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
+   * messages come from all nodes, but each node counts only its own subscribers.
+   */
+  isCountable = false;
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
@@ -34,32 +42,14 @@ export class Inbox {
   readonly #closed = new AbortController();
   #opening: Promise<void> | null = null;
   #subscription: AsyncDisposable | null = null;
-  #isMute: boolean;
+  #isMute = false;
 
   constructor(client: RedisClient, clock: Clock, warnings: Warnings, listener: InboxListener) {
     this.#client = client;
     this.#clock = clock;
     this.#warnings = warnings;
     this.#listener = listener;
-    this.#isMute = client.subscribe === undefined;
-  }
-
-  /** Its id for the scripts. A mute inbox has an id that begins with `-`: they publish nothing to it. */
-  get id(): string {
-    return this.#isMute ? `-${this.nonce}` : this.nonce;
-  }
-
-  /** Whether the inbox is subscribed. */
-  get listens(): boolean {
-    return this.#subscription !== null;
-  }
-
-  /**
-   * Whether the server of a lock can count the inbox's subscriber by `PUBSUB NUMSUB`. In a cluster
-   * messages come from all nodes, but each node counts only its own subscribers.
-   */
-  get isCountable(): boolean {
-    return this.#subscription !== null && !this.#client.cluster;
+    if (client.subscribe === undefined) this.#becomeMute();
   }
 
   /** Opens the inbox in the background, unless it is open or mute. Retries until Redis refuses for good. */
@@ -67,12 +57,12 @@ export class Inbox {
     if (!this.#isMute) this.#opening ??= this.#open();
   }
 
-  /** Ends the subscription and its connection. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#opening;
     await this.#subscription?.[Symbol.asyncDispose]();
     this.#subscription = null;
+    this.listens = this.isCountable = false;
   }
 
   async #open(): Promise<void> {
@@ -83,17 +73,24 @@ export class Inbox {
           (text) => this.#receive(text),
           () => this.#listener.onInboxChange(),
         );
+        this.listens = true;
+        this.isCountable = !this.#client.cluster;
         this.#listener.onInboxChange();
         return;
       } catch (error) {
-        if (refusalOf(error)?.passing === false) return this.#mute(error);
+        if (refusalOf(error)?.passing === false) return this.#onRefusal(error);
         await pause(this.#clock, RETRY_MS, this.#closed.signal);
       }
     }
   }
 
-  #mute(error: unknown): void {
+  #becomeMute(): void {
     this.#isMute = true;
+    this.id = `-${this.nonce}`;
+  }
+
+  #onRefusal(error: unknown): void {
+    this.#becomeMute();
     this.#warnings.warn(
       `Redis refuses to subscribe to "${INBOX_CHANNEL_PREFIX}*", so waiters poll. Check the user's ACL: ` +
         (error instanceof Error ? error.message : String(error)),

@@ -7,28 +7,15 @@
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { Warnings } from "../../core/contract/warnings.ts";
 import type { HeldLeases } from "../held_leases.ts";
-import { MAX_CLAIM_MS, TOMBSTONE_MS } from "../protocol/arguments.ts";
+import { MAX_CLAIM_MS, type Queued, TOMBSTONE_MS } from "../protocol/wire.ts";
 import type { RedisCommands } from "../protocol/commands.ts";
-import { type LockKeys, lockKeys } from "../protocol/keys.ts";
+import { hasSameOwnerId, type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
-import { hasSameOwnerId } from "../protocol/owner_value.ts";
-import type { Queued } from "../protocol/replies.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
 import { AbortWatch } from "./abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 
-/** Options of {@linkcode Waiters}. */
-export interface WaitersOptions {
-  readonly commands: RedisCommands;
-  readonly engine: LeaseEngine;
-  readonly warnings: Warnings;
-  readonly held: HeldLeases;
-  /** The TTL of the instance in ms. */
-  readonly ttlMs: number;
-}
-
-/** The waiters of one `RedisLock`. */
 export class Waiters implements InboxListener {
   /** The inbox that all asks of this instance name. */
   readonly inbox: Inbox;
@@ -42,7 +29,13 @@ export class Waiters implements InboxListener {
   /** By lock key. A lock without queued calls has no room. */
   readonly #rooms = new Map<string, WaitingRoom>();
 
-  constructor({ commands, engine, warnings, held, ttlMs }: WaitersOptions) {
+  constructor(
+    commands: RedisCommands,
+    engine: LeaseEngine,
+    held: HeldLeases,
+    warnings: Warnings,
+    ttlMs: number,
+  ) {
     this.inbox = new Inbox(commands.client, engine.clock, warnings, this);
     this.#commands = commands;
     this.#engine = engine;
@@ -50,11 +43,7 @@ export class Waiters implements InboxListener {
     this.#claimMs = Math.min(ttlMs, MAX_CLAIM_MS);
   }
 
-  /**
-   * Passes messages for the waiter's owner value to it from now on.
-   *
-   * @param signal The caller's, which ends the call.
-   */
+  /** Passes messages for the waiter's owner value to it from now on. The caller's signal ends the call. */
   add(waiter: Waiter, signal?: AbortSignal): void {
     this.#waiters.set(waiter.value, waiter);
     if (signal !== undefined) this.#aborts.add(signal, waiter);
@@ -122,7 +111,6 @@ export class Waiters implements InboxListener {
     for (const waiter of [...this.#waiters.values()]) waiter.onAborted();
   }
 
-  /** Implements {@linkcode InboxListener}. */
   onInboxMessage(message: InboxMessage): void {
     const { lockKey, value } = message;
     if (message.kind === "grant") this.#held.onGrant(lockKey, value, message.fencingToken);
@@ -132,7 +120,6 @@ export class Waiters implements InboxListener {
     else if (message.kind === "stolen") this.#held.onStolen(lockKey, value);
   }
 
-  /** Implements {@linkcode InboxListener}. */
   onInboxChange(): void {
     for (const room of this.#rooms.values()) room.askNow();
   }

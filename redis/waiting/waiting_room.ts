@@ -9,7 +9,7 @@ import type { Clock } from "../../core/time/clock.ts";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import type { LockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
-import type { Queued } from "../protocol/replies.ts";
+import type { Queued } from "../protocol/wire.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
 
 /** How often in ms a process asks at least. Each ask renews the 6 s for which its inbox counts as alive. */
@@ -32,7 +32,6 @@ export interface Waiter {
   readonly value: string;
   /** The ticket that the call's first answer gave it. It keeps the waiter's position in the queue. */
   readonly ticket: number;
-  /** A message for this owner value has arrived. */
   onMessage(message: InboxMessage): void;
   /** It is time to ask the server again. */
   onAskDue(): void;
@@ -42,15 +41,7 @@ export interface Waiter {
   onAborted(): void;
 }
 
-/** How a process learns of grants. */
-export interface WaitMode {
-  /** Whether the process is subscribed to its inbox, so that it is notified of grants. */
-  readonly listens: boolean;
-  /** How long in ms a grant lasts unless the waiter confirms it. */
-  readonly claimMs: number;
-}
-
-/** The parts of the last answer that decide when to ask again. A negative `leftMs` is unknown. */
+/** What of the last answer decides when to ask again. A negative `leftMs` is unknown. */
 type LastAnswer = Pick<Queued, "position" | "leftMs" | "holderIsOurs">;
 
 /** The same for a waiter that is not first in line. */
@@ -61,13 +52,13 @@ const HEAD: LastAnswer = { position: 1, leftMs: -1, holderIsOurs: true };
 /**
  * How long in ms a process waits after an answer before it asks again, for all its waiters of the lock.
  *
- * @param answer The position of its foremost waiter, and how much time its holder has left.
- * @param mode How the process learns of grants. Without messages it must ask within each claim.
+ * @param mode Whether the process is subscribed to its inbox, and how long in ms a grant lasts unless the waiter
+ * confirms it: without messages the process must ask within each claim.
  * @param random A number from 0 to 1: spreads processes that would ask at the same moment.
  */
 export function nextAskDelayMs(
   { position, leftMs, holderIsOurs }: LastAnswer,
-  { listens, claimMs }: WaitMode,
+  { listens, claimMs }: { readonly listens: boolean; readonly claimMs: number },
   random: number,
 ): number {
   const isHead = position === 1;
@@ -81,7 +72,6 @@ export function nextAskDelayMs(
   return delayMs;
 }
 
-/** The local waiters of one lock, with one timer for all. */
 export class WaitingRoom {
   readonly #clock: Clock;
   readonly #inbox: { readonly listens: boolean };
@@ -124,7 +114,6 @@ export class WaitingRoom {
     return isRepeated;
   }
 
-  /** Removes a waiter, with a grant or without. */
   dequeue(waiter: Waiter): void {
     if (!this.waiters.delete(waiter)) return;
     // The next waiter here may have become the first in the whole queue.
@@ -138,16 +127,12 @@ export class WaitingRoom {
     this.waiters.first?.onAskDue();
   }
 
-  /**
-   * Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are.
-   *
-   * @param known How many of the waiters here the server knows.
-   */
+  /** Makes all waiters ask, spread over `SPREAD_MS`, if the server knows fewer than there are. */
   compare(known: number): void {
     if (known < this.waiters.size) this.#askAll((waiter) => waiter.onAskDue());
   }
 
-  /** Makes all waiters ask, spread over `SPREAD_MS`: one of them found that Redis is unavailable. */
+  /** One of the waiters found that Redis is unavailable. */
   onOutage(): void {
     this.#askAll((waiter) => waiter.onOutage());
   }

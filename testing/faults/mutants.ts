@@ -33,8 +33,9 @@ export const MUTANTS: readonly Mutant[] = [
     changes: [
       [
         "redis/acquisition.ts",
-        "return { answer, sent };",
-        "return { answer, sent: { ...sent, nowMs: clock.now(), wallMs: clock.wall() } };",
+        "this.#learn(answer);",
+        "this.#learn(answer);\n" +
+        "      this.#sent = { ...sent, nowMs: clock.now(), wallMs: clock.wall() };",
       ],
       [
         "core/lease/lease.ts",

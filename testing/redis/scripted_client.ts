@@ -4,7 +4,7 @@
  * @module
  */
 import type { RedisClient } from "../../redis/mod.ts";
-import { GRANTED, HELD, HOLDER_IS_OURS, QUEUED } from "../../redis/protocol/replies.ts";
+import { GRANTED, HELD, HOLDER_IS_OURS, QUEUED } from "../../redis/protocol/wire.ts";
 import { settle } from "../core/fake_clock.ts";
 import { readScript, type SentScript } from "./gated_client.ts";
 

@@ -9,7 +9,7 @@ import type { Lease } from "../../mod.ts";
 import { ASK, LEAVE, RENEW } from "../../redis/protocol/scripts.ts";
 import { type LockKeys, lockKeys } from "../../redis/protocol/keys.ts";
 import { GRANT_MESSAGE } from "../../redis/protocol/messages.ts";
-import { GRANTED, QUEUED } from "../../redis/protocol/replies.ts";
+import { GRANTED, QUEUED } from "../../redis/protocol/wire.ts";
 import { RedisLock } from "../../redis/mod.ts";
 import type { RedisClientName } from "../conformance/open_lock.ts";
 import { startProxy, type Verdict } from "../servers/proxy.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { instant } from "../../core/time/clock.ts";
 import type { Lease } from "../../core/contract/distributed_lock.ts";
 import { LeaseLostError } from "../../core/contract/errors.ts";
-import { Background } from "../../core/lease/background.ts";
+import { Background } from "../../core/lease/lifetime.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import { FakeClock, settle } from "../../testing/core/fake_clock.ts";

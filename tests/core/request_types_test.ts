@@ -5,7 +5,7 @@ import { assertEquals } from "@std/assert";
 import type { FileLockOptions } from "../../file/mod.ts";
 import {
   type AttachableLock,
-  type AttachableRequestMethod,
+  type AttachableRequestOptions,
   type DistributedLock,
   MemoryLock,
   type RequestMethod,
@@ -47,7 +47,7 @@ export async function attachableForms(locks: AttachableLock) {
   await locks.request("n", { ttlMs: 30_000, ifAvailable: true }, (lease) => lease?.name);
   // @ts-expect-error: somebody else may hold the lock
   await locks.request("n", { ttlMs: 30_000, ifAvailable: true }, (lease) => lease.name);
-  const request: AttachableRequestMethod = locks.request;
+  const request: RequestMethod<AttachableRequestOptions> = locks.request;
   const common: RequestMethod = request;
   // @ts-expect-error: an attach never waits
   await locks.attach("n", "job-7", { waitMs: 5 });

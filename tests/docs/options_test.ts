@@ -116,7 +116,7 @@ const CODE: Readonly<Record<string, Readonly<Record<string, Rule>>>> = {
   ZooKeeperLockOptions: ZOOKEEPER_LOCK_OPTIONS,
   FileLockOptions: FILE_LOCK_OPTIONS,
   LeaseOptions: ATTACHABLE_OPTIONS,
-  TryAcquireOptions: ATTACHABLE_OPTIONS,
+  AcquireOptions: ATTACHABLE_OPTIONS,
   AttachableLeaseOptions: ATTACHABLE_OPTIONS,
   RequestOptions: REQUEST_OPTIONS,
   QueryOptions: QUERY_OPTIONS,

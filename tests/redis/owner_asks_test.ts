@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Lease, LeaseLostError, LockError, LockUnavailableError } from "../../mod.ts";
 import { RedisLock } from "../../redis/mod.ts";
-import { KEEP } from "../../redis/protocol/arguments.ts";
+import { KEEP } from "../../redis/protocol/wire.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { openRedisClient } from "../../testing/redis/clients.ts";
 import { Gate, type SentScript } from "../../testing/redis/gated_client.ts";

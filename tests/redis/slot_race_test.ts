@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { RedisLock } from "../../redis/mod.ts";
 import { MAX_UNANSWERED } from "../../redis/protocol/command_window.ts";
-import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/replies.ts";
+import { DONE, FINISHED, NOTIFIED } from "../../redis/protocol/wire.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { atOnce } from "../../testing/redis/race_stage.ts";
 import { denied, granted, queued, ScriptedClient } from "../../testing/redis/scripted_client.ts";

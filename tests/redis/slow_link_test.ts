@@ -4,8 +4,7 @@
 import { assertEquals, assertLess, assertLessOrEqual, assertRejects } from "@std/assert";
 import { LockUnavailableError } from "../../mod.ts";
 import { lockKeys } from "../../redis/protocol/keys.ts";
-import { ASK_LIFE_MS } from "../../redis/protocol/arguments.ts";
-import { TOO_LATE } from "../../redis/protocol/replies.ts";
+import { ASK_LIFE_MS, TOO_LATE } from "../../redis/protocol/wire.ts";
 import { ASK } from "../../redis/protocol/scripts.ts";
 import { type RedisClient, RedisLock } from "../../redis/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";

@@ -53,7 +53,7 @@ export const TABLES: readonly OptionTable[] = [
     text: "The options of one call of a lock, with any strategy unless the title names one.",
     of: [],
   },
-  { title: "acquire() and tryAcquire()", of: ["TryAcquireOptions", "LeaseOptions"] },
+  { title: "acquire() and tryAcquire()", of: ["AcquireOptions", "LeaseOptions"] },
   {
     title: "request()",
     text: "Also those of [`acquire()`](#acquire-and-tryacquire).",

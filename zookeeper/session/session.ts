@@ -16,7 +16,13 @@
  *
  * @module
  */
-import { type Clock, type Instant, instant, wasSuspended } from "../../core/time/clock.ts";
+import {
+  abortable,
+  type Clock,
+  type Instant,
+  instant,
+  wasSuspended,
+} from "../../core/time/clock.ts";
 import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/failures.ts";
@@ -203,7 +209,7 @@ export class Session implements TransportListener {
   ask<T>(budget: OutageBudget, request: () => Promise<T>): Promise<T> {
     return budget.ask(() => {
       if (this.isConnected || budget.outageSinceMs === null) return request();
-      return budget.settle(this.#reconnected(), budget.signal).then(request, (error) => {
+      return budget.settle(abortable(this.#reconnected(), budget.signal)).then(request, (error) => {
         if (this.isOver || budget.signal.aborted) throw error;
         return request(); // The time is over: this fails, and says why there is no connection.
       });

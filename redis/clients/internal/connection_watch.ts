@@ -5,6 +5,7 @@
  * @module
  */
 import { errorMonitor } from "node:events";
+import type { RedisClient } from "../../client.ts";
 
 /**
  * The `error` event of a client, for a listener that only looks on: a client without another listener
@@ -16,34 +17,38 @@ const NOT_CONNECTED =
   "the client is not connected. Connect it before the first call, close it after the locks, " +
   "and do not let it give up reconnecting";
 
-/** The connections of one client. */
+/** The connections of one client, in the words of {@linkcode RedisClient}. */
 export class ConnectionWatch {
   /** How often a connection was lost or made. */
   epoch = 0;
   /** The last error of each connection that is down, in the order in which they came. */
   readonly #errors = new Map<object, unknown>();
+  readonly #isOpen: () => boolean;
+
+  /** @param isOpen Whether the client is connected, connects or reconnects. */
+  constructor(isOpen: () => boolean) {
+    this.#isOpen = isOpen;
+  }
+
+  /** Makes this the adapter of a client, with the calls to it. */
+  with(calls: Pick<RedisClient, "send" | "subscribe" | "cluster">): RedisClient {
+    return Object.assign(this, calls);
+  }
 
   /** Why a connection is down: the last error; `undefined` if none is down. */
-  get error(): unknown {
+  get connectionError(): unknown {
     return [...this.#errors.values()].at(-1);
   }
 
-  /**
-   * Why no command can ever be sent. A client that is not open, but has reported an error, could not
-   * connect: that is an outage.
-   *
-   * @param isOpen Whether the client is connected, connects or reconnects.
-   */
-  unusable(isOpen: boolean): string | undefined {
-    return isOpen || this.#errors.size > 0 ? undefined : NOT_CONNECTED;
+  /** A client that is not open, but has reported an error, could not connect: that is an outage. */
+  get unusable(): string | undefined {
+    return this.#isOpen() || this.#errors.size > 0 ? undefined : NOT_CONNECTED;
   }
 
-  /** A connection was lost or made. */
   changed(): void {
     this.epoch++;
   }
 
-  /** A connection could not be made, or broke. */
   failed(connection: object, error: unknown): void {
     this.#errors.delete(connection);
     this.#errors.set(connection, error);

@@ -9,7 +9,6 @@ import { pause, SYSTEM_CLOCK } from "../../../core/time/clock.ts";
 /** Pause in ms before each attempt to subscribe again. */
 const RESUBSCRIBE_MS = 100;
 
-/** A subscribed connection. */
 export interface Subscribed {
   /** Resolves when the connection has ended. */
   readonly ended: Promise<unknown>;
@@ -18,11 +17,8 @@ export interface Subscribed {
 }
 
 /**
- * Subscribes, and subscribes again whenever the connection has ended, until the result is disposed.
- *
- * @param open Connects and subscribes.
- * @param onGap Called after each resubscription: messages may have been lost before it.
- * @throws {unknown} The error of the first `open()`. Later attempts are repeated until one succeeds.
+ * Subscribes, and subscribes again whenever the connection has ended, until the result is disposed. Only the
+ * first `open()` may reject. `onGap` is called after each later one: messages may have been lost before it.
  */
 export async function keepSubscribed(
   open: () => Promise<Subscribed>,

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { ConnectionWatch } from "./connection_watch.ts";
-import { ERROR_EVENT } from "./connection_watch.ts";
+import { type ConnectionWatch, ERROR_EVENT } from "./connection_watch.ts";
 import type { Subscribed } from "./keep_subscribed.ts";
 
 /** The members of a node-redis client that the adapter uses. */

@@ -27,28 +27,9 @@ export interface NodeRedisSentinel {
  * Sentinel client sends a command again after a lost connection without saying so, and lets a call wait
  * while others overtake it.
  */
-export function adaptSentinel(sentinel: NodeRedisSentinel): RedisClient {
-  const link = new PrimaryLink(sentinel);
-  return {
-    send: (command, args) => link.send([command, ...args]),
-    subscribe: (channel, onMessage, onGap) =>
-      keepSubscribed(() => link.subscribe(channel, onMessage), onGap),
-    get epoch() {
-      return link.epoch;
-    },
-    get connectionError() {
-      return link.error;
-    },
-    get unusable() {
-      return link.unusable;
-    },
-    cluster: false,
-  };
-}
-
-/** The connection to the primary, as far as it is known. */
-class PrimaryLink {
-  readonly #watch = new ConnectionWatch();
+export class SentinelAdapter implements RedisClient {
+  readonly cluster = false;
+  readonly #watch: ConnectionWatch;
   readonly #sentinel: NodeRedisSentinel;
   /** Close the subscriptions on the primary. */
   readonly #closers = new Set<() => void>();
@@ -58,6 +39,7 @@ class PrimaryLink {
 
   constructor(sentinel: NodeRedisSentinel) {
     this.#sentinel = sentinel;
+    this.#watch = new ConnectionWatch(() => sentinel.isOpen);
     // The client has found another primary, or has made its connection anew.
     sentinel.on("topology-change", () => this.#isReady || this.#find().catch(() => {}));
     sentinel.on(ERROR_EVENT, (error) => this.#isReady || this.#watch.failed(sentinel, error));
@@ -67,26 +49,34 @@ class PrimaryLink {
     return this.#watch.epoch;
   }
 
-  get error(): unknown {
-    return this.#isReady ? undefined : this.#watch.error;
+  get connectionError(): unknown {
+    return this.#isReady ? undefined : this.#watch.connectionError;
   }
 
   get unusable(): string | undefined {
-    return this.#watch.unusable(this.#sentinel.isOpen);
+    return this.#watch.unusable;
   }
 
-  async send(args: string[]): Promise<unknown> {
+  async send(command: string, args: string[]): Promise<unknown> {
     const primary = this.#isReady ? this.#primary! : await this.#find();
     try {
-      return await primary.sendCommand(args);
+      return await primary.sendCommand([command, ...args]);
     } catch (error) {
       if (isReadOnly(error)) this.#find(error).catch(() => {}); // it is a replica now
       throw error;
     }
   }
 
+  subscribe(
+    channel: string,
+    onMessage: (message: string) => void,
+    onGap: () => void,
+  ): Promise<AsyncDisposable> {
+    return keepSubscribed(() => this.#subscribe(channel, onMessage), onGap);
+  }
+
   /** Connects and subscribes once. The subscription ends when there is another primary. */
-  async subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscribed> {
+  async #subscribe(channel: string, onMessage: (message: string) => void): Promise<Subscribed> {
     if (!this.#isReady) {
       this.#find().catch(() => {});
       throw new Error("No primary is connected");

@@ -4,7 +4,7 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import { stealArguments } from "../../../redis/protocol/arguments.ts";
+import { stealArguments } from "../../../redis/protocol/wire.ts";
 import { QUERY, RENEW, STEAL } from "../../../redis/protocol/scripts.ts";
 import { askOf, type Crowd, leaveOf, ownerOf, type ScriptCall, valueOf } from "./scripted_crowd.ts";
 

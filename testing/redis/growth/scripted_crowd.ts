@@ -4,9 +4,14 @@
  *
  * @module
  */
-import { askArguments, leaveArguments } from "../../../redis/protocol/arguments.ts";
+import {
+  askArguments,
+  GRANTED,
+  leaveArguments,
+  QUEUED,
+  SEARCHING,
+} from "../../../redis/protocol/wire.ts";
 import { INBOX_CHANNEL_PREFIX, lockKeys } from "../../../redis/protocol/keys.ts";
-import { GRANTED, QUEUED, SEARCHING } from "../../../redis/protocol/replies.ts";
 import { ASK, LEAVE, type Script } from "../../../redis/protocol/scripts.ts";
 import type { RedisServer } from "../../servers/redis.ts";
 import { connectResp, type RespConnection } from "../../servers/resp.ts";
@@ -58,8 +63,9 @@ export function askOf(
     kind?: "wait" | "try" | "attach";
   },
 ): ScriptCall {
-  const terms = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, ticket };
-  return { script: ASK, args: askArguments(terms, { id: inbox, isCountable: true }, 0) };
+  const sender = { id: inbox, isCountable: true };
+  const ask = { value: valueOf(owner), ttlMs: TTL_MS, mode: kind, inbox: sender, ticket };
+  return { script: ASK, args: askArguments(ask, 0) };
 }
 
 /** A release, or the end of a wait. */

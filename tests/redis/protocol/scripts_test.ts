@@ -15,12 +15,11 @@ import {
   QUEUED,
   SEARCHING,
   TOO_LATE,
-} from "../../../redis/protocol/replies.ts";
-import { NONCE_DIGITS } from "../../../redis/protocol/owner_value.ts";
+} from "../../../redis/protocol/wire.ts";
+import { INBOX_CHANNEL_PREFIX, NONCE_DIGITS } from "../../../redis/protocol/keys.ts";
 import { locate } from "../../../tools/lua_source.ts";
 import { startRedis } from "../../../testing/servers/redis.ts";
 import { connectResp } from "../../../testing/servers/resp.ts";
-import { INBOX_CHANNEL_PREFIX } from "../../../redis/protocol/keys.ts";
 import { decodeMessage } from "../../../redis/protocol/messages.ts";
 import { waitUntil } from "../../../testing/servers/wait.ts";
 import { queuedValues } from "../../../testing/redis/queue_reader.ts";

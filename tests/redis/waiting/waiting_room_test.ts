@@ -1,7 +1,7 @@
 import { assertEquals, assertLess } from "@std/assert";
 import { instant } from "../../../core/time/clock.ts";
 import { lockKeys } from "../../../redis/protocol/keys.ts";
-import type { Queued } from "../../../redis/protocol/replies.ts";
+import type { Queued } from "../../../redis/protocol/wire.ts";
 import { SPREAD_MS, type Waiter, WaitingRoom } from "../../../redis/waiting/waiting_room.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import { cpuTimeMs } from "../../../testing/core/cpu_time.ts";

@@ -1,9 +1,86 @@
 /**
- * Decodes what the scripts reply. Errors are in `failures.ts`.
+ * What the scripts take and reply: the arguments in `ARGV`, and the decoders of the replies. The headers of the
+ * scripts say the same. Errors are in `failures.ts`.
  *
  * @module
  */
 import type { ReleaseAnswer, RenewAnswer } from "../../core/lease/grant.ts";
+import type { LockKeys } from "./keys.ts";
+
+/** How long in ms after it was sent the server executes an ask. A later copy of it does nothing. */
+export const ASK_LIFE_MS = 1_000;
+/** How long in ms a tombstone refuses earlier asks: no copy of them is executed later than that. */
+export const TOMBSTONE_MS: number = 2 * ASK_LIFE_MS;
+/** Longest claim in ms: how long a grant from the queue lasts unless the waiter confirms it. */
+export const MAX_CLAIM_MS = 3_000;
+
+/** Mode of an ask: wait in the queue. */
+export const MODE_WAIT = "wait";
+/** Mode of an ask: extend a lock that the owner id holds already. */
+export const MODE_ATTACH = "attach";
+/** In an ask: `PUBSUB NUMSUB` counts the subscribers of its inbox. */
+export const COUNTABLE = "1";
+/** In a leave: the next waiter becomes the holder. */
+export const HANDOFF = "handoff";
+/** In a leave: the next waiter is notified that the lock is free. */
+export const FREE = "free";
+/** In a leave: a lock that the caller holds stays held. */
+export const KEEP = "keep";
+
+/** How a call asks for the lock: the modes of `ask.lua`, or by `steal.lua`. */
+export type AskMode = "wait" | "try" | "attach" | "steal";
+
+/** What a call asks for. */
+export interface Ask {
+  readonly keys: LockKeys;
+  /** The whole owner value. */
+  readonly value: string;
+  readonly ttlMs: number;
+  readonly mode: AskMode;
+  /** Of a steal: the SHA-1 in hex of the owner value from which the lock is taken. */
+  readonly victimDigest: string;
+  /** The inbox that gets the grant message, and whether `PUBSUB NUMSUB` counts its subscriber. */
+  readonly inbox: { readonly id: string; readonly isCountable: boolean };
+  /** The ticket of the first answer; 0 before that. */
+  readonly ticket: number;
+  /** Whether the call still wants the lock. */
+  readonly isWanted: boolean;
+}
+
+/** The arguments of `ask.lua`. After `notAfterMs` of the server's clock it does nothing; 0 for no limit. */
+export function askArguments(
+  { value, ttlMs, mode, inbox, ticket }: Omit<Ask, "keys" | "victimDigest" | "isWanted">,
+  notAfterMs: number,
+): string[] {
+  const address = `${inbox.id} ${inbox.isCountable ? COUNTABLE : "0"} ${ticket}`;
+  return [value, String(ttlMs), String(notAfterMs), mode, address];
+}
+
+/** The arguments of `steal.lua`. */
+export function stealArguments(
+  { value, ttlMs, victimDigest }: Pick<Ask, "value" | "ttlMs" | "victimDigest">,
+  notAfterMs: number,
+): string[] {
+  return [value, String(ttlMs), String(notAfterMs), victimDigest];
+}
+
+/**
+ * The arguments of `leave.lua`.
+ *
+ * @param tombstoneMs How long in ms asks of this value are refused from now on; 0 for not at all.
+ * @param handoff Whether the next waiter becomes the holder; otherwise it is notified to race.
+ * @param keepsLock Whether a lock that the caller holds stays held.
+ */
+export function leaveArguments(
+  value: string,
+  tombstoneMs: number,
+  handoff: boolean,
+  keepsLock: boolean,
+): string[] {
+  const args = [value, String(tombstoneMs), handoff ? HANDOFF : FREE];
+  if (keepsLock) args.push(KEEP);
+  return args;
+}
 
 /** First item of a reply to an ask or a steal: the caller holds the lock. */
 export const GRANTED = 1;
@@ -40,7 +117,6 @@ export const HOLDER_IS_OURS = 1;
 /** The same: it does not, so its release notifies nobody. */
 export const HOLDER_IS_FOREIGN = 0;
 
-/** A position in the queue. */
 export interface Queued {
   readonly state: "queued";
   readonly serverMs: number;
@@ -59,7 +135,6 @@ export interface Queued {
   readonly ownHolder: string | null;
 }
 
-/** Another owner holds the lock. */
 export interface Refused {
   readonly state: "held";
   readonly serverMs: number;
@@ -83,9 +158,10 @@ function items(reply: unknown): unknown[] {
   return reply;
 }
 
-/** An item that is a code. `null` is none, and not 0. */
-function codeOf(item: unknown): number {
-  return Number(item ?? NaN);
+/** The items of a reply that begins with a code. `null` is none, and not 0. */
+function coded(reply: unknown): unknown[] {
+  if (!Array.isArray(reply) || reply[0] === null) throw unexpected(reply);
+  return reply;
 }
 
 /** The error for a reply that no script sends: the state of the lock is unknown. */
@@ -93,21 +169,19 @@ function unexpected(reply: unknown): Error {
   return new Error(`Unexpected reply of the server: ${reply}`);
 }
 
-/** Why the caller no longer holds the lock. */
 function reasonOf(reply: unknown): "expired" | "stolen" {
-  const state = codeOf(items(reply)[0]);
+  const state = Number(coded(reply)[0]);
   if (state === GONE) return "expired";
   if (state === OTHER_OWNER) return "stolen";
   throw unexpected(reply);
 }
 
-/** Decodes the reply of `ask.lua` and `steal.lua`. */
 export function decodeAsk(reply: unknown): AskAnswer {
-  const list = items(reply);
+  const list = coded(reply);
   const serverMs = Number(list[1] ?? 0);
   const leftMs = Number(list[2] ?? 0);
   const third = Number(list[3] ?? 0);
-  switch (codeOf(list[0])) {
+  switch (Number(list[0])) {
     case GRANTED: {
       const fencingToken = BigInt(third); // below 2^53
       return { state: "granted", serverMs, validMs: leftMs < 0 ? Infinity : leftMs, fencingToken };
@@ -137,15 +211,13 @@ export function decodeAsk(reply: unknown): AskAnswer {
   }
 }
 
-/** Decodes the reply of `renew.lua`. */
 export function decodeRenew(reply: unknown): RenewAnswer {
-  const list = items(reply);
+  const list = coded(reply);
   const leftMs = Number(list[1] ?? 0);
-  if (codeOf(list[0]) === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
+  if (Number(list[0]) === DONE) return { state: "held", validMs: leftMs < 0 ? Infinity : leftMs };
   return { state: "lost", reason: reasonOf(reply) };
 }
 
-/** The answer to a leave. */
 export interface LeaveAnswer {
   readonly answer: ReleaseAnswer;
   /** False if the next waiter could not be notified: the user has no right to publish. */
@@ -156,10 +228,9 @@ export interface LeaveAnswer {
   readonly hasLeftBefore: boolean;
 }
 
-/** Decodes the reply of `leave.lua`. */
 export function decodeLeave(reply: unknown): LeaveAnswer {
-  const list = items(reply);
-  const answer: ReleaseAnswer = codeOf(list[0]) === DONE
+  const list = coded(reply);
+  const answer: ReleaseAnswer = Number(list[0]) === DONE
     ? { state: "released" }
     : { state: "gone", reason: reasonOf(reply) };
   return {
@@ -170,7 +241,6 @@ export function decodeLeave(reply: unknown): LeaveAnswer {
   };
 }
 
-/** The answer to a query. */
 export interface QueryAnswer {
   /** The value of the lock key; `null` if the lock is free. */
   readonly value: string | null;
@@ -178,15 +248,12 @@ export interface QueryAnswer {
   readonly digest: string | null;
   /** How long in ms it still lives; negative if it has no TTL. */
   readonly leftMs: number;
-  /** The last fencing token. */
   readonly fencingToken: bigint;
-  /** How many waiters there are. */
   readonly waiterCount: number;
   /** The first waiters in order, and how long each has waited in ms. */
   readonly waiters: { readonly value: string; readonly waitedMs: number }[];
 }
 
-/** Decodes the reply of `query.lua`. */
 export function decodeQuery(reply: unknown): QueryAnswer {
   const [value, digest, leftMs, token, waiterCount, waiting] = items(reply);
   const list = items(waiting);
