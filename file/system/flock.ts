@@ -56,8 +56,8 @@ declare const __filename: string | undefined;
  */
 export function load<T>(specifier: string): T {
   const own = typeof __filename === "string" ? __filename : undefined;
-  const places = [import.meta.url, own, process.argv[1]].filter((place) => place !== undefined);
-  return firstOf(places, (place) => createRequire(place)(specifier) as T);
+  const paths = [import.meta.url, own, process.argv[1]].filter((path) => path !== undefined);
+  return firstOf(paths, (path) => createRequire(path)(specifier) as T);
 }
 
 /** The first result that is no error; throws the first error if there is none. */

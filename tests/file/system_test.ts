@@ -6,7 +6,7 @@ import { constants } from "node:os";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { tryLockBy, unlockBy } from "../../file/system/flock.ts";
-import { WallClock } from "../../file/system/node_fs.ts";
+import { wallClock } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { withoutSlowLooks } from "../../testing/file/watching.ts";
@@ -56,16 +56,16 @@ Deno.test("tryLockBy() reports a locked file for EWOULDBLOCK alone, and throws a
   }
 });
 
-Deno.test("WallClock.nowUs() follows the wall clock when it is set, and grows in between", () => {
-  const clock = new WallClock();
+Deno.test("wallClock() follows the wall clock when it is set, and grows in between", () => {
+  const nowUs = wallClock();
   const now = Date.now;
   try {
     for (const byMs of [0, -3_600_000, 7_200_000, 0.5, 0]) {
       Date.now = () => Math.floor(now() + byMs);
-      let last = clock.nowUs();
+      let last = nowUs();
       for (let i = 0; i < 5_000; i++) {
         const earliest = BigInt(Date.now()) * 1_000n;
-        const us = clock.nowUs();
+        const us = nowUs();
         const latest = BigInt(Date.now() + 1) * 1_000n;
         assert(earliest <= us && us < latest, `${us} is not from ${earliest} to ${latest}`);
         assert(us >= last, "it went back");
@@ -77,10 +77,10 @@ Deno.test("WallClock.nowUs() follows the wall clock when it is set, and grows in
   }
 });
 
-Deno.test("WallClock.nowUs() has fractions of a millisecond", () => {
-  const clock = new WallClock();
+Deno.test("wallClock() has fractions of a millisecond", () => {
+  const nowUs = wallClock();
   const seen = new Set<bigint>();
-  while (seen.size < 10) seen.add(clock.nowUs() % 1_000n);
+  while (seen.size < 10) seen.add(nowUs() % 1_000n);
 });
 
 Deno.test("DirectoryChanges looks rarely for killed holders when many wait and no watch reports them", async () => {
