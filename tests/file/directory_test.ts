@@ -52,16 +52,18 @@ asRoot(
   },
 );
 
-Deno.test("LockDirectory.use() tries again once, and only when the directory may have been removed", async () => {
+Deno.test("LockDirectory.tryLock() tries again once, and only when the directory may have been removed", async () => {
   await using temp = await temporary();
-  const directory = new LockDirectory(chooseFileSystem(), `${temp.dir}/locks`, false);
   for (const [code, expected] of [["ENOENT", 2], ["EIO", 1]] as const) {
     let tries = 0;
-    const fail = () => {
+    const create = () => {
       tries++;
       throw Object.assign(new Error("refused"), { code });
     };
-    assertThrows(() => directory.use("n", fail), LockUnavailableError, "refused");
+    const fs = { ...chooseFileSystem(), create };
+    const directory = new LockDirectory(fs, `${temp.dir}/locks`, false);
+    const how = { looksFirst: false, mayYield: true };
+    assertThrows(() => directory.tryLock("n", "", how), LockUnavailableError, "refused");
     assertEquals(tries, expected, code);
   }
 });
