@@ -164,13 +164,13 @@ Deno.test("FileLock follows no link at the path of a lock file, and writes to no
   const dir = `${temp.dir}/locks`;
   const [path, target] = [lockPath(dir, "n"), `${temp.dir}/target`];
   await Deno.mkdir(dir, { mode: 0o777 });
-  const places: Record<string, () => Promise<unknown>> = {
+  const directories: Record<string, () => Promise<unknown>> = {
     "a link": () => Deno.symlink(target, path),
     "a directory": () => Deno.mkdir(path),
     "second name": () => Deno.link(target, path),
     "no regular file": () => new Deno.Command("mkfifo", { args: [path] }).output(),
   };
-  for (const [why, make] of Object.entries(places)) {
+  for (const [why, make] of Object.entries(directories)) {
     await Deno.writeTextFile(target, "text of the target");
     await make();
     for (const options of [{ dir }, { dir, sharedDir: true }]) {

@@ -11,7 +11,7 @@ import type { FileSystem } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
-import { type Place, temporary } from "../../testing/file/lock_directories.ts";
+import { type TemporaryDirectory, temporary } from "../../testing/file/lock_directories.ts";
 import {
   changesReported,
   countOpens,
@@ -27,7 +27,7 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 const NEVER_MS = 3_600_000;
 
 /** Registers a test of the watch, which only Linux has. */
-function onLinux(name: string, fn: (temp: Place) => Promise<void>): void {
+function onLinux(name: string, fn: (temp: TemporaryDirectory) => Promise<void>): void {
   const isLinux = Deno.build.os === "linux";
   Deno.test({
     name: isLinux ? name : `${name} (skipped: this needs Linux)`,
