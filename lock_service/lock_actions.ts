@@ -5,10 +5,10 @@
  *
  * @module
  */
-import type { AttachableLock, Lease, WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { Lease, WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError, LockError, type LockErrorCode } from "../core/contract/errors.ts";
 import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
-import { type NodeResponse, onClose } from "../http/shared/server.ts";
+import { onClose } from "../http/shared/server.ts";
 import {
   keyOf,
   type LockRequest,
@@ -16,16 +16,10 @@ import {
   type Owner,
   ownerOf,
   readBody,
+  type Terms,
 } from "./lock_request.ts";
-import type { Answer, Puts, PutTerms } from "./puts.ts";
+import type { Answer, Puts } from "./puts.ts";
 import { busy, notHeld, type RequestError, unknownOutcome } from "./request_error.ts";
-
-/** The input of an action. */
-export interface ActionParts extends LockRequest {
-  readonly lock: AttachableLock;
-  readonly puts: Puts;
-  readonly response: NodeResponse;
-}
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
@@ -56,20 +50,20 @@ export const actions = {
   POST: rejectMethod,
 } as const;
 
-async function acquire(parts: ActionParts): Promise<Answer> {
-  const owner = await ownerOf(parts, "acquire");
-  const terms = readBody(parts, ["ttlMs", "waitMs"]);
+async function acquire(lockRequest: LockRequest, puts: Puts): Promise<Answer> {
+  const owner = await ownerOf(lockRequest, "acquire");
+  const terms = readBody(lockRequest, ["ttlMs", "waitMs"]);
   const gone = new AbortController();
-  onClose(parts.response, () => gone.abort());
-  const start = (ended: AbortSignal) => acquireUntil(parts, owner, terms, ended);
-  return await parts.puts.join(owner, terms, gone.signal, start);
+  onClose(lockRequest.response, () => gone.abort());
+  const start = (ended: AbortSignal) => acquireUntil(lockRequest, owner, terms, ended);
+  return await puts.join(owner, terms, gone.signal, start);
 }
 
 /** Acquires the lock for all clients of a PUT, until the signal says that nobody needs it any more. */
 async function acquireUntil(
-  { lock, limits }: ActionParts,
+  { settings: { lock, retryAfterMs } }: LockRequest,
   { key, ownerId }: Owner,
-  { ttlMs, waitMs }: PutTerms,
+  { ttlMs, waitMs }: Terms,
   ended: AbortSignal,
 ): Promise<Answer> {
   let remainingMs: number | undefined;
@@ -88,35 +82,35 @@ async function acquireUntil(
       // The owner id may have been granted the lock as its wait ended: only a last try tells.
       lease ??= await answered(key, lock.tryAcquire(key, options));
     }
-    if (lease === null) throw busyFor(remainingMs, limits.retryAfterMs);
+    if (lease === null) throw busyFor(remainingMs, retryAfterMs);
     // A request with the same id at another server may have taken it over: a renewal tells.
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
 }
 
-async function renew(parts: ActionParts): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(parts, "renew");
-  const { ttlMs } = readBody(parts, ["ttlMs"]);
+async function renew(lockRequest: LockRequest): Promise<Answer> {
+  const { key, ownerId } = await ownerOf(lockRequest, "renew");
+  const { ttlMs } = readBody(lockRequest, ["ttlMs"]);
   return await untilAnswered(key, async () => {
-    const lease = await parts.lock.attach(key, ownerId, { ...LEASE, ttlMs });
+    const lease = await lockRequest.settings.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
 }
 
-async function release(parts: ActionParts): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(parts, "release");
-  readBody(parts, []);
+async function release(lockRequest: LockRequest): Promise<Answer> {
+  const { key, ownerId } = await ownerOf(lockRequest, "release");
+  readBody(lockRequest, []);
   return await untilAnswered(key, async () => {
-    const lease = await parts.lock.attach(key, ownerId, LEASE);
+    const lease = await lockRequest.settings.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
     return await answered(key, lease.release()) ? { key, released: true } : null;
   });
 }
 
-async function query(parts: ActionParts): Promise<Answer> {
-  const key = await keyOf(parts);
-  const { holders: [holder], waiterCount } = await parts.lock.query(key);
+async function query(lockRequest: LockRequest): Promise<Answer> {
+  const key = await keyOf(lockRequest);
+  const { holders: [holder], waiterCount } = await lockRequest.settings.lock.query(key);
   const fencingToken = holder?.fencingToken === undefined ? undefined : String(holder.fencingToken);
   const remainingMs = holder?.remainingMs === undefined
     ? undefined
@@ -125,7 +119,7 @@ async function query(parts: ActionParts): Promise<Answer> {
 }
 
 // deno-lint-ignore require-await -- async like the other actions
-async function rejectMethod({ request }: ActionParts): Promise<Answer> {
+async function rejectMethod({ request }: LockRequest): Promise<Answer> {
   throw notAllowed(request);
 }
 

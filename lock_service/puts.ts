@@ -4,19 +4,14 @@
  * @module
  */
 import { abortable } from "../core/time/clock.ts";
-import type { Owner } from "./lock_request.ts";
+import type { Owner, Terms } from "./lock_request.ts";
 import { inProgress, unknownOutcome } from "./request_error.ts";
 
 /** The body of an answer with status 200. Every other answer is thrown as an error. */
 export type Answer = Readonly<Record<string, unknown>>;
 
-/** What a client asks for: PUTs that ask for the same share an answer. */
-export interface PutTerms {
-  readonly ttlMs: number;
-  readonly waitMs: number;
-}
-
-interface Put extends PutTerms {
+/** A PUT under way. Others that ask for the same share its answer. */
+interface Put extends Terms {
   readonly answer: Promise<Answer>;
   /** Aborts when all its clients have left, or the server closes. */
   readonly end: AbortController;
@@ -37,7 +32,7 @@ export class Puts {
    */
   async join(
     { key, ownerId }: Owner,
-    terms: PutTerms,
+    terms: Terms,
     gone: AbortSignal,
     start: (ended: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
@@ -65,7 +60,7 @@ export class Puts {
     for (const { end } of this.#puts.values()) end.abort();
   }
 
-  #start(id: string, terms: PutTerms, start: (ended: AbortSignal) => Promise<Answer>): Put {
+  #start(id: string, terms: Terms, start: (ended: AbortSignal) => Promise<Answer>): Put {
     const end = new AbortController();
     const answer = start(end.signal).finally(() => this.#puts.delete(id));
     answer.catch(() => {}); // each client has a promise of its own

@@ -33,15 +33,6 @@ interface Http2Response {
   writeHead(status: number, ...rest: unknown[]): unknown;
 }
 
-/**
- * - `"open"`: the response has not ended, and the client is connected;
- * - `"ending"`: `end()` was called, and the lock is being looked at: `breakOff()` still works;
- * - `"delayed"`: the last bytes wait for the release;
- * - `"complete"`: the last bytes were passed to Node;
- * - `"gone"`: the connection closed before the response ended.
- */
-type ResponseState = "open" | "ending" | "delayed" | "complete" | "gone";
-
 /** The code of a reset that HTTP/2 clients take for a failure. After NO_ERROR, a part looks whole. */
 const INTERNAL_ERROR = 2;
 /** The statuses of responses without a body. */
@@ -57,7 +48,16 @@ export class LockedResponse {
   readonly #response: NodeResponse;
   readonly #closeConnection: () => unknown;
   readonly #gone = new AbortController();
-  #state: ResponseState = "open";
+  /** Aborts if the client disconnects before the response ends. */
+  readonly gone: AbortSignal = this.#gone.signal;
+  /**
+   * - `"open"`: the response has not ended, and the client is connected;
+   * - `"ending"`: `end()` was called, and the lock is being looked at: `breakOff()` still works;
+   * - `"delayed"`: the last bytes wait for the release;
+   * - `"complete"`: the last bytes were passed to Node;
+   * - `"gone"`: the connection closed before the response ended.
+   */
+  #state: "open" | "ending" | "delayed" | "complete" | "gone" = "open";
   #isPiped = false;
   /** Whether the headers were written, but are sent by `end()`. */
   #isWritten = false;
@@ -90,11 +90,6 @@ export class LockedResponse {
       return response;
     };
     if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
-  }
-
-  /** Aborts if the client disconnects before the response ends. */
-  get gone(): AbortSignal {
-    return this.#gone.signal;
   }
 
   /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
@@ -187,7 +182,7 @@ export class LockedResponse {
   /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
   readonly #onLost = (): void => {
     if (this.#released !== null) return;
-    const isEnding = this.#state !== "open" && !this.#gone.signal.aborted;
+    const isEnding = this.#state !== "open" && !this.gone.aborted;
     if (isEnding || this.hasBegun) this.breakOff();
     else this.#held!.listener.onLeaseLost(this.#isHandlerRunning);
   };

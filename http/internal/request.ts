@@ -46,9 +46,6 @@ export interface Failed {
   readonly cause?: unknown;
 }
 
-/** The name of a request's lock; `null` if it needs none; or why the request cannot have one. */
-export type RequestKey = string | null | Failed;
-
 /** The outcome of acquiring the lock for a request. */
 export type Acquired =
   | { readonly state: "held"; readonly lease: Lease }
@@ -62,16 +59,6 @@ export type Acquired =
 export interface RequestLease {
   readonly from: object;
   readonly lease: Lease;
-}
-
-/** What is known of a request before it has the lock. */
-export interface Requester {
-  /** The leases that the request got from all its locks; some may be over. */
-  readonly leases: RequestLease[];
-  /** Aborts when the client disconnects. */
-  readonly gone?: AbortSignal | undefined;
-  /** The factory that made the lock: a key must not be locked twice by any of its locks. */
-  readonly from?: object;
 }
 
 /** The outcome of a handler that ran under a lease. */
@@ -92,13 +79,14 @@ const GONE: Acquired = { state: "gone" };
 /**
  * Determines the key of a request.
  *
+ * @returns The name of its lock; `null` if it needs none; or why it cannot have one.
  * @throws {TypeError} If the key is not a string: a bug of the program.
  * @throws Whatever the function of the user throws, unless that is meant for the client.
  */
 export async function keyOf<Args extends unknown[]>(
   key: LockKey<Args>,
   ...args: Args
-): Promise<RequestKey> {
+): Promise<string | null | Failed> {
   if (typeof key === "string") return key;
   let made: unknown;
   try {
@@ -135,9 +123,16 @@ export function leasesOf(request: object): RequestLease[] {
  */
 export async function acquireForRequest(
   lock: DistributedLock,
-  key: RequestKey,
+  key: string | null | Failed,
   settings: HoldSettings,
-  { leases, gone, from = lock }: Requester,
+  { leases, gone, from = lock }: {
+    /** The leases that the request got from all its locks; some may be over. */
+    readonly leases: RequestLease[];
+    /** Aborts when the client disconnects. */
+    readonly gone?: AbortSignal | undefined;
+    /** The factory that made the lock: a key must not be locked twice by any of its locks. */
+    readonly from?: object;
+  },
 ): Promise<Acquired> {
   if (key === null) return UNLOCKED;
   if (typeof key !== "string") return key;

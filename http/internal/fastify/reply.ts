@@ -39,24 +39,22 @@ export interface FastifyLockReply {
   then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
-/**
- * How far the handler's answer has come:
- * - `"none"`: the handler has not answered;
- * - `"expected"`: the handler has returned without an answer and will send one later: until then it
- *   counts as running;
- * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
- * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
- *   response can only be broken off.
- */
-type AnswerState = "none" | "expected" | "given" | "made";
-
 /** A reply whose request holds a lock: notices when the handler has answered, and answers a loss before. */
 export class LockedReply implements LossListener {
   readonly lease: Lease;
   readonly #reply: FastifyLockReply;
   readonly #locked: LockedResponse;
   readonly #settings: HoldSettings;
-  #answer: AnswerState = "none";
+  /**
+   * How far the handler's answer has come:
+   * - `"none"`: the handler has not answered;
+   * - `"expected"`: the handler has returned without an answer and will send one later: until then it
+   *   counts as running;
+   * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
+   * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
+   *   response can only be broken off.
+   */
+  #answer: "none" | "expected" | "given" | "made" = "none";
 
   constructor(
     lease: Lease,

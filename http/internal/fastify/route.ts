@@ -9,7 +9,7 @@ import type { DistributedLock, Lease } from "../../../core/contract/distributed_
 import { LockSetupError } from "../../../core/contract/errors.ts";
 import { CLIENT_GONE, leaseLost } from "../../shared/problem.ts";
 import { LockedResponse } from "../node_response.ts";
-import { type LockKey, type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
+import { type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
 import { acquireForRequest, discard, keyOf, leasesOf, lossOf } from "../request.ts";
 import { type FastifyLockReply, LockedReply, toProblem } from "./reply.ts";
 
@@ -51,12 +51,8 @@ export interface FastifyLockRoute {
   onSend?: unknown;
 }
 
-/** The settings of the lock of a route. */
-export type RouteSettings = MiddlewareSettings<LockKey<[request: FastifyLockRequest]>>;
-
 type Request = FastifyLockRequest & { lease: Lease | null };
-type Reply = FastifyLockReply;
-type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
+type Handler = (this: unknown, request: Request, reply: FastifyLockReply) => unknown;
 
 /** The replies whose requests hold a lock. */
 const lockedReplies = new WeakMap<FastifyLockRequest, LockedReply>();
@@ -70,7 +66,7 @@ const wrapped = new WeakSet<Handler>();
 export function wireRoute(
   route: FastifyLockRoute,
   lock: DistributedLock,
-  settings: RouteSettings,
+  settings: MiddlewareSettings<[request: FastifyLockRequest]>,
 ): void {
   const handler = route.handler as Handler;
   if (wrapped.has(handler)) return;
@@ -82,10 +78,10 @@ export function wireRoute(
   wrapped.add(lockHandler);
   route.handler = lockHandler;
   route.config = Object.assign({ [WIRED]: true }, route.config);
-  const lockPreHandler = (request: Request, reply: Reply) =>
+  const lockPreHandler = (request: Request, reply: FastifyLockReply) =>
     lockRequest(lock, settings, request, reply);
   route.preHandler = [route.preHandler ?? [], lockPreHandler].flat();
-  const lockOnSend = async (request: Request, reply: Reply, payload: unknown) => {
+  const lockOnSend = async (request: Request, reply: FastifyLockReply, payload: unknown) => {
     const locked = lockedReplies.get(request);
     if (locked === undefined) return payload;
     locked.answerGiven(); // this hook answers the loss that it may notice
@@ -104,9 +100,9 @@ export function wireRoute(
 /** A hook before the handler: acquires the lock, or answers the request. */
 async function lockRequest(
   lock: DistributedLock,
-  settings: RouteSettings,
+  settings: MiddlewareSettings<[request: FastifyLockRequest]>,
   request: Request,
-  reply: Reply,
+  reply: FastifyLockReply,
 ): Promise<unknown> {
   if (settings.unlockedMethods.includes(request.method)) return undefined;
   const key = await keyOf(settings.key, request);
