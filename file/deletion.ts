@@ -138,10 +138,7 @@ function isLeft(fs: FileSystem, path: string): boolean {
  * the file which the path names may delete it, and it deletes before it unlocks. A process that opened
  * the file before finds the path changed when it has locked it, and starts over.
  *
- * @param fs The file system of the runtime.
  * @param paths The paths of lock files. An error leaves a file as it is: deletion is never needed.
- * @param tokens The file that remembers their tokens.
- * @param isSpared Whether a file stays.
  * @returns The paths that were not looked at, because another process was writing the tokens.
  */
 export function deleteUnused(

@@ -226,8 +226,8 @@ export class FileLock implements DistributedLock {
   ): Promise<Lease | null> {
     const signal = this.#lifetime.waitSignal(options.signal);
     const { label = this.#lifetime.label } = options;
+    const how = { looksFirst: false, mayYield: false };
     for (let tries = 0;; tries++) {
-      const how = { looksFirst: false, mayYield: false };
       const result = this.#directory.tryLock(name, label, how);
       if (typeof result === "object") return this.#open(name, turn, result, options);
       if (tries === BRIEF_LOCK_TRIES || result === "held") return null;

@@ -38,19 +38,14 @@ export class LockDirectory {
   readonly path: string;
   /** Why there is no path. */
   readonly #failure: SetupFailure | null = null;
+  /** Whether other users may write to it. */
   readonly #isShared: boolean;
   /** Identifies the instance in the files. */
   readonly #lockerId: string = crypto.randomUUID().slice(0, 8);
   /** The tokens of deleted files; `null` until the directory exists and was checked. */
   #tokens: TokenFile | null = null;
 
-  /**
-   * Fixes the path. Touches no file but those that the default depends on.
-   *
-   * @param fs The file system of the runtime.
-   * @param dir The directory; the user's own one by default.
-   * @param isShared Whether other users may write to it.
-   */
+  /** Fixes the path. Touches no file but those that the default depends on. */
   constructor(fs: FileSystem, dir: string | undefined, isShared: boolean) {
     this.#fs = fs;
     this.#isShared = isShared;

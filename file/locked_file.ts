@@ -15,7 +15,6 @@ const FAIR_STREAK = 8;
 
 /** The file of a lock, which may not exist yet. */
 export interface LockFile {
-  /** The file system of the runtime. */
   readonly fs: FileSystem;
   readonly path: string;
   /** The name of the lock, written into a new file. */
@@ -41,11 +40,9 @@ export interface Record {
   readonly streak: number;
   /** Eight hex digits that identify the instance that locked the file last. */
   readonly lockerId: string;
-  /** The label of the last holder. */
   readonly label: string;
 }
 
-/** The record of an empty file. */
 export const EMPTY_RECORD: Record = {
   token: 0n,
   held: false,
@@ -141,7 +138,6 @@ function unlock(file: OpenFile): void {
  * @param locker The instance that locks, as its record will name it.
  * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
  * @throws {SetupFailure} If another kind of file is at the path.
- * @throws {Error} If the file system refuses.
  */
 export function tryLock(
   file: LockFile,
@@ -235,7 +231,6 @@ function changing(): Error {
   );
 }
 
-/** Reads the record of an open file. */
 export function readRecord(file: OpenFile): Record {
   return decodeRecord(readAt(file, 0, RECORD_BYTES));
 }

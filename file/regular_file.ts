@@ -112,11 +112,7 @@ export function readAt(file: OpenFile, offset: number, length: number): Uint8Arr
   return bytes.subarray(0, file.read(offset, bytes));
 }
 
-/**
- * Writes all bytes in one call.
- *
- * @throws {Error} If only a part could be written.
- */
+/** Writes all bytes in one call; throws if only a part could be written. */
 export function writeAt(file: OpenFile, offset: number, bytes: Uint8Array): void {
   const count = file.write(offset, bytes);
   if (count !== bytes.length) {

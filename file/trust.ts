@@ -21,8 +21,6 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
 /**
  * Checks that nobody but this user and root may write to a directory, or replace it or one above it.
  *
- * @param fs The file system of the runtime.
- * @param dir Its absolute path.
  * @throws {SetupFailure} If others may, or if it is a link or no directory.
  * @throws {Error} If the file system or the runtime does not let us look.
  */

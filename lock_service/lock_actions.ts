@@ -18,7 +18,7 @@ import {
   readBody,
   type Terms,
 } from "./lock_request.ts";
-import type { Answer, Puts } from "./puts.ts";
+import type { Puts, Result } from "./puts.ts";
 import { busy, notHeld, type RequestError, unknownOutcome } from "./request_error.ts";
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
@@ -34,7 +34,7 @@ const MAX_REFUSALS = 100;
  * 0 to 1, so that the requests do not keep colliding.
  */
 const BACK_OFF_MS = 5;
-/** How long in ms an answer waits for Redis. The request to Redis goes on, at most for the lease. */
+/** How long in ms a request waits for an answer of Redis. The call to Redis goes on, at most for the lease. */
 const ANSWER_TIMEOUT_MS = 5_000;
 /** The reason, for the logs, when all tries have failed. */
 const CONTESTED = `another server took over the lease in each of ${MAX_TRIES} tries`;
@@ -50,7 +50,7 @@ export const actions = {
   POST: rejectMethod,
 } as const;
 
-async function acquire(lockRequest: LockRequest, puts: Puts): Promise<Answer> {
+async function acquire(lockRequest: LockRequest, puts: Puts): Promise<Result> {
   const owner = await ownerOf(lockRequest, "acquire");
   const terms = readBody(lockRequest, ["ttlMs", "waitMs"]);
   const gone = new AbortController();
@@ -65,12 +65,12 @@ async function acquireUntil(
   { key, ownerId }: Owner,
   { ttlMs, waitMs }: Terms,
   ended: AbortSignal,
-): Promise<Answer> {
+): Promise<Result> {
   let remainingMs: number | undefined;
   const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
   const options = { ...LEASE, ownerId, ttlMs, onWait };
   const endMs = performance.now() + waitMs;
-  return await untilAnswered(key, async () => {
+  return await untilDone(key, async () => {
     if (ended.aborted) throw unknownOutcome(); // nobody would receive the lease
     let lease = await lock.tryAcquire(key, options);
     const leftMs = Math.ceil(endMs - performance.now());
@@ -88,27 +88,27 @@ async function acquireUntil(
   });
 }
 
-async function renew(lockRequest: LockRequest): Promise<Answer> {
+async function renew(lockRequest: LockRequest): Promise<Result> {
   const { key, ownerId } = await ownerOf(lockRequest, "renew");
   const { ttlMs } = readBody(lockRequest, ["ttlMs"]);
-  return await untilAnswered(key, async () => {
+  return await untilDone(key, async () => {
     const lease = await lockRequest.settings.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
 }
 
-async function release(lockRequest: LockRequest): Promise<Answer> {
+async function release(lockRequest: LockRequest): Promise<Result> {
   const { key, ownerId } = await ownerOf(lockRequest, "release");
   readBody(lockRequest, []);
-  return await untilAnswered(key, async () => {
+  return await untilDone(key, async () => {
     const lease = await lockRequest.settings.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
     return await answered(key, lease.release()) ? { key, released: true } : null;
   });
 }
 
-async function query(lockRequest: LockRequest): Promise<Answer> {
+async function query(lockRequest: LockRequest): Promise<Result> {
   const key = await keyOf(lockRequest);
   const { holders: [holder], waiterCount } = await lockRequest.settings.lock.query(key);
   const fencingToken = holder?.fencingToken === undefined ? undefined : String(holder.fencingToken);
@@ -119,12 +119,12 @@ async function query(lockRequest: LockRequest): Promise<Answer> {
 }
 
 // deno-lint-ignore require-await -- async like the other actions
-async function rejectMethod({ request }: LockRequest): Promise<Answer> {
+async function rejectMethod({ request }: LockRequest): Promise<Result> {
   throw notAllowed(request);
 }
 
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
-function described({ name, fencingToken, remainingMs }: Lease): Answer {
+function described({ name, fencingToken, remainingMs }: Lease): Result {
   return {
     key: name,
     fencingToken: String(fencingToken),
@@ -139,19 +139,19 @@ function busyFor(holderMs: number | undefined, retryAfterMs: number | undefined)
 }
 
 /**
- * Tries until there is an answer. A try returns `null` if another request has taken over the lease. It throws a
+ * Tries until there is a result. A try returns `null` if another request has taken over the lease. It throws a
  * `LockError` if another request of the same owner asks at this server just now, or has ended this one; or
  * if Redis, after a reconnect, takes this call for one that has left.
  */
-async function untilAnswered(
+async function untilDone(
   key: string,
-  tryOnce: () => Promise<Answer | null>,
-): Promise<Answer> {
+  tryOnce: () => Promise<Result | null>,
+): Promise<Result> {
   let [tries, refusals] = [0, 0];
   while (tries < MAX_TRIES) {
     try {
-      const answer = await tryOnce();
-      if (answer !== null) return answer;
+      const result = await tryOnce();
+      if (result !== null) return result;
       tries++;
     } catch (error) {
       if (!isLockError(error, "ERR_LOCK") || refusals === MAX_REFUSALS) throw error;

@@ -1,5 +1,5 @@
 /**
- * The Fastify plugin of the lock service: registers the routes, and sends answers and problems. The
+ * The Fastify plugin of the lock service: registers the routes, and sends results and problems. The
  * actions are in `lock_actions.ts`.
  *
  * @module
@@ -92,14 +92,14 @@ export async function lockRoutes(
       url: "/lock/*",
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
-        let answer: unknown;
+        let result: unknown;
         try {
-          answer = await action({ request, response: reply.raw, settings }, puts);
+          result = await action({ request, response: reply.raw, settings }, puts);
         } catch (error) {
           return sendProblem(reply, problemOf(error, report));
         }
         reply.headers({ "cache-control": "no-store" });
-        return reply.send(answer);
+        return reply.send(result);
       },
     });
   }

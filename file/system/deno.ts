@@ -15,7 +15,6 @@ const WITHOUT_WATCH = /^2\.8\./;
 /**
  * Returns the file system of Deno.
  *
- * @param version The version of Deno.
  * @throws {SetupFailure} If this Deno cannot lock files.
  */
 export function denoFileSystem(version: string): FileSystem {

@@ -30,11 +30,7 @@ export function tryLockBy(flock: Flock, fd: number, isExclusive: boolean): boole
   throw failure(errno);
 }
 
-/**
- * Unlocks an open file.
- *
- * @throws {Error} If `flock` fails.
- */
+/** Unlocks an open file; throws if `flock` fails. */
 export function unlockBy(flock: Flock, fd: number): void {
   const errno = flock(fd, OPERATION.unlock);
   if (errno !== 0) throw failure(errno);

@@ -68,14 +68,14 @@ export class LockedResponse {
     readonly listener: LossListener;
   } | null = null;
   #isHandlerRunning = false;
-  #released: Promise<void> | null = null;
+  #released: Promise<unknown> | null = null;
   readonly #endCallbacks: (() => void)[] = [];
 
   /** @param closeConnection Closes the connection; by default the response's own `destroy()`. */
   constructor(response: NodeResponse, closeConnection = () => response.destroy()) {
     this.#response = response;
     this.#closeConnection = closeConnection;
-    onClose(response, () => this.#closed());
+    onClose(response, this.#onClosed);
     response.on("pipe", () => this.#isPiped = true);
     const { end } = response;
     response.end = (...args) => {
@@ -150,7 +150,7 @@ export class LockedResponse {
   }
 
   /** `end()` is called. Returns what the last bytes must wait for, or `null` to send them at once. */
-  #delayEnd(): Promise<void> | null {
+  #delayEnd(): Promise<unknown> | null {
     if (this.#state !== "open") return null;
     this.#state = "ending";
     // Reading the signal reads the clock: a lease that has expired is lost now, even if no timer has
@@ -161,13 +161,13 @@ export class LockedResponse {
   }
 
   /** The connection closes: after a complete response, this changes nothing. */
-  #closed(): void {
+  readonly #onClosed = (): void => {
     const isOver = this.#state !== "open";
     if (isOver && this.#state !== "ending") return;
     this.#state = "gone";
     this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
     if (!isOver && this.#held !== null && !this.#isHandlerRunning) this.#release();
-  }
+  };
 
   /**
    * Notifies the handler of the end of its response, and gives it a moment to end. If it does, the last
@@ -187,7 +187,7 @@ export class LockedResponse {
     else this.#held!.listener.onLeaseLost(this.#isHandlerRunning);
   };
 
-  #release(): Promise<void> {
+  #release(): Promise<unknown> {
     const { lease, signal, settings } = this.#held!;
     signal.removeEventListener("abort", this.#onLost);
     return this.#released = releaseInTime(lease, settings);

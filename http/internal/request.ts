@@ -286,7 +286,7 @@ export function discard(answer: unknown, settings: HoldSettings): void {
  * Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects: a
  * refusal, after which the lock stays held, is reported.
  */
-export async function releaseInTime(lease: Lease, settings: HoldSettings): Promise<void> {
+export function releaseInTime(lease: Lease, settings: HoldSettings): Promise<unknown> {
   const released = lease.release().catch((error) => report(settings, error));
-  await within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
+  return within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
 }

@@ -166,7 +166,7 @@ export class LockedReply implements LossListener {
 }
 
 /** Sets the status and the headers of a problem on the reply, and returns the payload to send. */
-export function toProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
+export function writeProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
   reply.code(status);
   for (const name of BODY_HEADERS) reply.removeHeader(name);
   reply.headers({ ...headers });
@@ -175,7 +175,7 @@ export function toProblem(reply: FastifyLockReply, { status, headers, body }: Pr
 
 /** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */
 function sendNow(reply: FastifyLockReply, problem: Problem): void {
-  const body = toProblem(reply, problem);
+  const body = writeProblem(reply, problem);
   reply.header("content-length", String(body.length)); // all characters are ASCII
   reply.hijack();
   reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);

@@ -11,7 +11,7 @@ import { CLIENT_GONE, leaseLost } from "../../shared/problem.ts";
 import { LockedResponse } from "../node_response.ts";
 import { type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
 import { acquireForRequest, discard, keyOf, leasesOf, lossOf } from "../request.ts";
-import { type FastifyLockReply, LockedReply, toProblem } from "./reply.ts";
+import { type FastifyLockReply, LockedReply, writeProblem } from "./reply.ts";
 
 /** The mark in the config of a route that has our hooks. */
 const WIRED = Symbol("holdfast lock");
@@ -92,7 +92,7 @@ export function wireRoute(
     }
     report(settings, loss);
     discard(payload, settings);
-    return toProblem(reply, leaseLost());
+    return writeProblem(reply, leaseLost());
   };
   route.onSend = [lockOnSend, route.onSend ?? []].flat();
 }
@@ -115,7 +115,7 @@ async function lockRequest(
     reply.code(CLIENT_GONE);
     return reply.send();
   }
-  if (acquired.state === "failed") return reply.send(toProblem(reply, acquired.problem));
+  if (acquired.state === "failed") return reply.send(writeProblem(reply, acquired.problem));
   const { lease } = acquired;
   request.lease = lease;
   const { fencingHeader } = settings;
