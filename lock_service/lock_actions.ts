@@ -23,8 +23,6 @@ import { busy, notHeld, type RequestError, unknownOutcome } from "./request_erro
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
-/** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
-const UNKNOWN_TTL_MS = 1_000;
 /** How often an action is tried while other requests keep taking over the same lease. */
 const MAX_TRIES = 10;
 /** How often it is tried, besides, while other requests of the same owner ask at this server. */
@@ -82,7 +80,7 @@ async function acquireUntil(
       // The owner id may have been granted the lock as its wait ended: only a last try tells.
       lease ??= await answered(key, lock.tryAcquire(key, options));
     }
-    if (lease === null) throw busyFor(remainingMs, retryAfterMs);
+    if (lease === null) throw busy(remainingMs, retryAfterMs);
     // A request with the same id at another server may have taken it over: a renewal tells.
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
@@ -130,12 +128,6 @@ function described({ name, fencingToken, remainingMs }: Lease): Result {
     fencingToken: String(fencingToken),
     remainingMs: Math.floor(remainingMs),
   };
-}
-
-/** Another owner holds the lock. Its lease still lasts `holderMs`, if that is known. */
-function busyFor(holderMs: number | undefined, retryAfterMs: number | undefined): RequestError {
-  const remainingMs = holderMs === undefined ? undefined : Math.floor(holderMs);
-  return busy(remainingMs, retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS);
 }
 
 /**

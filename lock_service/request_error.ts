@@ -14,6 +14,7 @@ import {
   problem,
   type ProblemDetails,
   type ProblemKind,
+  UNKNOWN_TTL_MS,
 } from "../http/shared/problem.ts";
 
 /** Throw it to end a request with a problem. */
@@ -70,15 +71,19 @@ export function bodyTimeout(maxBodyMs: number): RequestError {
 /**
  * Another owner holds the lock.
  *
- * @param remainingMs How long in ms its lease still lasts, if that is known.
- * @param retryAfterMs How long in ms to wait before a retry.
+ * @param holderMs How long in ms its lease still lasts, if that is known.
+ * @param retryAfterMs How long in ms to wait before a retry; until that lease ends by default.
  */
-export function busy(remainingMs: number | undefined, retryAfterMs: number): RequestError {
+export function busy(
+  holderMs: number | undefined,
+  retryAfterMs: number | undefined,
+): RequestError {
+  const remainingMs = holderMs === undefined ? undefined : Math.floor(holderMs);
   return new RequestError("busy", {
     status: 409,
     title: "Busy",
     detail: "Somebody else holds the lock: try again later, or ask with a longer 'waitMs'",
-    retryAfterMs,
+    retryAfterMs: retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS,
     members: { remainingMs },
   });
 }

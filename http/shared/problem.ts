@@ -99,7 +99,7 @@ function jittered(leastMs: number): { readonly ms: number; readonly seconds: num
 }
 
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
-const UNKNOWN_TTL_MS = 1_000;
+export const UNKNOWN_TTL_MS = 1_000;
 
 /** Another request holds the lock, for `remainingMs` more if that is known. */
 export function busy(status: number, remainingMs: number | undefined): Problem {
