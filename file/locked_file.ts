@@ -1,6 +1,6 @@
 /**
- * One lock file: its format, the try to lock it, looking at it, and its release. It starts with a header of
- * fixed width, which one write replaces; the lock's name follows. It is deleted in `deletion.ts`.
+ * One lock file: how it is locked, looked at and released, and its format: a header of fixed width, which
+ * one write replaces, then the lock's name. It is deleted in `deletion.ts`.
  *
  * @module
  */

@@ -8,7 +8,7 @@
  * - If the handler has ended before, `end()` releases the lock, and the last bytes wait for that (1 s at
  *   most).
  * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, except
- *   for a handler that waits for the end of its own response (`beforeEnd()`).
+ *   for a handler that waits for the end of its own response: it is notified before (`beforeEnd()`).
  * - If the lease is lost before that, after `maxHoldMs` for instance, a response that has begun or is
  *   ending is broken off. Otherwise the listener, of the framework, sends an error instead.
  *
@@ -37,10 +37,7 @@ interface Http2Response {
 const INTERNAL_ERROR = 2;
 /** The statuses of responses without a body. */
 const BODILESS: readonly number[] = [204, 205, 304];
-/**
- * A handler may wait for the end of its own response. It is notified right before the last bytes are
- * sent, and has this many microtask turns to end; each promise that it awaits takes some.
- */
+/** How many microtask turns a handler that waits for the end of its own response gets, to end itself. */
 const END_TURNS = 10;
 
 /** One response, first watched, then held under a lease. */
@@ -118,12 +115,10 @@ export class LockedResponse {
     else signal.addEventListener("abort", this.#onLost);
   }
 
-  /** The handler starts: from now on the lock is held until it ends. */
   handlerStarted(): void {
     if (this.#released === null) this.#isHandlerRunning = true;
   }
 
-  /** The handler has ended. If the response is over, nothing needs the lock any more: releases it. */
   handlerEnded(): void {
     if (!this.#isHandlerRunning) return;
     this.#isHandlerRunning = false;
@@ -135,10 +130,7 @@ export class LockedResponse {
     this.#endCallbacks.push(callback);
   }
 
-  /**
-   * Closes the connection in the middle of a response: the client must not take a part for the whole.
-   * Does nothing once the last bytes were sent or wait for the release: the lock was held up to the end.
-   */
+  /** Closes the connection. Not if the last bytes only wait for the release: the lock was held to the end. */
   breakOff(): void {
     if (this.#state !== "delayed" && this.#state !== "complete") this.#destroy();
   }
@@ -169,10 +161,7 @@ export class LockedResponse {
     if (!isOver && this.#held !== null && !this.#isHandlerRunning) this.#release();
   };
 
-  /**
-   * Notifies the handler of the end of its response, and gives it a moment to end. If it does, the last
-   * bytes wait for the release; if not, they are sent, and the lock is held until the handler ends.
-   */
+  /** Gives the handler a moment to end. If it does, the last bytes wait for the release. */
   async #awaitHandler(): Promise<void> {
     for (const callback of this.#endCallbacks) callback();
     for (let turn = 0; turn < END_TURNS && this.#released === null; turn++) await null;

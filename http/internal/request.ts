@@ -63,9 +63,7 @@ export interface RequestLease {
 
 /** The outcome of a handler that ran under a lease. */
 export type RunResult<T> =
-  /** The handler has returned this value. */
   | { readonly state: "done"; readonly value: T }
-  /** The handler has thrown this error. */
   | { readonly state: "failed"; readonly error: unknown }
   /**
    * The lease is lost. The handler may still run: it cannot be stopped. After a loss by disposal the lock is
@@ -200,9 +198,8 @@ function lockedTwice(key: string): LockSetupError {
 }
 
 /**
- * Runs the handler until it ends or the lease is lost, whichever comes first. If the lease is lost
- * first, this returns at once: a handler that ignores `lease.signal` runs on, but nothing waits for it.
- * If the lease is already lost at the start, the handler is not run.
+ * Runs the handler until it ends or the lease is lost: then one that ignores `lease.signal` runs on, but
+ * nothing waits for it. If the lease is already lost at the start, the handler is not run.
  *
  * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
  * the loss itself, or an error with the loss as its cause. What it throws is ignored.
