@@ -74,21 +74,18 @@ export class TokenFile {
     const file = openOrCreate(this.#fs, this.#path, this.mode);
     if (file === null) return null;
     try {
-      return file.tryLock(true) ? this.#updateLocked(file, next) : null;
+      if (!file.tryLock(true)) return null;
+      const info = file.stat();
+      if (!isAt(this.#fs, info, this.#path)) return null;
+      checkSingle(info, this.#path);
+      const slots = decode(readAll(file));
+      const floor = slots.reduce(greater);
+      const token = next(floor);
+      if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
+      return token;
     } finally {
       file.close();
     }
-  }
-
-  #updateLocked(file: OpenFile, next: (floor: bigint) => bigint): bigint | null {
-    const info = file.stat();
-    if (!isAt(this.#fs, info, this.#path)) return null;
-    checkSingle(info, this.#path);
-    const slots = decode(readAll(file));
-    const floor = slots.reduce(greater);
-    const token = next(floor);
-    if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
-    return token;
   }
 }
 

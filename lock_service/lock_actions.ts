@@ -109,7 +109,7 @@ async function release(lockRequest: LockRequest): Promise<Result> {
 async function query(lockRequest: LockRequest): Promise<Result> {
   const key = await keyOf(lockRequest);
   const { holders: [holder], waiterCount } = await lockRequest.settings.lock.query(key);
-  const fencingToken = holder?.fencingToken === undefined ? undefined : String(holder.fencingToken);
+  const fencingToken = holder?.fencingToken?.toString();
   const remainingMs = holder?.remainingMs === undefined
     ? undefined
     : Math.floor(holder.remainingMs);
