@@ -45,7 +45,7 @@ export const actions = {
   PATCH: renew,
   DELETE: release,
   GET: query,
-  POST: rejectMethod,
+  POST: ({ request }: LockRequest): Promise<Result> => Promise.reject(notAllowed(request)),
 } as const;
 
 async function acquire(lockRequest: LockRequest, puts: Puts): Promise<Result> {
@@ -114,11 +114,6 @@ async function query(lockRequest: LockRequest): Promise<Result> {
     ? undefined
     : Math.floor(holder.remainingMs);
   return { key, held: holder !== undefined, fencingToken, remainingMs, waiterCount };
-}
-
-// deno-lint-ignore require-await -- async like the other actions
-async function rejectMethod({ request }: LockRequest): Promise<Result> {
-  throw notAllowed(request);
 }
 
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
