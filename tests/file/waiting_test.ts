@@ -11,7 +11,7 @@ import type { FileSystem } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
-import { type TemporaryDirectory, temporary } from "../../testing/file/lock_directories.ts";
+import { temporary, type TemporaryDirectory } from "../../testing/file/lock_directories.ts";
 import {
   changesReported,
   countOpens,
