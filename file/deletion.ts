@@ -7,11 +7,10 @@
  */
 import { dirname } from "node:path";
 import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
-import { type LockPlace, someLockFiles } from "./lock_directory.ts";
-import { readRecord } from "./locked_file.ts";
-import { EMPTY_RECORD, type Record } from "./record.ts";
-import { infoIfAt, openRegular } from "./regular_file.ts";
-import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
+import { someLockFiles } from "./lock_directory.ts";
+import { EMPTY_RECORD, type LockFile, readRecord, type Record } from "./locked_file.ts";
+import { isAt, openRegular } from "./regular_file.ts";
+import type { FileInfo, FileSystem } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
 
 /** How long, in ms, a released file stays. A name that is used often is not created each time. */
@@ -29,20 +28,15 @@ const SWEEP_FILES = 1_024;
 /** For how long, in ms, nobody has touched such a file. A live waiter would have locked it. */
 const LEFT_MS = 10_000;
 
-/** A file that was released. */
-interface IdleFile {
-  readonly place: LockPlace;
-  /** When, in monotonic ms. */
-  readonly sinceMs: number;
-}
-
 /** Deletes the lock files of one `FileLock`. Its timer does not keep the process alive. */
 export class Cleaner {
   readonly #fs: FileSystem;
-  /** By path, in the order of their release. */
-  readonly #idle = new Map<string, IdleFile>();
-  /** Files that may be left by killed processes. */
-  #left: { paths: string[]; tokens: TokenFile } | null = null;
+  /** When each file was released, in monotonic ms, by its path and in that order. */
+  readonly #idle = new Map<string, number>();
+  /** The paths of files that killed processes may have left. */
+  #left: string[] = [];
+  /** Those of the directory. There is nothing to delete before the first release. */
+  #tokens: TokenFile | null = null;
   #sweepAtMs = -Infinity;
   #listing: Promise<void> = Promise.resolve();
   #cancelTimer: (() => void) | null = null;
@@ -53,12 +47,13 @@ export class Cleaner {
   }
 
   /** Deletes a file that was just released, if nobody uses it for a while. */
-  release(place: LockPlace): void {
+  release({ path, tokens }: LockFile): void {
     if (this.#isClosed) return;
     const nowMs = BACKGROUND_CLOCK.now();
-    this.#idle.delete(place.path);
-    this.#idle.set(place.path, { place, sinceMs: nowMs });
-    if (nowMs >= this.#sweepAtMs) this.#sweep(place, nowMs);
+    this.#tokens = tokens;
+    this.#idle.delete(path);
+    this.#idle.set(path, nowMs);
+    if (nowMs >= this.#sweepAtMs) this.#sweep(dirname(path), nowMs);
     this.#wake(IDLE_MS);
   }
 
@@ -85,10 +80,10 @@ export class Cleaner {
     this.#cancelTimer = null;
     const isDone = this.#deleteIdle(BACKGROUND_CLOCK.now() - IDLE_MS) && this.#deleteLeft();
     if (!isDone) return this.#wake(IDLE_MS);
-    if (this.#left !== null) return this.#wake(STEP_EVERY_MS);
-    const [next] = this.#idle.values();
-    if (next === undefined) return;
-    this.#wake(Math.max(STEP_EVERY_MS, next.sinceMs + IDLE_MS - BACKGROUND_CLOCK.now()));
+    if (this.#left.length > 0) return this.#wake(STEP_EVERY_MS);
+    const [nextMs] = this.#idle.values();
+    if (nextMs === undefined) return;
+    this.#wake(Math.max(STEP_EVERY_MS, nextMs + IDLE_MS - BACKGROUND_CLOCK.now()));
   }
 
   /**
@@ -96,37 +91,35 @@ export class Cleaner {
    * process was writing the tokens.
    */
   #deleteIdle(untilMs: number): boolean {
-    const files = [...this.#idle.values().take(STEP_FILES)].filter((file) =>
-      file.sinceMs <= untilMs
-    );
-    if (files.length === 0) return true;
-    for (const { place } of files) this.#idle.delete(place.path);
-    const paths = files.map(({ place }) => place.path);
+    const files = [...this.#idle.entries().take(STEP_FILES)]
+      .filter(([, releasedMs]) => releasedMs <= untilMs);
+    for (const [path] of files) this.#idle.delete(path);
     // A file that a waiter has marked stays: the waiter will lock it soon.
-    const rest = deleteUnused(this.#fs, paths, files[0]!.place.tokens, ({ wanted }) => wanted);
-    for (const file of files) {
-      if (rest.includes(file.place.path)) this.#idle.set(file.place.path, file);
+    const rest = this.#delete(files.map(([path]) => path), ({ wanted }) => wanted);
+    for (const [path, releasedMs] of files) {
+      if (rest.includes(path)) this.#idle.set(path, releasedMs);
     }
     return rest.length === 0;
   }
 
-  #sweep({ path, tokens }: LockPlace, nowMs: number): void {
+  #sweep(dir: string, nowMs: number): void {
     this.#sweepAtMs = nowMs + SWEEP_EVERY_MS;
-    this.#listing = someLockFiles(dirname(path), SWEEP_FILES).then((paths) => {
-      this.#left = { paths, tokens };
+    this.#listing = someLockFiles(dir, SWEEP_FILES).then((paths) => {
+      this.#left = paths;
       this.#wake(STEP_EVERY_MS);
     }, () => {}); // Without a list nothing is deleted; the next sweep tries again.
   }
 
   /** Deletes one step of the files that killed processes left. Returns as the other. */
   #deleteLeft(): boolean {
-    if (this.#left === null) return true;
-    const { paths, tokens } = this.#left;
-    const left = paths.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
-    const rest = deleteUnused(this.#fs, left, tokens, () => false);
-    paths.unshift(...rest);
-    if (paths.length === 0) this.#left = null;
+    const left = this.#left.splice(0, STEP_FILES).filter((path) => isLeft(this.#fs, path));
+    const rest = this.#delete(left, () => false);
+    this.#left.unshift(...rest);
     return rest.length === 0;
+  }
+
+  #delete(paths: string[], isSpared: (record: Record) => boolean): readonly string[] {
+    return this.#tokens === null ? [] : deleteUnused(this.#fs, paths, this.#tokens, isSpared);
   }
 }
 
@@ -145,10 +138,7 @@ function isLeft(fs: FileSystem, path: string): boolean {
  * the file which the path names may delete it, and it deletes before it unlocks. A process that opened
  * the file before finds the path changed when it has locked it, and starts over.
  *
- * @param fs The file system of the runtime.
  * @param paths The paths of lock files. An error leaves a file as it is: deletion is never needed.
- * @param tokens The file that remembers their tokens.
- * @param isSpared Whether a file stays.
  * @returns The paths that were not looked at, because another process was writing the tokens.
  */
 export function deleteUnused(
@@ -157,10 +147,18 @@ export function deleteUnused(
   tokens: TokenFile,
   isSpared: (record: Record) => boolean,
 ): readonly string[] {
-  const floor = { tokens, token: 0n };
+  let floor = 0n; // no token of a deleted file is greater
+  const raiseFloor = (token: bigint): boolean => {
+    if (token <= floor) return true;
+    // The wall clock is ahead of most tokens: so the floor is raised once for several files.
+    const nowUs = fs.wallUs();
+    const raised = tokens.raise(nowUs > token ? nowUs : token);
+    floor = raised ?? floor;
+    return raised !== null;
+  };
   for (const [i, path] of paths.entries()) {
     try {
-      if (!deleteOne(fs, path, floor, isSpared)) return paths.slice(i);
+      if (!deleteOne(fs, path, isSpared, raiseFloor)) return paths.slice(i);
     } catch {
       // For instance the process has too many open files, or another user owns the file.
     }
@@ -168,50 +166,28 @@ export function deleteUnused(
   return [];
 }
 
-/** What the tokens of deleted files are known to be raised to. */
-interface Floor {
-  readonly tokens: TokenFile;
-  token: bigint;
-}
-
 /** Returns false if the floor could not be raised. */
 function deleteOne(
   fs: FileSystem,
   path: string,
-  floor: Floor,
   isSpared: (record: Record) => boolean,
+  raiseFloor: (token: bigint) => boolean,
 ): boolean {
   const file = openRegular(fs, path);
   if (file === null) return true;
   try {
-    return !file.tryLock(true) || deleteLocked(fs, file, path, floor, isSpared);
+    if (!file.tryLock(true)) return true;
+    const info = file.stat();
+    if (!isAt(fs, info, path) || !hasExactId(info)) return true;
+    const record = readRecord(file);
+    if (record === EMPTY_RECORD && info.size > 0) return true; // Perhaps it is not a lock file.
+    if (isSpared(record)) return true;
+    if (!raiseFloor(record.token)) return false;
+    fs.unlink(path);
+    return true;
   } finally {
     file.close();
   }
-}
-
-/** The same for a file that this process has locked. */
-function deleteLocked(
-  fs: FileSystem,
-  file: OpenFile,
-  path: string,
-  floor: Floor,
-  isSpared: (record: Record) => boolean,
-): boolean {
-  const info = infoIfAt(fs, file, path);
-  if (info === null || !hasExactId(info)) return true;
-  const record = readRecord(file);
-  if (record === EMPTY_RECORD && info.size > 0) return true; // Perhaps it is not a lock file.
-  if (isSpared(record)) return true;
-  if (record.token > floor.token) {
-    // The wall clock is ahead of most tokens: so the floor is raised once for several files.
-    const nowUs = fs.wallUs();
-    const raised = floor.tokens.raise(nowUs > record.token ? nowUs : record.token);
-    if (raised === null) return false;
-    floor.token = raised;
-  }
-  fs.unlink(path);
-  return true;
 }
 
 /**

@@ -29,7 +29,6 @@ const RETRY_MS = 10_000;
 
 /** One waiter of a lock file, which sleeps until the file has changed. Its timer keeps the process alive. */
 export class Waiter {
-  /** The path of the lock file. */
   readonly path: string;
   /** How many looks in a row have found the file locked, but not marked as held. */
   unmarkedLooks = 0;
@@ -49,22 +48,17 @@ export class Waiter {
 
   /** Sleeps `timeoutMs` at most, or until the signal aborts. */
   async sleep(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    if (!this.#hasChanged && !signal.aborted) await this.#sleep(timeoutMs, signal);
-    this.#hasChanged = false;
-  }
-
-  #sleep(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        cancel();
-        signal.removeEventListener("abort", end);
-        this.#end = null;
-        resolve();
-      };
+    if (!this.#hasChanged && !signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const end = this.#end = () => resolve();
       const cancel = SYSTEM_CLOCK.schedule(end, timeoutMs);
       signal.addEventListener("abort", end);
-      this.#end = end;
-    });
+      await promise;
+      cancel();
+      signal.removeEventListener("abort", end);
+      this.#end = null;
+    }
+    this.#hasChanged = false;
   }
 }
 
@@ -80,10 +74,7 @@ export class DirectoryChanges implements DirectoryListener {
   #retryAtMs = -Infinity;
   #cancelLinger: Cancel | null = null;
 
-  /**
-   * @param fs The file system of the runtime.
-   * @param pollIntervalMs How often, in ms, a waiter looks for what no watch of the directory reports.
-   */
+  /** @param pollIntervalMs How often, in ms, a waiter looks for what no watch of the directory reports. */
   constructor(fs: Pick<FileSystem, "watch" | "stat">, pollIntervalMs: number) {
     this.#fs = fs;
     this.#pollIntervalMs = pollIntervalMs;
@@ -101,11 +92,13 @@ export class DirectoryChanges implements DirectoryListener {
     return waiter;
   }
 
-  /** Removes a waiter. */
   leave({ path }: Waiter): void {
     this.#waiters.delete(basename(path));
     if (this.#waiters.size > 0 || this.#watch === null) return;
-    this.#cancelLinger ??= BACKGROUND_CLOCK.schedule(() => this.#endUnused(), LINGER_MS);
+    this.#cancelLinger ??= BACKGROUND_CLOCK.schedule(() => {
+      this.#cancelLinger = null;
+      if (this.#waiters.size === 0) this.close();
+    }, LINGER_MS);
   }
 
   /**
@@ -125,7 +118,6 @@ export class DirectoryChanges implements DirectoryListener {
     else await waiter.sleep(delayMs, signal);
   }
 
-  /** Ends the watch. */
   close(): void {
     this.#cancelLinger?.();
     this.#cancelLinger = null;
@@ -184,12 +176,6 @@ export class DirectoryChanges implements DirectoryListener {
   /** A release is a write, then the unlock. A watch of writes may wake the waiter between the two. */
   #unmarkedMs(waiter: Waiter): number {
     return this.#watch?.seesKills ? BACKSTOP_MS : Math.min(2 ** waiter.unmarkedLooks, BACKSTOP_MS);
-  }
-
-  #endUnused(): void {
-    this.#cancelLinger = null;
-    if (this.#waiters.size > 0) return;
-    this.close();
   }
 }
 

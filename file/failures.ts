@@ -39,10 +39,6 @@ function isSetup(cause: unknown): boolean {
 /**
  * The error that a call reports: a {@linkcode LockSetupError} if only a change of the set-up helps,
  * else a {@linkcode LockUnavailableError}.
- *
- * @param cause What was thrown.
- * @param name The name of the lock.
- * @param path The path of its file, if it is known.
  */
 export function toLockError(cause: unknown, name: string, path?: string): LockError {
   if (cause instanceof LockError) return cause;

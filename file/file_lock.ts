@@ -37,13 +37,12 @@ import { requestOn } from "../core/contract/request.ts";
 import { checkName } from "../core/contract/options.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
 import { Cleaner } from "./deletion.ts";
-import { LockDirectory } from "./lock_directory.ts";
-import { type LockedFile, look, type NotLocked, observe, tryLock } from "./locked_file.ts";
+import { LockDirectory, lockPath } from "./lock_directory.ts";
+import type { LockedFile, NotLocked } from "./locked_file.ts";
 import { type FileLockOptions, readOptions } from "./options.ts";
 import { chooseFileSystem } from "./system/choose.ts";
-import type { FileSystem } from "./system/port.ts";
 
-/** The interval, in ms, at which a holder checks that its file is still in place. */
+/** The interval, in ms, at which a holder checks that its file is still at the path. */
 const WATCH_MS = 1_000;
 /** How often a call looks again, because an instance may have locked the file for a moment only. */
 const BRIEF_LOCK_TRIES = 20;
@@ -97,13 +96,10 @@ export class FileLock implements DistributedLock {
     options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
   });
-  /** Identifies the instance in the files. */
-  readonly #id: string = crypto.randomUUID().slice(0, 8);
   /** The kernel frees the lock when the process ends, so no timer of a lease keeps it alive. */
   readonly #engine = new LeaseEngine(SYSTEM_CLOCK, undefined, BACKGROUND_CLOCK);
   readonly #lifetime: Lifetime;
   readonly #queue = new LocalQueue();
-  readonly #fs: FileSystem;
   readonly #directory: LockDirectory;
   readonly #changes: DirectoryChanges;
   /** `null` if files are never deleted. */
@@ -111,8 +107,8 @@ export class FileLock implements DistributedLock {
   /** For each name, the waiter that has the turn in this instance, and waits for the file. */
   readonly #waiting = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: (name, options) => this.#wait(name, options),
-    tryOnce: (name, options) => this.tryAcquire(name, options),
+    wait: this.#wait.bind(this),
+    tryOnce: this.tryAcquire.bind(this),
     look: (name) => this.query(name, { maxWaiters: 0 }),
   }, this.#engine.clock);
 
@@ -128,7 +124,7 @@ export class FileLock implements DistributedLock {
   constructor(options: FileLockOptions = {}) {
     const read = readOptions(options);
     this.#lifetime = new Lifetime(read);
-    const fs = this.#fs = chooseFileSystem();
+    const fs = chooseFileSystem();
     this.#changes = new DirectoryChanges(fs, read.pollIntervalMs);
     this.#directory = new LockDirectory(fs, read.dir, read.sharedDir);
     this.#cleaner = read.keepFiles ? null : new Cleaner(fs);
@@ -163,19 +159,11 @@ export class FileLock implements DistributedLock {
     });
     try {
       signal.throwIfAborted();
-      // While the directory is watched, some lock of this instance is waited for. So it looks first: a
-      // try that fails would wake the waiters of other processes.
-      const file = this.#changes.isWatched
-        ? this.#lookAndTry(name, label)
-        : this.#tryLock(name, label, true);
-      if (typeof file === "object") return this.#open(name, turn, file, options);
-      const seen = file;
-      return this.#open(
-        name,
-        turn,
-        await this.#waitForFile({ name, label, seen, signal, notify }),
-        options,
-      );
+      // While the directory is watched, some lock of this instance is waited for.
+      const looksFirst = this.#changes.isWatched;
+      const result = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
+      if (typeof result === "object") return this.#open(name, turn, result, options);
+      return await this.#waitForFile({ name, turn, seen: result, options, signal, notify });
     } catch (error) {
       turn.end();
       throw error;
@@ -184,44 +172,34 @@ export class FileLock implements DistributedLock {
 
   /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
   async #waitForFile(
-    { name, label, seen, signal, notify }: {
+    { name, turn, seen, options, signal, notify }: {
       name: string;
-      label: string;
+      turn: Turn;
       /** Why the file was not locked. */
       seen: NotLocked;
+      options: AcquireOptions;
       signal: AbortSignal;
       notify: (position: number, waiters: number) => void;
     },
-  ): Promise<LockedFile> {
-    const waiter = this.#changes.enter(this.#directory.use(name, ({ path }) => path));
+  ): Promise<Lease> {
+    const { label = this.#lifetime.label } = options;
+    const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
     this.#waiting.set(name, { sinceMs: performance.now(), label });
     try {
       notify(1, 1 + this.#queue.waiterCount(name));
       for (let last = seen;;) {
         await this.#changes.next(waiter, last, signal);
         signal.throwIfAborted();
-        const result = last === "yield"
-          ? this.#tryLock(name, label, false)
-          : this.#lookAndTry(name, label);
-        if (typeof result === "object") return result;
+        const mayYield = last !== "yield"; // the others have had their chance
+        const how = { looksFirst: mayYield, mayYield };
+        const result = this.#directory.tryLock(name, label, how);
+        if (typeof result === "object") return this.#open(name, turn, result, options);
         last = result;
       }
     } finally {
       this.#waiting.delete(name);
       this.#changes.leave(waiter);
     }
-  }
-
-  #tryLock(name: string, label: string, mayYield: boolean): LockedFile | NotLocked {
-    const locker = { id: this.#id, label };
-    return this.#directory.use(name, (place) => tryLock(place, locker, mayYield));
-  }
-
-  #lookAndTry(name: string, label: string): LockedFile | NotLocked {
-    return this.#directory.use(name, (place) => {
-      const seen = look(place.fs, place.path);
-      return seen === "free" ? tryLock(place, { id: this.#id, label }, true) : seen;
-    });
   }
 
   /** Acquires the lock if it is free now. See {@linkcode DistributedLock.tryAcquire}. */
@@ -233,21 +211,24 @@ export class FileLock implements DistributedLock {
     if (turn === null) return null;
     let lease: Lease | null = null;
     try {
-      const file = await this.#tryForAMoment(name, options);
-      if (file !== null) lease = this.#open(name, turn, file, options);
-      return lease;
+      return lease = await this.#tryForAMoment(name, turn, options);
     } finally {
       if (lease === null) turn.end();
     }
   }
 
   /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
-  async #tryForAMoment(name: string, options: AcquireOptions): Promise<LockedFile | null> {
+  async #tryForAMoment(
+    name: string,
+    turn: Turn,
+    options: AcquireOptions,
+  ): Promise<Lease | null> {
     const signal = this.#lifetime.waitSignal(options.signal);
     const { label = this.#lifetime.label } = options;
+    const how = { looksFirst: false, mayYield: false };
     for (let tries = 0;; tries++) {
-      const result = this.#tryLock(name, label, false);
-      if (typeof result === "object") return result;
+      const result = this.#directory.tryLock(name, label, how);
+      if (typeof result === "object") return this.#open(name, turn, result, options);
       if (tries === BRIEF_LOCK_TRIES || result === "held") return null;
       await pause(SYSTEM_CLOCK, 1, signal);
       signal.throwIfAborted();
@@ -255,20 +236,11 @@ export class FileLock implements DistributedLock {
   }
 
   /** Makes a lease of a locked file. Its release ends the turn in this process, too. */
-  #open(name: string, turn: Turn, file: LockedFile, options: AcquireOptions): Lease {
-    const { ended, label } = this.#lifetime;
-    const release = () => {
-      file.release();
-      this.#cleaner?.release(file.place);
-    };
-    if (ended.aborted) {
-      release();
-      throw ended.reason;
-    }
+  #open(name: string, turn: Turn, locked: LockedFile, options: AcquireOptions): Lease {
     return this.#engine.open({
       name,
-      ownerId: makeOwnerId(options.label ?? label),
-      fencingToken: file.token,
+      ownerId: makeOwnerId(options.label ?? this.#lifetime.label),
+      fencingToken: locked.token,
       sent: instant(this.#engine.clock),
       ttlMs: Infinity,
       validMs: Infinity,
@@ -278,15 +250,15 @@ export class FileLock implements DistributedLock {
     }, {
       // deno-lint-ignore require-await -- a failing stat must reject
       renew: async () =>
-        file.isInPlace()
+        locked.isAtPath()
           ? { state: "held", validMs: Infinity }
           : { state: "lost", reason: "stolen" },
       // deno-lint-ignore require-await -- a failing write must reject
       release: async () => {
-        const isOurs = isInPlace(file);
         turn.end();
-        release();
-        return isOurs ? { state: "released" } : { state: "gone", reason: "stolen" };
+        const wasAtPath = locked.release();
+        this.#cleaner?.release(locked.file);
+        return wasAtPath ? { state: "released" } : { state: "gone", reason: "stolen" };
       },
     })!; // open() returns null only for a grant whose TTL is over, and there is no TTL here
   }
@@ -323,8 +295,8 @@ export class FileLock implements DistributedLock {
   /** The holder; `null` if the lock is free. If the file stays locked without a mark, it is unknown. */
   async #holder(name: string): Promise<LockHolder | null> {
     for (let tries = 0;; tries++) {
-      const seen = this.#directory.useIfExists(name, (path) => observe(this.#fs, path));
-      if (seen === null || seen === "free") return null;
+      const seen = this.#directory.observe(name);
+      if (seen === "free") return null;
       if (seen !== "unmarked") {
         return { ...(seen.label ? { label: seen.label } : {}), fencingToken: seen.token };
       }
@@ -337,14 +309,5 @@ export class FileLock implements DistributedLock {
     checkName(name);
     checkAcquireOptions(options);
     this.#lifetime.throwIfEnded();
-  }
-}
-
-/** Whether a file is in place. If that cannot be found out, its lock is released all the same. */
-function isInPlace(file: LockedFile): boolean {
-  try {
-    return file.isInPlace();
-  } catch {
-    return false;
   }
 }

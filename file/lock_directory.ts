@@ -1,6 +1,6 @@
 /**
- * The directory of the lock files: its default, its creation, the paths in it, and the errors of a call
- * that uses them. The check of who may write to it is in `trust.ts`.
+ * The directory of the lock files: its default, its creation, the paths in it, and the errors of the calls
+ * that use them. One file is in `locked_file.ts`, the check of who may write to the directory in `trust.ts`.
  *
  * @module
  */
@@ -8,6 +8,14 @@ import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { codeOf, SetupFailure, toLockError } from "./failures.ts";
+import {
+  type LockedFile,
+  look,
+  type NotLocked,
+  observe,
+  type Record,
+  tryLock,
+} from "./locked_file.ts";
 import { PRIVATE_MODE } from "./regular_file.ts";
 import type { FileSystem } from "./system/port.ts";
 import { TokenFile } from "./tokens.ts";
@@ -20,114 +28,97 @@ const TEMP_DIRS = ["TMPDIR", "TMP", "TEMP"];
 const TOKEN_FILE = "holdfast.tokens";
 const LOCK_FILE = /^[0-9a-f]{64}\.lock$/;
 
-/** Where the file of a lock is. */
-export interface LockPlace {
-  /** The file system of the runtime. */
-  readonly fs: FileSystem;
-  readonly path: string;
-  /** The name of the lock, written into a new file. */
-  readonly name: string;
-  /** The mode of a new file. */
-  readonly fileMode: number;
-  /** The tokens of deleted files in the same directory. */
-  readonly tokens: TokenFile;
-}
-
-/** A directory that exists and was checked. */
-interface CheckedDirectory {
-  readonly path: string;
-  /** The mode of new files in it. */
-  readonly fileMode: number;
-  readonly tokens: TokenFile;
-}
-
 /**
  * The directory of one `FileLock`. Its path is fixed when it is created. Each call throws a
  * `LockSetupError` or a `LockUnavailableError` if the file system refuses.
  */
 export class LockDirectory {
   readonly #fs: FileSystem;
-  /** The absolute path, or why there is none. */
-  readonly #path: string | { readonly failure: SetupFailure };
+  /** The absolute path; empty if there is none. */
+  readonly path: string;
+  /** Why there is no path. */
+  readonly #failure: SetupFailure | null = null;
+  /** Whether other users may write to it. */
   readonly #isShared: boolean;
-  #checked: CheckedDirectory | null = null;
+  /** Identifies the instance in the files. */
+  readonly #lockerId: string = crypto.randomUUID().slice(0, 8);
+  /** The tokens of deleted files; `null` until the directory exists and was checked. */
+  #tokens: TokenFile | null = null;
 
-  /**
-   * Fixes the path. Touches no file but those that the default depends on.
-   *
-   * @param fs The file system of the runtime.
-   * @param dir The directory; the user's own one by default.
-   * @param isShared Whether other users may write to it.
-   */
+  /** Fixes the path. Touches no file but those that the default depends on. */
   constructor(fs: FileSystem, dir: string | undefined, isShared: boolean) {
     this.#fs = fs;
     this.#isShared = isShared;
+    let path = "";
     try {
-      this.#path = resolve(dir ?? defaultDir(fs));
+      path = resolve(dir ?? defaultDir(fs));
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause);
-      this.#path = { failure: new SetupFailure(why, { cause }) };
+      this.#failure = new SetupFailure(why, { cause });
     }
+    this.path = path;
   }
 
   /**
-   * Does something with the file of a lock. Creates the directory if it does not exist; also once more
-   * if it was removed meanwhile.
+   * Tries to lock the file of a lock. Creates the directory if it does not exist; also once more if it was
+   * removed meanwhile.
+   *
+   * @param looksFirst Whether to look before, as a try that fails wakes the waiters of other processes.
+   * @param mayYield Whether to let other processes go first after several grants in a row.
    */
-  use<T>(name: string, action: (place: LockPlace) => T): T {
+  tryLock(
+    name: string,
+    label: string,
+    { looksFirst, mayYield }: { readonly looksFirst: boolean; readonly mayYield: boolean },
+  ): LockedFile | NotLocked {
     let path: string | undefined;
     for (let isRetry = false;; isRetry = true) {
       try {
-        const { path: dir, fileMode, tokens } = this.#checked ?? this.#open();
-        path = lockPath(dir, name);
-        return action({ fs: this.#fs, path, name, fileMode, tokens });
+        const tokens = this.#tokens ?? this.#open();
+        path = lockPath(this.path, name);
+        const seen = looksFirst ? look(this.#fs, path) : "free";
+        if (seen !== "free") return seen;
+        const file = { fs: this.#fs, path, name, mode: tokens.mode, tokens };
+        return tryLock(file, { lockerId: this.#lockerId, label }, mayYield);
       } catch (error) {
-        this.#checked = null; // Looks at the directory anew: it may have been removed.
+        this.#tokens = null; // Looks at the directory anew: it may have been removed.
         if (isRetry || codeOf(error) !== "ENOENT") throw toLockError(error, name, path);
       }
     }
   }
 
-  /** The same without creating the directory: `null` if it does not exist. */
-  useIfExists<T>(name: string, action: (path: string) => T): T | null {
+  /** Finds out who has locked the file of a lock, as {@linkcode observe} does. Creates no directory. */
+  observe(name: string): Record | "free" | "unmarked" {
     try {
-      const dir = this.#find();
-      return dir === null ? null : action(lockPath(dir.path, name));
+      return this.#find() === null ? "free" : observe(this.#fs, lockPath(this.path, name));
     } catch (error) {
       throw toLockError(error, name);
     }
   }
 
   /** Creates the directory unless it exists. One that is shared must: only its users know its mode. */
-  #open(): CheckedDirectory {
+  #open(): TokenFile {
     const found = this.#find();
     if (found !== null) return found;
-    const path = this.#fixedPath();
-    if (this.#isShared) throw missing(path);
-    this.#fs.makeDirectory(path, 0o700);
+    if (this.#isShared) throw missing(this.path);
+    this.#fs.makeDirectory(this.path, 0o700);
     return this.#check();
   }
 
-  #find(): CheckedDirectory | null {
+  #find(): TokenFile | null {
     try {
-      return this.#checked ?? this.#check();
+      return this.#tokens ?? this.#check();
     } catch (error) {
       if (codeOf(error) === "ENOENT") return null;
       throw error;
     }
   }
 
-  #check(): CheckedDirectory {
-    const path = this.#fixedPath();
-    if (!this.#isShared) checkTrusted(this.#fs, path);
-    const fileMode = this.#isShared ? sharedMode(this.#fs, path) : PRIVATE_MODE;
-    const tokens = new TokenFile(this.#fs, join(path, TOKEN_FILE), fileMode);
-    return this.#checked = { path, fileMode, tokens };
-  }
-
-  #fixedPath(): string {
-    if (typeof this.#path === "string") return this.#path;
-    throw this.#path.failure;
+  #check(): TokenFile {
+    if (this.#failure !== null) throw this.#failure;
+    if (!this.#isShared) checkTrusted(this.#fs, this.path);
+    const mode = this.#isShared ? sharedMode(this.#fs, this.path) : PRIVATE_MODE;
+    return this.#tokens = new TokenFile(this.#fs, join(this.path, TOKEN_FILE), mode);
   }
 }
 

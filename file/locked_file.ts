@@ -1,42 +1,72 @@
 /**
- * One lock file and the kernel's lock on it: trying to lock it, looking at it, and its release. The format
- * of its content is in `record.ts`; it is deleted in `deletion.ts`.
+ * One lock file: how it is locked, looked at and released, and its format: a header of fixed width, which
+ * one write replaces, then the lock's name. It is deleted in `deletion.ts`.
  *
  * @module
  */
-import type { LockPlace } from "./lock_directory.ts";
-import {
-  decodeRecord,
-  EMPTY_RECORD,
-  encodeRecord,
-  HELD_OFFSET,
-  MARKS,
-  type Record,
-  RECORD_BYTES,
-  WANTED_OFFSET,
-} from "./record.ts";
-import {
-  checkSingle,
-  infoIfAt,
-  isAt,
-  openOrCreate,
-  openRegular,
-  readAt,
-  writeAt,
-} from "./regular_file.ts";
+import { checkSingle, isAt, openOrCreate, openRegular, readAt, writeAt } from "./regular_file.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
+import type { TokenFile } from "./tokens.ts";
 
 /** A file can change only a few times during one call, unless its file system is not a local one. */
 const MAX_TRIES = 1_000;
 /** After this many grants in a row an instance lets other processes try first. */
 const FAIR_STREAK = 8;
 
-/** The strategy instance that locks a file, as written into its record. */
-export interface LockerId {
-  /** Eight hex digits, one per instance. */
-  readonly id: string;
+/** The file of a lock, which may not exist yet. */
+export interface LockFile {
+  readonly fs: FileSystem;
+  readonly path: string;
+  /** The name of the lock, written into a new file. */
+  readonly name: string;
+  /** The mode of a new file. */
+  readonly mode: number;
+  /** The tokens of deleted files in the same directory. */
+  readonly tokens: TokenFile;
+}
+
+/** The header of a lock file. */
+export interface Record {
+  /** The last fencing token that was granted. */
+  readonly token: bigint;
+  /** Whether the lock was granted and not released. A holder that dies leaves `true` behind. */
+  readonly held: boolean;
+  /**
+   * Whether another process waits. Its polls set this mark; the grant that begins a new streak
+   * clears it.
+   */
+  readonly wanted: boolean;
+  /** How many grants in a row went to {@linkcode Record.lockerId}. */
+  readonly streak: number;
+  /** Eight hex digits that identify the instance that locked the file last. */
+  readonly lockerId: string;
   readonly label: string;
 }
+
+export const EMPTY_RECORD: Record = {
+  token: 0n,
+  held: false,
+  wanted: false,
+  streak: 0,
+  lockerId: "",
+  label: "",
+};
+
+/** Offset of the byte that is `h` if the lock is held, else `-`. */
+export const HELD_OFFSET = 21;
+/** Offset of the byte that is `w` if another process waits, else `-`. */
+export const WANTED_OFFSET = 23;
+/** Width of the header in bytes: the fields, a label of up to 100 escaped code units, a line break. */
+export const RECORD_BYTES = 40 + 2 + 100 * 6 + 1;
+
+const FIELDS = /^(\d{20}) ([h-]) ([w-]) (\d{2}) ([0-9a-f]{8}) ("[^\n]*")\s*$/;
+const MARK = { held: "h", wanted: "w", not: "-" } as const;
+
+/** The bytes that set and clear a mark of a file. */
+export const MARKS = {
+  wanted: new TextEncoder().encode(MARK.wanted),
+  not: new TextEncoder().encode(MARK.not),
+} as const;
 
 /**
  * Why a file was not locked:
@@ -50,15 +80,15 @@ export type NotLocked = "held" | "unmarked" | "yield";
 
 /** A lock file that this process has locked. */
 export class LockedFile {
-  readonly place: LockPlace;
+  readonly file: LockFile;
   readonly token: bigint;
-  readonly #file: OpenFile;
+  readonly #opened: OpenFile;
   readonly #info: FileInfo;
 
-  constructor(place: LockPlace, token: bigint, file: OpenFile, info: FileInfo) {
-    this.place = place;
+  constructor(file: LockFile, token: bigint, opened: OpenFile, info: FileInfo) {
+    this.file = file;
     this.token = token;
-    this.#file = file;
+    this.#opened = opened;
     this.#info = info;
   }
 
@@ -66,19 +96,26 @@ export class LockedFile {
    * Whether the path still leads to the locked file. If not, another process may have locked the file
    * that is there now.
    */
-  isInPlace(): boolean {
-    return isAt(this.place.fs, this.#info, this.place.path);
+  isAtPath(): boolean {
+    return isAt(this.file.fs, this.#info, this.file.path);
   }
 
-  /** Marks the file as not held, and unlocks it. */
-  release(): void {
+  /**
+   * Marks the file as not held, and unlocks it.
+   *
+   * @returns Whether the path led to it until now; also `false` if the file system does not tell.
+   */
+  release(): boolean {
+    let wasAtPath = false;
     try {
-      writeAt(this.#file, HELD_OFFSET, MARKS.not);
+      wasAtPath = isAt(this.file.fs, this.#info, this.file.path);
+      writeAt(this.#opened, HELD_OFFSET, MARKS.not);
     } catch {
       // A stale mark does no harm: query() asks the kernel.
     }
-    unlock(this.#file);
-    this.#file.close();
+    unlock(this.#opened);
+    this.#opened.close();
+    return wasAtPath;
   }
 }
 
@@ -98,59 +135,44 @@ function unlock(file: OpenFile): void {
  * Tries to lock the file of a lock; creates it if it does not exist. All file operations are
  * synchronous: on a local disk each takes a few microseconds, a tenth of an asynchronous one.
  *
- * @param place Where the file is.
- * @param locker The instance that locks.
+ * @param locker The instance that locks, as its record will name it.
  * @param mayYield Whether to let others go first after {@linkcode FAIR_STREAK} grants in a row.
- * @returns The locked file, or why it is not locked.
  * @throws {SetupFailure} If another kind of file is at the path.
- * @throws {Error} If the file system refuses.
  */
 export function tryLock(
-  place: LockPlace,
-  locker: LockerId,
+  file: LockFile,
+  locker: Pick<Record, "lockerId" | "label">,
   mayYield: boolean,
 ): LockedFile | NotLocked {
+  const { fs, path, name, tokens } = file;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const file = openOrCreate(place.fs, place.path, place.fileMode);
-    if (file === null) return "unmarked";
-    let result: LockedFile | NotLocked | "elsewhere" | null = null;
+    const opened = openOrCreate(fs, path, file.mode);
+    if (opened === null) return "unmarked";
+    let locked: LockedFile | null = null;
     try {
-      result = tryLockOpen(file, place, locker, mayYield);
+      const isLocked = opened.tryLock(true);
+      const info = opened.stat();
+      // It may have been deleted or replaced between open and lock. Then others lock another file.
+      if (!isAt(fs, info, path)) continue;
+      checkSingle(info, path);
+      const last = info.size === 0 ? EMPTY_RECORD : readRecord(opened);
+      if (!isLocked) {
+        if (last !== EMPTY_RECORD && !last.wanted) writeAt(opened, WANTED_OFFSET, MARKS.wanted);
+        return last.held ? "held" : "unmarked";
+      }
+      const isSameLocker = last.lockerId === locker.lockerId;
+      if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
+      // An earlier file of this name may have been deleted.
+      const token = tokens.next(last === EMPTY_RECORD ? tokens.read() : last.token);
+      const streak = isSameLocker && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
+      const record = { ...locker, token, held: true, wanted: last.wanted && streak > 1, streak };
+      writeAt(opened, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
+      return locked = new LockedFile(file, token, opened, info);
     } finally {
-      if (!(result instanceof LockedFile)) file.close();
+      if (locked === null) opened.close();
     }
-    if (result !== "elsewhere") return result;
   }
   throw changing();
-}
-
-/** The same for an open file; `"elsewhere"` if the path no longer leads to it. */
-function tryLockOpen(
-  file: OpenFile,
-  place: LockPlace,
-  locker: LockerId,
-  mayYield: boolean,
-): LockedFile | NotLocked | "elsewhere" {
-  const isLocked = file.tryLock(true);
-  // It may have been deleted or replaced between open and lock. Then others lock another file.
-  const info = infoIfAt(place.fs, file, place.path);
-  if (info === null) return "elsewhere";
-  checkSingle(info, place.path);
-  const last = info.size === 0 ? EMPTY_RECORD : readRecord(file);
-  if (!isLocked) {
-    if (last !== EMPTY_RECORD && !last.wanted) writeAt(file, WANTED_OFFSET, MARKS.wanted);
-    return last.held ? "held" : "unmarked";
-  }
-  const isSameLocker = last.lockerId === locker.id;
-  if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
-  // An earlier file of this name may have been deleted.
-  const previous = last === EMPTY_RECORD ? place.tokens.read() : last.token;
-  const token = place.tokens.next(previous);
-  const streak = isSameLocker && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
-  const wanted = last.wanted && streak > 1;
-  const record = { token, held: true, wanted, streak, lockerId: locker.id, label: locker.label };
-  writeAt(file, 0, encodeRecord(record, last === EMPTY_RECORD ? place.name : undefined));
-  return new LockedFile(place, token, file, info);
 }
 
 /**
@@ -168,7 +190,7 @@ export function look(fs: FileSystem, path: string): "free" | "held" | "unmarked"
       unlock(file);
       return "free";
     }
-    if (infoIfAt(fs, file, path) === null) return "free";
+    if (!isAt(fs, file.stat(), path)) return "free";
     const { held, wanted, streak } = readRecord(file);
     if (!held) return "unmarked";
     // The mark is needed before the last grant of a streak. At the first one most waiters need not set it.
@@ -189,8 +211,8 @@ export function observe(fs: FileSystem, path: string): Record | "free" | "unmark
     if (file === null) return "free";
     try {
       const isFree = file.tryLock(true);
-      const info = infoIfAt(fs, file, path);
-      if (info === null) continue;
+      const info = file.stat();
+      if (!isAt(fs, info, path)) continue;
       checkSingle(info, path);
       const record = readRecord(file);
       if (!isFree) return record.held ? record : "unmarked";
@@ -209,7 +231,54 @@ function changing(): Error {
   );
 }
 
-/** Reads the record of an open file. */
 export function readRecord(file: OpenFile): Record {
   return decodeRecord(readAt(file, 0, RECORD_BYTES));
+}
+
+/** Writes text as a JSON string in ASCII, so that its width in bytes is its length. */
+function ascii(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** Writes a header, and the lock's name behind it for a file that is new. */
+export function encodeRecord(record: Record, name?: string): Uint8Array {
+  const fields = [
+    record.token.toString().padStart(20, "0"),
+    record.held ? MARK.held : MARK.not,
+    record.wanted ? MARK.wanted : MARK.not,
+    Math.min(record.streak, 99).toString().padStart(2, "0"),
+    record.lockerId,
+    ascii(record.label),
+  ];
+  const header = fields.join(" ").padEnd(RECORD_BYTES - 1) + "\n";
+  return new TextEncoder().encode(name === undefined ? header : `${header}${ascii(name)}\n`);
+}
+
+/**
+ * Reads a header. A damaged one counts as empty: tokens still grow, since they are at least the wall
+ * clock.
+ */
+export function decodeRecord(bytes: Uint8Array): Record {
+  const fields = FIELDS.exec(new TextDecoder().decode(bytes.subarray(0, RECORD_BYTES)));
+  if (fields === null) return EMPTY_RECORD;
+  const [, token, held, wanted, streak, lockerId, label] = fields;
+  return {
+    token: BigInt(token!),
+    held: held === MARK.held,
+    wanted: wanted === MARK.wanted,
+    streak: Number(streak),
+    lockerId: lockerId!,
+    label: parseLabel(label!),
+  };
+}
+
+function parseLabel(json: string): string {
+  try {
+    return String(JSON.parse(json));
+  } catch {
+    return "";
+  }
 }

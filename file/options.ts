@@ -78,16 +78,15 @@ export const FILE_LOCK_OPTIONS = {
   pollIntervalMs: duration({ otherwise: 10 }),
 } satisfies OptionTable<FileLockOptions>;
 
-/** The options, checked, with the defaults filled in. */
-export type FileLockSettings = ReadOptions<FileLockOptions, typeof FILE_LOCK_OPTIONS>;
-
 /**
  * Checks the options and fills in the defaults.
  *
  * @throws {TypeError} If an option has a wrong type or is unknown, or if `sharedDir` comes without `dir`.
  * @throws {RangeError} If an option is out of range.
  */
-export function readOptions(options: FileLockOptions): FileLockSettings {
+export function readOptions(
+  options: FileLockOptions,
+): ReadOptions<FileLockOptions, typeof FILE_LOCK_OPTIONS> {
   const read = readTable("new FileLock()", options, FILE_LOCK_OPTIONS);
   if (read.sharedDir && read.dir === undefined) {
     throw new TypeError("Cannot use 'sharedDir' without 'dir': each user has another default");

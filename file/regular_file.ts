@@ -6,7 +6,7 @@
  */
 import { closeSync, existsSync, fchmodSync, openSync } from "node:fs";
 import { codeOf, SetupFailure } from "./failures.ts";
-import type { Access, FileInfo, FileSystem, OpenFile } from "./system/port.ts";
+import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
 
 /** The mode of files that only their owner may open. */
 export const PRIVATE_MODE = 0o600;
@@ -21,7 +21,7 @@ const CREATED_WITHIN_MS = 2_000;
 export function openRegular(
   fs: FileSystem,
   path: string,
-  access: Access = "write",
+  access: "read" | "write" = "write",
 ): OpenFile | null {
   try {
     // Not opened at all if it is special: to open a pipe waits, to open a device may have effects.
@@ -39,7 +39,7 @@ export function openRegular(
 
 /**
  * Opens a file, or creates it. `null` if another user is creating it right now. The caller must still
- * check {@linkcode infoIfAt} before it writes.
+ * check {@linkcode isAt} before it writes.
  */
 export function openOrCreate(fs: FileSystem, path: string, mode: number): OpenFile | null {
   for (;;) {
@@ -82,12 +82,6 @@ function isBeingCreated(fs: FileSystem, error: unknown, path: string): boolean {
   return size === 0 && Math.abs(Date.now() - Number(mtime)) < CREATED_WITHIN_MS;
 }
 
-/** The information about an open file if the path still names it, else `null`. */
-export function infoIfAt(fs: FileSystem, file: OpenFile, path: string): FileInfo | null {
-  const info = file.stat();
-  return isAt(fs, info, path) ? info : null;
-}
-
 /** Whether the path still names an open file. If not, another process may lock the file there. */
 export function isAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): boolean {
   try {
@@ -118,11 +112,7 @@ export function readAt(file: OpenFile, offset: number, length: number): Uint8Arr
   return bytes.subarray(0, file.read(offset, bytes));
 }
 
-/**
- * Writes all bytes in one call.
- *
- * @throws {Error} If only a part could be written.
- */
+/** Writes all bytes in one call; throws if only a part could be written. */
 export function writeAt(file: OpenFile, offset: number, bytes: Uint8Array): void {
   const count = file.write(offset, bytes);
   if (count !== bytes.length) {

@@ -4,14 +4,7 @@
  * @module
  */
 import { existsSync } from "node:fs";
-import {
-  checkSingle,
-  infoIfAt,
-  openOrCreate,
-  openRegular,
-  readAt,
-  writeAt,
-} from "./regular_file.ts";
+import { checkSingle, isAt, openOrCreate, openRegular, readAt, writeAt } from "./regular_file.ts";
 import type { FileSystem, OpenFile } from "./system/port.ts";
 
 /** A token, twice: if a write was cut off, the two differ. */
@@ -34,17 +27,13 @@ const TRIES = 100;
 export class TokenFile {
   readonly #fs: FileSystem;
   readonly #path: string;
-  readonly #mode: number;
+  /** The mode of new files in the directory. */
+  readonly mode: number;
 
-  /**
-   * @param fs The file system of the runtime.
-   * @param path The path of the file.
-   * @param mode The mode of a new file.
-   */
   constructor(fs: FileSystem, path: string, mode: number) {
     this.#fs = fs;
     this.#path = path;
-    this.#mode = mode;
+    this.mode = mode;
   }
 
   /**
@@ -82,24 +71,21 @@ export class TokenFile {
   }
 
   #update(next: (floor: bigint) => bigint): bigint | null {
-    const file = openOrCreate(this.#fs, this.#path, this.#mode);
+    const file = openOrCreate(this.#fs, this.#path, this.mode);
     if (file === null) return null;
     try {
-      return file.tryLock(true) ? this.#updateLocked(file, next) : null;
+      if (!file.tryLock(true)) return null;
+      const info = file.stat();
+      if (!isAt(this.#fs, info, this.#path)) return null;
+      checkSingle(info, this.#path);
+      const slots = decode(readAll(file));
+      const floor = slots.reduce(greater);
+      const token = next(floor);
+      if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
+      return token;
     } finally {
       file.close();
     }
-  }
-
-  #updateLocked(file: OpenFile, next: (floor: bigint) => bigint): bigint | null {
-    const info = infoIfAt(this.#fs, file, this.#path);
-    if (info === null) return null;
-    checkSingle(info, this.#path);
-    const slots = decode(readAll(file));
-    const floor = slots.reduce(greater);
-    const token = next(floor);
-    if (token > floor) writeAt(file, SLOTS[slots.indexOf(floor) === 0 ? 1 : 0], encode(token));
-    return token;
   }
 }
 

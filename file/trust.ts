@@ -21,8 +21,6 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
 /**
  * Checks that nobody but this user and root may write to a directory, or replace it or one above it.
  *
- * @param fs The file system of the runtime.
- * @param dir Its absolute path.
  * @throws {SetupFailure} If others may, or if it is a link or no directory.
  * @throws {Error} If the file system or the runtime does not let us look.
  */
@@ -31,8 +29,8 @@ export function checkTrusted(fs: FileSystem, dir: string): void {
   if (info.isSymlink) throw new SetupFailure(`the directory ${quote(dir)} is a link: ${REMEDY}`);
   if (!info.isDirectory) throw new SetupFailure(`${quote(dir)} is not a directory: ${REMEDY}`);
   if (!fs.hasModes) return; // As on Windows, which has no numbers of owners either.
-  const us = new Users(fs, dir);
-  if (!us.owns(info)) refuseOwner(dir, info);
+  const isOurs = ownership(fs, dir);
+  if (!isOurs(info)) refuseOwner(dir, info);
   if (isWritableByOthers(info)) {
     const mode = (info.mode! & 0o777).toString(8);
     throw new SetupFailure(
@@ -40,20 +38,20 @@ export function checkTrusted(fs: FileSystem, dir: string): void {
         `set its mode to 700, ${REMEDY}`,
     );
   }
-  checkAbove(fs, dir, us);
+  checkAbove(fs, dir, isOurs);
   // A directory above may be a link. Then its target counts as well.
   const realDir = fs.realPath(dir);
-  if (realDir !== dir) checkAbove(fs, realDir, us);
+  if (realDir !== dir) checkAbove(fs, realDir, isOurs);
 }
 
 /**
  * Checks the directories above one, as far as the runtime permits it: a process that may read only the
  * directory of the lock files would otherwise need the permission to read everything around it.
  */
-function checkAbove(fs: FileSystem, dir: string, us: Users): void {
+function checkAbove(fs: FileSystem, dir: string, isOurs: (info: FileInfo) => boolean): void {
   for (let path = dirname(dir), below = dir; path !== below; below = path, path = dirname(path)) {
     try {
-      checkEntry(fs, path, us);
+      checkEntry(fs, path, isOurs);
     } catch (error) {
       if (isForbidden(error)) return;
       throw error;
@@ -61,9 +59,9 @@ function checkAbove(fs: FileSystem, dir: string, us: Users): void {
   }
 }
 
-function checkEntry(fs: FileSystem, path: string, us: Users): void {
+function checkEntry(fs: FileSystem, path: string, isOurs: (info: FileInfo) => boolean): void {
   const info = fs.lstat(path);
-  if (!us.owns(info) && !isOwnerOfAll(fs, info)) refuseOwner(path, info);
+  if (!isOurs(info) && !isOwnerOfAll(fs, info)) refuseOwner(path, info);
   if (info.isSymlink || !isWritableByOthers(info) || (info.mode! & STICKY) !== 0) return;
   throw new SetupFailure(
     `other users may write to ${quote(path)}, and so replace the directory of the lock files: ` +
@@ -79,21 +77,10 @@ function isWritableByOthers({ mode }: FileInfo): boolean {
   return (mode! & WRITABLE_BY_OTHERS) !== 0;
 }
 
-/** This user and root. */
-class Users {
-  readonly #fs: FileSystem;
-  readonly #dir: string;
-  #uid: number | null | undefined;
-
-  /** @param dir The directory of the lock files. */
-  constructor(fs: FileSystem, dir: string) {
-    this.#fs = fs;
-    this.#dir = dir;
-  }
-
-  owns({ uid }: FileInfo): boolean {
-    return uid === ROOT || uid === (this.#uid ??= ownUid(this.#fs, this.#dir));
-  }
+/** Returns a function that tells whether this user or root owns a file. Asks who this user is when needed. */
+function ownership(fs: FileSystem, dir: string): (info: FileInfo) => boolean {
+  let user: number | null | undefined;
+  return ({ uid }) => uid === ROOT || uid === (user ??= ownUid(fs, dir));
 }
 
 /** Without `--allow-sys=uid` the owner of a new file tells it. */

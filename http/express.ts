@@ -20,7 +20,7 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { LockedResponse, type LossListener } from "./internal/node_response.ts";
+import { LockedResponse } from "./internal/node_response.ts";
 import {
   type HandlerShield,
   type ShieldedResponse,
@@ -161,7 +161,7 @@ export function expressLock<
 /** Acquires the lock, or answers the request. Resolves with whether the handler may run. */
 async function lockRequest<Request>(
   lock: DistributedLock,
-  settings: MiddlewareSettings<LockKey<[req: Request]>>,
+  settings: MiddlewareSettings<[req: Request]>,
   req: Request,
   res: ShieldedResponse,
 ): Promise<boolean> {
@@ -176,8 +176,7 @@ async function lockRequest<Request>(
   if (acquired.state === "failed") res.end(writeProblem(res, acquired.problem) as never);
   if (acquired.state !== "held") return false;
   const { lease } = acquired;
-  const ending = new ExpressEnd(lease, res, shield, locked, settings);
-  if (ending.isLost) return false;
+  if (!holdUntilEnd(lease, res, shield, locked, settings)) return false;
   (res as ShieldedResponse & { locals: ExpressLockLocals }).locals.lease = lease;
   const { fencingHeader } = settings;
   if (fencingHeader !== undefined) res.setHeader(fencingHeader, String(lease.fencingToken));
@@ -185,78 +184,54 @@ async function lockRequest<Request>(
 }
 
 /**
- * The end of a handler of Express: that of its response, as nothing else says when the handler ends. So
+ * Holds the lock until the handler has ended: that is the end of its response, as nothing else says it. So
  * `end()` waits until the lease is proven and the lock released.
+ *
+ * @returns False if the lease is lost already: then the handler must not run.
  */
-class ExpressEnd implements LossListener {
-  readonly #lease: Lease;
-  readonly #response: ShieldedResponse;
-  readonly #shield: HandlerShield;
-  readonly #locked: LockedResponse;
-  readonly #settings: HoldSettings;
-  /** The methods as they are before later middleware wraps them. */
-  readonly #end: ShieldedResponse["end"];
-  readonly #writeHead: ShieldedResponse["writeHead"];
-  #isAnswered = false;
-  /** Whether the lease was lost. If at once, the handler must not run. */
-  isLost = false;
-
-  constructor(
-    lease: Lease,
-    response: ShieldedResponse,
-    shield: HandlerShield,
-    locked: LockedResponse,
-    settings: HoldSettings,
-  ) {
-    this.#lease = lease;
-    this.#response = response;
-    this.#shield = shield;
-    this.#locked = locked;
-    this.#settings = settings;
-    this.#end = response.end;
-    this.#writeHead = response.writeHead;
-    response.end = (...args) => {
-      // If the answer is not the handler's, an inner lock has lost its lease, and the handler runs on.
-      if (shield.isReplaced || this.#isAnswered) this.#end.apply(response, args);
-      else this.#handlerAnswers(args);
-      return response;
-    };
-    shield.add(locked);
-    locked.hold(lease, settings, true, this);
-    if (this.isLost) locked.handlerEnded();
-  }
-
-  /** The lease is lost before anything was sent. */
-  onLeaseLost(): void {
-    this.#answerLoss(this.#lease.signal.reason);
-  }
-
-  async #handlerAnswers(args: never[]): Promise<void> {
-    this.#isAnswered = true;
-    this.#shield.answered();
-    try {
-      const loss = await lossOf(this.#lease);
-      if (loss !== null) this.#answerLoss(loss);
-      this.#locked.handlerEnded();
-      if (loss === null && !this.#shield.isReplaced) this.#end.apply(this.#response, args);
-    } catch (error) {
-      report(this.#settings, error);
-      this.#shield.destroy();
-    }
-  }
-
+function holdUntilEnd(
+  lease: Lease,
+  response: ShieldedResponse,
+  shield: HandlerShield,
+  locked: LockedResponse,
+  settings: HoldSettings,
+): boolean {
+  const { end, writeHead } = response; // before later middleware wraps them
+  let [isAnswered, isLost] = [false, false];
   /** Answers 503, or breaks the response off if it has begun. */
-  #answerLoss(loss: unknown): void {
-    if (this.isLost) return;
-    this.isLost = true;
-    report(this.#settings, loss);
-    if (this.#shield.isReplaced) return;
-    if (this.#locked.hasBegun) return this.#locked.breakOff();
-    this.#shield.replace(() => {
-      if (this.#locked.gone.aborted) return;
-      this.#response.writeHead = this.#writeHead;
-      const body = writeProblem(this.#response, leaseLost());
-      this.#end.apply(this.#response, [body as never]);
+  const answerLoss = (loss: unknown) => {
+    if (isLost) return;
+    isLost = true;
+    report(settings, loss);
+    if (shield.isReplaced) return;
+    if (locked.hasBegun) return locked.breakOff();
+    shield.replace(() => {
+      if (locked.gone.aborted) return;
+      response.writeHead = writeHead;
+      end.apply(response, [writeProblem(response, leaseLost()) as never]);
     });
-  }
+  };
+  const handlerAnswers = async (args: never[]) => {
+    isAnswered = true;
+    shield.answered();
+    try {
+      const loss = await lossOf(lease);
+      if (loss !== null) answerLoss(loss);
+      locked.handlerEnded();
+      if (loss === null && !shield.isReplaced) end.apply(response, args);
+    } catch (error) {
+      report(settings, error);
+      shield.destroy();
+    }
+  };
+  response.end = (...args) => {
+    // If the answer is not the handler's, an inner lock has lost its lease, and the handler runs on.
+    if (shield.isReplaced || isAnswered) end.apply(response, args);
+    else handlerAnswers(args);
+    return response;
+  };
+  shield.add(locked);
+  locked.hold(lease, settings, true, { onLeaseLost: () => answerLoss(lease.signal.reason) });
+  if (isLost) locked.handlerEnded();
+  return !isLost;
 }

@@ -5,15 +5,14 @@
  * @module
  */
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { respondUnderLease } from "./internal/fetch_response.ts";
+import { acquireForFetch, respondUnderLease } from "./internal/fetch_response.ts";
 import {
   HANDLER_OPTIONS,
   type HoldOptions,
   type LockKey,
   readOptions,
 } from "./internal/options.ts";
-import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
-import { CLIENT_GONE, problemResponse } from "./shared/problem.ts";
+import { keyOf } from "./internal/request.ts";
 
 /** Options of {@linkcode fetchLock} for handlers that always have a lease. */
 export interface FetchLockOptions extends HoldOptions {
@@ -102,18 +101,11 @@ export function fetchLock(
   return (handler) =>
     async function fetchLock(request, ...rest) {
       const key = keyOf(settings.key, request);
-      // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
-      // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
-      const gone = settings.waitMs > 0 ? request.signal : undefined;
-      const requester = { leases: leasesOf(request), gone };
-      const acquired = await acquireForRequest(lock, await key, settings, requester);
-      if (acquired.state === "failed") return problemResponse(acquired.problem);
-      if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
+      const lease = await acquireForFetch(lock, settings, request, key);
+      if (lease instanceof Response) return lease;
       // The types allow these options only with a handler that accepts `undefined`.
-      if (acquired.state === "unlocked") return await handler(request, undefined!, ...rest);
-      const { lease } = acquired;
-      const hasReader = request.method !== "HEAD";
+      if (lease === null) return await handler(request, undefined!, ...rest);
       const respond = () => handler(request, lease, ...rest);
-      return await respondUnderLease(lease, settings, hasReader, respond);
+      return await respondUnderLease(lease, settings, request, respond);
     };
 }

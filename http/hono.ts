@@ -25,7 +25,7 @@
  */
 import { pause, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { DistributedLock, Lease } from "../core/contract/distributed_lock.ts";
-import { respondUnderLease } from "./internal/fetch_response.ts";
+import { acquireForFetch, respondUnderLease } from "./internal/fetch_response.ts";
 import {
   type HoldOptions,
   type LockKey,
@@ -33,8 +33,8 @@ import {
   MIDDLEWARE_OPTIONS,
   readOptions,
 } from "./internal/options.ts";
-import { acquireForRequest, keyOf, leasesOf } from "./internal/request.ts";
-import { BODY_HEADERS, CLIENT_GONE, problemResponse } from "./shared/problem.ts";
+import { keyOf } from "./internal/request.ts";
+import { BODY_HEADERS } from "./shared/problem.ts";
 
 export { type LockKey, type MethodOptions, NO_LOCK, type NoLock } from "./internal/options.ts";
 
@@ -129,21 +129,18 @@ export function honoLock<Context extends HonoContext = HonoContext>(
   return async function honoLock(c, next) {
     const { raw } = c.req;
     if (settings.unlockedMethods.includes(raw.method)) return await next();
-    const key = keyOf(settings.key, c);
-    // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
-    // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
-    const gone = settings.waitMs > 0 ? raw.signal : undefined;
-    const requester = { leases: leasesOf(c), gone };
-    const acquired = await acquireForRequest(lock, await key, settings, requester);
-    if (acquired.state === "failed") return problemResponse(acquired.problem);
-    if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
-    if (acquired.state === "unlocked") return await next();
-    const { lease } = acquired;
-    const variables = c as LeaseVariables;
+    const lease = await acquireForFetch(lock, settings, raw, keyOf(settings.key, c), c);
+    if (lease instanceof Response) return lease;
+    if (lease === null) return await next();
+    // Hono's own types of variables depend on the app's.
+    const variables = c as {
+      get(name: "lease"): Lease | undefined;
+      set(name: "lease", value: Lease): void;
+    };
     const outer = variables.get("lease");
     variables.set("lease", lease);
     let isAnswered = false;
-    const response = await respondUnderLease(lease, settings, raw.method !== "HEAD", async () => {
+    const response = await respondUnderLease(lease, settings, raw, async () => {
       try {
         await next();
       } finally {
@@ -161,12 +158,6 @@ export function honoLock<Context extends HonoContext = HonoContext>(
     (c as { res: Response | undefined }).res = undefined;
     c.res = response;
   };
-}
-
-/** The part of Hono's context with the variables. Its own types depend on the app's. */
-interface LeaseVariables {
-  get(name: "lease"): Lease | undefined;
-  set(name: "lease", value: Lease): void;
 }
 
 /** Keeps the headers that other middleware has set on the response that a problem replaces (CORS). */

@@ -135,7 +135,7 @@ export function koaLock<Context extends KoaContext = KoaContext>(
     const locked = new LockedResponse(ctx.res);
     const requester = { leases: leasesOf(ctx.res), gone: locked.gone };
     const acquired = await acquireForRequest(lock, key, settings, requester);
-    if (acquired.state === "failed") answer(ctx, acquired.problem);
+    if (acquired.state === "failed") writeProblem(ctx, acquired.problem);
     else if (acquired.state === "gone") ctx.status = CLIENT_GONE;
     else if (acquired.state === "unlocked") await next();
     else await runLocked(acquired.lease, ctx, next, locked, settings);
@@ -156,7 +156,7 @@ async function runLocked(
   if (fencingHeader !== undefined) ctx.set(fencingHeader, String(lease.fencingToken));
   const answerLoss = (error: unknown) => {
     report(settings, error);
-    if (!locked.hasBegun && ctx.respond !== false) answer(ctx, leaseLost());
+    if (!locked.hasBegun && ctx.respond !== false) writeProblem(ctx, leaseLost());
   };
   locked.hold(lease, settings, true, {
     onLeaseLost(isHandlerRunning) {
@@ -183,7 +183,7 @@ async function runLocked(
   if (result.state === "failed") throw result.error;
 }
 
-function answer(ctx: KoaContext, { status, headers, body }: Problem): void {
+function writeProblem(ctx: KoaContext, { status, headers, body }: Problem): void {
   for (const name of BODY_HEADERS) ctx.remove(name);
   ctx.status = status;
   ctx.body = body;

@@ -177,14 +177,6 @@ export function lambdaLock<Event, Context extends LambdaContext>(
     const leases = [...nested.getStore() ?? []];
     const run = (lease: Lease | undefined) =>
       nested.run(leases, () => handler(event, context, lease!));
-    const invocation = new Invocation({ name, event, context, leases, from: lock }, settings);
-    if (typeof lock !== "function") return await invocation.run(lock, run, false);
-    if (invocation.ttlMs === 0) return invocation.endForTime();
-    const own = lock(invocation.ttlMs);
-    try {
-      return await invocation.run(own, run, true);
-    } finally {
-      await invocation.awaitCleanUp(own[Symbol.asyncDispose]());
-    }
+    return await new Invocation(name, event, context, settings).run(lock, leases, run);
   };
 }

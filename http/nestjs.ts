@@ -100,9 +100,6 @@ interface PlatformResponse {
   removeHeader(name: string): unknown;
 }
 
-/** The settings of the lock of a route. */
-type RouteSettings = MiddlewareSettings<LockKey<[request: never]>>;
-
 const ROUTE = "@holdfast/lock/route";
 /** The innermost lease of each request. */
 const leases = new WeakMap<object, Lease>();
@@ -124,7 +121,7 @@ const leases = new WeakMap<object, Lease>();
  */
 export class LockInterceptor {
   readonly #lock: DistributedLock;
-  readonly #route: RouteSettings | undefined;
+  readonly #route: MiddlewareSettings<[request: never]> | undefined;
 
   /**
    * Makes an interceptor: Nest does so for `@Lock()`.
@@ -255,12 +252,14 @@ export const HeldLease: () => ParameterDecorator = createParamDecorator(
 );
 
 /** Checks the options, and fills in the defaults, when the program is loaded. */
-function readRoute<Request>(options: NestLockOptions<Request> | string): RouteSettings {
+function readRoute<Request>(
+  options: NestLockOptions<Request> | string,
+): MiddlewareSettings<[request: never]> {
   return readOptions("the lock of a NestJS handler", options, MIDDLEWARE_OPTIONS);
 }
 
 /** The route's lock. Never passes a request without a lock because its decorator was not found. */
-function routeOf(context: NestLockContext): RouteSettings {
+function routeOf(context: NestLockContext): MiddlewareSettings<[request: never]> {
   const route = context.getType() === "http" ? readMetadata(context.getHandler()) : undefined;
   if (route !== undefined) return route;
   throw new LockSetupError(
@@ -269,9 +268,11 @@ function routeOf(context: NestLockContext): RouteSettings {
   );
 }
 
-function readMetadata(handler: object | undefined): RouteSettings | undefined {
+function readMetadata(
+  handler: object | undefined,
+): MiddlewareSettings<[request: never]> | undefined {
   const { getMetadata } = Reflect as unknown as {
-    getMetadata(key: string, target: object): RouteSettings | undefined;
+    getMetadata(key: string, target: object): MiddlewareSettings<[request: never]> | undefined;
   };
   return handler && getMetadata(ROUTE, handler);
 }

@@ -5,10 +5,10 @@
  *
  * @module
  */
-import type { AttachableLock, Lease, WaitInfo } from "../core/contract/distributed_lock.ts";
+import type { Lease, WaitInfo } from "../core/contract/distributed_lock.ts";
 import { LeaseLostError, LockError, type LockErrorCode } from "../core/contract/errors.ts";
 import { pause, SYSTEM_CLOCK, TIMED_OUT, within } from "../core/time/clock.ts";
-import { type NodeResponse, onClose } from "../http/shared/server.ts";
+import { onClose } from "../http/shared/server.ts";
 import {
   keyOf,
   type LockRequest,
@@ -16,21 +16,13 @@ import {
   type Owner,
   ownerOf,
   readBody,
+  type Terms,
 } from "./lock_request.ts";
-import type { Answer, Puts, PutTerms } from "./puts.ts";
+import type { Puts, Result } from "./puts.ts";
 import { busy, notHeld, type RequestError, unknownOutcome } from "./request_error.ts";
-
-/** The input of an action. */
-export interface ActionParts extends LockRequest {
-  readonly lock: AttachableLock;
-  readonly puts: Puts;
-  readonly response: NodeResponse;
-}
 
 /** Leases of the service are renewed only by their clients, and outlive this process. */
 const LEASE = { autoRenew: false, outlivesDisposal: true } as const;
-/** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
-const UNKNOWN_TTL_MS = 1_000;
 /** How often an action is tried while other requests keep taking over the same lease. */
 const MAX_TRIES = 10;
 /** How often it is tried, besides, while other requests of the same owner ask at this server. */
@@ -40,7 +32,7 @@ const MAX_REFUSALS = 100;
  * 0 to 1, so that the requests do not keep colliding.
  */
 const BACK_OFF_MS = 5;
-/** How long in ms an answer waits for Redis. The request to Redis goes on, at most for the lease. */
+/** How long in ms a request waits for an answer of Redis. The call to Redis goes on, at most for the lease. */
 const ANSWER_TIMEOUT_MS = 5_000;
 /** The reason, for the logs, when all tries have failed. */
 const CONTESTED = `another server took over the lease in each of ${MAX_TRIES} tries`;
@@ -53,30 +45,30 @@ export const actions = {
   PATCH: renew,
   DELETE: release,
   GET: query,
-  POST: rejectMethod,
+  POST: ({ request }: LockRequest): Promise<Result> => Promise.reject(notAllowed(request)),
 } as const;
 
-async function acquire(parts: ActionParts): Promise<Answer> {
-  const owner = await ownerOf(parts, "acquire");
-  const terms = readBody(parts, ["ttlMs", "waitMs"]);
+async function acquire(lockRequest: LockRequest, puts: Puts): Promise<Result> {
+  const owner = await ownerOf(lockRequest, "acquire");
+  const terms = readBody(lockRequest, ["ttlMs", "waitMs"]);
   const gone = new AbortController();
-  onClose(parts.response, () => gone.abort());
-  const start = (ended: AbortSignal) => acquireUntil(parts, owner, terms, ended);
-  return await parts.puts.join(owner, terms, gone.signal, start);
+  onClose(lockRequest.response, () => gone.abort());
+  const start = (ended: AbortSignal) => acquireUntil(lockRequest, owner, terms, ended);
+  return await puts.join(owner, terms, gone.signal, start);
 }
 
 /** Acquires the lock for all clients of a PUT, until the signal says that nobody needs it any more. */
 async function acquireUntil(
-  { lock, limits }: ActionParts,
+  { settings: { lock, retryAfterMs } }: LockRequest,
   { key, ownerId }: Owner,
-  { ttlMs, waitMs }: PutTerms,
+  { ttlMs, waitMs }: Terms,
   ended: AbortSignal,
-): Promise<Answer> {
+): Promise<Result> {
   let remainingMs: number | undefined;
   const onWait = (info: WaitInfo) => void (remainingMs = info.remainingMs);
   const options = { ...LEASE, ownerId, ttlMs, onWait };
   const endMs = performance.now() + waitMs;
-  return await untilAnswered(key, async () => {
+  return await untilDone(key, async () => {
     if (ended.aborted) throw unknownOutcome(); // nobody would receive the lease
     let lease = await lock.tryAcquire(key, options);
     const leftMs = Math.ceil(endMs - performance.now());
@@ -88,49 +80,44 @@ async function acquireUntil(
       // The owner id may have been granted the lock as its wait ended: only a last try tells.
       lease ??= await answered(key, lock.tryAcquire(key, options));
     }
-    if (lease === null) throw busyFor(remainingMs, limits.retryAfterMs);
+    if (lease === null) throw busy(remainingMs, retryAfterMs);
     // A request with the same id at another server may have taken it over: a renewal tells.
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
 }
 
-async function renew(parts: ActionParts): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(parts, "renew");
-  const { ttlMs } = readBody(parts, ["ttlMs"]);
-  return await untilAnswered(key, async () => {
-    const lease = await parts.lock.attach(key, ownerId, { ...LEASE, ttlMs });
+async function renew(lockRequest: LockRequest): Promise<Result> {
+  const { key, ownerId } = await ownerOf(lockRequest, "renew");
+  const { ttlMs } = readBody(lockRequest, ["ttlMs"]);
+  return await untilDone(key, async () => {
+    const lease = await lockRequest.settings.lock.attach(key, ownerId, { ...LEASE, ttlMs });
     if (lease === null) throw notHeld();
     return await isRenewed(lease, ttlMs) ? described(lease) : null;
   });
 }
 
-async function release(parts: ActionParts): Promise<Answer> {
-  const { key, ownerId } = await ownerOf(parts, "release");
-  readBody(parts, []);
-  return await untilAnswered(key, async () => {
-    const lease = await parts.lock.attach(key, ownerId, LEASE);
+async function release(lockRequest: LockRequest): Promise<Result> {
+  const { key, ownerId } = await ownerOf(lockRequest, "release");
+  readBody(lockRequest, []);
+  return await untilDone(key, async () => {
+    const lease = await lockRequest.settings.lock.attach(key, ownerId, LEASE);
     if (lease === null) throw notHeld();
     return await answered(key, lease.release()) ? { key, released: true } : null;
   });
 }
 
-async function query(parts: ActionParts): Promise<Answer> {
-  const key = await keyOf(parts);
-  const { holders: [holder], waiterCount } = await parts.lock.query(key);
-  const fencingToken = holder?.fencingToken === undefined ? undefined : String(holder.fencingToken);
+async function query(lockRequest: LockRequest): Promise<Result> {
+  const key = await keyOf(lockRequest);
+  const { holders: [holder], waiterCount } = await lockRequest.settings.lock.query(key);
+  const fencingToken = holder?.fencingToken?.toString();
   const remainingMs = holder?.remainingMs === undefined
     ? undefined
     : Math.floor(holder.remainingMs);
   return { key, held: holder !== undefined, fencingToken, remainingMs, waiterCount };
 }
 
-// deno-lint-ignore require-await -- async like the other actions
-async function rejectMethod({ request }: ActionParts): Promise<Answer> {
-  throw notAllowed(request);
-}
-
 /** Describes a lease. The token is a string, since a 64-bit integer does not fit a JSON number safely. */
-function described({ name, fencingToken, remainingMs }: Lease): Answer {
+function described({ name, fencingToken, remainingMs }: Lease): Result {
   return {
     key: name,
     fencingToken: String(fencingToken),
@@ -138,26 +125,20 @@ function described({ name, fencingToken, remainingMs }: Lease): Answer {
   };
 }
 
-/** Another owner holds the lock. Its lease still lasts `holderMs`, if that is known. */
-function busyFor(holderMs: number | undefined, retryAfterMs: number | undefined): RequestError {
-  const remainingMs = holderMs === undefined ? undefined : Math.floor(holderMs);
-  return busy(remainingMs, retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS);
-}
-
 /**
- * Tries until there is an answer. A try returns `null` if another request has taken over the lease. It throws a
+ * Tries until there is a result. A try returns `null` if another request has taken over the lease. It throws a
  * `LockError` if another request of the same owner asks at this server just now, or has ended this one; or
  * if Redis, after a reconnect, takes this call for one that has left.
  */
-async function untilAnswered(
+async function untilDone(
   key: string,
-  tryOnce: () => Promise<Answer | null>,
-): Promise<Answer> {
+  tryOnce: () => Promise<Result | null>,
+): Promise<Result> {
   let [tries, refusals] = [0, 0];
   while (tries < MAX_TRIES) {
     try {
-      const answer = await tryOnce();
-      if (answer !== null) return answer;
+      const result = await tryOnce();
+      if (result !== null) return result;
       tries++;
     } catch (error) {
       if (!isLockError(error, "ERR_LOCK") || refusals === MAX_REFUSALS) throw error;

@@ -5,18 +5,16 @@
  */
 import { checkName, MAX_OWNER_ID_LENGTH, MIN_TTL_MS } from "../core/contract/options.ts";
 import { isHttpError } from "../http/shared/problem.ts";
+import type { NodeResponse } from "../http/shared/server.ts";
 import type { LockRoutesRequest } from "./fastify_types.ts";
-import type { Authorization, Limits, Principal } from "./options.ts";
+import type { Authorization, LockRoutesSettings } from "./options.ts";
 import { badRequest, challenged, RequestError, unauthorized } from "./request_error.ts";
 
-/** One request, with the limits and the hook that check it. */
+/** One request. */
 export interface LockRequest {
   readonly request: LockRoutesRequest;
-  readonly limits: Limits;
-  /** Returns the principal of the request; `undefined` or `null` to reject it. */
-  readonly authorize: (authorization: Authorization) => Principal | Promise<Principal>;
-  /** The `WWW-Authenticate` header of a 401. */
-  readonly challenge: string;
+  readonly response: NodeResponse;
+  readonly settings: LockRoutesSettings;
 }
 
 /** The form of an id. Not "." or "..", which clients remove from a URL when they normalise it. */
@@ -61,12 +59,12 @@ export async function ownerOf(
 }
 
 async function principalOf(
-  { authorize, challenge }: LockRequest,
+  { request, settings: { authorize, challenge } }: LockRequest,
   authorization: Authorization,
 ): Promise<string> {
   let principal: unknown;
   try {
-    principal = await authorize(authorization);
+    principal = await authorize(request, authorization);
   } catch (error) {
     if (isHttpError(error)) throw error.statusCode === 401 ? challenged(error, challenge) : error;
     // Wrapped, so that it is not taken for an error of the lock, such as a RangeError for a bad key.
@@ -116,29 +114,33 @@ export function notAllowed(request: LockRoutesRequest): RequestError {
   const allow = count === 1 ? "GET, HEAD" : "PUT, PATCH, DELETE";
   const path = count === 1 ? "/lock/:key" : "/lock/:key/:id";
   const detail = `${path} allows only ${allow}`;
-  const details = { status: 405, title: "Method not allowed", detail };
-  return new RequestError("method-not-allowed", details, { headers: { allow } });
+  const details = { status: 405, title: "Method not allowed", detail, headers: { allow } };
+  return new RequestError("method-not-allowed", details);
 }
 
-type Field = "ttlMs" | "waitMs";
+/** What a request asks for in its body. */
+export interface Terms {
+  readonly ttlMs: number;
+  readonly waitMs: number;
+}
 
 /** Returns the fields of the body in ms, with their defaults. The body may be empty. */
 export function readBody(
-  { request: { body }, limits }: LockRequest,
-  allowed: readonly Field[],
-): { ttlMs: number; waitMs: number } {
+  { request: { body }, settings }: LockRequest,
+  allowed: readonly (keyof Terms)[],
+): Terms {
   const fields = body === undefined || body === null || body === "" ? {} : parse(String(body));
   for (const [name, value] of Object.entries(fields)) {
     if (!(allowed as readonly string[]).includes(name)) {
       const known = allowed.map((field) => `'${field}'`).join(" and ") || "none";
       throw badRequest(`The field ${JSON.stringify(name)} is not known here (known: ${known})`);
     }
-    checkField(name as Field, value, limits);
+    checkField(name as keyof Terms, value, settings);
   }
-  return { ttlMs: limits.defaultTtlMs, waitMs: 0, ...fields };
+  return { ttlMs: settings.defaultTtlMs, waitMs: 0, ...fields };
 }
 
-function parse(text: string): Partial<Record<Field, number>> {
+function parse(text: string): Partial<Terms> {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -149,7 +151,11 @@ function parse(text: string): Partial<Record<Field, number>> {
   throw badRequest("The body must be a JSON object");
 }
 
-function checkField(name: Field, value: unknown, { maxTtlMs, maxWaitMs }: Limits): void {
+function checkField(
+  name: keyof Terms,
+  value: unknown,
+  { maxTtlMs, maxWaitMs }: LockRoutesSettings,
+): void {
   const [min, max] = name === "ttlMs" ? [MIN_TTL_MS, maxTtlMs] : [0, maxWaitMs];
   if (Number.isInteger(value) && (value as number) >= min && (value as number) <= max) return;
   throw badRequest(`The field '${name}' must be a whole number of ms from ${min} to ${max}`);

@@ -1,5 +1,5 @@
 /**
- * The Fastify plugin of the lock service: registers the routes, and sends answers and problems. The
+ * The Fastify plugin of the lock service: registers the routes, and sends results and problems. The
  * actions are in `lock_actions.ts`.
  *
  * @module
@@ -9,7 +9,7 @@ import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import type { Problem } from "../http/shared/problem.ts";
 import type { LockRoutesApp, LockRoutesReply } from "./fastify_types.ts";
 import { actions } from "./lock_actions.ts";
-import { type Authorization, type LockRoutesOptions, readOptions } from "./options.ts";
+import { type LockRoutesOptions, readOptions } from "./options.ts";
 import { Puts } from "./puts.ts";
 import { bodyTimeout, isBodyError, problemOf, RequestError } from "./request_error.ts";
 
@@ -72,7 +72,7 @@ export async function lockRoutes(
   options: LockRoutesOptions,
 ): Promise<void> {
   const settings = readOptions(options);
-  const { lock, authorize, challenge, maxBodyMs, report } = settings;
+  const { maxBodyMs, report } = settings;
   const puts = new Puts();
   // deno-lint-ignore require-await -- Fastify expects an async hook, or one with a callback
   app.addHook("preClose", async () => puts.close());
@@ -92,23 +92,14 @@ export async function lockRoutes(
       url: "/lock/*",
       bodyLimit: BODY_LIMIT,
       async handler(request, reply) {
-        const parts = {
-          lock,
-          request,
-          limits: settings,
-          puts,
-          challenge,
-          response: reply.raw,
-          authorize: (authorization: Authorization) => authorize(request, authorization),
-        };
-        let answer: unknown;
+        let result: unknown;
         try {
-          answer = await action(parts);
+          result = await action({ request, response: reply.raw, settings }, puts);
         } catch (error) {
           return sendProblem(reply, problemOf(error, report));
         }
         reply.headers({ "cache-control": "no-store" });
-        return reply.send(answer);
+        return reply.send(result);
       },
     });
   }

@@ -92,12 +92,6 @@ export interface LockRoutesOptions {
   onError?: (error: unknown) => void;
 }
 
-/** The default and the longest times, in ms, that clients get. */
-export type Limits = Pick<
-  LockRoutesSettings,
-  "defaultTtlMs" | "maxTtlMs" | "maxWaitMs" | "retryAfterMs"
->;
-
 /** What the options must be, and their defaults. */
 export const LOCK_ROUTES_OPTIONS = {
   ...REGISTER_OPTIONS,

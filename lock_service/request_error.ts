@@ -14,32 +14,18 @@ import {
   problem,
   type ProblemDetails,
   type ProblemKind,
+  UNKNOWN_TTL_MS,
 } from "../http/shared/problem.ts";
-
-/** More headers and members of a problem. */
-export interface Additions {
-  /** Additional headers of the response. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Additional members of the body; `undefined` members are left out. */
-  readonly members?: Readonly<Record<string, unknown>>;
-}
 
 /** Throw it to end a request with a problem. */
 export class RequestError extends Error {
   /** The problem that the client gets. */
   readonly problem: Problem;
 
-  constructor(kind: ProblemKind, details: ProblemDetails, additions?: Additions, cause?: unknown) {
+  constructor(kind: ProblemKind, details: ProblemDetails, cause?: unknown) {
     super(details.detail ?? details.title, { cause });
-    this.problem = extend(problem(kind, details), additions);
+    this.problem = problem(kind, details);
   }
-}
-
-function extend(base: Problem, { headers, members }: Additions = {}): Problem {
-  const body = members === undefined
-    ? base.body
-    : JSON.stringify({ ...JSON.parse(base.body), ...members });
-  return { ...base, headers: { ...headers, ...base.headers }, body };
 }
 
 /**
@@ -65,7 +51,7 @@ export function unknownOutcome(cause?: unknown): RequestError {
     retryAfterMs: 1_000,
   };
   const error = typeof cause === "string" ? new Error(cause) : cause;
-  return new RequestError("unavailable", details, {}, error);
+  return new RequestError("unavailable", details, error);
 }
 
 /** The owner has a PUT under way that asks for something else; this one has done nothing. */
@@ -85,16 +71,21 @@ export function bodyTimeout(maxBodyMs: number): RequestError {
 /**
  * Another owner holds the lock.
  *
- * @param remainingMs How long in ms its lease still lasts, if that is known.
- * @param retryAfterMs How long in ms to wait before a retry.
+ * @param holderMs How long in ms its lease still lasts, if that is known.
+ * @param retryAfterMs How long in ms to wait before a retry; until that lease ends by default.
  */
-export function busy(remainingMs: number | undefined, retryAfterMs: number): RequestError {
+export function busy(
+  holderMs: number | undefined,
+  retryAfterMs: number | undefined,
+): RequestError {
+  const remainingMs = holderMs === undefined ? undefined : Math.floor(holderMs);
   return new RequestError("busy", {
     status: 409,
     title: "Busy",
     detail: "Somebody else holds the lock: try again later, or ask with a longer 'waitMs'",
-    retryAfterMs,
-  }, { members: { remainingMs } });
+    retryAfterMs: retryAfterMs ?? remainingMs ?? UNKNOWN_TTL_MS,
+    members: { remainingMs },
+  });
 }
 
 /** The lock is not held by this owner: it is free, or another owner holds it. */
@@ -109,17 +100,16 @@ export function notHeld(): RequestError {
 /** It is not known who sends the request: its credentials are missing or wrong. */
 export function unauthorized(challenge: string): RequestError {
   const detail = "The credentials of this request are missing or wrong";
-  const details = { status: 401, title: "Unauthorized", detail };
-  return new RequestError("forbidden", details, { headers: { "www-authenticate": challenge } });
+  const headers = { "www-authenticate": challenge };
+  return new RequestError("forbidden", { status: 401, title: "Unauthorized", detail, headers });
 }
 
 /** Adds the header that a 401 must have, unless the hook's own error has it. */
 export function challenged(error: HttpError, challenge: string): Error {
   const { statusCode: status, message: detail, headers = {} } = error;
   if (Object.keys(headers).some((name) => name.toLowerCase() === "www-authenticate")) return error;
-  const details = { status, title: "Request refused", detail };
-  const additions = { headers: { ...headers, "www-authenticate": challenge } };
-  return new RequestError("forbidden", details, additions);
+  const more = { headers: { ...headers, "www-authenticate": challenge } };
+  return new RequestError("forbidden", { status, title: "Request refused", detail, ...more });
 }
 
 /** Whether Fastify has refused the body of a request. Any other error of Fastify is not ours. */

@@ -17,13 +17,8 @@ interface BunFfi {
   read: { i32(pointer: number, offset: number): number };
 }
 
-/** The C library of a system, and its function that returns where the `errno` of a thread is. */
-interface CLibrary {
-  readonly names: readonly string[];
-  readonly errnoLocation: string;
-}
-
-const LINUX: CLibrary = {
+/** The C library of Linux, and its function that returns where the `errno` of a thread is. */
+const LINUX = {
   // glibc, then musl.
   names: [
     "libc.so.6",
@@ -31,7 +26,7 @@ const LINUX: CLibrary = {
   ],
   errnoLocation: "__errno_location",
 };
-const MACOS: CLibrary = { names: ["libSystem.B.dylib"], errnoLocation: "__error" };
+const MACOS = { names: ["libSystem.B.dylib"], errnoLocation: "__error" };
 
 /**
  * Returns the file system of Bun.
@@ -56,7 +51,7 @@ function loadFlock(): Flock {
   }
 }
 
-function open({ dlopen, read }: BunFfi, { names, errnoLocation }: CLibrary): Flock {
+function open({ dlopen, read }: BunFfi, { names, errnoLocation }: typeof LINUX): Flock {
   const symbols = firstOf(names, (name) =>
     dlopen(name, {
       flock: { args: ["i32", "i32"], returns: "i32" },

@@ -5,15 +5,7 @@
  */
 import { basename } from "node:path";
 import { SetupFailure } from "../failures.ts";
-import type {
-  Access,
-  DirectoryListener,
-  DirectoryWatch,
-  FileInfo,
-  FileSystem,
-  OpenFile,
-  WatchDirectory,
-} from "./port.ts";
+import type { DirectoryListener, DirectoryWatch, FileInfo, FileSystem, OpenFile } from "./port.ts";
 
 const ACCESS = { read: { read: true }, write: { read: true, write: true } } as const;
 
@@ -23,7 +15,6 @@ const WITHOUT_WATCH = /^2\.8\./;
 /**
  * Returns the file system of Deno.
  *
- * @param version The version of Deno.
  * @throws {SetupFailure} If this Deno cannot lock files.
  */
 export function denoFileSystem(version: string): FileSystem {
@@ -129,20 +120,11 @@ class DenoWatch implements DirectoryWatch {
   }
 }
 
-const watch: WatchDirectory = (dir, listener) => {
-  if (!HAS_CLOSE_EVENTS.has(Deno.build.os)) return null;
-  try {
-    return new DenoWatch(dir, listener);
-  } catch {
-    return null; // For instance at the system's limit of watches.
-  }
-};
-
 const FILE_SYSTEM: FileSystem = {
   get hasModes() {
     return Deno.build.os !== "windows";
   },
-  open: (path: string, access: Access) => new DenoFile(Deno.openSync(path, ACCESS[access])),
+  open: (path, access) => new DenoFile(Deno.openSync(path, ACCESS[access])),
   create: (path, mode) =>
     new DenoFile(Deno.openSync(path, { read: true, write: true, createNew: true, mode })),
   stat: (path) => Deno.statSync(path),
@@ -153,5 +135,12 @@ const FILE_SYSTEM: FileSystem = {
   uid: () => Deno.uid(),
   env: (name) => Deno.env.get(name),
   wallUs: () => Temporal.Now.instant().epochNanoseconds / 1_000n,
-  watch,
+  watch(dir, listener) {
+    if (!HAS_CLOSE_EVENTS.has(Deno.build.os)) return null;
+    try {
+      return new DenoWatch(dir, listener);
+    } catch {
+      return null; // For instance at the system's limit of watches.
+    }
+  },
 };

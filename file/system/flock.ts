@@ -30,11 +30,7 @@ export function tryLockBy(flock: Flock, fd: number, isExclusive: boolean): boole
   throw failure(errno);
 }
 
-/**
- * Unlocks an open file.
- *
- * @throws {Error} If `flock` fails.
- */
+/** Unlocks an open file; throws if `flock` fails. */
 export function unlockBy(flock: Flock, fd: number): void {
   const errno = flock(fd, OPERATION.unlock);
   if (errno !== 0) throw failure(errno);
@@ -56,8 +52,8 @@ declare const __filename: string | undefined;
  */
 export function load<T>(specifier: string): T {
   const own = typeof __filename === "string" ? __filename : undefined;
-  const places = [import.meta.url, own, process.argv[1]].filter((place) => place !== undefined);
-  return firstOf(places, (place) => createRequire(place)(specifier) as T);
+  const paths = [import.meta.url, own, process.argv[1]].filter((path) => path !== undefined);
+  return firstOf(paths, (path) => createRequire(path)(specifier) as T);
 }
 
 /** The first result that is no error; throws the first error if there is none. */

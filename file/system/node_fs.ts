@@ -1,5 +1,5 @@
 /**
- * The file system by `node:fs`, for Node and Bun.
+ * The file system by `node:fs`, for Node and Bun. Its watch reports writes, but no close of a file.
  *
  * @module
  */
@@ -15,12 +15,12 @@ import {
   realpathSync,
   statSync,
   unlinkSync,
+  watch,
   writeSync,
 } from "node:fs";
 import process from "node:process";
 import { type Flock, tryLockBy, unlockBy } from "./flock.ts";
-import { watchByNode } from "./node_watch.ts";
-import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
+import type { DirectoryListener, DirectoryWatch, FileInfo, FileSystem, OpenFile } from "./port.ts";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = constants;
 /** Node always sets it, and does not export it. Bun 1.3 does not: a child would keep the lock. */
@@ -32,7 +32,6 @@ const EXACT = { bigint: true } as const;
 
 /** Returns the file system of `node:fs`, with locks by a function of the runtime. */
 export function nodeFileSystem(flock: Flock): FileSystem {
-  const clock = new WallClock();
   return {
     hasModes: true,
     open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
@@ -46,8 +45,8 @@ export function nodeFileSystem(flock: Flock): FileSystem {
     unlink: (path) => unlinkSync(path),
     uid: () => process.getuid?.() ?? null,
     env: (name) => process.env[name],
-    wallUs: () => clock.nowUs(),
-    watch: watchByNode,
+    wallUs: wallClock(),
+    watch: watchDirectory,
   };
 }
 
@@ -103,21 +102,46 @@ function infoOf(stats: BigIntStats): FileInfo {
   };
 }
 
-/**
- * The wall clock in µs, for runtimes whose own one counts ms. Adds the fraction of a ms from the monotonic
- * clock, which counts from a moment that the runtime knows in µs. After the wall clock was set, the result may be wrong by up to a ms.
- */
-export class WallClock {
-  /** The wall clock, in ms, when the monotonic one was 0. */
-  #originMs: number = performance.timeOrigin;
+/** Needs Linux. A release writes to the file, so it is reported. */
+function watchDirectory(dir: string, listener: DirectoryListener): DirectoryWatch | null {
+  if (process.platform !== "linux") return null;
+  let isOpen = true;
+  try {
+    const watcher = watch(dir, { persistent: false });
+    const close = () => {
+      isOpen = false;
+      watcher.close();
+    };
+    watcher.on("change", (_kind, fileName) => {
+      if (!isOpen) return;
+      if (typeof fileName === "string") listener.onChange(fileName);
+      else listener.onAnyChange();
+    });
+    watcher.on("error", () => {
+      const wasOpen = isOpen;
+      close();
+      if (wasOpen) listener.onEnd();
+    });
+    return { seesKills: false, close };
+  } catch {
+    return null; // For instance at the system's limit of watches.
+  }
+}
 
-  /** The time in µs since the epoch. */
-  nowUs(): bigint {
+/**
+ * Returns a wall clock in µs since the epoch, for runtimes whose own one counts ms. Adds the fraction of a ms
+ * from the monotonic clock, which counts from a moment that the runtime knows in µs. After the wall clock was
+ * set, the result may be wrong by up to a ms.
+ */
+export function wallClock(): () => bigint {
+  /** The wall clock, in ms, when the monotonic one was 0. */
+  let originMs = performance.timeOrigin;
+  return () => {
     const earliestMs = Date.now();
-    const ms = this.#originMs + performance.now();
+    const ms = originMs + performance.now();
     const latestMs = Date.now() + 0.999;
     const nowMs = Math.min(Math.max(ms, earliestMs), latestMs);
-    this.#originMs += nowMs - ms;
+    originMs += nowMs - ms;
     return BigInt(Math.floor(nowMs * 1_000));
-  }
+  };
 }

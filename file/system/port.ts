@@ -4,9 +4,6 @@
  * @module
  */
 
-/** How a file is opened. To open it for reading only gives no event of a watch. */
-export type Access = "read" | "write";
-
 /** Information about a file. `null` where the system does not have it. */
 export interface FileInfo {
   readonly isFile: boolean;
@@ -63,20 +60,14 @@ export interface DirectoryWatch {
 }
 
 /**
- * Watches a directory, but does not keep the process alive. Returns `null` if changes cannot be watched:
- * because the system does not report them, or because it refuses.
- */
-export type WatchDirectory = (dir: string, listener: DirectoryListener) => DirectoryWatch | null;
-
-/**
  * The file system of a runtime. All calls are synchronous, and throw errors that have the code of the
  * system, such as `"ENOENT"`.
  */
 export interface FileSystem {
   /** Whether files have modes and owners. */
   readonly hasModes: boolean;
-  /** Opens a file that exists. */
-  open(path: string, access: Access): OpenFile;
+  /** Opens a file that exists. To open it for reading only gives no event of a watch. */
+  open(path: string, access: "read" | "write"): OpenFile;
   /** Creates a file, and opens it for reading and writing. Fails if the path exists. */
   create(path: string, mode: number): OpenFile;
   stat(path: string): FileInfo;
@@ -93,5 +84,9 @@ export interface FileSystem {
   env(name: string): string | undefined;
   /** The wall clock in µs since the epoch. */
   wallUs(): bigint;
-  readonly watch: WatchDirectory;
+  /**
+   * Watches a directory, but does not keep the process alive. Returns `null` if changes cannot be watched:
+   * because the system does not report them, or because it refuses.
+   */
+  watch(dir: string, listener: DirectoryListener): DirectoryWatch | null;
 }

@@ -5,22 +5,52 @@
  *
  * @module
  */
-import type { Lease } from "../../core/contract/distributed_lock.ts";
+import type { DistributedLock, Lease } from "../../core/contract/distributed_lock.ts";
+import { CLIENT_GONE, leaseLost, problemResponse } from "../shared/problem.ts";
 import { type HoldSettings, report } from "./options.ts";
-import { leaseLost, problemResponse } from "../shared/problem.ts";
-import { discard, lossOf, releaseInTime, runUnderLease } from "./request.ts";
+import {
+  acquireForRequest,
+  discard,
+  type Failed,
+  leasesOf,
+  lossOf,
+  releaseInTime,
+  runUnderLease,
+} from "./request.ts";
+
+/**
+ * Acquires the lock for a request.
+ *
+ * @param key Its key, as `keyOf()` determines it.
+ * @param known The object by which all locks of the request know its leases.
+ * @returns The lease; `null` if the request runs without one; or its response, if it must not run.
+ */
+export async function acquireForFetch(
+  lock: DistributedLock,
+  settings: HoldSettings,
+  request: Request,
+  key: Promise<string | null | Failed>,
+  known: object = request,
+): Promise<Lease | Response | null> {
+  // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
+  // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
+  const gone = settings.waitMs > 0 ? request.signal : undefined;
+  const requester = { leases: leasesOf(known), gone };
+  const acquired = await acquireForRequest(lock, await key, settings, requester);
+  if (acquired.state === "failed") return problemResponse(acquired.problem);
+  if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });
+  return acquired.state === "held" ? acquired.lease : null;
+}
 
 /**
  * Runs the handler (`respond`) under a lease and returns its response.
  *
- * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
- * cancelled, and the lock released before this function returns.
  * @throws Whatever the handler throws; a `TypeError` if it returns something other than a response.
  */
 export async function respondUnderLease(
   lease: Lease,
   settings: HoldSettings,
-  hasReader: boolean,
+  request: Request,
   respond: () => Response | Promise<Response>,
 ): Promise<Response> {
   const result = await runUnderLease(lease, respond, (late) => {
@@ -38,7 +68,7 @@ export async function respondUnderLease(
   }
   try {
     const response = withToken(result.value, lease, settings);
-    return await holdUntilRead(lease, settings, response, hasReader);
+    return await holdUntilRead(lease, settings, response, request.method !== "HEAD");
   } catch (error) { // not a response, or its body has another reader
     await releaseInTime(lease, settings);
     throw error;
@@ -53,7 +83,12 @@ function withToken(response: Response, lease: Lease, { fencingHeader }: HoldSett
   return marked;
 }
 
-/** Releases the lock now if the body is complete or nobody will read it, else when the stream is over. */
+/**
+ * Releases the lock now if the body is complete or nobody will read it, else when the stream is over.
+ *
+ * @param hasReader Whether the server reads the body. It does not for a HEAD request: a stream is then
+ * cancelled.
+ */
 async function holdUntilRead(
   lease: Lease,
   settings: HoldSettings,
@@ -79,7 +114,6 @@ async function holdUntilRead(
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
-type Read = ReturnType<Reader["read"]>;
 
 /** A body that has not ended after this many microtask turns is treated as a stream. */
 const PROMPT_TURNS = 5;
@@ -88,7 +122,9 @@ const PROMPT_TURNS = 5;
  * Starts two reads. If the body ends within a few microtask turns, as most do, returns the whole body.
  * Otherwise it is a stream: returns the two reads, whose chunks come first when it is passed on.
  */
-async function readAhead(reader: Reader): Promise<Uint8Array<ArrayBuffer> | Read[]> {
+async function readAhead(
+  reader: Reader,
+): Promise<Uint8Array<ArrayBuffer> | ReturnType<Reader["read"]>[]> {
   const reads = [reader.read(), reader.read()];
   let isOver = false;
   reads[1]!.then(({ done }) => isOver = done, () => {});
@@ -104,7 +140,7 @@ function heldStream(
   lease: Lease,
   settings: HoldSettings,
   reader: Reader,
-  ahead: Read[],
+  ahead: ReturnType<Reader["read"]>[],
 ): ReadableStream<Uint8Array> {
   const { signal } = lease;
   let lose = () => {};

@@ -27,15 +27,6 @@ export interface ResultSource {
   subscribe(observer: ResultObserver): { unsubscribe(): void };
 }
 
-/**
- * - `"waiting"`: nobody has subscribed yet;
- * - `"running"`: the handler runs;
- * - `"left"`: nobody wants its results any more, but it runs;
- * - `"lost"`: the lease was lost while it ran: it may run on;
- * - `"ended"`: it has ended.
- */
-type CallState = "waiting" | "running" | "left" | "lost" | "ended";
-
 /** One call of a handler. The lock is held until it has ended, and the response is over. */
 export class LockedCall implements LossListener {
   readonly #lease: Lease;
@@ -44,7 +35,14 @@ export class LockedCall implements LossListener {
   readonly #locked: LockedResponse;
   readonly #settings: HoldSettings;
   readonly #lossError: () => unknown;
-  #state: CallState = "waiting";
+  /**
+   * - `"waiting"`: nobody has subscribed yet;
+   * - `"running"`: the handler runs;
+   * - `"left"`: nobody wants its results any more, but it runs;
+   * - `"lost"`: the lease was lost while it ran: it may run on;
+   * - `"ended"`: it has ended.
+   */
+  #state: "waiting" | "running" | "left" | "lost" | "ended" = "waiting";
   #observer: ResultObserver | null = null;
   #hasResult = false;
 

@@ -8,7 +8,7 @@
  * - If the handler has ended before, `end()` releases the lock, and the last bytes wait for that (1 s at
  *   most).
  * - If the response is over first, the lock is held until the handler ends. The last bytes do not wait, except
- *   for a handler that waits for the end of its own response (`beforeEnd()`).
+ *   for a handler that waits for the end of its own response: it is notified before (`beforeEnd()`).
  * - If the lease is lost before that, after `maxHoldMs` for instance, a response that has begun or is
  *   ending is broken off. Otherwise the listener, of the framework, sends an error instead.
  *
@@ -33,23 +33,11 @@ interface Http2Response {
   writeHead(status: number, ...rest: unknown[]): unknown;
 }
 
-/**
- * - `"open"`: the response has not ended, and the client is connected;
- * - `"ending"`: `end()` was called, and the lock is being looked at: `breakOff()` still works;
- * - `"delayed"`: the last bytes wait for the release;
- * - `"complete"`: the last bytes were passed to Node;
- * - `"gone"`: the connection closed before the response ended.
- */
-type ResponseState = "open" | "ending" | "delayed" | "complete" | "gone";
-
 /** The code of a reset that HTTP/2 clients take for a failure. After NO_ERROR, a part looks whole. */
 const INTERNAL_ERROR = 2;
 /** The statuses of responses without a body. */
 const BODILESS: readonly number[] = [204, 205, 304];
-/**
- * A handler may wait for the end of its own response. It is notified right before the last bytes are
- * sent, and has this many microtask turns to end; each promise that it awaits takes some.
- */
+/** How many microtask turns a handler that waits for the end of its own response gets, to end itself. */
 const END_TURNS = 10;
 
 /** One response, first watched, then held under a lease. */
@@ -57,7 +45,16 @@ export class LockedResponse {
   readonly #response: NodeResponse;
   readonly #closeConnection: () => unknown;
   readonly #gone = new AbortController();
-  #state: ResponseState = "open";
+  /** Aborts if the client disconnects before the response ends. */
+  readonly gone: AbortSignal = this.#gone.signal;
+  /**
+   * - `"open"`: the response has not ended, and the client is connected;
+   * - `"ending"`: `end()` was called, and the lock is being looked at: `breakOff()` still works;
+   * - `"delayed"`: the last bytes wait for the release;
+   * - `"complete"`: the last bytes were passed to Node;
+   * - `"gone"`: the connection closed before the response ended.
+   */
+  #state: "open" | "ending" | "delayed" | "complete" | "gone" = "open";
   #isPiped = false;
   /** Whether the headers were written, but are sent by `end()`. */
   #isWritten = false;
@@ -68,14 +65,14 @@ export class LockedResponse {
     readonly listener: LossListener;
   } | null = null;
   #isHandlerRunning = false;
-  #released: Promise<void> | null = null;
+  #released: Promise<unknown> | null = null;
   readonly #endCallbacks: (() => void)[] = [];
 
   /** @param closeConnection Closes the connection; by default the response's own `destroy()`. */
   constructor(response: NodeResponse, closeConnection = () => response.destroy()) {
     this.#response = response;
     this.#closeConnection = closeConnection;
-    onClose(response, () => this.#closed());
+    onClose(response, this.#onClosed);
     response.on("pipe", () => this.#isPiped = true);
     const { end } = response;
     response.end = (...args) => {
@@ -90,11 +87,6 @@ export class LockedResponse {
       return response;
     };
     if (response.stream !== undefined) this.#delayHeaders(response as unknown as Http2Response);
-  }
-
-  /** Aborts if the client disconnects before the response ends. */
-  get gone(): AbortSignal {
-    return this.#gone.signal;
   }
 
   /** True once it is too late to send another response: headers were sent, or a stream is piped in. */
@@ -123,12 +115,10 @@ export class LockedResponse {
     else signal.addEventListener("abort", this.#onLost);
   }
 
-  /** The handler starts: from now on the lock is held until it ends. */
   handlerStarted(): void {
     if (this.#released === null) this.#isHandlerRunning = true;
   }
 
-  /** The handler has ended. If the response is over, nothing needs the lock any more: releases it. */
   handlerEnded(): void {
     if (!this.#isHandlerRunning) return;
     this.#isHandlerRunning = false;
@@ -140,10 +130,7 @@ export class LockedResponse {
     this.#endCallbacks.push(callback);
   }
 
-  /**
-   * Closes the connection in the middle of a response: the client must not take a part for the whole.
-   * Does nothing once the last bytes were sent or wait for the release: the lock was held up to the end.
-   */
+  /** Closes the connection. Not if the last bytes only wait for the release: the lock was held to the end. */
   breakOff(): void {
     if (this.#state !== "delayed" && this.#state !== "complete") this.#destroy();
   }
@@ -155,7 +142,7 @@ export class LockedResponse {
   }
 
   /** `end()` is called. Returns what the last bytes must wait for, or `null` to send them at once. */
-  #delayEnd(): Promise<void> | null {
+  #delayEnd(): Promise<unknown> | null {
     if (this.#state !== "open") return null;
     this.#state = "ending";
     // Reading the signal reads the clock: a lease that has expired is lost now, even if no timer has
@@ -166,18 +153,15 @@ export class LockedResponse {
   }
 
   /** The connection closes: after a complete response, this changes nothing. */
-  #closed(): void {
+  readonly #onClosed = (): void => {
     const isOver = this.#state !== "open";
     if (isOver && this.#state !== "ending") return;
     this.#state = "gone";
     this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
     if (!isOver && this.#held !== null && !this.#isHandlerRunning) this.#release();
-  }
+  };
 
-  /**
-   * Notifies the handler of the end of its response, and gives it a moment to end. If it does, the last
-   * bytes wait for the release; if not, they are sent, and the lock is held until the handler ends.
-   */
+  /** Gives the handler a moment to end. If it does, the last bytes wait for the release. */
   async #awaitHandler(): Promise<void> {
     for (const callback of this.#endCallbacks) callback();
     for (let turn = 0; turn < END_TURNS && this.#released === null; turn++) await null;
@@ -187,12 +171,12 @@ export class LockedResponse {
   /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
   readonly #onLost = (): void => {
     if (this.#released !== null) return;
-    const isEnding = this.#state !== "open" && !this.#gone.signal.aborted;
+    const isEnding = this.#state !== "open" && !this.gone.aborted;
     if (isEnding || this.hasBegun) this.breakOff();
     else this.#held!.listener.onLeaseLost(this.#isHandlerRunning);
   };
 
-  #release(): Promise<void> {
+  #release(): Promise<unknown> {
     const { lease, signal, settings } = this.#held!;
     signal.removeEventListener("abort", this.#onLost);
     return this.#released = releaseInTime(lease, settings);

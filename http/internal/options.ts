@@ -143,8 +143,8 @@ export type HoldSettings = ReadOptions<HoldOptions, typeof HOLD_OPTIONS> & {
 };
 
 /** The options of middleware with their defaults, and the key. */
-export type MiddlewareSettings<Key> = HoldSettings & {
-  readonly key: Key;
+export type MiddlewareSettings<Args extends unknown[]> = HoldSettings & {
+  readonly key: LockKey<Args>;
   readonly unlockedMethods: readonly string[];
 };
 

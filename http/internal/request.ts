@@ -46,9 +46,6 @@ export interface Failed {
   readonly cause?: unknown;
 }
 
-/** The name of a request's lock; `null` if it needs none; or why the request cannot have one. */
-export type RequestKey = string | null | Failed;
-
 /** The outcome of acquiring the lock for a request. */
 export type Acquired =
   | { readonly state: "held"; readonly lease: Lease }
@@ -64,21 +61,9 @@ export interface RequestLease {
   readonly lease: Lease;
 }
 
-/** What is known of a request before it has the lock. */
-export interface Requester {
-  /** The leases that the request got from all its locks; some may be over. */
-  readonly leases: RequestLease[];
-  /** Aborts when the client disconnects. */
-  readonly gone?: AbortSignal | undefined;
-  /** The factory that made the lock: a key must not be locked twice by any of its locks. */
-  readonly from?: object;
-}
-
 /** The outcome of a handler that ran under a lease. */
 export type RunResult<T> =
-  /** The handler has returned this value. */
   | { readonly state: "done"; readonly value: T }
-  /** The handler has thrown this error. */
   | { readonly state: "failed"; readonly error: unknown }
   /**
    * The lease is lost. The handler may still run: it cannot be stopped. After a loss by disposal the lock is
@@ -92,13 +77,14 @@ const GONE: Acquired = { state: "gone" };
 /**
  * Determines the key of a request.
  *
+ * @returns The name of its lock; `null` if it needs none; or why it cannot have one.
  * @throws {TypeError} If the key is not a string: a bug of the program.
  * @throws Whatever the function of the user throws, unless that is meant for the client.
  */
 export async function keyOf<Args extends unknown[]>(
   key: LockKey<Args>,
   ...args: Args
-): Promise<RequestKey> {
+): Promise<string | null | Failed> {
   if (typeof key === "string") return key;
   let made: unknown;
   try {
@@ -135,9 +121,16 @@ export function leasesOf(request: object): RequestLease[] {
  */
 export async function acquireForRequest(
   lock: DistributedLock,
-  key: RequestKey,
+  key: string | null | Failed,
   settings: HoldSettings,
-  { leases, gone, from = lock }: Requester,
+  { leases, gone, from = lock }: {
+    /** The leases that the request got from all its locks; some may be over. */
+    readonly leases: RequestLease[];
+    /** Aborts when the client disconnects. */
+    readonly gone?: AbortSignal | undefined;
+    /** The factory that made the lock: a key must not be locked twice by any of its locks. */
+    readonly from?: object;
+  },
 ): Promise<Acquired> {
   if (key === null) return UNLOCKED;
   if (typeof key !== "string") return key;
@@ -205,9 +198,8 @@ function lockedTwice(key: string): LockSetupError {
 }
 
 /**
- * Runs the handler until it ends or the lease is lost, whichever comes first. If the lease is lost
- * first, this returns at once: a handler that ignores `lease.signal` runs on, but nothing waits for it.
- * If the lease is already lost at the start, the handler is not run.
+ * Runs the handler until it ends or the lease is lost: then one that ignores `lease.signal` runs on, but
+ * nothing waits for it. If the lease is already lost at the start, the handler is not run.
  *
  * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
  * the loss itself, or an error with the loss as its cause. What it throws is ignored.
@@ -291,7 +283,7 @@ export function discard(answer: unknown, settings: HoldSettings): void {
  * Releases the lock. Resolves when the service has answered, after 1 s at the latest. Never rejects: a
  * refusal, after which the lock stays held, is reported.
  */
-export async function releaseInTime(lease: Lease, settings: HoldSettings): Promise<void> {
+export function releaseInTime(lease: Lease, settings: HoldSettings): Promise<unknown> {
   const released = lease.release().catch((error) => report(settings, error));
-  await within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
+  return within(SYSTEM_CLOCK, released, RELEASE_TIMEOUT_MS);
 }

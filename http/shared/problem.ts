@@ -62,11 +62,15 @@ export interface ProblemDetails {
    * `retryAfterMs` in the body, and `Retry-After` in whole seconds, at least one.
    */
   readonly retryAfterMs?: number | undefined;
+  /** More headers of the response. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** More members of the body; `undefined` members are left out. */
+  readonly members?: Readonly<Record<string, unknown>>;
 }
 
 /** Makes a problem. */
 export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
-  const { status, title, detail } = details;
+  const { status, title, detail, members } = details;
   const retry = details.retryAfterMs === undefined ? null : jittered(details.retryAfterMs);
   const retryAfterMs = retry?.ms;
   const body = JSON.stringify({
@@ -75,8 +79,10 @@ export function problem(kind: ProblemKind, details: ProblemDetails): Problem {
     status,
     detail,
     retryAfterMs,
+    ...members,
   });
   const headers: Record<string, string> = {
+    ...details.headers,
     "content-type": PROBLEM_TYPE,
     "cache-control": "no-store",
   };
@@ -93,7 +99,7 @@ function jittered(leastMs: number): { readonly ms: number; readonly seconds: num
 }
 
 /** How long in ms to wait before a retry when it is not known how long the holder's lease lasts. */
-const UNKNOWN_TTL_MS = 1_000;
+export const UNKNOWN_TTL_MS = 1_000;
 
 /** Another request holds the lock, for `remainingMs` more if that is known. */
 export function busy(status: number, remainingMs: number | undefined): Problem {
@@ -175,9 +181,8 @@ const KINDS: Readonly<Record<number, ProblemKind>> = {
 
 /** Returns the problem for such an error: it shows the error's message and sends its headers. */
 export function httpProblem({ statusCode: status, message: detail, headers }: HttpError): Problem {
-  const details = { status, title: "Request refused", detail };
-  const base = problem(KINDS[status] ?? "bad-request", details);
-  return { ...base, headers: { ...headers, ...base.headers } };
+  const details = { status, title: "Request refused", detail, headers };
+  return problem(KINDS[status] ?? "bad-request", details);
 }
 
 /** Whether an error means that nothing is known about the lock: an outage, or the end of the server. */

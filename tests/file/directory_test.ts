@@ -52,16 +52,18 @@ asRoot(
   },
 );
 
-Deno.test("LockDirectory.use() tries again once, and only when the directory may have been removed", async () => {
+Deno.test("LockDirectory.tryLock() tries again once, and only when the directory may have been removed", async () => {
   await using temp = await temporary();
-  const directory = new LockDirectory(chooseFileSystem(), `${temp.dir}/locks`, false);
   for (const [code, expected] of [["ENOENT", 2], ["EIO", 1]] as const) {
     let tries = 0;
-    const fail = () => {
+    const create = () => {
       tries++;
       throw Object.assign(new Error("refused"), { code });
     };
-    assertThrows(() => directory.use("n", fail), LockUnavailableError, "refused");
+    const fs = { ...chooseFileSystem(), create };
+    const directory = new LockDirectory(fs, `${temp.dir}/locks`, false);
+    const how = { looksFirst: false, mayYield: true };
+    assertThrows(() => directory.tryLock("n", "", how), LockUnavailableError, "refused");
     assertEquals(tries, expected, code);
   }
 });
@@ -162,13 +164,13 @@ Deno.test("FileLock follows no link at the path of a lock file, and writes to no
   const dir = `${temp.dir}/locks`;
   const [path, target] = [lockPath(dir, "n"), `${temp.dir}/target`];
   await Deno.mkdir(dir, { mode: 0o777 });
-  const places: Record<string, () => Promise<unknown>> = {
+  const directories: Record<string, () => Promise<unknown>> = {
     "a link": () => Deno.symlink(target, path),
     "a directory": () => Deno.mkdir(path),
     "second name": () => Deno.link(target, path),
     "no regular file": () => new Deno.Command("mkfifo", { args: [path] }).output(),
   };
-  for (const [why, make] of Object.entries(places)) {
+  for (const [why, make] of Object.entries(directories)) {
     await Deno.writeTextFile(target, "text of the target");
     await make();
     for (const options of [{ dir }, { dir, sharedDir: true }]) {

@@ -3,24 +3,27 @@
  * instance got.
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { LockDirectory } from "../../file/lock_directory.ts";
-import { LockedFile, type LockerId, look, observe, tryLock } from "../../file/locked_file.ts";
+import { lockPath } from "../../file/lock_directory.ts";
+import { LockedFile, look, observe, tryLock } from "../../file/locked_file.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import type { FileSystem } from "../../file/system/port.ts";
+import { TokenFile } from "../../file/tokens.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 
 const FAIR_STREAK = 8;
-const GREEDY: LockerId = { id: "0000000a", label: "greedy" };
-const OTHER: LockerId = { id: "0000000b", label: "other" };
+const GREEDY = { lockerId: "0000000a", label: "greedy" };
+const OTHER = { lockerId: "0000000b", label: "other" };
 
 /** The file of one lock. */
 function fileIn(dir: string, fs: FileSystem = chooseFileSystem()) {
-  const directory = new LockDirectory(fs, dir, false);
-  return directory.use("n", (place) => ({
-    tryLock: (locker: LockerId) => tryLock(place, locker, true),
-    look: () => look(fs, place.path),
-    observe: () => observe(fs, place.path),
-  }));
+  const path = lockPath(dir, "n");
+  const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
+  const file = { fs, path, name: "n", mode: 0o600, tokens };
+  return {
+    tryLock: (locker: typeof GREEDY) => tryLock(file, locker, true),
+    look: () => look(fs, path),
+    observe: () => observe(fs, path),
+  };
 }
 
 function assertLocked(result: unknown): asserts result is LockedFile {
@@ -107,7 +110,7 @@ Deno.test("tryLock() writes the lock's name into a new file, and leaves it there
     const held = file.tryLock(OTHER);
     assertLocked(held);
     held.release();
-    const text = await Deno.readTextFile(held.place.path);
+    const text = await Deno.readTextFile(held.file.path);
     assertEquals(text.split("\n").slice(1), ['"n"', ""]);
   }
 });
@@ -117,7 +120,7 @@ Deno.test("tryLock() marks a locked file once, and never writes to one that has 
   const file = fileIn(temp.dir);
   const held = file.tryLock(GREEDY);
   assertLocked(held);
-  const { path } = held.place;
+  const { path } = held.file;
   assertEquals(file.tryLock(OTHER), "held");
   // Each write would wake the waiters of all processes.
   const before = new Date(1_000);

@@ -7,7 +7,7 @@ import {
   MARKS,
   RECORD_BYTES,
   WANTED_OFFSET,
-} from "../../file/record.ts";
+} from "../../file/locked_file.ts";
 
 const RECORD = {
   token: 1_795_216_967_916_034n,

@@ -3,10 +3,11 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { constants } from "node:os";
+import { SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
-import { tryLockBy, unlockBy } from "../../file/system/flock.ts";
-import { WallClock } from "../../file/system/node_fs.ts";
+import { firstOf, tryLockBy, unlockBy } from "../../file/system/flock.ts";
+import { wallClock } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { withoutSlowLooks } from "../../testing/file/watching.ts";
@@ -56,16 +57,24 @@ Deno.test("tryLockBy() reports a locked file for EWOULDBLOCK alone, and throws a
   }
 });
 
-Deno.test("WallClock.nowUs() follows the wall clock when it is set, and grows in between", () => {
-  const clock = new WallClock();
+Deno.test("firstOf() returns the first result, and throws the first error when there is none", () => {
+  const failing = (value: string) => {
+    throw new Error(`no ${value}`);
+  };
+  assertEquals(firstOf(["a", "b", "c"], (value) => value === "a" ? failing(value) : value), "b");
+  assertThrows(() => firstOf(["a", "b"], failing), Error, "no a");
+});
+
+Deno.test("wallClock() follows the wall clock when it is set, and grows in between", () => {
+  const nowUs = wallClock();
   const now = Date.now;
   try {
     for (const byMs of [0, -3_600_000, 7_200_000, 0.5, 0]) {
       Date.now = () => Math.floor(now() + byMs);
-      let last = clock.nowUs();
+      let last = nowUs();
       for (let i = 0; i < 5_000; i++) {
         const earliest = BigInt(Date.now()) * 1_000n;
-        const us = clock.nowUs();
+        const us = nowUs();
         const latest = BigInt(Date.now() + 1) * 1_000n;
         assert(earliest <= us && us < latest, `${us} is not from ${earliest} to ${latest}`);
         assert(us >= last, "it went back");
@@ -77,10 +86,10 @@ Deno.test("WallClock.nowUs() follows the wall clock when it is set, and grows in
   }
 });
 
-Deno.test("WallClock.nowUs() has fractions of a millisecond", () => {
-  const clock = new WallClock();
+Deno.test("wallClock() has fractions of a millisecond", () => {
+  const nowUs = wallClock();
   const seen = new Set<bigint>();
-  while (seen.size < 10) seen.add(clock.nowUs() % 1_000n);
+  while (seen.size < 10) seen.add(nowUs() % 1_000n);
 });
 
 Deno.test("DirectoryChanges looks rarely for killed holders when many wait and no watch reports them", async () => {
@@ -109,6 +118,33 @@ Deno.test("DirectoryChanges looks again soon when it was woken between the write
   const waiter = changes.enter("/locks/n.lock");
   const { signal } = new AbortController();
   for (let i = 0; i < 4; i++) await within("a look", changes.next(waiter, "unmarked", signal));
+  changes.leave(waiter);
+  changes.close();
+});
+
+Deno.test("DirectoryChanges looks ever more rarely while a file stays locked without a mark", async () => {
+  const watch = () => ({ seesKills: false, close: () => {} });
+  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 3_600_000);
+  const waiter = changes.enter("/locks/n.lock");
+  const { signal } = new AbortController();
+  const { schedule } = SYSTEM_CLOCK;
+  const delays: number[] = [];
+  SYSTEM_CLOCK.schedule = (callback, delayMs) => {
+    delays.push(delayMs);
+    return schedule(callback, 0);
+  };
+  try {
+    await changes.next(waiter, "held", signal); // It was just woken.
+    for (let i = 0; i < 8; i++) await changes.next(waiter, "unmarked", signal);
+    for (const seen of ["held", "unmarked"] as const) await changes.next(waiter, seen, signal);
+  } finally {
+    SYSTEM_CLOCK.schedule = schedule;
+  }
+  const again = delays.pop()!;
+  delays.pop(); // that of "held"
+  assertEquals(delays.length, 8);
+  assert(delays.every((delay, i) => i === 0 || delay > delays[i - 1]!), delays.join(", "));
+  assertEquals(again, delays[0], "another holder in between");
   changes.leave(waiter);
   changes.close();
 });

@@ -7,11 +7,11 @@ import { lockPath } from "../../file/lock_directory.ts";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
-import type { WatchDirectory } from "../../file/system/port.ts";
+import type { FileSystem } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
-import { type Place, temporary } from "../../testing/file/lock_directories.ts";
+import { temporary, type TemporaryDirectory } from "../../testing/file/lock_directories.ts";
 import {
   changesReported,
   countOpens,
@@ -27,7 +27,7 @@ import { pause, waitUntil } from "../../testing/servers/wait.ts";
 const NEVER_MS = 3_600_000;
 
 /** Registers a test of the watch, which only Linux has. */
-function onLinux(name: string, fn: (temp: Place) => Promise<void>): void {
+function onLinux(name: string, fn: (temp: TemporaryDirectory) => Promise<void>): void {
   const isLinux = Deno.build.os === "linux";
   Deno.test({
     name: isLinux ? name : `${name} (skipped: this needs Linux)`,
@@ -219,7 +219,7 @@ Deno.test("FileLock.acquire() polls when the directory cannot be watched", async
 
 Deno.test("DirectoryChanges polls when the runtime gives up each watch", async () => {
   let starts = 0;
-  const watch: WatchDirectory = (_dir, listener) => {
+  const watch: FileSystem["watch"] = (_dir, listener) => {
     starts++;
     queueMicrotask(() => listener.onEnd());
     return { seesKills: true, close: () => {} };
@@ -232,7 +232,7 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
 });
 
 Deno.test("DirectoryChanges polls for killed holders when the watch does not report them", async () => {
-  const watch: WatchDirectory = () => ({ seesKills: false, close: () => {} });
+  const watch: FileSystem["watch"] = () => ({ seesKills: false, close: () => {} });
   const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
   const waiter = changes.enter("/locks/n.lock");
   const { signal } = new AbortController();

@@ -104,3 +104,16 @@ Deno.test("fetchLock() rejects and frees the lock when a handler returns no resp
     assertEquals((await locks.query("n")).holders, []);
   }
 });
+
+Deno.test("fetchLock() releases the lock, and ends no process, when the stream of a HEAD request fails", async () => {
+  await using locks = new MemoryLock();
+  for (const turns of [0, 1]) {
+    const handler = fetchLock(locks, { key: "n" })(() =>
+      new Response(stream([new Error("broken")], turns))
+    );
+    const response = await handler(new Request("http://localhost/", { method: "HEAD" }));
+    assertEquals([response.status, response.body], [200, null]);
+    assertEquals((await locks.query("n")).holders, []);
+    for (let i = 0; i < 5; i++) await turn(); // a rejection that nobody handles would fail the test
+  }
+});

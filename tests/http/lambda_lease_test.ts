@@ -5,8 +5,9 @@
  * @module
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { inspect } from "node:util";
 import { InvocationLease } from "../../http/internal/lambda/invocation_lease.ts";
-import { LeaseLostError, LockError } from "../../mod.ts";
+import { LeaseLostError, LockError, LockSetupError } from "../../mod.ts";
 import { settle } from "../../testing/core/fake_clock.ts";
 import { type FakeService, openLease } from "../../testing/core/fake_service.ts";
 
@@ -182,4 +183,20 @@ Deno.test("InvocationLease.release() leaves no timer and does not count as a los
   assertEquals(bench.bound.remainingMs, 0);
   const error = assertThrows(() => bench.bound.throwIfLost(), LockError, "released");
   assert(!(error instanceof LeaseLostError));
+});
+
+Deno.test("InvocationLease never rejects at its disposal, when the service refuses the release", async () => {
+  const bench = open(10_000);
+  const disposal = bench.bound[Symbol.asyncDispose]();
+  bench.releases[0]!.answer({ state: "refused", reason: "no permission", cause: undefined });
+  await disposal;
+  await assertRejects(() => bench.bound.release(), LockSetupError);
+});
+
+Deno.test("InvocationLease shows its name, token and time, but not its owner id, when it is logged", () => {
+  const { bound } = open(10_000);
+  for (const text of [JSON.stringify(bound), Deno.inspect(bound), inspect(bound)]) {
+    assert(!/owner/i.test(text), text);
+    for (const shown of ["name", "fencingToken", "remainingMs"]) assert(text.includes(shown), text);
+  }
 });

@@ -113,3 +113,17 @@ Deno.test("RetryableLockError carries the reason, the lock's name and the cause"
   open();
   await holder;
 });
+
+Deno.test("lambdaLock() passes the loss of a lease to onError", async () => {
+  await using lock = new MemoryLock();
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => void errors.push(error);
+  const handler = lambdaLock(lock, { key: "k", maxHoldMs: 1, onError })(
+    (_event: unknown, _context, lease) =>
+      new Promise((resolve) => lease.signal.addEventListener("abort", resolve)),
+  );
+  const error = await assertRejects(() => handler({}, context), RetryableLockError);
+  assertEquals((error as RetryableLockError).reason, "lease-lost");
+  assert(errors.length === 1 && errors[0] === error.cause, String(errors));
+  assert(errors[0] instanceof LeaseLostError);
+});

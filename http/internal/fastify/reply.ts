@@ -39,24 +39,22 @@ export interface FastifyLockReply {
   then: (onSent: () => void, onError: (error: Error) => void) => void;
 }
 
-/**
- * How far the handler's answer has come:
- * - `"none"`: the handler has not answered;
- * - `"expected"`: the handler has returned without an answer and will send one later: until then it
- *   counts as running;
- * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
- * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
- *   response can only be broken off.
- */
-type AnswerState = "none" | "expected" | "given" | "made";
-
 /** A reply whose request holds a lock: notices when the handler has answered, and answers a loss before. */
 export class LockedReply implements LossListener {
   readonly lease: Lease;
   readonly #reply: FastifyLockReply;
   readonly #locked: LockedResponse;
   readonly #settings: HoldSettings;
-  #answer: AnswerState = "none";
+  /**
+   * How far the handler's answer has come:
+   * - `"none"`: the handler has not answered;
+   * - `"expected"`: the handler has returned without an answer and will send one later: until then it
+   *   counts as running;
+   * - `"given"`: the handler has answered; hooks may still run for a long time before anything is sent;
+   * - `"made"`: the response is ready, or the handler writes it by hand: if the lease is lost now, the
+   *   response can only be broken off.
+   */
+  #answer: "none" | "expected" | "given" | "made" = "none";
 
   constructor(
     lease: Lease,
@@ -168,7 +166,7 @@ export class LockedReply implements LossListener {
 }
 
 /** Sets the status and the headers of a problem on the reply, and returns the payload to send. */
-export function toProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
+export function writeProblem(reply: FastifyLockReply, { status, headers, body }: Problem): string {
   reply.code(status);
   for (const name of BODY_HEADERS) reply.removeHeader(name);
   reply.headers({ ...headers });
@@ -177,7 +175,7 @@ export function toProblem(reply: FastifyLockReply, { status, headers, body }: Pr
 
 /** Sends a problem at once, without hooks. Hijacks the reply, so that a later answer is ignored. */
 function sendNow(reply: FastifyLockReply, problem: Problem): void {
-  const body = toProblem(reply, problem);
+  const body = writeProblem(reply, problem);
   reply.header("content-length", String(body.length)); // all characters are ASCII
   reply.hijack();
   reply.raw.writeHead(problem.status, reply.getHeaders() as Record<string, string>);

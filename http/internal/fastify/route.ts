@@ -9,9 +9,9 @@ import type { DistributedLock, Lease } from "../../../core/contract/distributed_
 import { LockSetupError } from "../../../core/contract/errors.ts";
 import { CLIENT_GONE, leaseLost } from "../../shared/problem.ts";
 import { LockedResponse } from "../node_response.ts";
-import { type LockKey, type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
+import { type MiddlewareSettings, NO_LOCK, report } from "../options.ts";
 import { acquireForRequest, discard, keyOf, leasesOf, lossOf } from "../request.ts";
-import { type FastifyLockReply, LockedReply, toProblem } from "./reply.ts";
+import { type FastifyLockReply, LockedReply, writeProblem } from "./reply.ts";
 
 /** The mark in the config of a route that has our hooks. */
 const WIRED = Symbol("holdfast lock");
@@ -51,12 +51,8 @@ export interface FastifyLockRoute {
   onSend?: unknown;
 }
 
-/** The settings of the lock of a route. */
-export type RouteSettings = MiddlewareSettings<LockKey<[request: FastifyLockRequest]>>;
-
 type Request = FastifyLockRequest & { lease: Lease | null };
-type Reply = FastifyLockReply;
-type Handler = (this: unknown, request: Request, reply: Reply) => unknown;
+type Handler = (this: unknown, request: Request, reply: FastifyLockReply) => unknown;
 
 /** The replies whose requests hold a lock. */
 const lockedReplies = new WeakMap<FastifyLockRequest, LockedReply>();
@@ -70,7 +66,7 @@ const wrapped = new WeakSet<Handler>();
 export function wireRoute(
   route: FastifyLockRoute,
   lock: DistributedLock,
-  settings: RouteSettings,
+  settings: MiddlewareSettings<[request: FastifyLockRequest]>,
 ): void {
   const handler = route.handler as Handler;
   if (wrapped.has(handler)) return;
@@ -82,10 +78,10 @@ export function wireRoute(
   wrapped.add(lockHandler);
   route.handler = lockHandler;
   route.config = Object.assign({ [WIRED]: true }, route.config);
-  const lockPreHandler = (request: Request, reply: Reply) =>
+  const lockPreHandler = (request: Request, reply: FastifyLockReply) =>
     lockRequest(lock, settings, request, reply);
   route.preHandler = [route.preHandler ?? [], lockPreHandler].flat();
-  const lockOnSend = async (request: Request, reply: Reply, payload: unknown) => {
+  const lockOnSend = async (request: Request, reply: FastifyLockReply, payload: unknown) => {
     const locked = lockedReplies.get(request);
     if (locked === undefined) return payload;
     locked.answerGiven(); // this hook answers the loss that it may notice
@@ -96,7 +92,7 @@ export function wireRoute(
     }
     report(settings, loss);
     discard(payload, settings);
-    return toProblem(reply, leaseLost());
+    return writeProblem(reply, leaseLost());
   };
   route.onSend = [lockOnSend, route.onSend ?? []].flat();
 }
@@ -104,9 +100,9 @@ export function wireRoute(
 /** A hook before the handler: acquires the lock, or answers the request. */
 async function lockRequest(
   lock: DistributedLock,
-  settings: RouteSettings,
+  settings: MiddlewareSettings<[request: FastifyLockRequest]>,
   request: Request,
-  reply: Reply,
+  reply: FastifyLockReply,
 ): Promise<unknown> {
   if (settings.unlockedMethods.includes(request.method)) return undefined;
   const key = await keyOf(settings.key, request);
@@ -119,7 +115,7 @@ async function lockRequest(
     reply.code(CLIENT_GONE);
     return reply.send();
   }
-  if (acquired.state === "failed") return reply.send(toProblem(reply, acquired.problem));
+  if (acquired.state === "failed") return reply.send(writeProblem(reply, acquired.problem));
   const { lease } = acquired;
   request.lease = lease;
   const { fencingHeader } = settings;

@@ -119,20 +119,12 @@ export function endWithProblem(
   );
 }
 
-/** The parts of an event that show whether it is an HTTP request. */
-interface HttpEvent {
-  readonly requestContext?: { readonly http?: unknown } | null;
-  readonly httpMethod?: unknown;
-  readonly headers?: unknown;
-  readonly multiValueHeaders?: unknown;
-}
-
 /**
  * Whether an event is an HTTP request: from API Gateway (1.0, 2.0), a function URL or a load balancer.
  */
-function isHttpEvent(event: unknown): event is HttpEvent {
-  if (typeof event !== "object" || event === null) return false;
-  const { requestContext, httpMethod } = event as HttpEvent;
+function isHttpEvent(event: unknown): event is { headers?: unknown; multiValueHeaders?: unknown } {
+  const { requestContext, httpMethod } = Object(event) as Record<string, unknown>;
   if (typeof requestContext !== "object" || requestContext === null) return false;
-  return typeof httpMethod === "string" || requestContext.http !== undefined;
+  return typeof httpMethod === "string" ||
+    (requestContext as { http?: unknown }).http !== undefined;
 }

@@ -23,64 +23,75 @@ export interface InvocationSettings extends HoldSettings {
   readonly marginMs: number;
 }
 
-/** The input of one invocation. */
-export interface InvocationParts {
-  /** The name of the lock. */
-  readonly name: string;
-  readonly event: unknown;
-  readonly context: { getRemainingTimeInMillis(): number };
-  /** The leases that the invocation has already. */
-  readonly leases: RequestLease[];
-  /** The lock, or the factory that makes it. */
-  readonly from: object;
-}
-
 /** One invocation. */
 export class Invocation implements InvocationLimits {
-  readonly #parts: InvocationParts;
+  readonly #name: string;
+  readonly #event: unknown;
+  readonly #context: { getRemainingTimeInMillis(): number };
   readonly #settings: InvocationSettings;
-  /** The TTL in ms for a lock that is made for this invocation; 0 if too little time is left. */
-  readonly ttlMs: number;
-  readonly #waitMs: number;
 
-  constructor(parts: InvocationParts, settings: InvocationSettings) {
-    this.#parts = parts;
+  /** @param name The name of the lock. */
+  constructor(
+    name: string,
+    event: unknown,
+    context: { getRemainingTimeInMillis(): number },
+    settings: InvocationSettings,
+  ) {
+    this.#name = name;
+    this.#event = event;
+    this.#context = context;
     this.#settings = settings;
-    const leftMs = Math.floor(this.leftMs());
-    const { ttlMs, waitMs } = settings;
-    // The lock may be granted at the end of the wait: its TTL must fit into the time after that.
-    const fitMs = Math.min(ttlMs, Math.max(leftMs - waitMs, Math.floor(leftMs / 2)));
-    this.ttlMs = fitMs < MIN_TTL_MS ? 0 : fitMs;
-    this.#waitMs = Math.min(waitMs, leftMs);
   }
 
   /**
    * Runs the handler under the lock, and releases the lock before it returns.
    *
-   * @param isOwn Whether the lock was made for this invocation.
+   * @param from The lock; or its factory, whose lock is disposed at the end.
+   * @param leases The leases that the invocation has already.
    * @returns The handler's result, or what {@linkcode endWithProblem} returns.
    */
   async run<T>(
-    lock: DistributedLock,
+    from: DistributedLock | ((ttlMs: number) => DistributedLock),
+    leases: RequestLease[],
     handler: (lease: Lease | undefined) => T | Promise<T>,
-    isOwn: boolean,
   ): Promise<T | LambdaResponse> {
-    if (this.leftMs() < MIN_TTL_MS) return this.endForTime();
-    const waitMs = isOwn ? Math.min(this.#waitMs, this.leftMs() - this.ttlMs) : this.#waitMs;
-    const acquired = await this.#acquire(lock, Math.max(0, Math.floor(waitMs)));
+    const leftMs = Math.floor(this.leftMs());
+    const waitMs = Math.min(this.#settings.waitMs, leftMs);
+    const requester = { leases, from };
+    if (typeof from !== "function") return await this.#run(from, waitMs, requester, handler);
+    // The lock may be granted at the end of the wait: its TTL must fit into the time after that.
+    const fitMs = Math.max(leftMs - this.#settings.waitMs, Math.floor(leftMs / 2));
+    const ttlMs = Math.min(this.#settings.ttlMs, fitMs);
+    if (ttlMs < MIN_TTL_MS) return this.#endForTime();
+    const lock = from(ttlMs);
+    try {
+      return await this.#run(lock, Math.min(waitMs, this.leftMs() - ttlMs), requester, handler);
+    } finally {
+      await this.#awaitCleanUp(lock[Symbol.asyncDispose]());
+    }
+  }
+
+  async #run<T>(
+    lock: DistributedLock,
+    waitMs: number,
+    requester: { readonly leases: RequestLease[]; readonly from: object },
+    handler: (lease: Lease | undefined) => T | Promise<T>,
+  ): Promise<T | LambdaResponse> {
+    if (this.leftMs() < MIN_TTL_MS) return this.#endForTime();
+    const acquired = await this.#acquire(lock, Math.max(0, Math.floor(waitMs)), requester);
     if (acquired.state === "unlocked") return await handler(undefined);
     if (acquired.state === "failed") return this.#end(acquired.problem, acquired.cause);
     if (acquired.state === "gone") return this.#end(unavailable());
     const isTimed = lock.capabilities.endsBy === "ttl";
     if (this.leftMs() <= 0 || (isTimed && servedMs(acquired.lease) > this.remainingMs())) {
-      await this.awaitCleanUp(acquired.lease.release());
-      return this.endForTime();
+      await this.#awaitCleanUp(acquired.lease.release());
+      return this.#endForTime();
     }
     const lease = new InvocationLease(acquired.lease, this, isTimed);
     return await this.#runUnderLease(lease, handler);
   }
 
-  endForTime(): LambdaResponse {
+  #endForTime(): LambdaResponse {
     return this.#end(problem("too-little-time", {
       status: 503,
       title: "Too little time left",
@@ -90,14 +101,14 @@ export class Invocation implements InvocationLimits {
   }
 
   /** Waits for a clean-up as long as the invocation's time allows. Ignores its failure. */
-  async awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
+  async #awaitCleanUp(cleanUp: PromiseLike<unknown>): Promise<void> {
     const leftMs = this.remainingMs() - this.#settings.marginMs / 2;
     await within(SYSTEM_CLOCK, cleanUp, Math.max(leftMs, 0)).catch(() => {});
   }
 
   /** How long in ms until Lambda kills the invocation, by the wall clock. */
   remainingMs(): number {
-    const { context } = this.#parts;
+    const context = this.#context;
     if (typeof context?.getRemainingTimeInMillis !== "function") {
       throw new TypeError(
         "Cannot tell how much time the invocation has left: pass Lambda's context as second argument",
@@ -114,20 +125,23 @@ export class Invocation implements InvocationLimits {
   }
 
   #end(problem: Problem, cause?: unknown): LambdaResponse {
-    return endWithProblem(this.#parts.event, this.#parts.name, problem, cause);
+    return endWithProblem(this.#event, this.#name, problem, cause);
   }
 
   /** Acquires the lock; gives up shortly after the reserved time begins, even without an answer. */
-  async #acquire(lock: DistributedLock, waitMs: number): Promise<Acquired> {
+  async #acquire(
+    lock: DistributedLock,
+    waitMs: number,
+    requester: { readonly leases: RequestLease[]; readonly from: object },
+  ): Promise<Acquired> {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
     const timeoutMs = this.leftMs() + this.#settings.marginMs / 4;
-    const { name, leases, from } = this.#parts;
-    const requester = { leases, from, gone: late.signal };
-    const acquiring = acquireForRequest(lock, name, settings, requester);
+    const waiting = { ...requester, gone: late.signal };
+    const acquiring = acquireForRequest(lock, this.#name, settings, waiting);
     const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
     if (result !== TIMED_OUT) return result;
-    const message = `Cannot acquire the lock ${JSON.stringify(name)}: no answer before the ` +
+    const message = `Cannot acquire the lock ${JSON.stringify(this.#name)}: no answer before the ` +
       "invocation's time is over";
     late.abort(new DOMException(message, "TimeoutError"));
     report(this.#settings, late.signal.reason);
@@ -147,7 +161,7 @@ export class Invocation implements InvocationLimits {
     // A disposed lock is kept until the handler has ended. Nobody waits for that.
     if (result.state === "lost" && isLostByDisposal(result.error)) {
       result.ended.then(() => this.#release(lease));
-    } else await this.awaitCleanUp(this.#release(lease));
+    } else await this.#awaitCleanUp(this.#release(lease));
     if (result.state === "done") return result.value;
     if (result.state === "failed") throw result.error;
     report(this.#settings, result.error);

@@ -85,21 +85,20 @@ export class InvocationLease implements Lease {
   }
 
   throwIfLost(): void {
-    this.#settle();
-    this.#controller.signal.throwIfAborted();
+    this.#throwIfOver();
     this.#inner.throwIfLost();
   }
 
   async renew(ttlMs: number = this.#ttlMs): Promise<void> {
-    this.throwIfOver();
-    const boundMs = this.#boundMs(ttlMs);
-    if (boundMs < MIN_TTL_MS || boundMs <= this.#inner.remainingMs) {
+    this.#throwIfOver();
+    const limitMs = this.#limitMs(ttlMs);
+    if (limitMs < MIN_TTL_MS || limitMs <= this.#inner.remainingMs) {
       return this.#inner.throwIfLost();
     }
     try {
-      await this.#inner.renew(boundMs);
+      await this.#inner.renew(limitMs);
     } finally {
-      this.throwIfOver(); // reports the loss; otherwise the caller would see "released"
+      this.#throwIfOver(); // reports the loss; otherwise the caller would see "released"
     }
   }
 
@@ -109,12 +108,23 @@ export class InvocationLease implements Lease {
     return await this.#inner.release();
   }
 
+  /** The members that logs may show: the owner id is a secret, and JSON has no big integers. */
+  toJSON(): Record<string, unknown> {
+    const { name, fencingToken, remainingMs } = this;
+    return { name, fencingToken: String(fencingToken), remainingMs };
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")](): Record<string, unknown> {
+    return this.toJSON();
+  }
+
+  /** Releases the lock. Never rejects, as the disposal of every lease. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.release();
+    await this.release().catch(() => {});
   }
 
   /** Throws if the invocation has no time left, or if the lease was lost before. */
-  throwIfOver(): void {
+  #throwIfOver(): void {
     this.#settle();
     this.#controller.signal.throwIfAborted();
   }
@@ -145,7 +155,7 @@ export class InvocationLease implements Lease {
    * (`lateMs`). It may last into the reserved margin (`endMs`), so that it does not expire before the
    * time in which it may be used is over.
    */
-  #boundMs(ttlMs: number): number {
+  #limitMs(ttlMs: number): number {
     const remainingMs = this.#limits.remainingMs();
     const endMs = (this.#limits.leftMs() + remainingMs) / 2;
     const lateMs = remainingMs - servedMs(this.#inner);
