@@ -14,7 +14,7 @@ import type { InboxMessage } from "../protocol/messages.ts";
 import { hasSameOwnerId } from "../protocol/owner_value.ts";
 import type { Queued } from "../protocol/replies.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
-import { AbortWatch } from "./abort_watch.ts";
+import { AbortWatch } from "../../core/time/abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { AbortWatch } from "../../redis/waiting/abort_watch.ts";
+import { AbortWatch } from "../../core/time/abort_watch.ts";
 import { cpuTimeMs } from "../../testing/core/cpu_time.ts";
 
 Deno.test("AbortWatch notifies the listeners of a signal, once it aborts", () => {
