@@ -336,7 +336,7 @@ Deno.test("Acquisition deletes the znode of an unanswered create in the next ses
   transport.answers = (request) => request === "create" ? answered.promise : undefined;
   const call = a.call();
   await settle();
-  (await a.sessions.current()).giveUp();
+  (await a.sessions.current()).lose();
   answered.reject(refusal("SESSION_OVER"));
   await a.clock.pass(100);
   const lease = await call.lease;
@@ -625,7 +625,7 @@ Deno.test("Acquisition goes on in the next session when its session ends in an o
   transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
   transport.become("suspended");
   await b.pass(1_000);
-  (await b.sessions.current()).giveUp();
+  (await b.sessions.current()).lose();
   await b.pass(100);
   assert(b.transport !== transport);
   assertEquals(b.transport.created.length, 1);

@@ -4,19 +4,14 @@
  *
  * @module
  */
-import { BadServersError } from "./servers.ts";
 import type { ServerAddress } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
-/** How far an attempt to connect has come. */
-export type Phase =
-  /** The servers are listed, or the addresses of one are looked up. */
-  | "resolve"
-  | "connect"
-  /** The handshake of TLS. */
-  | "handshake"
-  /** The client has asked the server for the session. */
-  | "session";
+/** The user's function has returned no usable connect string. */
+export class BadServersError extends Error {
+  /** The name of the class. */
+  override readonly name = "BadServersError";
+}
 
 /** One attempt that failed. */
 export interface FailedAttempt {
@@ -24,7 +19,11 @@ export interface FailedAttempt {
   readonly server?: ServerAddress;
   /** The address of the server, if it has several. */
   readonly address?: string | undefined;
-  readonly phase: Phase;
+  /**
+   * How far it has come: `"resolve"` while the servers are listed, or the addresses of one are looked up;
+   * `"handshake"` is that of TLS; `"session"` when the client has asked the server for the session.
+   */
+  readonly phase: "resolve" | "connect" | "handshake" | "session";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;
   /** Whether the server was too slow. */

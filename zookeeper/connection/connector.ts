@@ -6,8 +6,8 @@
  */
 import { connect, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { ConnectError, type FailedAttempt, type Phase } from "./connect_error.ts";
-import { ServerRotation, type Target, type Unresolved } from "./servers.ts";
+import { ConnectError, type FailedAttempt } from "./connect_error.ts";
+import { ServerRotation, type Target } from "./servers.ts";
 import type { TlsSettings } from "./tls.ts";
 import type { TransportOptions } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
@@ -120,10 +120,10 @@ export class Connector {
   }
 
   /** Returns whether there is a socket, whose close ends the attempt. */
-  #try(target: Target | Unresolved): boolean {
+  #try(target: Target | FailedAttempt): boolean {
     this.#attemptedMs = performance.now();
-    if ("error" in target) {
-      this.#failed.now.push({ ...target, phase: "resolve" });
+    if ("phase" in target) {
+      this.#failed.now.push(target);
       return false;
     }
     const { tls } = this.#options;
@@ -187,7 +187,7 @@ class Attempt implements FailedAttempt {
   readonly server: Target["server"];
   readonly address: string | undefined;
   readonly tls: Required<FailedAttempt>["tls"];
-  phase: Phase = "connect";
+  phase: FailedAttempt["phase"] = "connect";
   isLate = false;
   /** The first error, which is the cause of all others. */
   error: unknown;

@@ -7,8 +7,8 @@
 import type { Socket } from "node:net";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import { refusalOf, type ZooKeeperError } from "./failures.ts";
-import type { TransportState } from "./transport.ts";
-import { ProtocolError, type Reply, type Request, XID_AT } from "./wire.ts";
+import type { TransportOptions, TransportState } from "./transport.ts";
+import { ProtocolError, type Replies, type Request, XID_AT } from "./wire.ts";
 
 /**
  * Maximum number of requests that are sent and not answered yet. A heartbeat is answered after all of
@@ -18,7 +18,7 @@ import { ProtocolError, type Reply, type Request, XID_AT } from "./wire.ts";
 const MAX_SENT_REQUESTS = 256;
 const MAX_XID = 2 ** 31 - 1;
 
-/** A request, and the call that waits for its answer. */
+/** A request, and the call that awaits its answer. */
 interface Pending {
   readonly request: Request<unknown>;
   xid: number;
@@ -65,11 +65,11 @@ export class Requests {
   }
 
   /**
-   * Sends a request, as soon as less than {@linkcode MAX_SENT_REQUESTS} are unanswered; without a
-   * connection, rejects.
+   * Sends a request, once, as soon as less than {@linkcode MAX_SENT_REQUESTS} are unanswered.
    *
-   * @param request The request.
-   * @param isUrgent Whether to send it now, even before others.
+   * @param isUrgent Whether to send it now, even before others that wait: only for a heartbeat.
+   * @returns The answer, within the time limit of requests.
+   * @throws {ZooKeeperError} If it fails: `NOT_CONNECTED` if it was not sent.
    */
   send<T>(request: Request<T>, isUrgent = false): Promise<T> {
     if (this.#listener.state !== "connected") return Promise.reject(this.#listener.notConnected());
@@ -85,14 +85,15 @@ export class Requests {
    *
    * @throws {ProtocolError} If the reply is another one's, or cannot be read. The request stays unanswered.
    */
-  answer(reply: Reply): void {
+  answer(reply: Replies): void {
     const pending = this.#sent[0];
-    if (pending?.xid !== reply.xid) {
+    const { xid, code } = reply;
+    if (pending?.xid !== xid) {
       const expected = pending?.xid ?? "none";
-      throw new ProtocolError(`A reply is for request ${reply.xid} instead of ${expected}`);
+      throw new ProtocolError(`A reply is for request ${xid} instead of ${expected}`);
     }
-    if (reply.code === 0) pending.resolve(pending.request.read(reply));
-    else pending.reject(refusalOf(reply.code));
+    if (code === 0) pending.resolve(pending.request.read(reply));
+    else pending.reject(refusalOf(code));
     this.#sent.shift();
     this.#sinceMs = performance.now();
     // Others wait only while so many are sent. None may follow the request that ends the session.
@@ -105,7 +106,7 @@ export class Requests {
   failAll(error: ZooKeeperError): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const unsentError = error.isAmbiguous ? this.#listener.notConnected() : error;
+    const unsentError = error.meaning.isAmbiguous ? this.#listener.notConnected() : error;
     const [sent, waiting] = [this.#sent, this.#waiting];
     this.#sent = [];
     this.#waiting = new LinkedSet();
@@ -153,4 +154,19 @@ export class Requests {
     if (leftMs > 0) this.#wait(leftMs);
     else this.#listener.onOverdue();
   }
+}
+
+/**
+ * Returns how long in ms the server may leave requests without any answer.
+ *
+ * @param sessionTimeoutMs The session timeout in ms that the server granted.
+ */
+export function requestLimitMs(
+  { requestTimeoutMs, unavailableAfterMs }: Pick<
+    TransportOptions,
+    "requestTimeoutMs" | "unavailableAfterMs"
+  >,
+  sessionTimeoutMs: number,
+): number {
+  return requestTimeoutMs ?? Math.ceil(Math.min(sessionTimeoutMs / 4, unavailableAfterMs / 2));
 }

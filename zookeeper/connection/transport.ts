@@ -1,10 +1,13 @@
 /**
- * The port: the few requests and events of a ZooKeeper client that the strategy needs. To use another
- * client, implement this interface. Errors are in `failures.ts`.
+ * The port: what the strategy needs of a ZooKeeper client. To use another client, implement
+ * {@linkcode ZooKeeperTransport}. Errors are in `failures.ts`.
  *
  * @module
  */
+import type { Warnings } from "../../core/contract/warnings.ts";
+import type { Requests } from "./requests.ts";
 import type { TlsSettings } from "./tls.ts";
+import type { Watches } from "./watches.ts";
 
 /** The children of a znode. */
 export interface Children {
@@ -63,10 +66,7 @@ export interface TransportListener {
 
 /**
  * One ZooKeeper session. The server executes its requests in the order in which they were issued, even
- * if they are issued before earlier ones are answered. Only a heartbeat (`set`, `createEphemeral`) may
- * be executed before earlier ones, because many of these may wait until the server answers others. Without
- * a connection, a request rejects with `NOT_CONNECTED`. It is never sent twice, and settles within its
- * time limit. A request that fails rejects with a `ZooKeeperError`.
+ * if they are issued before earlier ones are answered.
  */
 export interface ZooKeeperTransport {
   readonly state: TransportState;
@@ -78,29 +78,13 @@ export interface ZooKeeperTransport {
   readonly silentMs: number;
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
+  readonly requests: Pick<Requests, "send">;
+  /** Who is notified of the events of watches. The transport fires them, and drops them all at a loss. */
+  readonly watches: Watches;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
   setListener(listener: TransportListener): void;
   /** Ends a pause between two attempts to connect: somebody needs the connection now. */
   connectNow(): void;
-  /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
-  createSequential(pathPrefix: string, data: Uint8Array): Promise<string>;
-  /** Creates an ephemeral znode, for the heartbeat. */
-  createEphemeral(path: string): Promise<void>;
-  /** Creates a persistent, empty znode. */
-  createPersistent(path: string): Promise<void>;
-  /** Lists children. */
-  children(path: string): Promise<Children>;
-  /**
-   * Reads a znode. If it exists, the watcher is set on it; setting it again has no effect. Where another
-   * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
-   */
-  get(path: string, watcher?: Watcher): Promise<Znode>;
-  /** Removes a watcher, so that it is not called any more. Sends nothing. */
-  unwatch(path: string, watcher: Watcher): void;
-  /** Writes empty data, for the heartbeat. */
-  set(path: string): Promise<void>;
-  /** Deletes a znode that has no children. */
-  delete(path: string): Promise<void>;
   /**
    * Closes the session at the server if it answers within `timeoutMs`, then frees all resources. Unanswered
    * requests settle by then, whatever their own limit.
@@ -110,48 +94,29 @@ export interface ZooKeeperTransport {
   destroy(): void;
 }
 
-/** The time limit of requests. */
-export interface RequestTimeoutOptions {
-  /**
-   * How long in ms requests may stay without any answer; `undefined` for the default. Answers come in
-   * the order of the requests, so the time counts from the last answer.
-   */
-  readonly requestTimeoutMs: number | undefined;
-  /** How long in ms a call tolerates an outage. By default a request gets at most half of it. */
-  readonly unavailableAfterMs: number;
-}
-
-/** Takes warnings that no call can report. */
-export interface Warner {
-  /** Must not throw. */
-  warn(message: string): void;
-}
-
 /** The address of one server of an ensemble. */
 export interface ServerAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Lists the servers, in the order in which they are tried. */
-export type ListServers = () => Promise<readonly ServerAddress[]>;
-
-/** Looks up all addresses of a host, for a connection to one of its ports. */
-export type LookUp = (host: string, port: number) => Promise<readonly string[]>;
-
 /** The options of a transport. */
-export interface TransportOptions extends RequestTimeoutOptions {
-  /** Called again for each round of attempts to connect. */
-  readonly listServers: ListServers;
+export interface TransportOptions {
+  /** Lists the servers, in the order in which they are tried, for each round of attempts to connect. */
+  readonly listServers: () => Promise<readonly ServerAddress[]>;
+  /** Looks up all addresses of a host, for a connection to one of its ports; as the runtime does unless set. */
+  readonly lookUp?: (host: string, port: number) => Promise<readonly string[]>;
   /** Connections use TLS if this is set. */
   readonly tls: TlsSettings | undefined;
-  /** Takes warnings that no call can report. */
-  readonly warnings: Warner;
-  /** How hosts are looked up; as the runtime does unless set. */
-  readonly lookUp?: LookUp;
+  readonly auth: ZooKeeperAuth | undefined;
   /** The session timeout in ms to ask for. */
   readonly sessionTimeoutMs: number;
-  readonly auth: ZooKeeperAuth | undefined;
+  /** How long in ms a call tolerates an outage. By default a request gets at most half of it. */
+  readonly unavailableAfterMs: number;
+  /** How long in ms requests may stay without any answer; `undefined` for the default. */
+  readonly requestTimeoutMs: number | undefined;
+  /** Takes warnings that no call can report. */
+  readonly warnings: Pick<Warnings, "warn">;
 }
 
 /** Credentials. With them, only their owner has access to the znodes that are created. */
@@ -160,21 +125,4 @@ export interface ZooKeeperAuth {
   scheme: string;
   /** The credentials in the form that the scheme needs: `"user:password"` for `"digest"`. */
   credentials: string;
-}
-
-/** Opens a transport; it connects automatically. */
-export type OpenTransport = (options: TransportOptions) => ZooKeeperTransport;
-
-/**
- * Returns how long the server may leave requests without any answer.
- *
- * @param options The configured limits.
- * @param sessionTimeoutMs The session timeout in ms that the server granted.
- * @returns The limit in ms.
- */
-export function requestLimitMs(
-  { requestTimeoutMs, unavailableAfterMs }: RequestTimeoutOptions,
-  sessionTimeoutMs: number,
-): number {
-  return requestTimeoutMs ?? Math.ceil(Math.min(sessionTimeoutMs / 4, unavailableAfterMs / 2));
 }

@@ -5,18 +5,13 @@
  */
 import type { Watcher, WatchEvent, Znode } from "./transport.ts";
 
-interface Watch {
-  readonly watchers: Set<Watcher>;
-  /**
-   * The znode as it is since the server has set the watch; `null` before. The watch ends with an event or
-   * with the connection.
-   */
-  znode: Znode | null;
-}
-
 /** The watchers of one session. */
 export class Watches {
-  readonly #watches = new Map<string, Watch>();
+  /**
+   * By path: the watchers, and the znode as it is since the server has set the watch; `null` before. The
+   * watch ends with an event or with the connection.
+   */
+  readonly #watches = new Map<string, { readonly watchers: Set<Watcher>; znode: Znode | null }>();
 
   /**
    * Adds a watcher.

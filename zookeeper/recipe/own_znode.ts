@@ -22,17 +22,6 @@ import {
 } from "./queue_order.ts";
 import type { SharedQueue } from "./shared_queue.ts";
 
-/** The states of the watch on our znode. */
-export type OwnWatchState =
-  /** Not set yet, or not any more: its event has arrived, or its connection was lost. */
-  | "unset"
-  /** Requested: the server reports the next change. */
-  | "requested"
-  /** Set, and the server has reported no change since: the znode exists. */
-  | "set"
-  /** Another client has deleted the znode. */
-  | "deleted";
-
 /** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
@@ -45,15 +34,21 @@ export class OwnZnode implements Watcher, QueueEntry {
   sequence = NaN;
   /** Whether the last create was not answered: it may have been executed, or may be executed later. */
   isCreateAmbiguous = false;
-  watchState: OwnWatchState = "unset";
-  #listener: ChangeListener | null = null;
+  /**
+   * The watch on the znode. `"unset"`: not set yet, or its event has arrived, or its connection was lost.
+   * `"set"`: the server has reported no change since, so the znode exists. `"deleted"`: another client has
+   * deleted the znode.
+   */
+  watchState: "unset" | "requested" | "set" | "deleted" = "unset";
+  /** Is notified of the watch's events. */
+  listener: ChangeListener | null = null;
+  /** The znode as it was when the watch was last set. */
+  found: Znode | null = null;
   readonly #data: Uint8Array;
-  /** Identifies the znode if its create is not answered. Used for this znode only. */
-  readonly #guid: string;
+  /** Has a GUID, which finds the znode if its create is not answered. */
+  readonly #prefix: string;
   #creating: Promise<void> = Promise.resolve();
   #isLeaving = false;
-  /** The znode as it was when the watch was last set. */
-  #read: Znode | null = null;
   /** The fencing token, if a listing has shown it. */
   #listedToken: bigint | null = null;
 
@@ -67,16 +62,17 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.queue = queue;
     this.session = queue.session;
     this.#data = data;
-    this.#guid = newGuid(isTry);
+    this.#prefix = entryPrefix(newGuid(isTry));
   }
 
   /** Sends the create now, and does not repeat it. */
   create(): Promise<void> {
-    const prefix = `${this.queue.path}/${entryPrefix(this.#guid)}`;
+    const prefix = `${this.queue.path}/${this.#prefix}`;
     return this.#creating = this.session.createSequential(prefix, this.#data).then(
       (path) => this.#onCreated(path),
       (error) => {
-        this.isCreateAmbiguous = error instanceof ZooKeeperError && error.isAmbiguous;
+        this.isCreateAmbiguous = error instanceof ZooKeeperError &&
+          error.meaning.isAmbiguous === true;
         throw error;
       },
     );
@@ -105,10 +101,9 @@ export class OwnZnode implements Watcher, QueueEntry {
     // knows all earlier ones. Besides, the requests of this session's earlier connections cannot be
     // executed any more. (If the session is over, the server deletes what this search misses.)
     if (session === this.session) await session.sendHeartbeat();
-    const prefix = entryPrefix(this.#guid);
     try {
       const { names } = await session.children(this.queue.path);
-      const ours = sortedEntries(names.filter((name) => name.startsWith(prefix)));
+      const ours = sortedEntries(names.filter((name) => name.startsWith(this.#prefix)));
       return ours.map(({ name }) => `${this.queue.path}/${name}`);
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return [];
@@ -145,17 +140,7 @@ export class OwnZnode implements Watcher, QueueEntry {
    * `null` if there is no such listing either: set the watch.
    */
   get fencingToken(): bigint | null {
-    return this.#read?.czxid ?? this.#listedToken;
-  }
-
-  /** When the znode was created, by the servers' clock; known once the watch was set. */
-  get createdAtMs(): number {
-    return this.#read!.createdAtMs;
-  }
-
-  /** Notifies this listener of the watch's events from now on, instead of the previous one. */
-  setListener(listener: ChangeListener | null): void {
-    this.#listener = listener;
+    return this.found?.czxid ?? this.#listedToken;
   }
 
   /** Sets the watch, unless it is set, by reading the znode. Rejects if another client has deleted it. */
@@ -164,7 +149,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     if (this.watchState !== "unset") return;
     this.watchState = "requested"; // an event may follow the answer directly
     try {
-      this.#read = await this.session.get(this.path, this);
+      this.found = await this.session.get(this.path, this);
       if (this.watchState === "requested") this.watchState = "set";
     } catch (error) {
       const isDeleted = hasCode(error, "NO_NODE");
@@ -176,7 +161,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   onWatchEvent(event: WatchEvent): void {
     // ZooKeeper removes a watch when it fires.
     this.watchState = event === "deleted" ? "deleted" : "unset";
-    this.#listener?.onChange();
+    this.listener?.onChange();
   }
 
   /**
@@ -190,7 +175,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
-    this.#listener = null;
+    this.listener = null;
     await this.#creating.catch(() => {});
     if (!this.isCreated && !this.isCreateAmbiguous) return { state: "released" };
     const { session } = this;

@@ -9,9 +9,6 @@ import type { Znode } from "../connection/transport.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
 import { type QueueEntry, QueueView } from "./queue_order.ts";
 
-/** How many children the lock's znode has, and has ever had: the next sequence number. */
-export type QueueSize = Pick<Znode, "childCount" | "createCount">;
-
 /** A call that waits in a queue. */
 export interface QueueWaiter extends ChangeListener {
   /** The sequence number of its znode. */
@@ -22,14 +19,6 @@ export interface QueueWaiter extends ChangeListener {
    * @param isCertain Whether both entries have certainly existed together.
    */
   onHolderLeaving(holder: QueueEntry, isCertain: boolean): void;
-}
-
-/**
- * The entry of the call of an instance that was last granted the lock: none is ahead of it, now or later.
- */
-export interface OwnHolder extends QueueEntry {
-  /** Whether its delete is sent, or about to be: it does not hold the lock any more. */
-  isLeaving: boolean;
 }
 
 /**
@@ -46,19 +35,43 @@ export class SharedQueue {
   users = 0;
   /** How many calls have begun to enter the queue, and do not know their positions yet. */
   entering = 0;
-  /** The entry of ours that was last known to be the first. */
-  holder: OwnHolder | null = null;
+  /**
+   * The entry of ours that was last granted the lock: none is ahead of it, now or later. It is leaving when
+   * its delete is sent, or about to be: then it does not hold the lock any more.
+   */
+  holder: QueueEntry & { isLeaving: boolean } | null = null;
   /** The waiters in the order of their znodes. */
   readonly #waiters: QueueWaiter[] = [];
   #latest: QueueView | null = null;
-  readonly #onUnused: () => void;
+  /** The queues in which the instance has znodes at this time, by path. */
+  readonly #queues: Map<string, SharedQueue>;
 
-  /** `onUnused` is called when the last znode of ours leaves. */
-  constructor(session: Session, name: string, path: string, onUnused: () => void) {
+  private constructor(
+    queues: Map<string, SharedQueue>,
+    session: Session,
+    name: string,
+    path: string,
+  ) {
     this.session = session;
     this.name = name;
     this.path = path;
-    this.#onUnused = onUnused;
+    this.#queues = queues;
+  }
+
+  /** Returns the queue of a lock, for one znode of ours. Its calls share it while there are any. */
+  static use(
+    queues: Map<string, SharedQueue>,
+    session: Session,
+    name: string,
+    path: string,
+  ): SharedQueue {
+    let queue = queues.get(path);
+    if (queue?.session !== session) {
+      queue = new SharedQueue(queues, session, name, path);
+      queues.set(path, queue);
+    }
+    queue.users++;
+    return queue;
   }
 
   /**
@@ -67,7 +80,8 @@ export class SharedQueue {
    * @param isCertain Whether its watch is set: it exists.
    */
   remove({ name }: QueueEntry, isCertain: boolean): void {
-    if (--this.users === 0) this.#onUnused();
+    const isUnused = --this.users === 0;
+    if (isUnused && this.#queues.get(this.path) === this) this.#queues.delete(this.path);
     const { holder } = this;
     if (holder === null || holder.name !== name) return;
     holder.isLeaving = true;
@@ -89,7 +103,7 @@ export class SharedQueue {
   }
 
   /** Reads how long the queue is, after this call; `null` if the lock's znode is missing. */
-  async size(): Promise<QueueSize | null> {
+  async size(): Promise<Znode | null> {
     try {
       return await this.session.size(this.path);
     } catch (error) {
@@ -131,23 +145,5 @@ export class SharedQueue {
     if (index === -1) return;
     this.#waiters.splice(index, 1);
     if (index === 0) this.#waiters[0]?.onChange();
-  }
-}
-
-/** The queues in which an instance has znodes at this time. */
-export class SharedQueues {
-  readonly #queues = new Map<string, SharedQueue>();
-
-  /** Returns the queue of a lock, for one znode of ours. Its calls share it while there are any. */
-  use(session: Session, name: string, path: string): SharedQueue {
-    let queue = this.#queues.get(path);
-    if (queue === undefined || queue.session !== session) {
-      const opened = queue = new SharedQueue(session, name, path, () => {
-        if (this.#queues.get(path) === opened) this.#queues.delete(path);
-      });
-      this.#queues.set(path, queue);
-    }
-    queue.users++;
-    return queue;
   }
 }

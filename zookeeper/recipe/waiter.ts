@@ -65,8 +65,8 @@ export class Waiter implements QueueWaiter, Watcher {
   /** Repeats requests during an outage; its signal ends the wait. */
   readonly #budget: OutageBudget;
   #predecessor: Predecessor | null = null;
-  /** Ends the sleep; `null` once it has ended. */
-  #wake: (() => void) | null = null;
+  /** Resolves to end the sleep; `null` once it has. */
+  #sleeping: PromiseWithResolvers<void> | null = null;
 
   /** Takes our znode, which must have been created. Sends nothing yet. */
   constructor(znode: OwnZnode, clock: Clock, budget: OutageBudget) {
@@ -190,7 +190,7 @@ export class Waiter implements QueueWaiter, Watcher {
       const found = await this.#watchBoth({ name, isCertain: true, isDeleted: false });
       if (found === null) return;
       // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
-      const olderMs = Math.max(0, this.#znode.createdAtMs - found.createdAtMs);
+      const olderMs = Math.max(0, this.#znode.found!.createdAtMs - found.createdAtMs);
       return MAX_TRY_AGE_MS - olderMs - (this.#clock.now() - enteredMs);
     });
   }
@@ -203,13 +203,9 @@ export class Waiter implements QueueWaiter, Watcher {
    */
   async #sleep(watch: () => Promise<number | void>): Promise<boolean> {
     const { session, queue } = this.#znode;
-    const { promise: woken, resolve } = Promise.withResolvers<void>();
-    this.#wake = () => {
-      this.#wake = null;
-      resolve();
-    };
+    const { promise: woken } = this.#sleeping = Promise.withResolvers<void>();
     session.listen(this);
-    this.#znode.setListener(this);
+    this.#znode.listener = this;
     try {
       const limitMs = await watch();
       const change = limitMs === undefined
@@ -218,12 +214,12 @@ export class Waiter implements QueueWaiter, Watcher {
       return await abortable(change, this.#budget.signal);
     } finally {
       session.unlisten(this);
-      this.#znode.setListener(null);
+      this.#znode.listener = null;
       if (this.#predecessor !== null) {
-        session.unwatch(`${queue.path}/${this.#predecessor.name}`, this);
+        session.watches.remove(`${queue.path}/${this.#predecessor.name}`, this);
       }
       this.#predecessor = null;
-      this.#wake?.(); // ends the timer
+      this.onChange(); // ends the timer
     }
   }
 
@@ -250,18 +246,19 @@ export class Waiter implements QueueWaiter, Watcher {
     });
     const [found] = await Promise.all([watching, this.#watchOwn()]);
     if (found === null && predecessor.isCertain) this.onWatchEvent("deleted");
-    else if (found === null) this.#wake?.();
+    else if (found === null) this.onChange();
     return found;
   }
 
   onWatchEvent(event: WatchEvent): void {
-    if (this.#wake === null) return; // something else has changed before
+    if (this.#sleeping === null) return; // something else has changed before
     this.#predecessor!.isDeleted = event === "deleted";
-    this.#wake();
+    this.onChange();
   }
 
   onChange(): void {
-    this.#wake?.();
+    this.#sleeping?.resolve();
+    this.#sleeping = null;
   }
 
   /**
