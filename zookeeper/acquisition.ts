@@ -49,7 +49,7 @@ import type { LeaseEngine } from "../core/lease/lease_engine.ts";
 import type { AbortListener, AbortWatch } from "../core/time/abort_watch.ts";
 import { OutageBudget, type OutageBudgetOptions, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/failures.ts";
-import type { Znode } from "./connection/transport.ts";
+import type { Znode } from "./connection/wire.ts";
 import type { IdleLocks } from "./idle_locks.ts";
 import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
 import { isInRange, QueueView } from "./recipe/queue_order.ts";

@@ -10,10 +10,10 @@ import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connect
 import type {
   TransportListener,
   TransportState,
-  Watcher,
-  WatchEvent,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
+import type { Watcher } from "../../zookeeper/connection/watches.ts";
+import type { WatchEvent } from "../../zookeeper/connection/wire.ts";
 import { Watches } from "../../zookeeper/connection/watches.ts";
 import { Replies, type Request } from "../../zookeeper/connection/wire.ts";
 import type { SessionSettings } from "../../zookeeper/session/session.ts";

@@ -5,11 +5,11 @@
  */
 import { openNodeZooKeeperClient } from "../../zookeeper/connection/node_zookeeper_client.ts";
 import type {
-  Children,
   TransportOptions,
   TransportState,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
+import type { Children } from "../../zookeeper/connection/wire.ts";
 import {
   childrenRequest,
   createRequest,

@@ -84,6 +84,8 @@ export class ZooKeeperError extends Error {
   override readonly name = "ZooKeeperError";
   /** Why the request failed. */
   readonly code: ZooKeeperErrorCode;
+  /** What it means for the call that sent the request. */
+  readonly meaning: Meaning;
 
   /**
    * Creates an error.
@@ -95,11 +97,7 @@ export class ZooKeeperError extends Error {
   constructor(code: ZooKeeperErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
-  }
-
-  /** What it means for the call that sent the request. */
-  get meaning(): Meaning {
-    return MEANINGS[this.code];
+    this.meaning = MEANINGS[code];
   }
 }
 
@@ -135,6 +133,12 @@ export function refusalOf(code: number): ZooKeeperError {
  */
 export function hasCode(error: unknown, code: ZooKeeperErrorCode): boolean {
   return error instanceof ZooKeeperError && error.code === code;
+}
+
+/** Returns `null` for the failure of a read of a missing znode. Throws any other error. */
+export function nullIfMissing(error: unknown): null {
+  if (hasCode(error, "NO_NODE")) return null;
+  throw error;
 }
 
 /**

@@ -65,11 +65,8 @@ export class Requests {
   }
 
   /**
-   * Sends a request, once, as soon as less than {@linkcode MAX_SENT_REQUESTS} are unanswered.
-   *
-   * @param isUrgent Whether to send it now, even before others that wait: only for a heartbeat.
-   * @returns The answer, within the time limit of requests.
-   * @throws {ZooKeeperError} If it fails: `NOT_CONNECTED` if it was not sent.
+   * Sends a request, if there is a connection, as soon as less than {@linkcode MAX_SENT_REQUESTS} are
+   * unanswered; an urgent one at once.
    */
   send<T>(request: Request<T>, isUrgent = false): Promise<T> {
     if (this.#listener.state !== "connected") return Promise.reject(this.#listener.notConnected());

@@ -5,41 +5,9 @@
  * @module
  */
 import type { Warnings } from "../../core/contract/warnings.ts";
-import type { Requests } from "./requests.ts";
 import type { TlsSettings } from "./tls.ts";
 import type { Watches } from "./watches.ts";
-
-/** The children of a znode. */
-export interface Children {
-  readonly names: readonly string[];
-  /** The zxid of the last create or delete of a child. */
-  readonly pzxid: bigint;
-}
-
-/** A znode. */
-export interface Znode {
-  readonly data: Uint8Array;
-  /** The zxid of the write that created it. Each write to the ensemble has a greater zxid. */
-  readonly czxid: bigint;
-  /** When it was created, by the servers' clock, in ms since the epoch. */
-  readonly createdAtMs: number;
-  /** How many children it has. */
-  readonly childCount: number;
-  /** How many children it has ever had: the next sequence number. */
-  readonly createCount: number;
-}
-
-/**
- * The event of a watched znode. `"changed"` is also reported when the connection is lost, because the
- * watch is lost with it.
- */
-export type WatchEvent = "changed" | "deleted";
-
-/** Receives one event of the znode that it watches. */
-export interface Watcher {
-  /** Called once for each watch that was set. Must not throw. */
-  onWatchEvent(event: WatchEvent): void;
-}
+import type { Request } from "./wire.ts";
 
 /** The state of a connection and its session. */
 export type TransportState =
@@ -78,7 +46,16 @@ export interface ZooKeeperTransport {
   readonly silentMs: number;
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
-  readonly requests: Pick<Requests, "send">;
+  readonly requests: {
+    /**
+     * Sends a request, once.
+     *
+     * @param isUrgent Whether to send it now, even before others that wait: only for a heartbeat.
+     * @returns The answer, within the time limit of requests.
+     * @throws {ZooKeeperError} If it fails: `NOT_CONNECTED` if it was not sent.
+     */
+    send<T>(request: Request<T>, isUrgent?: boolean): Promise<T>;
+  };
   /** Who is notified of the events of watches. The transport fires them, and drops them all at a loss. */
   readonly watches: Watches;
   /** Sets the listener that is notified from now on. It replaces the previous one. */

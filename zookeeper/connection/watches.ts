@@ -3,7 +3,13 @@
  *
  * @module
  */
-import type { Watcher, WatchEvent, Znode } from "./transport.ts";
+import type { WatchEvent, Znode } from "./wire.ts";
+
+/** Receives one event of the znode that it watches. */
+export interface Watcher {
+  /** Called once for each watch that was set. Must not throw. */
+  onWatchEvent(event: WatchEvent): void;
+}
 
 /** The watchers of one session. */
 export class Watches {

@@ -6,7 +6,6 @@
  * @see {@link https://github.com/apache/zookeeper/blob/master/zookeeper-jute/src/main/resources/zookeeper.jute}
  */
 import { Buffer } from "node:buffer";
-import type { Children, WatchEvent, Znode } from "./transport.ts";
 
 /**
  * Maximum length, in bytes, of a frame. The longest reply is the list of a lock's queue, at 59 bytes
@@ -48,6 +47,13 @@ export class ProtocolError extends Error {
 export class Replies {
   /** The frame that is read now, with its length before it. */
   frame: Buffer = NOTHING;
+  /**
+   * The number of the reply's request. Pings, events and the answer to credentials have negative numbers; the
+   * answer to the request for the session has none.
+   */
+  xid = 0;
+  /** 0, or why the server has refused the request. */
+  code = 0;
   /** The bytes behind that frame, in the chunks in which they arrived. */
   #chunks: Buffer[] = [];
   #byteCount = 0;
@@ -67,7 +73,7 @@ export class Replies {
    * Goes on to the next frame.
    *
    * @returns Whether it is complete.
-   * @throws {ProtocolError} If its length is negative or too great.
+   * @throws {ProtocolError} If its length is negative or too great, or it is too short for a reply.
    */
   next(): boolean {
     this.frame = NOTHING; // its chunk need not stay in memory
@@ -85,7 +91,10 @@ export class Replies {
     if (bytes.length === end) this.#chunks.shift();
     else this.#chunks[0] = bytes.subarray(end);
     this.#byteCount -= end;
-    this.frame = bytes.subarray(0, end);
+    const frame = this.frame = bytes.subarray(0, end);
+    if (end < BODY_AT) throw new ProtocolError(`A reply has only ${length} bytes`);
+    this.xid = frame.readInt32BE(XID_AT);
+    this.code = frame.readInt32BE(CODE_AT);
     this.#at = BODY_AT;
     return true;
   }
@@ -95,23 +104,6 @@ export class Replies {
     // Joined only now, when the bytes are complete: a long frame is copied once.
     if (this.#chunks[0]!.length < count) this.#chunks = [Buffer.concat(this.#chunks)];
     return this.#chunks[0]!;
-  }
-
-  /**
-   * The number of the reply's request. Pings, events and the answer to credentials have negative numbers.
-   *
-   * @throws {ProtocolError} If the frame is too short for a reply.
-   */
-  get xid(): number {
-    if (this.frame.length < BODY_AT) {
-      throw new ProtocolError(`A reply has only ${this.frame.length - LENGTH_BYTES} bytes`);
-    }
-    return this.frame.readInt32BE(XID_AT);
-  }
-
-  /** 0, or why the server has refused the request. */
-  get code(): number {
-    return this.frame.readInt32BE(CODE_AT);
   }
 
   /** Copies the server's last zxid. */
@@ -161,7 +153,7 @@ export class Replies {
 
   /** The length of a text, or of a list; one that is missing has -1. */
   #length(): number {
-    return Math.max(0, this.int());
+    return Math.max(0, this.frame.readInt32BE(this.#skip(4)));
   }
 
   /** Returns where the next `count` bytes begin, and goes on behind them. */
@@ -179,6 +171,32 @@ export class Replies {
 function isTlsRecord([type, version]: Buffer): boolean {
   return (type === 0x15 || type === 0x16) && version === 3;
 }
+
+/** The children of a znode. */
+export interface Children {
+  readonly names: readonly string[];
+  /** The zxid of the last create or delete of a child. */
+  readonly pzxid: bigint;
+}
+
+/** A znode. */
+export interface Znode {
+  readonly data: Uint8Array;
+  /** The zxid of the write that created it. Each write to the ensemble has a greater zxid. */
+  readonly czxid: bigint;
+  /** When it was created, by the servers' clock, in ms since the epoch. */
+  readonly createdAtMs: number;
+  /** How many children it has. */
+  readonly childCount: number;
+  /** How many children it has ever had: the next sequence number. */
+  readonly createCount: number;
+}
+
+/**
+ * The event of a watched znode. `"changed"` is also reported when the connection is lost, because the
+ * watch is lost with it.
+ */
+export type WatchEvent = "changed" | "deleted";
 
 /** A request. */
 export interface Request<T> {

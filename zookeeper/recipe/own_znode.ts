@@ -8,7 +8,8 @@
 import { LockSetupError } from "../../core/contract/errors.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { classifyFailure, hasCode, ZooKeeperError } from "../connection/failures.ts";
-import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
+import type { Watcher } from "../connection/watches.ts";
+import type { WatchEvent, Znode } from "../connection/wire.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
 import type { Sessions } from "../session/sessions.ts";
 import {

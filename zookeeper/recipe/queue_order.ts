@@ -5,7 +5,7 @@
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  */
-import type { Children } from "../connection/transport.ts";
+import type { Children } from "../connection/wire.ts";
 
 /** The greatest sequence number that ZooKeeper gives before its counter overflows. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;

@@ -4,10 +4,12 @@
  *
  * @module
  */
-import { hasCode } from "../connection/failures.ts";
-import type { Znode } from "../connection/transport.ts";
+import { hasCode, nullIfMissing } from "../connection/failures.ts";
+import type { Children, Znode } from "../connection/wire.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
 import { type QueueEntry, QueueView } from "./queue_order.ts";
+
+const NO_CHILDREN: Children = { names: [], pzxid: 0n };
 
 /** A call that waits in a queue. */
 export interface QueueWaiter extends ChangeListener {
@@ -91,25 +93,20 @@ export class SharedQueue {
 
   /** Lists the queue, after this call. A lock's znode that is missing has no entries. */
   async list(): Promise<QueueView> {
-    const { session: { epoch }, session, path } = this;
+    const { epoch } = this.session;
+    let children = NO_CHILDREN;
     try {
-      const children = await session.children(path);
-      if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
-      return this.#latest;
+      children = await this.session.children(this.path);
     } catch (error) {
       if (!hasCode(error, "NO_NODE")) throw error;
-      return this.#latest = new QueueView({ names: [], pzxid: 0n }, epoch);
     }
+    if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
+    return this.#latest;
   }
 
   /** Reads how long the queue is, after this call; `null` if the lock's znode is missing. */
-  async size(): Promise<Znode | null> {
-    try {
-      return await this.session.size(this.path);
-    } catch (error) {
-      if (hasCode(error, "NO_NODE")) return null;
-      throw error;
-    }
+  size(): Promise<Znode | null> {
+    return this.session.size(this.path).catch(nullIfMissing);
   }
 
   /** The latest listing on this connection; `null` if there is none. */

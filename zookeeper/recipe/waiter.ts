@@ -17,8 +17,9 @@
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
 import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
-import { hasCode } from "../connection/failures.ts";
-import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
+import { nullIfMissing } from "../connection/failures.ts";
+import type { Watcher } from "../connection/watches.ts";
+import type { WatchEvent, Znode } from "../connection/wire.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import type { QueueEntry, QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
@@ -86,7 +87,7 @@ export class Waiter implements QueueWaiter, Watcher {
     const { queue } = this.#znode;
     queue.startWait(this);
     try {
-      while (!queue.isFirst(this)) await this.#sleep(() => this.#watchOwn());
+      while (!queue.isFirst(this)) await this.#sleep(null);
       for (let ahead = this.#knownAhead(); ahead?.entries.length !== 0;) {
         if (ahead === null) {
           const view = await this.list();
@@ -141,11 +142,11 @@ export class Waiter implements QueueWaiter, Watcher {
     const { name } = ahead.entries.at(-1)!;
     const { holder } = this.#znode.queue;
     if (holder?.isLeaving && holder.name === name) { // a listing has shown both
-      await this.#watchOwn();
+      await this.#watch(null);
       return await this.#existing(ahead);
     }
     const predecessor = { name, isCertain: ahead.view !== null, isDeleted: false };
-    await this.#sleep(async () => void await this.#watchBoth(predecessor));
+    await this.#sleep(predecessor);
     return predecessor.isDeleted ? await this.#existing(ahead) : null;
   }
 
@@ -170,13 +171,8 @@ export class Waiter implements QueueWaiter, Watcher {
   async #exists(entry: QueueEntry): Promise<boolean> {
     const { session, queue } = this.#znode;
     const path = `${queue.path}/${entry.name}`;
-    try {
-      await session.ask(this.#budget, () => session.get(path));
-      return true;
-    } catch (error) {
-      if (hasCode(error, "NO_NODE")) return false;
-      throw error;
-    }
+    const found = session.ask(this.#budget, () => session.get(path));
+    return await found.catch(nullIfMissing) !== null;
   }
 
   /**
@@ -186,9 +182,7 @@ export class Waiter implements QueueWaiter, Watcher {
    * @returns `false` if it is so old now that it is taken for the holder's; `true` to list the queue again.
    */
   async outlivesTry({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
-    return await this.#sleep(async () => {
-      const found = await this.#watchBoth({ name, isCertain: true, isDeleted: false });
-      if (found === null) return;
+    return await this.#sleep({ name, isCertain: true, isDeleted: false }, (found) => {
       // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
       const olderMs = Math.max(0, this.#znode.found!.createdAtMs - found.createdAtMs);
       return MAX_TRY_AGE_MS - olderMs - (this.#clock.now() - enteredMs);
@@ -196,21 +190,24 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Sleeps until a change.
+   * Sleeps until our znode, the predecessor or the connection changes.
    *
-   * @param watch Sets the watches whose events end the sleep. Returns how long, in ms, to sleep at most.
+   * @param limitOf Takes the predecessor's znode, and returns how long, in ms, to sleep at most.
    * @returns Whether there was a change.
    */
-  async #sleep(watch: () => Promise<number | void>): Promise<boolean> {
+  async #sleep(
+    predecessor: Predecessor | null,
+    limitOf?: (found: Znode) => number,
+  ): Promise<boolean> {
     const { session, queue } = this.#znode;
     const { promise: woken } = this.#sleeping = Promise.withResolvers<void>();
     session.listen(this);
     this.#znode.listener = this;
     try {
-      const limitMs = await watch();
-      const change = limitMs === undefined
+      const found = await this.#watch(predecessor);
+      const change = found === null || limitOf === undefined
         ? woken.then(() => true)
-        : settledWithin(this.#clock, woken, limitMs);
+        : settledWithin(this.#clock, woken, limitOf(found));
       return await abortable(change, this.#budget.signal);
     } finally {
       session.unlisten(this);
@@ -223,31 +220,28 @@ export class Waiter implements QueueWaiter, Watcher {
     }
   }
 
-  #watchOwn(): Promise<void> {
-    return this.#znode.session.ask(this.#budget, () => this.#znode.watch());
-  }
-
   /**
-   * Sets the watch on a predecessor, and on ours. (The request `exists` would also set a watch on a missing
-   * znode, which nothing would ever remove.)
+   * Sets the watch on our znode, and before it that on the predecessor. (The request `exists` would also set a
+   * watch on a missing znode, which nothing would ever remove.)
    *
    * @returns The predecessor, or `null` if it was deleted: that ends the sleep.
    */
-  async #watchBoth(predecessor: Predecessor): Promise<Znode | null> {
+  async #watch(predecessor: Predecessor | null): Promise<Znode | null> {
     this.#predecessor = predecessor;
     const { session, queue } = this.#znode;
-    const path = `${queue.path}/${predecessor.name}`;
-    const watching = session.ask(this.#budget, () => session.get(path, this)).then((found) => {
+    const finding = predecessor === null ? null : session.ask(
+      this.#budget,
+      () => session.get(`${queue.path}/${predecessor.name}`, this),
+    ).then((found) => {
       predecessor.isCertain = true; // both exist now
       return found;
-    }, (error) => {
-      if (hasCode(error, "NO_NODE")) return null;
-      throw error;
-    });
-    const [found] = await Promise.all([watching, this.#watchOwn()]);
-    if (found === null && predecessor.isCertain) this.onWatchEvent("deleted");
-    else if (found === null) this.onChange();
-    return found;
+    }, nullIfMissing);
+    const watching = session.ask(this.#budget, () => this.#znode.watch());
+    const [found] = await Promise.all([finding, watching]);
+    if (predecessor === null || found !== null) return found;
+    if (predecessor.isCertain) this.onWatchEvent("deleted");
+    else this.onChange();
+    return null;
   }
 
   onWatchEvent(event: WatchEvent): void {

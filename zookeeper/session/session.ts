@@ -21,16 +21,14 @@ import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/failures.ts";
 import type {
-  Children,
   TransportListener,
   TransportOptions,
   TransportState,
-  Watcher,
-  Znode,
   ZooKeeperTransport,
 } from "../connection/transport.ts";
-import type { Watches } from "../connection/watches.ts";
+import type { Watcher, Watches } from "../connection/watches.ts";
 import {
+  type Children,
   childrenRequest,
   createRequest,
   CREATOR_ACL,
@@ -42,6 +40,7 @@ import {
   PERSISTENT,
   setRequest,
   watchRequest,
+  type Znode,
 } from "../connection/wire.ts";
 import { sessionZnodeName } from "../connection/znode_names.ts";
 import { SharedReads } from "./shared_reads.ts";
