@@ -75,14 +75,13 @@ export interface AcquisitionContext {
   readonly outage: Omit<OutageBudgetOptions, "lockName" | "signal">;
 }
 
-/** A call of `acquire()` or `tryAcquire()`. */
+/** The terms of one call. */
 export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
-  /** The name of the lock, and the path of its znode. */
   readonly name: string;
+  /** The path of the lock's znode. */
   readonly lockPath: string;
-  /** Whether the call is `tryAcquire()`, which does not wait for a holder. */
+  /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
-  /** Notifies the caller of its position, before the first wait and whenever it changes. */
   readonly onWait: ((info: WaitInfo) => void) | undefined;
   /** The data of our znode, and the beginning of the owner id. */
   readonly label: string;
@@ -98,7 +97,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * a signal takes longer, the more it has.
    */
   readonly #abort = new AbortController();
-  /** Repeats requests during an outage. */
   readonly #budget: OutageBudget;
   /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
   #reported: number | undefined = 0;
@@ -123,9 +121,9 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   /**
-   * Acquires the lock, in this session or in the next one. Call this once, before any signal aborts.
+   * Acquires the lock, in this session or in the next one. Call this once, before a signal aborts.
    *
-   * @returns The lease; `null` only if `isTry` is set and the lock is held.
+   * @returns The lease; `null` only for a try, if the lock is held.
    * @throws {LockUnavailableError} If an outage lasts too long.
    * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
@@ -170,9 +168,9 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   // Entering the queue, and waiting in it.
 
   /**
-   * Creates our znode, and reads the queue. Sends both together: ZooKeeper executes the requests of a
-   * session in order, so after one round trip the answer takes account of our znode and of all znodes ahead
-   * of it. The first call of a session also creates the znode of its heartbeat.
+   * Creates our znode, and reads the queue in the same tick: a session's requests are executed in order, so
+   * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
+   * znode of its heartbeat.
    *
    * @returns A listing. Behind other calls of this instance only the position is of interest for now, if the
    * caller asks for it: then the lock's znode, or `null`.
@@ -232,11 +230,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     await session.ask(budget, () => znode.resolveAmbiguousCreate());
   }
 
-  /**
-   * Waits until our znode is the first one. Then the lock is ours.
-   *
-   * @param seen What {@linkcode Acquisition.#enter} has read.
-   */
+  /** Waits until our znode is the first one. `seen` is what `#enter()` has read. */
   async #waitForTurn(znode: OwnZnode, seen: QueueView | Znode | null): Promise<true> {
     if (seen instanceof QueueView) {
       const { ahead, waiterCount } = znode.positionIn(seen);
@@ -261,9 +255,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * If only `tryAcquire()` znodes are ahead of ours, the first of them either holds the lock or is about
    * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
    * one that is older than 100 ms is taken for the holder's.
-   *
-   * @param seen What {@linkcode Acquisition.#enter} has read.
-   * @returns Whether the lock is ours. If not, our znode must be deleted soon.
    */
   async #tryWin(znode: OwnZnode, seen: QueueView): Promise<boolean> {
     const enteredMs = this.#clock.now();
@@ -284,7 +275,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   // The lease: granted, held, and lost.
 
-  /** Makes a lease of our znode, which is the first one. */
   async #openLease(znode: OwnZnode): Promise<ManagedLease> {
     const { name, label, maxHoldMs } = this.#call;
     const { session } = znode;
@@ -322,7 +312,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     return lease;
   }
 
-  /** Proves the session by a heartbeat, which also extends all other leases. */
   async renew(): Promise<RenewAnswer> {
     const { session } = this.#held!;
     const askedMs = this.#clock.now();
@@ -336,7 +325,6 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     }
   }
 
-  /** The deadline is over without a proof: so are the session, and all its leases. */
   lapsed(cause: unknown): LeaseLostReason {
     this.#held!.session.lose(false, cause);
     return "session-expired";
@@ -378,14 +366,13 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     return null;
   }
 
-  /** Makes one attempt to delete a znode of ours. Never rejects. */
+  /** Makes one attempt. Never rejects. */
   #delete(znode: OwnZnode): Promise<ReleaseAnswer> {
     const { idleLocks, sessions } = this.#context;
     idleLocks.recordRelease(this.#call.lockPath);
     return znode.delete(sessions);
   }
 
-  /** Tries in the background to delete a znode of ours, until it is gone or the engine is closed. */
   #deleteInBackground(znode: OwnZnode): void {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {

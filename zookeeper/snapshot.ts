@@ -1,5 +1,5 @@
 /**
- * Reads a snapshot of a lock's queue, for `query()`. Changes nothing on the server.
+ * What `query()` reads of a lock's queue.
  *
  * @module
  */
@@ -17,7 +17,6 @@ import type { Session } from "./session/session.ts";
  * @param maxWaiters How many waiters to read. All are counted.
  * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool
  * has made the znode and its data is not a short text, the entry has no label.
- * @throws {ZooKeeperError} If a request fails. A missing znode is no failure.
  */
 export async function readSnapshot(
   session: Session,

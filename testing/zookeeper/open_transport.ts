@@ -14,9 +14,6 @@ import {
   childrenRequest,
   createRequest,
   deleteRequest,
-  EPHEMERAL,
-  OPEN_ACL,
-  PERSISTENT,
   setRequest,
 } from "../../zookeeper/connection/wire.ts";
 import { waitUntil } from "../servers/wait.ts";
@@ -54,9 +51,9 @@ export async function openTransport(
   const { requests } = transport;
   return Object.assign(transport, {
     createPersistent: (path: string) =>
-      requests.send(createRequest(path, null, OPEN_ACL, PERSISTENT)),
+      requests.send(createRequest(path, null, "persistent", true)),
     createEphemeral: (path: string) =>
-      requests.send(createRequest(path, null, OPEN_ACL, EPHEMERAL), true),
+      requests.send(createRequest(path, null, "ephemeral", true), true),
     children: (path: string) => requests.send(childrenRequest(path)),
     set: (path: string) => requests.send(setRequest(path), true),
     delete: (path: string) => requests.send(deleteRequest(path)),

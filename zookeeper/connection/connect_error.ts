@@ -9,7 +9,6 @@ import { ProtocolError } from "./wire.ts";
 
 /** The user's function has returned no usable connect string. */
 export class BadServersError extends Error {
-  /** The name of the class. */
   override readonly name = "BadServersError";
 }
 
@@ -32,7 +31,6 @@ export interface FailedAttempt {
   readonly tls?: "none" | "anonymous" | "certified";
 }
 
-/** The meaning of a failed attempt. */
 interface Diagnosis {
   /** The error's code, or what has happened. */
   readonly what: string;
@@ -48,18 +46,13 @@ const MAX_NAMED = 3;
 
 /** Why no server could be connected to. Its message names what the servers answered. */
 export class ConnectError extends Error {
-  /** The name of the class. */
   override readonly name = "ConnectError";
   /** The code of the error of one attempt: of one that needs a change, if there is one. */
   readonly code: string | undefined;
   /** Whether no server can be connected to before somebody changes something. */
   readonly isSetup: boolean;
 
-  /**
-   * Creates an error, with the error of one attempt as its cause.
-   *
-   * @param attempts The last attempt at each server; at least one.
-   */
+  /** @param attempts The last attempt at each server; at least one. */
   constructor(attempts: readonly FailedAttempt[]) {
     const all = attempts.map((attempt) => ({ attempt, ...diagnose(attempt) }));
     const named = all.toSorted((a, b) => Number(b.isSetup ?? false) - Number(a.isSetup ?? false))
@@ -77,7 +70,6 @@ export class ConnectError extends Error {
   }
 }
 
-/** Names the server of an attempt. */
 function placeOf({ server, address }: FailedAttempt): string {
   if (server === undefined) return "list of servers";
   const { host, port } = server;

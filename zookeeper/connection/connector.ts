@@ -48,7 +48,6 @@ export class Connector {
   #hasConnected = false;
   #isStopped = false;
 
-  /** Connects to nothing yet. */
   constructor(options: TransportOptions, listener: ConnectorListener) {
     this.#options = options;
     this.#listener = listener;
@@ -102,7 +101,6 @@ export class Connector {
     this.#attempt.error ??= error instanceof ProtocolError ? error : new ProtocolError(`${error}`);
   }
 
-  /** Ends a pause between two attempts. */
   connectNow(): void {
     const sinceMs = performance.now() - this.#attemptedMs;
     if (this.#endPause === null || this.#pauseMs - sinceMs < MIN_PAUSE_MS) return;
@@ -111,7 +109,6 @@ export class Connector {
     this.#pauseTimer = setTimeout(this.#endPause, Math.max(0, MIN_PAUSE_MS - sinceMs));
   }
 
-  /** Makes no more attempts. */
   stop(): void {
     this.#isStopped = true;
     this.#attempt?.end();
@@ -219,7 +216,6 @@ class Attempt implements FailedAttempt {
     socket.on("error", (error) => this.error ??= error);
   }
 
-  /** The attempt has succeeded or failed. */
   end(): void {
     clearTimeout(this.#timer);
   }

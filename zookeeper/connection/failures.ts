@@ -80,19 +80,14 @@ export type ZooKeeperErrorCode = keyof typeof MEANINGS;
 
 /** The error of a request that failed. */
 export class ZooKeeperError extends Error {
-  /** The name of the class. */
   override readonly name = "ZooKeeperError";
-  /** Why the request failed. */
   readonly code: ZooKeeperErrorCode;
   /** What it means for the call that sent the request. */
   readonly meaning: Meaning;
 
   /**
-   * Creates an error.
-   *
-   * @param code Why the request failed.
-   * @param message The same in words. Never holds credentials.
-   * @param options The options of `Error`; `cause` is the socket's error if no connection could be made.
+   * @param message The code in words. Never holds credentials.
+   * @param options Its `cause` is the socket's error if no connection could be made.
    */
   constructor(code: ZooKeeperErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
@@ -119,18 +114,12 @@ const CODES: Readonly<Record<number, ZooKeeperErrorCode>> = {
   [-127]: "THROTTLED",
 };
 
-/** Returns the error for the code of a reply. */
 export function refusalOf(code: number): ZooKeeperError {
   const name = CODES[code] ?? "REFUSED";
   return new ZooKeeperError(name, `ZooKeeper answered ${CODES[code] ?? "with error"} (${code})`);
 }
 
-/**
- * Tells whether an error is a {@linkcode ZooKeeperError} with the given code.
- *
- * @param error Any error.
- * @param code The code.
- */
+/** Whether an error is a {@linkcode ZooKeeperError} with the given code. */
 export function hasCode(error: unknown, code: ZooKeeperErrorCode): boolean {
   return error instanceof ZooKeeperError && error.code === code;
 }
@@ -143,9 +132,8 @@ export function nullIfMissing(error: unknown): null {
 
 /**
  * Classifies the failure of a request for an `OutageBudget`. The reason names the cause that is known:
- * the socket's error if no connection could be made, otherwise the code of the failure.
- *
- * @param error Any error; all but a {@linkcode ZooKeeperError} are `"foreign"`.
+ * the socket's error if no connection could be made, otherwise the code of the failure. All errors but a
+ * {@linkcode ZooKeeperError} are `"foreign"`.
  */
 export function classifyFailure(error: unknown): Failure {
   if (!(error instanceof ZooKeeperError)) return { kind: "foreign", endsOutage: false, reason: "" };
@@ -161,7 +149,7 @@ export function classifyFailure(error: unknown): Failure {
   return { kind, endsOutage: false, reason: connectReason(error.cause) ?? known };
 }
 
-/** The reason for an error of a connection; `undefined` for any other error. */
+/** `undefined` for an error that is not that of a connection. */
 function connectReason(cause: unknown): string | undefined {
   if (cause instanceof ConnectError) return cause.message;
   if (cause instanceof ProtocolError) return `its answer cannot be read. ${cause.message}`;

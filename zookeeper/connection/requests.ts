@@ -43,7 +43,6 @@ export interface RequestsListener {
  * all requests: to set and clear one for each would take as long as all else that is done for it.
  */
 export class Requests {
-  /** The socket of the connection. */
   socket: Socket | undefined;
   /**
    * The number of the last request. Numbers begin at 1: a server before 3.8 treats request 0 as pending
@@ -80,7 +79,7 @@ export class Requests {
   /**
    * Answers the oldest request.
    *
-   * @throws {ProtocolError} If the reply is another one's, or cannot be read. The request stays unanswered.
+   * @throws {ProtocolError} If the reply is another one's, or cannot be read.
    */
   answer(reply: Replies): void {
     const pending = this.#sent[0];
@@ -111,7 +110,6 @@ export class Requests {
     for (const { reject } of waiting) reject(unsentError);
   }
 
-  /** Restarts the deadline. */
   restartDeadline(): void {
     this.#sinceMs = performance.now();
     if (this.#timer === undefined) this.#wait(this.#listener.limitMs);
@@ -153,11 +151,7 @@ export class Requests {
   }
 }
 
-/**
- * Returns how long in ms the server may leave requests without any answer.
- *
- * @param sessionTimeoutMs The session timeout in ms that the server granted.
- */
+/** How long in ms the server may leave requests without any answer. */
 export function requestLimitMs(
   { requestTimeoutMs, unavailableAfterMs }: Pick<
     TransportOptions,

@@ -22,8 +22,6 @@ export type ConnectSource = string | (() => string | Promise<string>);
 /**
  * Reads the user's servers. They are shuffled, so that clients spread over them.
  *
- * @param source A connect string, or a function that returns one without a chroot.
- * @returns What lists the servers, and the chroot.
  * @throws {TypeError} If the source is neither a string nor a function.
  * @throws {RangeError} If a connect string is bad.
  */
@@ -59,7 +57,6 @@ function shuffled<T>(items: readonly T[]): T[] {
  * Parses a connect string: `host1:2181,host2:2181/chroot`. The port is optional; an IPv6 address is
  * written in brackets.
  *
- * @param text The connect string.
  * @returns The servers in the given order, and the path that is put before every other path; `""` if
  * there is none.
  * @throws {TypeError} If the connect string is not a string.
@@ -111,11 +108,7 @@ export class ServerRotation {
   #isByName = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /**
-   * Begins with the first server.
-   *
-   * @param lookupMs How long in ms a list or a lookup may take.
-   */
+  /** @param lookupMs How long in ms a list or a lookup may take. */
   constructor(
     { listServers, lookUp = lookUpAsRuntime }: Pick<TransportOptions, "listServers" | "lookUp">,
     lookupMs: number,
@@ -185,7 +178,6 @@ export class ServerRotation {
   }
 }
 
-/** Looks a host up as the runtime does when it connects. */
 function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     // Deno needs the port, to find out whether the lookup is permitted.

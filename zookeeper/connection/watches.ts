@@ -31,7 +31,6 @@ export class Watches {
     return watch.znode;
   }
 
-  /** Records that the server has set the watch. */
   confirm(path: string, znode: Znode): void {
     const watch = this.#watches.get(path);
     if (watch !== undefined) watch.znode = znode;
@@ -45,7 +44,7 @@ export class Watches {
     if (watch?.znode === null && watch.watchers.size === 0) this.#watches.delete(path);
   }
 
-  /** The number of znodes that have a watch, including watches without watchers. */
+  /** The znodes that have a watch, including watches without watchers. */
   get size(): number {
     return this.#watches.size;
   }
@@ -70,7 +69,6 @@ export class Watches {
     for (const watcher of notified) watcher.onWatchEvent("changed");
   }
 
-  /** Removes all watchers without notifying them. */
   clear(): void {
     for (const { watchers } of this.#watches.values()) watchers.clear();
     this.#watches.clear();

@@ -28,12 +28,10 @@ const NOTHING = Buffer.alloc(0);
 
 /** The bytes of a server do not follow the protocol. No request on that connection can be answered. */
 export class ProtocolError extends Error {
-  /** The name of the class. */
   override readonly name = "ProtocolError";
   /** Whether they are bytes of TLS. */
   readonly isTls: boolean;
 
-  /** Creates an error. */
   constructor(message: string, isTls = false) {
     super(message);
     this.isTls = isTls;
@@ -206,18 +204,6 @@ export interface Request<T> {
   read(reply: Replies): T;
 }
 
-/** Mode of create: the znode stays until it is deleted. */
-export const PERSISTENT: Uint8Array = ints(0);
-/** Mode of create: the znode is deleted with its session. */
-export const EPHEMERAL: Uint8Array = ints(1);
-/** Mode of create: ephemeral, and the server appends a sequence number. */
-export const EPHEMERAL_SEQUENTIAL: Uint8Array = ints(3);
-
-/** Everybody has access. */
-export const OPEN_ACL: Uint8Array = accessFor("world", "anyone");
-/** Those with the credentials of the creator have access. */
-export const CREATOR_ACL: Uint8Array = accessFor("auth", "");
-
 const CREATE = 1;
 const DELETE = 2;
 const GET_DATA = 4;
@@ -227,52 +213,54 @@ const GET_CHILDREN = 12;
 const NODE_DELETED = 2;
 /** Where a request has its path, behind its own length, number and type, and the length of the path. */
 const PATH_AT = 16;
+/** The modes of a create. The last one is ephemeral, too: the server appends a sequence number. */
+const MODES = { persistent: ints(0), ephemeral: ints(1), sequential: ints(3) };
+const OPEN_ACL = accessFor("world", "anyone");
+const CREATOR_ACL = accessFor("auth", "");
 const ANY_VERSION = ints(-1);
 const EMPTY_ANY_VERSION = ints(0, -1);
 const UNWATCHED = Buffer.from([0]);
 const WATCHED = Buffer.from([1]);
 
-/** Creates a znode; answered with its path. */
+/**
+ * Creates a znode; answered with its path.
+ *
+ * @param isOpen Whether everybody has access; else only those with the credentials of the creator.
+ */
 export function createRequest(
   path: string,
   data: Uint8Array | null,
-  acl: Uint8Array,
-  mode: Uint8Array,
+  mode: keyof typeof MODES,
+  isOpen: boolean,
 ): Request<string> {
-  const rest = Buffer.concat([sized(data), acl, mode]);
+  const rest = Buffer.concat([sized(data), isOpen ? OPEN_ACL : CREATOR_ACL, MODES[mode]]);
   return request(CREATE, path, rest, (reply) => reply.text());
 }
 
-/** Deletes a znode, whatever its version is. */
 export function deleteRequest(path: string): Request<void> {
   return request(DELETE, path, ANY_VERSION, readNothing);
 }
 
-/** Writes empty data, whatever the version is. */
+/** Writes empty data. */
 export function setRequest(path: string): Request<void> {
   return request(SET_DATA, path, EMPTY_ANY_VERSION, readNothing);
-}
-
-/** Reads a znode. */
-export function getRequest(path: string): Request<Znode> {
-  return request(GET_DATA, path, UNWATCHED, readZnode);
 }
 
 /**
  * Reads a znode and, if it exists, watches it.
  *
- * @param path The path of the znode.
- * @param onSet Called when the watch is set, before its event can arrive.
+ * @param onSet Called when the watch is set, before its event can arrive. Without it, there is no watch.
  */
-export function watchRequest(path: string, onSet: (znode: Znode) => void): Request<Znode> {
-  return request(GET_DATA, path, WATCHED, (reply) => {
-    const znode = readZnode(reply);
-    onSet(znode);
+export function getRequest(path: string, onSet?: (znode: Znode) => void): Request<Znode> {
+  return request(GET_DATA, path, onSet === undefined ? UNWATCHED : WATCHED, (reply) => {
+    const data = reply.bytes();
+    const { czxid, createdAtMs, childCount, createCount } = reply.stat();
+    const znode = { data, czxid, createdAtMs, childCount, createCount };
+    onSet?.(znode);
     return znode;
   });
 }
 
-/** Lists the children of a znode. */
 export function childrenRequest(path: string): Request<Children> {
   return request(GET_CHILDREN, path, UNWATCHED, (reply) => {
     const names = reply.texts();
@@ -305,12 +293,6 @@ function request<T>(
 }
 
 function readNothing(): void {}
-
-function readZnode(reply: Replies): Znode {
-  const data = reply.bytes();
-  const { czxid, createdAtMs, childCount, createCount } = reply.stat();
-  return { data, czxid, createdAtMs, childCount, createCount };
-}
 
 /** An access control list with all rights for one identity. */
 function accessFor(scheme: string, id: string): Buffer {

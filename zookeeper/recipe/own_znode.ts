@@ -27,9 +27,8 @@ import type { SharedQueue } from "./shared_queue.ts";
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
   readonly session: Session;
-  /** Whether the znode is known to have been created. */
+  /** Whether the znode is known to have been created. Until then the path and the name are `""`. */
   isCreated = false;
-  /** The path, the name and the sequence number; `""` and `NaN` until it is known to have been created. */
   path = "";
   name = "";
   sequence = NaN;
@@ -53,12 +52,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   /** The fencing token, if a listing has shown it. */
   #listedToken: bigint | null = null;
 
-  /**
-   * Sends nothing yet.
-   *
-   * @param data The data of the znode: the label, in UTF-8.
-   * @param isTry Whether `tryAcquire()` makes the znode. Its name shows that to other clients.
-   */
+  /** @param isTry Whether `tryAcquire()` makes the znode. Its name shows that to other clients. */
   constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean) {
     this.queue = queue;
     this.session = queue.session;
@@ -66,7 +60,6 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.#prefix = entryPrefix(newGuid(isTry));
   }
 
-  /** Sends the create now, and does not repeat it. */
   create(): Promise<void> {
     const prefix = `${this.queue.path}/${this.#prefix}`;
     return this.#creating = this.session.createSequential(prefix, this.#data).then(
@@ -96,7 +89,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.sequence = sequenceOf(this.name)!;
   }
 
-  /** Returns the paths of all znodes with our GUID, the one with the lowest number first. */
+  /** Returns the paths of all znodes of our create, the one with the lowest number first. */
   async #find(session: Session): Promise<string[]> {
     // The write comes first: our server may lag behind the ensemble, and when it answers a write, it
     // knows all earlier ones. Besides, the requests of this session's earlier connections cannot be
@@ -169,9 +162,6 @@ export class OwnZnode implements Watcher, QueueEntry {
    * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. It leaves
    * the queue at once. If its session is over, the delete is sent in the next one: the server may keep the
    * znode until the session timeout, and that would block the waiters. Never rejects.
-   *
-   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"refused"` if the server will
-   * refuse again, `"unknown"` if it may still exist: then call this again.
    */
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
@@ -196,7 +186,7 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 }
 
-/** Makes the error for a missing znode of ours: the caller neither holds the lock nor waits for it. */
+/** Makes the error for a missing znode of ours. */
 export function ownZnodeGone(): ZooKeeperError {
   return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode in the queue was deleted");
 }

@@ -74,18 +74,17 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
 export interface QueuePosition {
   /** The number of entries ahead of ours: the holder's, and those of the earlier waiters. */
   readonly ahead: number;
-  /** The first entry: the holder's. */
+  /** The holder's. */
   readonly first: QueueEntry;
   /** Whether all entries ahead of ours were made by `tryAcquire()`. */
   readonly isBehindTriesOnly: boolean;
-  /** The number of waiters: all entries but the holder's. */
+  /** All entries but the holder's. */
   readonly waiterCount: number;
   /** Whether our znode is the only child of the lock's znode. */
   readonly isOnlyChild: boolean;
   /**
-   * Whether the sequence numbers still show the order of creation. They do not at the end of their
-   * range: ZooKeeper gives 2³¹ - 1 to several znodes, and negative numbers after it. Then the lock must
-   * not be taken.
+   * Whether the numbers show the order of creation. They do not at the end of their range: ZooKeeper gives
+   * 2³¹ - 1 to several znodes, and negative numbers after it. Then the lock must not be taken.
    *
    * @see {@link https://issues.apache.org/jira/browse/ZOOKEEPER-4706}
    */
@@ -102,7 +101,6 @@ export class QueueView {
   /** How many entries at the front were made by `tryAcquire()`. */
   readonly #tryCount: number;
 
-  /** Sorts the children of the lock's znode. Some may not be entries. */
   constructor(children: Children, epoch: number) {
     this.children = children;
     this.epoch = epoch;
@@ -135,10 +133,8 @@ export class QueueView {
   }
 
   /**
-   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing.
-   *
-   * @param firstName An entry that is known to be, or to have been, the first. Those before it are left
-   * out.
+   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing. Those before
+   * `firstName`, which is known to be, or to have been, the first, are left out.
    */
   entriesAhead(ownName: string, firstName: string | undefined): QueueEntry[] | null {
     const index = this.#indexes.get(ownName);

@@ -13,7 +13,6 @@ const NO_CHILDREN: Children = { names: [], pzxid: 0n };
 
 /** A call that waits in a queue. */
 export interface QueueWaiter extends ChangeListener {
-  /** The sequence number of its znode. */
   readonly sequence: number;
   /**
    * It is the first waiter of its instance, and a holder of its instance leaves. Must not throw.
@@ -30,12 +29,11 @@ export interface QueueWaiter extends ChangeListener {
  */
 export class SharedQueue {
   readonly session: Session;
-  /** The name of the lock, and the path of its znode. */
   readonly name: string;
   readonly path: string;
-  /** How many znodes of ours are in the queue, or about to be. */
+  /** Our znodes that are in the queue, or about to be. */
   users = 0;
-  /** How many calls have begun to enter the queue, and do not know their positions yet. */
+  /** The calls that have begun to enter the queue, and do not know their positions yet. */
   entering = 0;
   /**
    * The entry of ours that was last granted the lock: none is ahead of it, now or later. It is leaving when
@@ -119,7 +117,6 @@ export class SharedQueue {
     return this.entering > 0 || this.#waiters.length > 0;
   }
 
-  /** Records that an entry of ours is the first one. */
   recordFirst({ name, sequence }: QueueEntry): true {
     this.holder = { name, sequence, isLeaving: false };
     return true;
@@ -136,7 +133,7 @@ export class SharedQueue {
     this.#waiters.splice(index, 0, waiter);
   }
 
-  /** Removes a waiter, which was granted the lock or gave up. Notifies the next one if it is the first. */
+  /** Removes a waiter. Notifies the next one if it is the first now. */
   endWait(waiter: QueueWaiter): void {
     const index = this.#waiters.indexOf(waiter);
     if (index === -1) return;

@@ -59,11 +59,9 @@ interface Predecessor {
 
 /** One wait, for one znode: call either `untilFirst()` once, or `outlivesTry()`. */
 export class Waiter implements QueueWaiter, Watcher {
-  /** The sequence number of our znode. */
   readonly sequence: number;
   readonly #znode: OwnZnode;
   readonly #clock: Clock;
-  /** Repeats requests during an outage; its signal ends the wait. */
   readonly #budget: OutageBudget;
   #predecessor: Predecessor | null = null;
   /** Resolves to end the sleep; `null` once it has. */
@@ -81,7 +79,6 @@ export class Waiter implements QueueWaiter, Watcher {
    * Waits until our znode is the first one. Then the lock is ours.
    *
    * @param report Gets our position whenever the queue is listed.
-   * @throws {ZooKeeperError} If our znode is deleted, the session is over, or ZooKeeper refuses a request.
    */
   async untilFirst(report: (info: WaitInfo) => void): Promise<void> {
     const { queue } = this.#znode;
@@ -135,8 +132,7 @@ export class Waiter implements QueueWaiter, Watcher {
   /**
    * Waits until the nearest entry, our own znode or the connection changes.
    *
-   * @param ahead The entries ahead of ours: at least one.
-   * @returns Those of them that still exist; `null` if the queue must be listed again.
+   * @returns Those that still exist; `null` if the queue must be listed again.
    */
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
@@ -154,9 +150,7 @@ export class Waiter implements QueueWaiter, Watcher {
    * Returns which entries ahead of ours still exist, except the nearest one, which has left. If there is
    * none, our znode is certainly the first one: new znodes get greater numbers, so none can get ahead of
    * ours. (After an overflow they get negative ones, but then the client that made such a znode does not
-   * take the lock.) This needs our own watch to be still set, on the same connection.
-   *
-   * @returns The entries; `null` if the queue must be listed again.
+   * take the lock.) This needs our own watch to be still set, on the same connection; else the result is `null`.
    */
   async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { view, epoch } = ahead;
@@ -179,7 +173,7 @@ export class Waiter implements QueueWaiter, Watcher {
    * Waits for a change while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
    *
    * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
-   * @returns `false` if it is so old now that it is taken for the holder's; `true` to list the queue again.
+   * @returns Whether to list the queue again; else it is taken for the holder's.
    */
   async outlivesTry({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
     return await this.#sleep({ name, isCertain: true, isDeleted: false }, (found) => {
@@ -255,10 +249,7 @@ export class Waiter implements QueueWaiter, Watcher {
     this.#sleeping = null;
   }
 
-  /**
-   * The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of
-   * it.
-   */
+  /** The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of it. */
   onHolderLeaving({ name }: QueueEntry, isCertain: boolean): void {
     const predecessor = this.#predecessor;
     if (predecessor?.name !== name) return;

@@ -31,15 +31,9 @@ import {
   type Children,
   childrenRequest,
   createRequest,
-  CREATOR_ACL,
   deleteRequest,
-  EPHEMERAL,
-  EPHEMERAL_SEQUENTIAL,
   getRequest,
-  OPEN_ACL,
-  PERSISTENT,
   setRequest,
-  watchRequest,
   type Znode,
 } from "../connection/wire.ts";
 import { sessionZnodeName } from "../connection/znode_names.ts";
@@ -77,10 +71,7 @@ export interface ChangeListener {
   onChange(): void;
 }
 
-/**
- * One session. Requests are sent in the order of the calls; one that fails rejects with a
- * `ZooKeeperError`.
- */
+/** Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
 export class Session implements TransportListener {
   /** The session timeout in ms that the server granted. */
   readonly timeoutMs: number;
@@ -102,19 +93,19 @@ export class Session implements TransportListener {
   /** Where watchers are removed: see {@linkcode Session.get}. */
   readonly watches: Watches;
   readonly #transport: ZooKeeperTransport;
+  readonly #requests: ZooKeeperTransport["requests"];
   readonly #leases: SessionLeases;
   readonly #clock: Clock;
   readonly #rootPath: string;
-  /** The access control list of new znodes. */
-  readonly #acl: Uint8Array;
+  /** Whether everybody has access to new znodes. */
+  readonly #isOpen: boolean;
   readonly #listeners = new Set<ChangeListener>();
   readonly #listings = new SharedReads<Children>();
   readonly #sizes = new SharedReads<Znode>();
-  /** The answered write that last extended the leases. */
+  /** When the answered write that last extended the leases was sent. */
   #leasesProvenAt = NEVER;
   /** The heartbeat that is not answered yet. */
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
-  /** The create of the heartbeat's znode, until it is answered. */
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
   #isChecking = false;
@@ -137,10 +128,11 @@ export class Session implements TransportListener {
     this.heartbeatPath = `${rootPath}/${sessionZnodeName(crypto.randomUUID())}`;
     this.watches = transport.watches;
     this.#transport = transport;
+    this.#requests = transport.requests;
     this.#leases = leases;
     this.#clock = leases.clock;
     this.#rootPath = rootPath;
-    this.#acl = auth === undefined ? OPEN_ACL : CREATOR_ACL;
+    this.#isOpen = auth === undefined;
     this.timeoutMs = timeoutMs;
     this.validMs = timeoutMs * 3 / 4;
     this.heartbeatEveryMs = timeoutMs / 6;
@@ -170,24 +162,24 @@ export class Session implements TransportListener {
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
     const sent = instant(this.#clock);
-    const request = createRequest(pathPrefix, data, this.#acl, EPHEMERAL_SEQUENTIAL);
-    return this.#answered(this.#transport.requests.send(request), sent);
+    const request = createRequest(pathPrefix, data, "sequential", this.#isOpen);
+    return this.#answered(this.#requests.send(request), sent);
   }
 
   /** Deletes a znode that has no children. */
   delete(path: string): Promise<void> {
     const sent = instant(this.#clock);
-    return this.#answered(this.#transport.requests.send(deleteRequest(path)), sent);
+    return this.#answered(this.#requests.send(deleteRequest(path)), sent);
   }
 
   /** Creates a znode and its parents, where they are missing; an ephemeral one is that of the heartbeat. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
       const sent = instant(this.#clock);
-      const mode = isEphemeral ? EPHEMERAL : PERSISTENT;
-      const request = createRequest(path, null, this.#acl, mode);
+      const mode = isEphemeral ? "ephemeral" : "persistent";
+      const request = createRequest(path, null, mode, this.#isOpen);
       try {
-        await this.#answered(this.#transport.requests.send(request, isEphemeral), sent);
+        await this.#answered(this.#requests.send(request, isEphemeral), sent);
         return;
       } catch (error) {
         if (hasCode(error, "NODE_EXISTS")) return;
@@ -202,14 +194,13 @@ export class Session implements TransportListener {
    * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
    */
   async get(path: string, watcher?: Watcher): Promise<Znode> {
-    const { requests } = this.#transport;
-    if (watcher === undefined) return await this.#answered(requests.send(getRequest(path)));
+    if (watcher === undefined) return await this.#answered(this.#requests.send(getRequest(path)));
     // Added before the request is sent: an event may arrive directly after the answer.
     const known = this.watches.add(path, watcher);
     if (known !== null) return known;
     try {
       const confirm = (znode: Znode) => this.watches.confirm(path, znode);
-      return await this.#answered(requests.send(watchRequest(path, confirm)));
+      return await this.#answered(this.#requests.send(getRequest(path, confirm)));
     } catch (error) {
       this.watches.fail(path, watcher);
       throw error;
@@ -224,11 +215,11 @@ export class Session implements TransportListener {
     return this.#listings.join(path, () => this.children(path)) ??
       this.#listings.add(
         path,
-        this.#answered(this.#transport.requests.send(childrenRequest(path))),
+        this.#answered(this.#requests.send(childrenRequest(path))),
       );
   }
 
-  /** Reads how many children a znode has and has had, after this call. Calls share the read. */
+  /** Reads a znode for its number of children, after this call. Calls share the read. */
   size(path: string): Promise<Znode> {
     return this.#sizes.join(path, () => this.size(path)) ?? this.#sizes.add(path, this.get(path));
   }
@@ -326,11 +317,10 @@ export class Session implements TransportListener {
     return answered;
   }
 
-  /** Writes to the heartbeat's znode, or creates it again if another client has deleted it. */
   async #writeHeartbeat(sent: Instant): Promise<void> {
     try {
       await this.#answered(
-        this.#transport.requests.send(setRequest(this.heartbeatPath), true),
+        this.#requests.send(setRequest(this.heartbeatPath), true),
         sent,
       );
     } catch (error) {
@@ -359,7 +349,6 @@ export class Session implements TransportListener {
     for (const listener of this.#listeners) listener.onChange();
   }
 
-  /** Resolves when there is a connection again. */
   #reconnected(): Promise<void> {
     if (this.isConnected) return Promise.resolve();
     if (this.isOver) return Promise.reject(sessionOver());
@@ -393,7 +382,6 @@ export class Session implements TransportListener {
     this.#cancelCheck = cancel;
   }
 
-  /** Asks the server for an answer, unless something has arrived from it recently. */
   #checkServer(): void {
     if (this.#isChecking || this.#transport.silentMs < this.checkEveryMs) return;
     this.#isChecking = true;
@@ -422,7 +410,7 @@ export class Session implements TransportListener {
 
   // The end.
 
-  /** Closes the session at the server, within `timeoutMs`. Its leases must have ended. */
+  /** Closes the session at the server. Its leases must have ended. */
   async close(timeoutMs: number): Promise<void> {
     if (this.#end !== null) return;
     this.#finish(false);

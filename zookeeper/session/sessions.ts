@@ -45,9 +45,8 @@ export class Sessions {
   }
 
   /**
-   * Returns the current session, or opens the next one. If its connection is lost, it connects at once.
+   * Returns the current session, or opens the next one. It may end at any time.
    *
-   * @returns A session. It may end at any time.
    * @throws {ZooKeeperError} If no session is opened within `unavailableAfterMs`, the credentials are
    * refused, no server can be connected to as this process is set up, or this was closed.
    */
@@ -65,7 +64,7 @@ export class Sessions {
     return session;
   }
 
-  /** Closes the current session, or the one that is being opened, within `timeoutMs`. For good. */
+  /** Closes the current session, or the one that is being opened, for good. */
   async close(timeoutMs: number): Promise<void> {
     const endMs = this.#clock.now() + timeoutMs;
     // If we dropped the new session now, the server would keep it until its timeout.

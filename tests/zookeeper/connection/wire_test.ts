@@ -12,18 +12,13 @@ import { childrenReply, frame, reply } from "../../../testing/zookeeper/scripted
 import {
   childrenRequest,
   createRequest,
-  CREATOR_ACL,
   deleteRequest,
-  EPHEMERAL_SEQUENTIAL,
   getRequest,
-  OPEN_ACL,
-  PERSISTENT,
   ProtocolError,
   readEvent,
   Replies,
   type Request,
   setRequest,
-  watchRequest,
   XID_AT,
 } from "../../../zookeeper/connection/wire.ts";
 
@@ -56,12 +51,12 @@ const acls = (list: string) => (zooKeeper as any).ACL[list].map((acl: any) => ac
 const REQUESTS: readonly [string, Request<unknown>, Buffer][] = [
   [
     "create",
-    createRequest(PATH, DATA, OPEN_ACL, EPHEMERAL_SEQUENTIAL),
+    createRequest(PATH, DATA, "sequential", true),
     packed("CREATE", "CreateRequest", PATH, DATA, acls("OPEN_ACL_UNSAFE"), 3),
   ],
   [
     "create without data, for the creator",
-    createRequest(PATH, null, CREATOR_ACL, PERSISTENT),
+    createRequest(PATH, null, "persistent", false),
     packed("CREATE", "CreateRequest", PATH, null, acls("CREATOR_ALL_ACL"), 0),
   ],
   ["delete", deleteRequest(PATH), packed("DELETE", "DeleteRequest", PATH, -1)],
@@ -69,7 +64,7 @@ const REQUESTS: readonly [string, Request<unknown>, Buffer][] = [
   ["get", getRequest(PATH), packed("GET_DATA", "GetDataRequest", PATH, false)],
   [
     "get with a watch",
-    watchRequest(PATH, () => {}),
+    getRequest(PATH, () => {}),
     packed("GET_DATA", "GetDataRequest", PATH, true),
   ],
   ["children", childrenRequest(PATH), packed("GET_CHILDREN2", "GetChildren2Request", PATH, false)],
@@ -112,7 +107,7 @@ const STAT = new jute.data.Stat(
 Deno.test("The znode of a reply is what the server has written", () => {
   const bytes = answered(new jute.protocol.GetDataResponse(DATA, STAT));
   const seen: unknown[] = [];
-  const znode = watchRequest(PATH, (known) => seen.push(known)).read(received(bytes));
+  const znode = getRequest(PATH, (known) => seen.push(known)).read(received(bytes));
   assertEquals(znode, { data: DATA, czxid: 1n, createdAtMs: 3, childCount: 11, createCount: 12 });
   assertEquals(seen, [znode]);
 });
