@@ -215,8 +215,7 @@ export class ZooKeeperLock implements DistributedLock {
       ...outage,
       lockName: name,
       unavailableAfterMs: Math.min(withinMs, outage.unavailableAfterMs),
-      // Each query has its own: adding a listener to a signal takes longer, the more it has.
-      signal: AbortSignal.any([ended]),
+      signal: ended,
     });
     for (;;) {
       try {

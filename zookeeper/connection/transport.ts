@@ -33,8 +33,8 @@ export interface TransportListener {
 }
 
 /**
- * One ZooKeeper session. The server executes its requests in the order in which they were issued, even
- * if they are issued before earlier ones are answered.
+ * One ZooKeeper session. The server executes its requests in the order of the calls, even if earlier ones
+ * are not answered yet.
  */
 export interface ZooKeeperTransport {
   readonly state: TransportState;
@@ -50,7 +50,8 @@ export interface ZooKeeperTransport {
     /**
      * Sends a request, once.
      *
-     * @param isUrgent Whether to send it now, even before others that wait: only for a heartbeat.
+     * @param isUrgent Whether to send it before others, many of which may wait until the server answers. Only
+     * for a heartbeat.
      * @returns The answer, within the time limit of requests.
      * @throws {ZooKeeperError} If it fails: `NOT_CONNECTED` if it was not sent.
      */

@@ -172,7 +172,7 @@ export class Session implements TransportListener {
     return this.#answered(this.#requests.send(deleteRequest(path)), sent);
   }
 
-  /** Creates a znode and its parents, where they are missing; an ephemeral one is that of the heartbeat. */
+  /** Creates a znode and its parents, where they are missing. The heartbeat's is ephemeral. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
       const sent = instant(this.#clock);
@@ -213,10 +213,7 @@ export class Session implements TransportListener {
    */
   children(path: string): Promise<Children> {
     return this.#listings.join(path, () => this.children(path)) ??
-      this.#listings.add(
-        path,
-        this.#answered(this.#requests.send(childrenRequest(path))),
-      );
+      this.#listings.add(path, this.#answered(this.#requests.send(childrenRequest(path))));
   }
 
   /** Reads a znode for its number of children, after this call. Calls share the read. */
@@ -319,10 +316,7 @@ export class Session implements TransportListener {
 
   async #writeHeartbeat(sent: Instant): Promise<void> {
     try {
-      await this.#answered(
-        this.#requests.send(setRequest(this.heartbeatPath), true),
-        sent,
-      );
+      await this.#answered(this.#requests.send(setRequest(this.heartbeatPath), true), sent);
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.
