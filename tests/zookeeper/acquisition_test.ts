@@ -12,6 +12,7 @@ import {
 } from "../../core/contract/errors.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
 import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 import { type FakeCall, FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
 import { FakeTree, refusal, settle } from "../../testing/zookeeper/fake_zookeeper.ts";
 
@@ -505,6 +506,21 @@ Deno.test("Acquisition opens no lease after its signal has aborted", async () =>
     await call.lease.catch((error) => assertEquals(error.message, "enough"));
     assert(!isLate, `aborted after ${ticks} ticks`);
   }
+});
+
+Deno.test("Acquisition listens to its signals until it ends, with one listener for all calls", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const listeners = countListeners(a.context.ended);
+  const first = a.call();
+  const lease = await first.lease;
+  assertEquals(listeners(), 0);
+  const waiters = [a.call(), a.call()];
+  assertEquals(listeners(), 1);
+  for (const waiter of waiters) await waiter.giveUp();
+  assertEquals(listeners(), 0);
+  first.abort.abort();
+  assert(lease!.isHeld);
 });
 
 Deno.test("Acquisition leaves no timer, no watcher and no request behind", async () => {
