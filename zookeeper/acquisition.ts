@@ -55,7 +55,7 @@ import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
 import { isInRange, QueueView } from "./recipe/queue_order.ts";
 import { SharedQueue } from "./recipe/shared_queue.ts";
 import { Waiter } from "./recipe/waiter.ts";
-import type { ChangeListener, Session } from "./session/session.ts";
+import type { ChangeListener } from "./session/session.ts";
 import type { Sessions } from "./session/sessions.ts";
 
 const UTF8 = new TextEncoder();

@@ -11,8 +11,8 @@ import { sortedEntries } from "./recipe/queue_order.ts";
 import type { Session } from "./session/session.ts";
 
 /**
- * Reads the queue of a lock, in two round trips. Creates no znode and sets no watch. If all entries that
- * were to be read have been deleted meanwhile, it reads again.
+ * Two round trips, without creating a znode or setting a watch. If all entries that were to be read have been
+ * deleted meanwhile, it reads again.
  *
  * @param maxWaiters How many waiters to read. All are counted.
  * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool

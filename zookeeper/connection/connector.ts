@@ -12,7 +12,6 @@ import type { TlsSettings } from "./tls.ts";
 import type { TransportOptions } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
-/** Uses the sockets. */
 export interface ConnectorListener {
   /** An attempt has begun. Must destroy the socket if its connection is of no use. Must not throw. */
   onSocket(socket: Socket, readyEvent: "connect" | "secureConnect"): void;
@@ -42,7 +41,7 @@ export class Connector {
   #attempt: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
-  /** Ends a pause; `null` unless there is one. */
+  /** `null` unless there is a pause. */
   #endPause: (() => void) | null = null;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #hasConnected = false;
@@ -56,7 +55,7 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /** Whether there is a socket on which the session is not accepted yet. */
+  /** Whether there is a socket whose session is not accepted yet. */
   get isAttempting(): boolean {
     return this.#attempt !== null;
   }

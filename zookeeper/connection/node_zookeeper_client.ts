@@ -55,7 +55,7 @@ interface ConnectionManager {
 const CONNECTING = 1;
 /** The number of a message that is no reply: the event of a watch. */
 const EVENT_XID = -1;
-/** The servers in the package's own list, which is not used. */
+/** The package's own list of servers is not used. */
 const UNUSED = "unused:1";
 
 class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, RequestsListener {
@@ -68,7 +68,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   readonly #manager: ConnectionManager;
   readonly #connector: Connector;
   #listener: TransportListener | null = null;
-  /** What has arrived on this connection. */
   #replies = new Replies();
   #heardMs = -Infinity;
   /** Why the last connection was dropped. */
@@ -268,7 +267,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     this.#listener?.onStateChange("closed");
   }
 
-  /** Makes an error whose cause is that of the connection. */
   #failure(code: "NOT_CONNECTED" | "CONNECTION_LOSS", message: string): ZooKeeperError {
     const cause = this.connectError;
     return new ZooKeeperError(code, message, cause === undefined ? {} : { cause });

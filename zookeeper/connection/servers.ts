@@ -11,7 +11,6 @@ import { BadServersError, type FailedAttempt } from "./connect_error.ts";
 import type { ServerAddress, TransportOptions } from "./transport.ts";
 import { checkPath } from "./znode_names.ts";
 
-/** Default port of a ZooKeeper server. */
 const DEFAULT_PORT = 2181;
 /** Maximum number of addresses of one host that are tried in a round. */
 export const MAX_ADDRESSES = 8;
@@ -99,7 +98,6 @@ export interface Target {
   readonly address?: string;
 }
 
-/** The servers, one after the other, in rounds. */
 export class ServerRotation {
   readonly #listServers: TransportOptions["listServers"];
   readonly #lookUp: Required<TransportOptions>["lookUp"];
@@ -189,7 +187,7 @@ function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]>
   });
 }
 
-/** Returns the items in an order that begins behind the one that is found; as they are if none is. */
+/** The items in an order that begins behind the one that is found; as they are if none is. */
 function after<T>(items: readonly T[], isFound: (item: T) => boolean): T[] {
   const start = items.findIndex(isFound) + 1;
   return [...items.slice(start), ...items.slice(0, start)];

@@ -26,9 +26,8 @@ export type TransportState =
   /** Closed from this side. */
   | "closed";
 
-/** Receives the states of a transport. */
+/** Is notified after each change of a transport's state. */
 export interface TransportListener {
-  /** Called after each change of state. */
   onStateChange(state: TransportState): void;
 }
 
@@ -78,22 +77,17 @@ export interface ServerAddress {
   readonly port: number;
 }
 
-/** The options of a transport. */
+/** The options of a transport. Those without a comment are described in `ZooKeeperLockOptions`. */
 export interface TransportOptions {
   /** Lists the servers, in the order in which they are tried, for each round of attempts to connect. */
   readonly listServers: () => Promise<readonly ServerAddress[]>;
   /** Looks up all addresses of a host, for a connection to one of its ports; as the runtime does unless set. */
   readonly lookUp?: (host: string, port: number) => Promise<readonly string[]>;
-  /** Connections use TLS if this is set. */
   readonly tls: TlsSettings | undefined;
   readonly auth: ZooKeeperAuth | undefined;
-  /** The session timeout in ms to ask for. */
   readonly sessionTimeoutMs: number;
-  /** How long in ms a call tolerates an outage. By default a request gets at most half of it. */
   readonly unavailableAfterMs: number;
-  /** How long in ms requests may stay without any answer; `undefined` for the default. */
   readonly requestTimeoutMs: number | undefined;
-  /** Takes warnings that no call can report. */
   readonly warnings: Pick<Warnings, "warn">;
 }
 

@@ -177,7 +177,7 @@ export interface Children {
   readonly pzxid: bigint;
 }
 
-/** A znode. */
+/** What a read of a znode shows. */
 export interface Znode {
   readonly data: Uint8Array;
   /** The zxid of the write that created it. Each write to the ensemble has a greater zxid. */
@@ -196,7 +196,7 @@ export interface Znode {
  */
 export type WatchEvent = "changed" | "deleted";
 
-/** A request. */
+/** A request in bytes. */
 export interface Request<T> {
   /** With its length before them, and without its number. */
   readonly bytes: Buffer;

@@ -23,7 +23,7 @@ import {
 } from "./queue_order.ts";
 import type { SharedQueue } from "./shared_queue.ts";
 
-/** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
+/** Our znode. It is ephemeral: the server deletes it at the end of its session. */
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
   readonly session: Session;
@@ -105,10 +105,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     }
   }
 
-  /**
-   * Returns our position in a listing. Throws if our znode is not listed, or if the sequence numbers do not
-   * show the order.
-   */
+  /** Throws if our znode is not listed, or if the sequence numbers do not show the order. */
   positionIn(view: QueueView): QueuePosition {
     const position = view.positionOf(this.name);
     if (position === null) throw ownZnodeGone();
@@ -119,7 +116,6 @@ export class OwnZnode implements Watcher, QueueEntry {
     return position;
   }
 
-  /** Makes the error for a lock that must not be taken, because the numbers do not show the order. */
   outOfNumbers(): LockSetupError {
     const { name, path } = this.queue;
     const message = `Cannot order the waiters for the lock ${JSON.stringify(name)}: ` +
@@ -129,15 +125,15 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 
   /**
-   * The fencing token: the zxid of our znode's create, which is read when the watch on our znode is set.
-   * Without a wait that watch is not set. Then it is the zxid of a listing that shows our znode alone.
-   * `null` if there is no such listing either: set the watch.
+   * The zxid of our znode's create, which is read when the watch on our znode is set. Without a wait that
+   * watch is not set. Then it is the zxid of a listing that shows our znode alone. `null` if there is no such
+   * listing either: set the watch.
    */
   get fencingToken(): bigint | null {
     return this.found?.czxid ?? this.#listedToken;
   }
 
-  /** Sets the watch, unless it is set, by reading the znode. Rejects if another client has deleted it. */
+  /** Sets the watch by reading the znode, unless it is set. */
   async watch(): Promise<void> {
     if (this.watchState === "deleted") throw ownZnodeGone();
     if (this.watchState !== "unset") return;
@@ -186,7 +182,6 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 }
 
-/** Makes the error for a missing znode of ours. */
 export function ownZnodeGone(): ZooKeeperError {
   return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode in the queue was deleted");
 }

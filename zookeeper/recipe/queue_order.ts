@@ -7,17 +7,16 @@
  */
 import type { Children } from "../connection/wire.ts";
 
-/** The greatest sequence number that ZooKeeper gives before its counter overflows. */
+/** ZooKeeper's counter overflows behind it. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;
 
-/** Whether ZooKeeper gave a sequence number to one znode only: before the end of their range. */
+/** Whether ZooKeeper gave a sequence number to one znode only. */
 export function isInRange(sequence: number): boolean {
   return sequence >= 0 && sequence < MAX_SEQUENCE;
 }
 
-/** One entry of a lock's queue: the znode of the holder or of a waiter. */
+/** The znode of the holder or of a waiter: its name, and the number that ZooKeeper appended to that. */
 export interface QueueEntry {
-  /** The name of the znode, without its parent, and the number that ZooKeeper appended to it. */
   readonly name: string;
   readonly sequence: number;
 }
@@ -51,7 +50,7 @@ export function newGuid(isTry: boolean): string {
   return isTry ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
 }
 
-/** Returns the number that ZooKeeper appended to a name; `null` if it is not the name of an entry. */
+/** `null` if it is not the name of an entry. */
 export function sequenceOf(name: string): number | null {
   const digits = ENTRY_NAME.exec(name)?.[1];
   return digits === undefined ? null : Number(digits);
@@ -72,7 +71,7 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
 
 /** The position of an entry in its queue. */
 export interface QueuePosition {
-  /** The number of entries ahead of ours: the holder's, and those of the earlier waiters. */
+  /** How many entries are ahead of ours. */
   readonly ahead: number;
   /** The holder's. */
   readonly first: QueueEntry;
@@ -80,7 +79,7 @@ export interface QueuePosition {
   readonly isBehindTriesOnly: boolean;
   /** All entries but the holder's. */
   readonly waiterCount: number;
-  /** Whether our znode is the only child of the lock's znode. */
+  /** Whether our znode is the only child: there may be children that are not entries. */
   readonly isOnlyChild: boolean;
   /**
    * Whether the numbers show the order of creation. They do not at the end of their range: ZooKeeper gives

@@ -11,7 +11,7 @@ import { type QueueEntry, QueueView } from "./queue_order.ts";
 
 const NO_CHILDREN: Children = { names: [], pzxid: 0n };
 
-/** A call that waits in a queue. */
+/** A call that waits. */
 export interface QueueWaiter extends ChangeListener {
   readonly sequence: number;
   /**
@@ -40,7 +40,7 @@ export class SharedQueue {
    * its delete is sent, or about to be: then it does not hold the lock any more.
    */
   holder: QueueEntry & { isLeaving: boolean } | null = null;
-  /** The waiters in the order of their znodes. */
+  /** In the order of their znodes. */
   readonly #waiters: QueueWaiter[] = [];
   #latest: QueueView | null = null;
   /** The queues in which the instance has znodes at this time, by path. */
@@ -89,7 +89,7 @@ export class SharedQueue {
     this.#waiters[0]?.onHolderLeaving(holder, isCertain);
   }
 
-  /** Lists the queue, after this call. A lock's znode that is missing has no entries. */
+  /** Lists the queue, after this call. */
   async list(): Promise<QueueView> {
     const { epoch } = this.session;
     let children = NO_CHILDREN;
@@ -102,7 +102,7 @@ export class SharedQueue {
     return this.#latest;
   }
 
-  /** Reads how long the queue is, after this call; `null` if the lock's znode is missing. */
+  /** Reads how long the queue is, after this call. */
   size(): Promise<Znode | null> {
     return this.session.size(this.path).catch(nullIfMissing);
   }

@@ -24,21 +24,15 @@ import type { OwnZnode } from "./own_znode.ts";
 import type { QueueEntry, QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
 
-/**
- * Entries are read one by one where a listing would show at least this many times as many. A read costs
- * the server and the network about as much as 8 entries of a listing.
- */
+/** A read of one entry costs the server and the network about as much as so many entries of a listing. */
 const LISTED_PER_READ = 8;
 
-/**
- * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
- * for the holder's.
- */
+/** Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. */
 const MAX_TRY_AGE_MS = 100;
 
 /** The entries ahead of ours that may still exist. */
 interface EntriesAhead {
-  /** The nearest one is the last. */
+  /** The last one is the nearest. */
   readonly entries: readonly QueueEntry[];
   /**
    * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
@@ -67,7 +61,7 @@ export class Waiter implements QueueWaiter, Watcher {
   /** Resolves to end the sleep; `null` once it has. */
   #sleeping: PromiseWithResolvers<void> | null = null;
 
-  /** Takes our znode, which must have been created. Sends nothing yet. */
+  /** @param znode Our znode, which must have been created. */
   constructor(znode: OwnZnode, clock: Clock, budget: OutageBudget) {
     this.sequence = znode.sequence;
     this.#znode = znode;
@@ -184,9 +178,8 @@ export class Waiter implements QueueWaiter, Watcher {
   }
 
   /**
-   * Sleeps until our znode, the predecessor or the connection changes.
+   * Sleeps until our znode, the predecessor or the connection changes, for as long in ms as `limitOf` returns.
    *
-   * @param limitOf Takes the predecessor's znode, and returns how long, in ms, to sleep at most.
    * @returns Whether there was a change.
    */
   async #sleep(

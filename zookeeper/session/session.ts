@@ -73,11 +73,11 @@ export interface ChangeListener {
 
 /** Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
 export class Session implements TransportListener {
-  /** The session timeout in ms that the server granted. */
+  /** As the server granted it. */
   readonly timeoutMs: number;
   /** How long in ms the session is valid from the moment an answered write was sent. */
   readonly validMs: number;
-  /** The interval in ms of heartbeats while leases are held. */
+  /** How often it is sent while leases are held. */
   readonly heartbeatEveryMs: number;
   /**
    * The interval in ms at which the server is checked while there are listeners. The client package sends a
@@ -104,12 +104,11 @@ export class Session implements TransportListener {
   readonly #sizes = new SharedReads<Znode>();
   /** When the answered write that last extended the leases was sent. */
   #leasesProvenAt = NEVER;
-  /** The heartbeat that is not answered yet. */
+  /** The one that is not answered yet. */
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
   #isChecking = false;
-  /** Cancels the next check of the server; `null` if there is none. */
   #cancelCheck: (() => void) | null = null;
   /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
   #reconnection: PromiseWithResolvers<void> | null = null;
@@ -152,7 +151,7 @@ export class Session implements TransportListener {
     return this.#end === null && this.#transport.state === "connected";
   }
 
-  /** The number of connections so far. A different epoch means a different connection. */
+  /** A different epoch means a different connection. */
   get epoch(): number {
     return this.#transport.epoch;
   }
@@ -438,7 +437,6 @@ export class Session implements TransportListener {
   }
 }
 
-/** Whether the failure of a write proves that the session was alive when the write was sent. */
 function isProof(error: unknown): boolean {
   return error instanceof ZooKeeperError && PROVING.has(error.code);
 }
