@@ -46,46 +46,57 @@ import {
 } from "../core/lease/grant.ts";
 import type { ManagedLease } from "../core/lease/lease.ts";
 import type { LeaseEngine } from "../core/lease/lease_engine.ts";
-import { type OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import type { AbortListener, AbortWatch } from "../core/time/abort_watch.ts";
+import { OutageBudget, type OutageBudgetOptions, RETRY_MS } from "../core/time/outage_budget.ts";
 import { classifyFailure, hasCode } from "./connection/failures.ts";
+import type { Znode } from "./connection/wire.ts";
 import type { IdleLocks } from "./idle_locks.ts";
 import { OwnZnode, ownZnodeGone } from "./recipe/own_znode.ts";
-import { isInRange } from "./recipe/queue_order.ts";
-import type { SharedQueues } from "./recipe/shared_queue.ts";
+import { isInRange, QueueView } from "./recipe/queue_order.ts";
+import { SharedQueue } from "./recipe/shared_queue.ts";
 import { Waiter } from "./recipe/waiter.ts";
-import type { ChangeListener, Session } from "./session/session.ts";
+import type { ChangeListener } from "./session/session.ts";
 import type { Sessions } from "./session/sessions.ts";
 
 const UTF8 = new TextEncoder();
+const NOTHING_READ = Promise.resolve(null);
 
 /** What the calls of a strategy instance share. */
 export interface AcquisitionContext {
   readonly engine: LeaseEngine;
   readonly sessions: Sessions;
-  readonly queues: SharedQueues;
+  /** The queues in which the instance has znodes at this time. */
+  readonly queues: Map<string, SharedQueue>;
   readonly idleLocks: IdleLocks;
+  readonly aborts: AbortWatch;
+  /** Aborts at disposal. */
+  readonly ended: AbortSignal;
+  /** How long a call keeps trying while ZooKeeper does not answer. */
+  readonly outage: Omit<OutageBudgetOptions, "lockName" | "signal">;
 }
 
-/** A call of `acquire()` or `tryAcquire()`. */
-export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs"> {
-  /** The name of the lock, and the path of its znode. */
+/** The terms of one call. */
+export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
   readonly name: string;
+  /** The path of the lock's znode. */
   readonly lockPath: string;
-  /** Whether the call is `tryAcquire()`, which does not wait for a holder. */
+  /** Whether it is a call of `tryAcquire()`, which does not wait for a holder. */
   readonly isTry: boolean;
-  /** Notifies the caller of its position, before the first wait and whenever it changes. */
   readonly onWait: ((info: WaitInfo) => void) | undefined;
   /** The data of our znode, and the beginning of the owner id. */
   readonly label: string;
-  /** Repeats requests during an outage. Its signal ends the call: the caller's signal, and disposal. */
-  readonly budget: OutageBudget;
 }
 
 /** One call, and the lease that it gets. */
-export class Acquisition implements LeaseActions, ChangeListener {
+export class Acquisition implements LeaseActions, ChangeListener, AbortListener {
   readonly #context: AcquisitionContext;
   readonly #call: AcquireCall;
   readonly #clock: Clock;
+  /**
+   * Ends the call: the caller's signal does, and disposal. A signal of its own, because adding a listener to
+   * a signal takes longer, the more it has.
+   */
+  readonly #abort = new AbortController();
   readonly #budget: OutageBudget;
   /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
   #reported: number | undefined = 0;
@@ -101,147 +112,104 @@ export class Acquisition implements LeaseActions, ChangeListener {
     this.#context = context;
     this.#call = call;
     this.#clock = context.engine.clock;
-    this.#budget = call.budget;
+    const { outage } = context;
+    this.#budget = new OutageBudget({
+      ...outage,
+      lockName: call.name,
+      signal: this.#abort.signal,
+    });
   }
 
   /**
-   * Acquires the lock, in this session or in the next one.
+   * Acquires the lock, in this session or in the next one. Call this once, before a signal aborts.
    *
-   * @returns The lease; `null` only if `isTry` is set and the lock is held.
+   * @returns The lease; `null` only for a try, if the lock is held.
    * @throws {LockUnavailableError} If an outage lasts too long.
    * @throws {LockSetupError} If ZooKeeper refuses, and will refuse again.
    */
   async acquire(): Promise<ManagedLease | null> {
-    const { engine: { background }, sessions } = this.#context;
+    const { engine: { background }, sessions, queues, aborts, ended } = this.#context;
+    const { name, lockPath, label, isTry, signal } = this.#call;
+    const signals = signal === undefined ? [ended] : [signal, ended];
+    for (const each of signals) aborts.add(each, this);
     background.enter(); // disposal waits for this call, which may have to delete its znode
     try {
+      let znode: OwnZnode | null = null;
       for (;;) {
         try {
           // Only a new session ends an outage: a live one may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
-          return await this.#acquireIn(session);
+          const queue = SharedQueue.use(queues, session, name, lockPath);
+          znode = new OwnZnode(queue, UTF8.encode(label), isTry);
+          const seen = await this.#enter(znode);
+          const isOurs = isTry
+            ? await this.#tryWin(znode, seen as QueueView)
+            : await this.#waitForTurn(znode, seen);
+          if (isOurs) return await this.#openLease(znode);
+          break;
         } catch (error) {
+          if (znode !== null) this.#deleteInBackground(znode);
+          znode = null;
           await this.#budget.recover(error);
         }
       }
+      return await this.#leave(znode);
     } finally {
+      for (const each of signals) aborts.delete(each, this);
       background.exit();
     }
   }
 
-  async #acquireIn(session: Session): Promise<ManagedLease | null> {
-    const { name, lockPath, label, isTry } = this.#call;
-    const queue = this.#context.queues.use(session, name, lockPath);
-    const znode = new OwnZnode(queue, UTF8.encode(label), isTry);
-    try {
-      const isOurs = isTry ? await this.#tryWin(znode) : await this.#waitForTurn(znode);
-      if (isOurs) return await this.#openLease(znode);
-    } catch (error) {
-      this.#deleteInBackground(znode);
-      throw error;
-    }
-    const answer = await this.#delete(znode);
-    if (answer.state === "refused") throw refusedRelease(name, answer);
-    if (answer.state === "unknown") this.#deleteInBackground(znode);
-    return null;
+  onAborted(): void {
+    const { signal } = this.#call;
+    this.#abort.abort(signal?.aborted ? signal.reason : this.#context.ended.reason);
   }
 
   // Entering the queue, and waiting in it.
 
-  /** Enters the queue and waits until our znode is the first one. Then the lock is ours. */
-  async #waitForTurn(znode: OwnZnode): Promise<true> {
-    const { queue } = znode;
-    const isBehindOthers = queue.hasOthersAhead;
-    queue.entering++;
+  /**
+   * Creates our znode, and reads the queue in the same tick: a session's requests are executed in order, so
+   * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
+   * znode of its heartbeat.
+   *
+   * @returns A listing. Behind other calls of this instance only the position is of interest for now, if the
+   * caller asks for it: then the lock's znode, or `null`.
+   */
+  async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
+    const { session, queue } = znode;
+    const { isTry, onWait } = this.#call;
+    const { signal } = this.#budget;
+    const isBehindOthers = !isTry && queue.hasOthersAhead;
+    const isSilent = isBehindOthers && onWait === undefined;
+    if (!isTry) queue.entering++;
     try {
-      if (isBehindOthers) await this.#enterBehindOthers(znode);
-      else {
-        const view = await this.#enter(znode, () => queue.list());
-        const { ahead, waiterCount } = znode.positionIn(view);
-        if (ahead === 0) return queue.recordFirst(znode);
-        this.#report({ position: ahead, waiters: waiterCount });
+      for (;;) {
+        const sentMs = this.#clock.now();
+        const preparing = session.prepareHeartbeat();
+        const creating = znode.create();
+        let reading: Promise<QueueView | Znode | null> = NOTHING_READ;
+        if (!isBehindOthers) reading = queue.list();
+        else if (!isSilent) reading = queue.size();
+        reading.catch(() => {}); // If the create fails, only its error counts.
+        try {
+          await abortable(creating, signal);
+          // In an outage, the heartbeat's znode is created again before a lease is granted.
+          if (preparing !== null) await abortable(preparing.catch(throwIfRefused), signal);
+          const seen = await abortable(reading, signal);
+          this.#budget.answered();
+          return seen;
+        } catch (error) {
+          const sinceMs = Math.max(sentMs, session.lastAnswerMs);
+          if (!znode.isCreated) await this.#recoverCreate(znode, error, sinceMs);
+          else if (classifyFailure(error).kind !== "retry") throw error;
+          else await this.#budget.recover(error, sinceMs);
+        }
+        if (!znode.isCreated) continue;
+        const read = () => isBehindOthers ? queue.size() : queue.list();
+        return isSilent ? null : await session.ask<QueueView | Znode | null>(this.#budget, read);
       }
     } finally {
-      queue.entering--;
-    }
-    await new Waiter(znode, this.#clock, this.#budget).untilFirst((info) => this.#report(info));
-    return true;
-  }
-
-  /**
-   * Enters the queue behind other calls of this instance: only the position is of interest for now, if
-   * the caller asks for it. The length of the queue shows it.
-   */
-  async #enterBehindOthers(znode: OwnZnode): Promise<void> {
-    const { queue } = znode;
-    const isReported = this.#call.onWait !== undefined;
-    const read = () => isReported ? queue.size() : Promise.resolve(null);
-    const size = await this.#enter(znode, read);
-    if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
-    if (size === null) return;
-    // All that were created before our znode are ahead of it, unless they were deleted.
-    const behind = size.createCount - 1 - znode.sequence;
-    const waiters = Math.max(1, size.childCount - 1);
-    this.#report({ position: Math.max(1, size.childCount - 1 - behind), waiters });
-  }
-
-  /**
-   * Enters the queue, but does not wait for a holder. If a znode of an `acquire()` is ahead of ours, the
-   * lock is held or other callers wait for it, and the result is `false` at once.
-   *
-   * If only `tryAcquire()` znodes are ahead of ours, the first of them either holds the lock or is about
-   * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
-   * one that is older than 100 ms is taken for the holder's.
-   *
-   * @returns Whether the lock is ours. If not, our znode must be deleted soon.
-   */
-  async #tryWin(znode: OwnZnode): Promise<boolean> {
-    const { queue } = znode;
-    let view = await this.#enter(znode, () => queue.list());
-    const enteredMs = this.#clock.now();
-    const waiter = new Waiter(znode, this.#clock, this.#budget);
-    for (;; view = await waiter.list()) {
-      const { ahead, first, isBehindTriesOnly, waiterCount } = znode.positionIn(view);
-      if (ahead === 0) return queue.recordFirst(znode);
-      if (isBehindTriesOnly && await waiter.outlivesTry(first, enteredMs)) continue;
-      this.#report({ waiters: waiterCount - 1 });
-      return false;
-    }
-  }
-
-  #report(info: WaitInfo): void {
-    if (info.position !== this.#reported) this.#call.onWait?.(info);
-    this.#reported = info.position;
-  }
-
-  /**
-   * Creates our znode, and reads something about the queue. Sends both together: ZooKeeper executes the
-   * requests of a session in order, so after one round trip the answer takes account of our znode and of
-   * all znodes ahead of it. The first call of a session also creates the znode of its heartbeat.
-   */
-  async #enter<T>(znode: OwnZnode, read: () => Promise<T>): Promise<T> {
-    const { session } = znode;
-    const { signal } = this.#budget;
-    for (;;) {
-      const sentMs = this.#clock.now();
-      const preparing = session.prepareHeartbeat();
-      const creating = znode.create();
-      const reading = read();
-      reading.catch(() => {}); // If the create fails, only its error counts.
-      try {
-        await abortable(creating, signal);
-        // In an outage, the heartbeat's znode is created again before a lease is granted.
-        if (preparing !== null) await abortable(preparing.catch(throwIfRefused), signal);
-        const answer = await abortable(reading, signal);
-        this.#budget.answered();
-        return answer;
-      } catch (error) {
-        const sinceMs = Math.max(sentMs, session.lastAnswerMs);
-        if (!znode.isCreated) await this.#recoverCreate(znode, error, sinceMs);
-        else if (classifyFailure(error).kind !== "retry") throw error;
-        else await this.#budget.recover(error, sinceMs);
-      }
-      if (znode.isCreated) return await session.ask(this.#budget, read);
+      if (!isTry) queue.entering--;
     }
   }
 
@@ -262,9 +230,51 @@ export class Acquisition implements LeaseActions, ChangeListener {
     await session.ask(budget, () => znode.resolveAmbiguousCreate());
   }
 
+  /** Waits until our znode is the first one. `seen` is what `#enter()` has read. */
+  async #waitForTurn(znode: OwnZnode, seen: QueueView | Znode | null): Promise<true> {
+    if (seen instanceof QueueView) {
+      const { ahead, waiterCount } = znode.positionIn(seen);
+      if (ahead === 0) return znode.queue.recordFirst(znode);
+      this.#report({ position: ahead, waiters: waiterCount });
+    } else if (!isInRange(znode.sequence)) throw znode.outOfNumbers();
+    else if (seen !== null) {
+      // All that were created before our znode are ahead of it, unless they were deleted.
+      const behind = seen.createCount - 1 - znode.sequence;
+      const waiters = Math.max(1, seen.childCount - 1);
+      this.#report({ position: Math.max(1, seen.childCount - 1 - behind), waiters });
+    }
+    const waiter = new Waiter(znode, this.#clock, this.#budget);
+    await waiter.untilFirst((info) => this.#report(info));
+    return true;
+  }
+
+  /**
+   * Does not wait for a holder. If a znode of an `acquire()` is ahead of ours, the lock is held or other
+   * callers wait for it, and the result is `false` at once.
+   *
+   * If only `tryAcquire()` znodes are ahead of ours, the first of them either holds the lock or is about
+   * to be deleted; the others are in our situation. Its age decides: a failed one is deleted at once, so
+   * one that is older than 100 ms is taken for the holder's.
+   */
+  async #tryWin(znode: OwnZnode, seen: QueueView): Promise<boolean> {
+    const enteredMs = this.#clock.now();
+    const waiter = new Waiter(znode, this.#clock, this.#budget);
+    for (let view = seen;; view = await waiter.list()) {
+      const { ahead, first, isBehindTriesOnly, waiterCount } = znode.positionIn(view);
+      if (ahead === 0) return znode.queue.recordFirst(znode);
+      if (isBehindTriesOnly && await waiter.outlivesTry(first, enteredMs)) continue;
+      this.#report({ waiters: waiterCount - 1 });
+      return false;
+    }
+  }
+
+  #report(info: WaitInfo): void {
+    if (info.position !== this.#reported) this.#call.onWait?.(info);
+    this.#reported = info.position;
+  }
+
   // The lease: granted, held, and lost.
 
-  /** Makes a lease of our znode, which is the first one. */
   async #openLease(znode: OwnZnode): Promise<ManagedLease> {
     const { name, label, maxHoldMs } = this.#call;
     const { session } = znode;
@@ -290,23 +300,22 @@ export class Acquisition implements LeaseActions, ChangeListener {
       watchEveryMs: session.heartbeatEveryMs,
       maxHoldMs,
     }, this)!; // Not `null`: the session was proven recently, so the grant is not too late.
-    znode.setListener(this);
+    znode.listener = this;
     session.listen(this);
     if (znode.watchState !== "set") {
       // Most locks are released sooner than that, and so never need this request.
       this.#cancelFirstWatch = this.#clock.schedule(
-        () => this.#keepWatch(),
+        () => this.onChange(),
         session.timeoutMs / 10,
       );
     }
     return lease;
   }
 
-  /** Proves the session by a heartbeat, which also extends all other leases. */
   async renew(): Promise<RenewAnswer> {
     const { session } = this.#held!;
     const askedMs = this.#clock.now();
-    void this.#keepWatch();
+    this.onChange();
     try {
       await session.sendHeartbeat();
       // The session may be proven by a write that was sent before this call.
@@ -316,19 +325,16 @@ export class Acquisition implements LeaseActions, ChangeListener {
     }
   }
 
-  /** The deadline is over without a proof: so are the session, and all its leases. */
   lapsed(cause: unknown): LeaseLostReason {
-    this.#held!.session.giveUp(cause);
+    this.#held!.session.lose(false, cause);
     return "session-expired";
   }
 
-  /** Our znode was deleted, or its watch was lost with its connection. */
-  onChange(): void {
-    void this.#keepWatch();
-  }
-
-  /** Sets the watch on our znode, unless it is set. The lease is lost if it is deleted. Never rejects. */
-  async #keepWatch(): Promise<void> {
+  /**
+   * Our znode was deleted, or its watch was not set yet or is lost with its connection: sets the watch, unless
+   * it is set. The lease is lost if the znode is deleted. Never rejects.
+   */
+  async onChange(): Promise<void> {
     const znode = this.#held!;
     // If this fails, the next heartbeat tries again.
     if (znode.watchState === "unset") await znode.watch().catch(() => {});
@@ -352,14 +358,21 @@ export class Acquisition implements LeaseActions, ChangeListener {
     return answer;
   }
 
-  /** Makes one attempt to delete a znode of ours. Never rejects. */
+  /** Leaves the queue without the lock. */
+  async #leave(znode: OwnZnode): Promise<null> {
+    const answer = await this.#delete(znode);
+    if (answer.state === "refused") throw refusedRelease(this.#call.name, answer);
+    if (answer.state === "unknown") this.#deleteInBackground(znode);
+    return null;
+  }
+
+  /** Makes one attempt. Never rejects. */
   #delete(znode: OwnZnode): Promise<ReleaseAnswer> {
     const { idleLocks, sessions } = this.#context;
     idleLocks.recordRelease(this.#call.lockPath);
     return znode.delete(sessions);
   }
 
-  /** Tries in the background to delete a znode of ours, until it is gone or the engine is closed. */
   #deleteInBackground(znode: OwnZnode): void {
     const { background, stopped } = this.#context.engine;
     background.run(async () => {

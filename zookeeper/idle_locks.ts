@@ -20,7 +20,6 @@ export class IdleLocks {
   /** When each lock was last released, in monotonic ms, by its path. The oldest release is first. */
   readonly #releasedMs = new Map<string, number>();
 
-  /** Deletes nothing yet. */
   constructor(
     engine: Pick<LeaseEngine, "background" | "clock">,
     sessions: Pick<Sessions, "current">,
@@ -44,7 +43,6 @@ export class IdleLocks {
     if (idle.length > 0) background.run(() => this.#delete(idle));
   }
 
-  /** Deletes the znodes of all recorded locks, within `timeoutMs`. */
   async deleteAll(timeoutMs: number): Promise<void> {
     const all = [...this.#releasedMs.keys()];
     this.#releasedMs.clear();

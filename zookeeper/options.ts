@@ -12,14 +12,14 @@ import {
   duration,
   type OptionTable,
   type ReadOptions,
-  readTable,
 } from "../core/contract/options.ts";
 import { STRATEGY_OPTIONS, type StrategyOptions } from "../core/lease/lifetime.ts";
 import type { Warnings } from "../core/contract/warnings.ts";
 import { type ConnectSource, readServers } from "./connection/servers.ts";
 import { readTls, type ZooKeeperTls } from "./connection/tls.ts";
-import type { TransportOptions, ZooKeeperAuth } from "./connection/transport.ts";
+import type { ZooKeeperAuth } from "./connection/transport.ts";
 import { checkPath } from "./connection/znode_names.ts";
+import type { SessionSettings } from "./session/session.ts";
 
 /** Options of {@linkcode ZooKeeperLock}. */
 export interface ZooKeeperLockOptions extends StrategyOptions {
@@ -96,42 +96,21 @@ export const ZOOKEEPER_LOCK_OPTIONS = {
   onRenewalLate: callback(),
 } satisfies OptionTable<ZooKeeperLockOptions>;
 
-/** The checked options of one strategy instance. */
-export interface Settings extends TransportOptions {
-  /** The root path, with the chroot before it. All znodes are below it. */
-  readonly rootPath: string;
-  readonly onRenewalLate: ZooKeeperLockOptions["onRenewalLate"];
-}
-
-/** The options, checked, with the defaults filled in. */
-export type ZooKeeperLockSettings = ReadOptions<
-  ZooKeeperLockOptions,
-  typeof ZOOKEEPER_LOCK_OPTIONS
->;
-
 /**
- * Checks the options and fills in the defaults.
+ * The settings of an instance's sessions.
  *
- * @throws {TypeError} If an option has a wrong type or is unknown.
- * @throws {RangeError} If an option is out of range.
- */
-export function readOptions(options: ZooKeeperLockOptions): ZooKeeperLockSettings {
-  return readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
-}
-
-/**
- * The settings of an instance's connections.
- *
- * @param source The servers, and optionally a chroot.
+ * @param source The servers, and optionally a chroot, which all paths begin with.
  * @throws {TypeError} If the servers or the settings of TLS have a wrong type.
  * @throws {RangeError} If they are wrong otherwise.
  */
 export function readSettings(
   source: ConnectSource,
-  { rootPath, sessionTimeoutMs, auth, tls, unavailableAfterMs, requestTimeoutMs, onRenewalLate }:
-    ZooKeeperLockSettings,
+  { rootPath, sessionTimeoutMs, auth, tls, unavailableAfterMs, requestTimeoutMs }: ReadOptions<
+    ZooKeeperLockOptions,
+    typeof ZOOKEEPER_LOCK_OPTIONS
+  >,
   warnings: Warnings,
-): Settings {
+): SessionSettings {
   const { listServers, chroot } = readServers(source);
   return {
     listServers,
@@ -142,7 +121,6 @@ export function readSettings(
     warnings,
     unavailableAfterMs,
     requestTimeoutMs,
-    onRenewalLate,
   };
 }
 

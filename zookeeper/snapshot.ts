@@ -1,23 +1,22 @@
 /**
- * Reads a snapshot of a lock's queue, for `query()`. Changes nothing on the server.
+ * What `query()` reads of a lock's queue.
  *
  * @module
  */
 import type { LockSnapshot } from "../core/contract/distributed_lock.ts";
 import { MAX_LABEL_LENGTH } from "../core/contract/options.ts";
-import { hasCode } from "./connection/failures.ts";
-import type { Znode } from "./connection/transport.ts";
+import { nullIfMissing } from "./connection/failures.ts";
+import type { Znode } from "./connection/wire.ts";
 import { sortedEntries } from "./recipe/queue_order.ts";
 import type { Session } from "./session/session.ts";
 
 /**
- * Reads the queue of a lock, in two round trips. Creates no znode and sets no watch. If all entries that
- * were to be read have been deleted meanwhile, it reads again.
+ * Two round trips, without creating a znode or setting a watch. If all entries that were to be read have been
+ * deleted meanwhile, it reads again.
  *
  * @param maxWaiters How many waiters to read. All are counted.
  * @returns The holder and the waiters. The label of an entry is the data of its znode. If another tool
  * has made the znode and its data is not a short text, the entry has no label.
- * @throws {ZooKeeperError} If a request fails. A missing znode is no failure.
  */
 export async function readSnapshot(
   session: Session,
@@ -26,10 +25,10 @@ export async function readSnapshot(
   maxWaiters: number,
 ): Promise<LockSnapshot> {
   for (;;) {
-    const children = await orNull(session.children(lockPath));
+    const children = await session.children(lockPath).catch(nullIfMissing);
     const entries = sortedEntries(children?.names ?? []);
     const paths = entries.slice(0, 1 + maxWaiters).map((entry) => `${lockPath}/${entry.name}`);
-    const found = await Promise.all(paths.map((path) => orNull(session.get(path))));
+    const found = await Promise.all(paths.map((path) => session.get(path).catch(nullIfMissing)));
     const [holder, ...waiters] = found.filter((znode) => znode !== null);
     if (holder === undefined && entries.length > paths.length) continue;
     return {
@@ -38,15 +37,6 @@ export async function readSnapshot(
       waiters: waiters.map(labelled),
       waiterCount: waiters.length + entries.length - paths.length,
     };
-  }
-}
-
-async function orNull<T>(answer: Promise<T>): Promise<T | null> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (hasCode(error, "NO_NODE")) return null;
-    throw error;
   }
 }
 

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { AbortWatch } from "../core/time/abort_watch.ts";
 import { SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
 import {
@@ -24,9 +25,9 @@ import { LeaseEngine } from "../core/lease/lease_engine.ts";
 import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { checkName } from "../core/contract/options.ts";
+import { checkName, readTable } from "../core/contract/options.ts";
 import { Acquisition, type AcquisitionContext } from "./acquisition.ts";
-import { readOptions, readSettings, type Settings, type ZooKeeperLockOptions } from "./options.ts";
+import { readSettings, ZOOKEEPER_LOCK_OPTIONS, type ZooKeeperLockOptions } from "./options.ts";
 import { loadClient } from "./connection/client_module.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
 import { classifyFailure } from "./connection/failures.ts";
@@ -34,7 +35,6 @@ import type { ConnectSource } from "./connection/servers.ts";
 import { openNodeZooKeeperClient } from "./connection/node_zookeeper_client.ts";
 import { znodeName } from "./connection/znode_names.ts";
 import { IdleLocks } from "./idle_locks.ts";
-import { SharedQueues } from "./recipe/shared_queue.ts";
 import { Sessions } from "./session/sessions.ts";
 import { readSnapshot } from "./snapshot.ts";
 
@@ -90,13 +90,16 @@ export class ZooKeeperLock implements DistributedLock {
     options: ACQUIRE_OPTIONS,
     nesting: this.#nesting,
   });
-  readonly #settings: Settings;
+  readonly #rootPath: string;
   readonly #lifetime: Lifetime;
   readonly #context: AcquisitionContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
-    wait: (name, options) => this.#start(name, options, false) as Promise<Lease>,
-    tryOnce: (name, options) => this.#start(name, options, true),
-    look: (name) => this.#look(name),
+    wait: async (name, options) => (await this.#begin(name, options, false).acquire())!,
+    tryOnce: (name, options) => this.#begin(name, options, true).acquire(),
+    look: async (name) => {
+      this.#lifetime.throwIfEnded();
+      return await this.#query(name, 0, ANSWER_WITHIN_MS);
+    },
   }, SYSTEM_CLOCK);
 
   /**
@@ -111,22 +114,27 @@ export class ZooKeeperLock implements DistributedLock {
    * @throws {RangeError} If an argument is out of range.
    */
   constructor(servers: ConnectSource, options: ZooKeeperLockOptions = {}) {
-    const read = readOptions(options);
+    const read = readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
     this.#lifetime = new Lifetime(read);
-    this.#settings = readSettings(servers, read, this.#lifetime.warnings);
+    const settings = readSettings(servers, read, this.#lifetime.warnings);
     loadClient(); // a missing package is reported here, not at the first call
-    const { rootPath, unavailableAfterMs, onRenewalLate } = this.#settings;
-    const engine = new LeaseEngine(SYSTEM_CLOCK, onRenewalLate);
-    const sessions = new Sessions({
-      clock: engine.clock,
-      leases: engine,
-      open: openNodeZooKeeperClient,
-      transport: this.#settings,
-      connectTimeoutMs: unavailableAfterMs,
-      rootPath,
-    });
-    const idleLocks = new IdleLocks(engine, sessions);
-    this.#context = { engine, sessions, queues: new SharedQueues(), idleLocks };
+    const engine = new LeaseEngine(SYSTEM_CLOCK, read.onRenewalLate);
+    const sessions = new Sessions(engine, settings, openNodeZooKeeperClient);
+    this.#rootPath = settings.rootPath;
+    this.#context = {
+      engine,
+      sessions,
+      queues: new Map(),
+      idleLocks: new IdleLocks(engine, sessions),
+      aborts: new AbortWatch(),
+      ended: this.#lifetime.ended,
+      outage: {
+        clock: engine.clock,
+        service: "ZooKeeper",
+        unavailableAfterMs: read.unavailableAfterMs,
+        classify: classifyFailure,
+      },
+    };
   }
 
   /**
@@ -144,7 +152,7 @@ export class ZooKeeperLock implements DistributedLock {
     this.#check(name, options);
     this.#nesting.check(name, options, this.#lifetime.warnings);
     if (options.waitMs !== undefined) return await this.#bounded.acquire(name, options);
-    return (await this.#start(name, options, false))!; // Only `tryAcquire` gets `null`.
+    return (await this.#begin(name, options, false).acquire())!; // Only `tryAcquire` gets `null`.
   }
 
   /**
@@ -154,7 +162,7 @@ export class ZooKeeperLock implements DistributedLock {
   async tryAcquire(name: string, options: AcquireOptions = {}): Promise<Lease | null> {
     this.#check(name, options);
     if (options.waitMs !== undefined) return await this.#bounded.tryAcquire(name, options);
-    return await this.#start(name, options, true);
+    return await this.#begin(name, options, true).acquire();
   }
 
   /**
@@ -184,10 +192,10 @@ export class ZooKeeperLock implements DistributedLock {
     });
   }
 
-  #start(name: string, options: AcquireOptions, isTry: boolean): Promise<Lease | null> {
-    options.signal?.throwIfAborted();
-    const { maxHoldMs, label = this.#lifetime.label } = options;
-    const acquisition = new Acquisition(this.#context, {
+  #begin(name: string, options: AcquireOptions, isTry: boolean): Acquisition {
+    const { signal, maxHoldMs, label = this.#lifetime.label } = options;
+    signal?.throwIfAborted();
+    return new Acquisition(this.#context, {
       name,
       lockPath: this.#pathOf(name),
       isTry,
@@ -195,21 +203,19 @@ export class ZooKeeperLock implements DistributedLock {
       onWait: options.onWait === undefined ? undefined : (info) => options.onWait?.(info),
       label,
       maxHoldMs,
-      budget: this.#budget(name, Infinity, options.signal),
+      signal,
     });
-    return acquisition.acquire();
-  }
-
-  /** Reads the holder for a wait that has ended. */
-  async #look(name: string): Promise<LockSnapshot> {
-    this.#lifetime.throwIfEnded();
-    return await this.#query(name, 0, ANSWER_WITHIN_MS);
   }
 
   /** Reads the queue in this session, or in the next one. An outage may last for `withinMs` at most. */
   async #query(name: string, maxWaiters: number, withinMs: number): Promise<LockSnapshot> {
-    const { sessions } = this.#context;
-    const budget = this.#budget(name, withinMs);
+    const { sessions, outage, ended } = this.#context;
+    const budget = new OutageBudget({
+      ...outage,
+      lockName: name,
+      unavailableAfterMs: Math.min(withinMs, outage.unavailableAfterMs),
+      signal: ended,
+    });
     for (;;) {
       try {
         const session = sessions.live() ?? await sessions.within(budget);
@@ -221,20 +227,8 @@ export class ZooKeeperLock implements DistributedLock {
     }
   }
 
-  #budget(name: string, withinMs: number, signal?: AbortSignal): OutageBudget {
-    return new OutageBudget({
-      clock: this.#context.engine.clock,
-      service: "ZooKeeper",
-      lockName: name,
-      unavailableAfterMs: Math.min(withinMs, this.#settings.unavailableAfterMs),
-      // Each call has its own: adding a listener to a signal takes longer, the more it has.
-      signal: AbortSignal.any([this.#lifetime.waitSignal(signal)]),
-      classify: classifyFailure,
-    });
-  }
-
   #pathOf(name: string): string {
-    return `${this.#settings.rootPath}/${znodeName(name)}`;
+    return `${this.#rootPath}/${znodeName(name)}`;
   }
 
   /** Checks the arguments of a call. */

@@ -12,7 +12,7 @@ import type { RedisCommands } from "../protocol/commands.ts";
 import { hasSameOwnerId, type LockKeys, lockKeys } from "../protocol/keys.ts";
 import type { InboxMessage } from "../protocol/messages.ts";
 import type { ClockMapping } from "../protocol/server_clocks.ts";
-import { AbortWatch } from "./abort_watch.ts";
+import { AbortWatch } from "../../core/time/abort_watch.ts";
 import { Inbox, type InboxListener } from "./inbox.ts";
 import { type Waiter, WaitingRoom } from "./waiting_room.ts";
 

@@ -6,17 +6,15 @@
 import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { ManagedLease } from "../../core/lease/lease.ts";
-import { OutageBudget } from "../../core/time/outage_budget.ts";
-import { Acquisition } from "../../zookeeper/acquisition.ts";
+import { AbortWatch } from "../../core/time/abort_watch.ts";
+import { Acquisition, type AcquisitionContext } from "../../zookeeper/acquisition.ts";
 import { classifyFailure } from "../../zookeeper/connection/failures.ts";
 import { IdleLocks } from "../../zookeeper/idle_locks.ts";
-import { SharedQueues } from "../../zookeeper/recipe/shared_queue.ts";
 import { Sessions } from "../../zookeeper/session/sessions.ts";
 import { FakeClock } from "../core/fake_clock.ts";
-import { FakeTransport, type FakeTree, settle, TRANSPORT_OPTIONS } from "./fake_zookeeper.ts";
+import { FakeTransport, type FakeTree, SETTINGS, settle } from "./fake_zookeeper.ts";
 
-const ROOT_PATH = "/locks";
-const { unavailableAfterMs: UNAVAILABLE_AFTER_MS } = TRANSPORT_OPTIONS;
+const { rootPath: ROOT_PATH, unavailableAfterMs: UNAVAILABLE_AFTER_MS } = SETTINGS;
 
 /** How to call. */
 export interface FakeCallOptions {
@@ -40,28 +38,21 @@ export class FakeCall {
 
   /** Sends the first requests. */
   constructor(instance: FakeInstance, lockPath: string, options: FakeCallOptions) {
-    const { engine, clock, transport, sessions, queues, idleLocks } = instance;
+    const { context, transport } = instance;
     this.#transport = transport;
     this.#index = transport.created.length;
     const onWait = (info: WaitInfo) => {
       this.infos.push(info);
       options.onWait?.(info);
     };
-    this.acquisition = new Acquisition({ engine, sessions, queues, idleLocks }, {
+    this.acquisition = new Acquisition(context, {
       name: "n",
       lockPath,
       isTry: options.isTry ?? false,
       onWait: options.isSilent ? undefined : onWait,
       label: "",
       maxHoldMs: undefined,
-      budget: new OutageBudget({
-        clock,
-        service: "ZooKeeper",
-        lockName: "n",
-        unavailableAfterMs: UNAVAILABLE_AFTER_MS,
-        signal: this.abort.signal,
-        classify: classifyFailure,
-      }),
+      signal: this.abort.signal,
     });
     this.lease = this.acquisition.acquire();
     this.lease.then((lease) => this.granted = lease !== null, () => {});
@@ -92,24 +83,30 @@ export class FakeInstance {
   /** The transport of the current session. */
   transport!: FakeTransport;
   readonly sessions: Sessions;
-  readonly queues = new SharedQueues();
-  readonly idleLocks: IdleLocks;
+  readonly context: AcquisitionContext;
 
   private constructor(tree: FakeTree) {
-    this.sessions = new Sessions({
-      clock: this.clock,
-      leases: this.engine,
-      rootPath: ROOT_PATH,
-      open: () => {
-        const transport = this.transport = new FakeTransport(tree);
-        transport.state = "connecting";
-        queueMicrotask(() => transport.become("connected"));
-        return transport;
-      },
-      transport: TRANSPORT_OPTIONS,
-      connectTimeoutMs: UNAVAILABLE_AFTER_MS,
+    const { clock, engine } = this;
+    const sessions = this.sessions = new Sessions(engine, SETTINGS, () => {
+      const transport = this.transport = new FakeTransport(tree);
+      transport.state = "connecting";
+      queueMicrotask(() => transport.become("connected"));
+      return transport;
     });
-    this.idleLocks = new IdleLocks(this.engine, this.sessions);
+    this.context = {
+      engine,
+      sessions,
+      queues: new Map(),
+      idleLocks: new IdleLocks(engine, sessions),
+      aborts: new AbortWatch(),
+      ended: new AbortController().signal,
+      outage: {
+        clock,
+        service: "ZooKeeper",
+        unavailableAfterMs: UNAVAILABLE_AFTER_MS,
+        classify: classifyFailure,
+      },
+    };
   }
 
   /**

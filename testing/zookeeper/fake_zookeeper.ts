@@ -4,20 +4,24 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { setImmediate } from "node:timers";
 import { ZooKeeperError, type ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
 import type {
   TransportListener,
-  TransportOptions,
   TransportState,
-  Watcher,
-  WatchEvent,
-  Znode,
   ZooKeeperTransport,
 } from "../../zookeeper/connection/transport.ts";
+import type { Watcher } from "../../zookeeper/connection/watches.ts";
+import type { WatchEvent } from "../../zookeeper/connection/wire.ts";
+import { Watches } from "../../zookeeper/connection/watches.ts";
+import { Replies, type Request } from "../../zookeeper/connection/wire.ts";
+import type { SessionSettings } from "../../zookeeper/session/session.ts";
+import { reply, textsBody } from "./scripted_server.ts";
 
-/** The options of a transport that connects to nothing. */
-export const TRANSPORT_OPTIONS: TransportOptions = {
+/** The settings of sessions that connect to nothing. */
+export const SETTINGS: SessionSettings = {
+  rootPath: "/locks",
   listServers: () => Promise.resolve([]),
   tls: undefined,
   warnings: { warn: () => {} },
@@ -80,9 +84,9 @@ export class FakeTree {
   }
 
   get(path: string) {
-    const { czxid, createdAtMs, nextSequence } = this.#find(path);
+    const { czxid, pzxid, createdAtMs, nextSequence } = this.#find(path);
     const childCount = this.children(path).names.length;
-    return { data: new Uint8Array(), czxid, createdAtMs, childCount, createCount: nextSequence };
+    return { czxid, pzxid, createdAtMs, childCount, createCount: nextSequence };
   }
 
   children(path: string) {
@@ -99,6 +103,56 @@ export class FakeTree {
     const znode = this.znodes.get(path);
     if (znode === undefined) throw refusal("NO_NODE");
     return znode;
+  }
+}
+
+/** What a create's mode makes. */
+const MODES = ["Persistent", "Ephemeral"];
+
+function textBody(text: string): Uint8Array {
+  return textsBody([text]).slice(4);
+}
+
+/** The metadata of a znode. */
+function statBody(
+  { czxid, pzxid, createdAtMs, childCount, createCount }: ReturnType<FakeTree["get"]>,
+): Uint8Array {
+  const stat = new DataView(new ArrayBuffer(68));
+  stat.setBigInt64(0, czxid);
+  stat.setBigInt64(16, BigInt(createdAtMs));
+  // The number of creates and deletes together.
+  stat.setInt32(36, 2 * createCount - childCount);
+  stat.setInt32(56, childCount);
+  stat.setBigInt64(60, pzxid);
+  return new Uint8Array(stat.buffer);
+}
+
+/** Watches that know how many watchers there are. */
+class CountedWatches extends Watches {
+  readonly #watchers = new Map<string, Set<Watcher>>();
+
+  get watcherCount(): number {
+    return [...this.#watchers.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  override add(path: string, watcher: Watcher) {
+    this.#watchers.set(path, (this.#watchers.get(path) ?? new Set()).add(watcher));
+    return super.add(path, watcher);
+  }
+
+  override fail(path: string, watcher: Watcher): void {
+    this.#watchers.get(path)?.delete(watcher);
+    super.fail(path, watcher);
+  }
+
+  override remove(path: string, watcher: Watcher): void {
+    this.#watchers.get(path)?.delete(watcher);
+    super.remove(path, watcher);
+  }
+
+  override fire(path: string, event: WatchEvent): void {
+    this.#watchers.delete(path);
+    super.fire(path, event);
   }
 }
 
@@ -120,9 +174,8 @@ export class FakeTransport implements ZooKeeperTransport {
   answers: (request: string) => void | Promise<void> = () => {};
   /** Deletes are executed when this resolves; at once if it is `null`. */
   deletesAfter: Promise<void> | null = null;
+  readonly watches = new CountedWatches();
   readonly #tree: FakeTree;
-  /** As in `watches.ts`: the znode is known from when the watch is answered until it fires. */
-  readonly #watches = new Map<string, { watchers: Set<Watcher>; znode: Znode | null }>();
   #listener: TransportListener | null = null;
 
   constructor(tree: FakeTree) {
@@ -144,54 +197,51 @@ export class FakeTransport implements ZooKeeperTransport {
     this.#listener?.onStateChange(state);
   }
 
-  createSequential(pathPrefix: string): Promise<string> {
-    return this.#do("create", () => {
-      const path = this.#tree.create(pathPrefix, true);
-      this.created.push(path);
-      return path;
-    });
-  }
+  /** The port's requests. They are the bytes that are sent to real servers, and so are the answers. */
+  readonly requests = {
+    send: async <T>({ bytes, read }: Request<T>): Promise<T> => {
+      const type = bytes.readInt32BE(8);
+      const path = bytes.toString("utf8", 16, 16 + bytes.readInt32BE(12));
+      const body = await this.#execute(type, path, bytes.readInt32BE(bytes.length - 4));
+      const replies = new Replies();
+      replies.add(Buffer.from(reply(1, 0, body)));
+      replies.next();
+      return read(replies);
+    },
+  };
 
-  createEphemeral(path: string): Promise<void> {
-    return this.#do(`createEphemeral ${path}`, () => void this.#tree.create(path));
-  }
-
-  createPersistent(path: string): Promise<void> {
-    return this.#do(`createPersistent ${path}`, () => void this.#tree.create(path));
-  }
-
-  children(path: string) {
-    return this.#do("children", () => this.#tree.children(path));
-  }
-
-  /** Nothing is sent where a watch is set, even if it has no watchers any more. */
-  async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) return await this.#do("get", () => this.#tree.get(path));
-    const watch = this.#watches.get(path) ?? { watchers: new Set(), znode: null };
-    this.#watches.set(path, watch);
-    watch.watchers.add(watcher);
-    if (watch.znode !== null) return watch.znode;
-    try {
-      return watch.znode = await this.#do("get", () => this.#tree.get(path));
-    } catch (error) {
-      watch.watchers.delete(watcher);
-      const isUnused = watch.znode === null && watch.watchers.size === 0;
-      if (isUnused && this.#watches.get(path) === watch) this.#watches.delete(path);
-      throw error;
+  #execute(type: number, path: string, mode: number): Promise<Uint8Array> {
+    const tree = this.#tree;
+    const none = new Uint8Array();
+    switch (type) {
+      case 1:
+        return this.#do(mode === 3 ? "create" : `create${MODES[mode]} ${path}`, () => {
+          const made = tree.create(path, mode === 3);
+          if (mode === 3) this.created.push(made);
+          return textBody(made);
+        });
+      case 2:
+        return this.#do("delete", async () => {
+          if (this.deletesAfter !== null) await this.deletesAfter;
+          tree.delete(path);
+          return none;
+        });
+      case 4:
+        // No data, and the metadata.
+        return this.#do("get", () => Buffer.concat([new Uint8Array(4), statBody(tree.get(path))]));
+      case 5:
+        return this.#do("set", () => {
+          tree.get(path);
+          return none;
+        });
+      case 12:
+        return this.#do("children", () => {
+          const { names } = tree.children(path);
+          return Buffer.concat([textsBody(names), statBody(tree.get(path))]);
+        });
+      default:
+        throw new Error(`There is no request of type ${type}`);
     }
-  }
-
-  unwatch(path: string, watcher: Watcher): void {
-    this.#watches.get(path)?.watchers.delete(watcher);
-  }
-
-  set(path: string): Promise<void> {
-    return this.#do("set", () => void this.#tree.get(path));
-  }
-
-  delete(path: string): Promise<void> {
-    const execute = () => this.#tree.delete(path);
-    return this.#do("delete", () => this.deletesAfter?.then(execute) ?? execute());
   }
 
   close(): Promise<void> {
@@ -205,23 +255,17 @@ export class FakeTransport implements ZooKeeperTransport {
   }
 
   onDeleted(path: string): void {
-    this.#fire(path, "deleted");
+    this.watches.fire(path, "deleted");
   }
 
   /** The number of watchers that are still notified. */
   get watcherCount(): number {
-    return [...this.#watches.values()].reduce((sum, { watchers }) => sum + watchers.size, 0);
+    return this.watches.watcherCount;
   }
 
   /** Fires the watches on a znode as if it had changed, or as if their connection was lost. */
   fireChanged(path: string): void {
-    this.#fire(path, "changed");
-  }
-
-  #fire(path: string, event: WatchEvent): void {
-    const set = this.#watches.get(path);
-    this.#watches.delete(path);
-    for (const watcher of set?.watchers ?? []) watcher.onWatchEvent(event);
+    this.watches.fire(path, "changed");
   }
 
   async #do<T>(request: string, execute: () => T | Promise<T>): Promise<T> {

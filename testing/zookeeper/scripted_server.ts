@@ -119,12 +119,17 @@ export function reply(xid: number, error = 0, body: Uint8Array = new Uint8Array(
 
 /** Makes the reply to `getChildren`. */
 export function childrenReply(xid: number, names: readonly string[]): Uint8Array {
-  const texts = names.flatMap((name) => {
-    const text = new TextEncoder().encode(name);
-    return [int(text.length), text];
-  });
   const stat = new Uint8Array(68);
-  return reply(xid, 0, joined([int(names.length), ...texts, stat]));
+  return reply(xid, 0, joined([textsBody(names), stat]));
+}
+
+/** The bytes of a list of texts. */
+export function textsBody(texts: readonly string[]): Uint8Array {
+  const parts = texts.flatMap((text) => {
+    const bytes = new TextEncoder().encode(text);
+    return [int(bytes.length), bytes];
+  });
+  return joined([int(texts.length), ...parts]);
 }
 
 /** Puts the length before the bytes; another length makes a broken frame. */

@@ -12,6 +12,7 @@ import {
 } from "../../core/contract/errors.ts";
 import { MAX_SEQUENCE } from "../../zookeeper/recipe/queue_order.ts";
 import type { ZooKeeperError, ZooKeeperErrorCode } from "../../zookeeper/connection/failures.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 import { type FakeCall, FakeInstance } from "../../testing/zookeeper/fake_instance.ts";
 import { FakeTree, refusal, settle } from "../../testing/zookeeper/fake_zookeeper.ts";
 
@@ -336,7 +337,7 @@ Deno.test("Acquisition deletes the znode of an unanswered create in the next ses
   transport.answers = (request) => request === "create" ? answered.promise : undefined;
   const call = a.call();
   await settle();
-  (await a.sessions.current()).giveUp();
+  (await a.sessions.current()).lose();
   answered.reject(refusal("SESSION_OVER"));
   await a.clock.pass(100);
   const lease = await call.lease;
@@ -507,6 +508,21 @@ Deno.test("Acquisition opens no lease after its signal has aborted", async () =>
   }
 });
 
+Deno.test("Acquisition listens to its signals until it ends, with one listener for all calls", async () => {
+  const tree = newTree();
+  const [a] = await open(tree, 1);
+  const listeners = countListeners(a.context.ended);
+  const first = a.call();
+  const lease = await first.lease;
+  assertEquals(listeners(), 0);
+  const waiters = [a.call(), a.call()];
+  assertEquals(listeners(), 1);
+  for (const waiter of waiters) await waiter.giveUp();
+  assertEquals(listeners(), 0);
+  first.abort.abort();
+  assert(lease!.isHeld);
+});
+
 Deno.test("Acquisition leaves no timer, no watcher and no request behind", async () => {
   const tree = newTree();
   const [a, b, c] = await open(tree, 3);
@@ -625,7 +641,7 @@ Deno.test("Acquisition goes on in the next session when its session ends in an o
   transport.answers = () => Promise.reject(refusal("NOT_CONNECTED"));
   transport.become("suspended");
   await b.pass(1_000);
-  (await b.sessions.current()).giveUp();
+  (await b.sessions.current()).lose();
   await b.pass(100);
   assert(b.transport !== transport);
   assertEquals(b.transport.created.length, 1);

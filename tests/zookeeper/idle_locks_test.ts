@@ -6,7 +6,7 @@ import { IDLE_LOCK_MS } from "../../zookeeper/idle_locks.ts";
 Deno.test("IdleLocks deletes a lock that was unused for a minute at a later release of any lock", async () => {
   const tree = new FakeTree();
   for (const path of ["/locks", "/locks/a", "/locks/b", "/locks/c"]) tree.create(path);
-  const { clock, idleLocks } = await FakeInstance.open(tree);
+  const { clock, context: { idleLocks } } = await FakeInstance.open(tree);
   const left = () => ["a", "b", "c"].filter((name) => tree.znodes.has(`/locks/${name}`)).join("");
   const release = async (name: string, afterMs: number) => {
     clock.block(afterMs);

@@ -1,10 +1,13 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ZooKeeperLock, type ZooKeeperLockOptions } from "../../zookeeper/mod.ts";
-import { readOptions, readSettings } from "../../zookeeper/options.ts";
+import { readSettings, ZOOKEEPER_LOCK_OPTIONS } from "../../zookeeper/options.ts";
+import { readTable } from "../../core/contract/options.ts";
 import { Warnings } from "../../core/contract/warnings.ts";
-import { requestLimitMs } from "../../zookeeper/connection/transport.ts";
+import { requestLimitMs } from "../../zookeeper/connection/requests.ts";
 
 const WARNINGS = new Warnings(() => {});
+const readOptions = (options: ZooKeeperLockOptions) =>
+  readTable("new ZooKeeperLock()", options, ZOOKEEPER_LOCK_OPTIONS);
 
 const BAD: [unknown, typeof TypeError | typeof RangeError][] = [
   [{ rootPath: 1 }, TypeError],

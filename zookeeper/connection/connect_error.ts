@@ -4,19 +4,13 @@
  *
  * @module
  */
-import { BadServersError } from "./servers.ts";
 import type { ServerAddress } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
-/** How far an attempt to connect has come. */
-export type Phase =
-  /** The servers are listed, or the addresses of one are looked up. */
-  | "resolve"
-  | "connect"
-  /** The handshake of TLS. */
-  | "handshake"
-  /** The client has asked the server for the session. */
-  | "session";
+/** The user's function has returned no usable connect string. */
+export class BadServersError extends Error {
+  override readonly name = "BadServersError";
+}
 
 /** One attempt that failed. */
 export interface FailedAttempt {
@@ -24,7 +18,11 @@ export interface FailedAttempt {
   readonly server?: ServerAddress;
   /** The address of the server, if it has several. */
   readonly address?: string | undefined;
-  readonly phase: Phase;
+  /**
+   * How far it has come: `"resolve"` while the servers are listed, or the addresses of one are looked up;
+   * `"handshake"` is that of TLS; `"session"` when the client has asked the server for the session.
+   */
+  readonly phase: "resolve" | "connect" | "handshake" | "session";
   /** The error, if there was one. Else the server has closed the connection, or was too slow. */
   readonly error?: unknown;
   /** Whether the server was too slow. */
@@ -33,7 +31,6 @@ export interface FailedAttempt {
   readonly tls?: "none" | "anonymous" | "certified";
 }
 
-/** The meaning of a failed attempt. */
 interface Diagnosis {
   /** The error's code, or what has happened. */
   readonly what: string;
@@ -49,18 +46,13 @@ const MAX_NAMED = 3;
 
 /** Why no server could be connected to. Its message names what the servers answered. */
 export class ConnectError extends Error {
-  /** The name of the class. */
   override readonly name = "ConnectError";
   /** The code of the error of one attempt: of one that needs a change, if there is one. */
   readonly code: string | undefined;
   /** Whether no server can be connected to before somebody changes something. */
   readonly isSetup: boolean;
 
-  /**
-   * Creates an error, with the error of one attempt as its cause.
-   *
-   * @param attempts The last attempt at each server; at least one.
-   */
+  /** @param attempts The last attempt at each server; at least one. */
   constructor(attempts: readonly FailedAttempt[]) {
     const all = attempts.map((attempt) => ({ attempt, ...diagnose(attempt) }));
     const named = all.toSorted((a, b) => Number(b.isSetup ?? false) - Number(a.isSetup ?? false))
@@ -78,7 +70,6 @@ export class ConnectError extends Error {
   }
 }
 
-/** Names the server of an attempt. */
 function placeOf({ server, address }: FailedAttempt): string {
   if (server === undefined) return "list of servers";
   const { host, port } = server;

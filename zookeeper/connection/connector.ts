@@ -6,13 +6,12 @@
  */
 import { connect, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { ConnectError, type FailedAttempt, type Phase } from "./connect_error.ts";
-import { ServerRotation, type Target, type Unresolved } from "./servers.ts";
+import { ConnectError, type FailedAttempt } from "./connect_error.ts";
+import { ServerRotation, type Target } from "./servers.ts";
 import type { TlsSettings } from "./tls.ts";
 import type { TransportOptions } from "./transport.ts";
 import { ProtocolError } from "./wire.ts";
 
-/** Uses the sockets. */
 export interface ConnectorListener {
   /** An attempt has begun. Must destroy the socket if its connection is of no use. Must not throw. */
   onSocket(socket: Socket, readyEvent: "connect" | "secureConnect"): void;
@@ -42,13 +41,12 @@ export class Connector {
   #attempt: Attempt | null = null;
   #attemptedMs = -Infinity;
   #pauseMs = 0;
-  /** Ends a pause; `null` unless there is one. */
+  /** `null` unless there is a pause. */
   #endPause: (() => void) | null = null;
   #pauseTimer: ReturnType<typeof setTimeout> | undefined;
   #hasConnected = false;
   #isStopped = false;
 
-  /** Connects to nothing yet. */
   constructor(options: TransportOptions, listener: ConnectorListener) {
     this.#options = options;
     this.#listener = listener;
@@ -57,7 +55,7 @@ export class Connector {
     this.#round = this.#rotation.round();
   }
 
-  /** Whether there is a socket on which the session is not accepted yet. */
+  /** Whether there is a socket whose session is not accepted yet. */
   get isAttempting(): boolean {
     return this.#attempt !== null;
   }
@@ -102,7 +100,6 @@ export class Connector {
     this.#attempt.error ??= error instanceof ProtocolError ? error : new ProtocolError(`${error}`);
   }
 
-  /** Ends a pause between two attempts. */
   connectNow(): void {
     const sinceMs = performance.now() - this.#attemptedMs;
     if (this.#endPause === null || this.#pauseMs - sinceMs < MIN_PAUSE_MS) return;
@@ -111,7 +108,6 @@ export class Connector {
     this.#pauseTimer = setTimeout(this.#endPause, Math.max(0, MIN_PAUSE_MS - sinceMs));
   }
 
-  /** Makes no more attempts. */
   stop(): void {
     this.#isStopped = true;
     this.#attempt?.end();
@@ -120,10 +116,10 @@ export class Connector {
   }
 
   /** Returns whether there is a socket, whose close ends the attempt. */
-  #try(target: Target | Unresolved): boolean {
+  #try(target: Target | FailedAttempt): boolean {
     this.#attemptedMs = performance.now();
-    if ("error" in target) {
-      this.#failed.now.push({ ...target, phase: "resolve" });
+    if ("phase" in target) {
+      this.#failed.now.push(target);
       return false;
     }
     const { tls } = this.#options;
@@ -187,7 +183,7 @@ class Attempt implements FailedAttempt {
   readonly server: Target["server"];
   readonly address: string | undefined;
   readonly tls: Required<FailedAttempt>["tls"];
-  phase: Phase = "connect";
+  phase: FailedAttempt["phase"] = "connect";
   isLate = false;
   /** The first error, which is the cause of all others. */
   error: unknown;
@@ -219,7 +215,6 @@ class Attempt implements FailedAttempt {
     socket.on("error", (error) => this.error ??= error);
   }
 
-  /** The attempt has succeeded or failed. */
   end(): void {
     clearTimeout(this.#timer);
   }

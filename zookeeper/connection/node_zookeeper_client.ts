@@ -9,41 +9,17 @@ import type { Socket } from "node:net";
 import { loadClient } from "./client_module.ts";
 import { Connector, type ConnectorListener } from "./connector.ts";
 import { ZooKeeperError } from "./failures.ts";
-import { Requests, type RequestsListener } from "./requests.ts";
-import {
-  type Children,
-  requestLimitMs,
-  type TransportListener,
-  type TransportOptions,
-  type TransportState,
-  type Watcher,
-  type Znode,
-  type ZooKeeperTransport,
+import { requestLimitMs, Requests, type RequestsListener } from "./requests.ts";
+import type {
+  TransportListener,
+  TransportOptions,
+  TransportState,
+  ZooKeeperTransport,
 } from "./transport.ts";
 import { Watches } from "./watches.ts";
-import {
-  childrenRequest,
-  createRequest,
-  CREATOR_ACL,
-  deleteRequest,
-  EPHEMERAL,
-  EPHEMERAL_SEQUENTIAL,
-  Frames,
-  getRequest,
-  OPEN_ACL,
-  PERSISTENT,
-  readEvent,
-  Reply,
-  setRequest,
-  watchRequest,
-} from "./wire.ts";
+import { readEvent, Replies } from "./wire.ts";
 
-/** The parts of the package that we use. */
-interface Package {
-  createClient(connectString: string, options: { sessionTimeout: number }): Client;
-}
-
-/** A client of the package. */
+/** A client of the package: what we use of it. */
 interface Client {
   readonly connectionManager: ConnectionManager;
   connect(): void;
@@ -79,23 +55,20 @@ interface ConnectionManager {
 const CONNECTING = 1;
 /** The number of a message that is no reply: the event of a watch. */
 const EVENT_XID = -1;
-/** The servers in the package's own list, which is not used. */
+/** The package's own list of servers is not used. */
 const UNUSED = "unused:1";
 
 class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, RequestsListener {
   state: TransportState = "connecting";
   epoch = 0;
+  readonly requests = new Requests(this);
+  readonly watches = new Watches();
   readonly #options: TransportOptions;
   readonly #client: Client;
   readonly #manager: ConnectionManager;
   readonly #connector: Connector;
-  readonly #requests = new Requests(this);
-  readonly #watches = new Watches();
-  /** The access control list of new znodes. */
-  readonly #acl: Buffer;
   #listener: TransportListener | null = null;
-  /** The bytes that have arrived on this connection. */
-  #frames = new Frames();
+  #replies = new Replies();
   #heardMs = -Infinity;
   /** Why the last connection was dropped. */
   #dropError: unknown;
@@ -106,9 +79,10 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   constructor(options: TransportOptions) {
     this.#options = options;
     const { sessionTimeoutMs, auth } = options;
-    this.#acl = auth === undefined ? OPEN_ACL : CREATOR_ACL;
     this.#connector = new Connector(options, this);
-    const { createClient } = loadClient() as Package;
+    const { createClient } = loadClient() as {
+      createClient(connectString: string, options: { sessionTimeout: number }): Client;
+    };
     this.#client = createClient(UNUSED, { sessionTimeout: sessionTimeoutMs });
     this.#manager = this.#client.connectionManager;
     // The package has no TLS, does not try another address of a host that accepted a connection, splits
@@ -144,48 +118,6 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
 
   connectNow(): void {
     this.#connector.connectNow();
-  }
-
-  createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
-    return this.#requests.send(createRequest(pathPrefix, data, this.#acl, EPHEMERAL_SEQUENTIAL));
-  }
-
-  async createEphemeral(path: string): Promise<void> {
-    await this.#requests.send(createRequest(path, null, this.#acl, EPHEMERAL), true);
-  }
-
-  async createPersistent(path: string): Promise<void> {
-    await this.#requests.send(createRequest(path, null, this.#acl, PERSISTENT));
-  }
-
-  children(path: string): Promise<Children> {
-    return this.#requests.send(childrenRequest(path));
-  }
-
-  async get(path: string, watcher?: Watcher): Promise<Znode> {
-    if (watcher === undefined) return await this.#requests.send(getRequest(path));
-    // Added before the request is sent: an event may arrive directly after the answer.
-    const known = this.#watches.add(path, watcher);
-    if (known !== null) return known;
-    try {
-      const confirm = (znode: Znode) => this.#watches.confirm(path, znode);
-      return await this.#requests.send(watchRequest(path, confirm));
-    } catch (error) {
-      this.#watches.fail(path, watcher);
-      throw error;
-    }
-  }
-
-  unwatch(path: string, watcher: Watcher): void {
-    this.#watches.remove(path, watcher);
-  }
-
-  set(path: string): Promise<void> {
-    return this.#requests.send(setRequest(path), true);
-  }
-
-  delete(path: string): Promise<void> {
-    return this.#requests.send(deleteRequest(path));
   }
 
   async close(timeoutMs: number): Promise<void> {
@@ -227,8 +159,8 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     if (this.state !== "connected") return; // it is closing, for which `close()` has its own limit
     const { limitMs } = this;
     // A long answer is arriving.
-    if (this.#frames.isPartial && this.silentMs < limitMs) return this.#requests.restartDeadline();
-    this.#requests.failAll(
+    if (this.#replies.isPartial && this.silentMs < limitMs) return this.requests.restartDeadline();
+    this.requests.failAll(
       new ZooKeeperError("TIMEOUT", `ZooKeeper did not answer for ${limitMs} ms`),
     );
     // The package itself does not notice that answers have stopped. It resumes the session elsewhere.
@@ -236,9 +168,9 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   }
 
   onSocket(socket: Socket, readyEvent: "connect" | "secureConnect"): void {
-    this.#manager.socket = this.#requests.socket = socket;
+    this.#manager.socket = this.requests.socket = socket;
     // Half a reply of the last connection is not the beginning of this one's first reply.
-    this.#frames = new Frames();
+    this.#replies = new Replies();
     socket.setNoDelay();
     socket.on(readyEvent, () => this.#manager.onSocketConnected());
     socket.on("data", (chunk: Buffer) => this.#onData(socket, chunk));
@@ -262,7 +194,7 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
       this.#become("expired");
     });
     this.#client.on("authenticationFailed", () => {
-      this.#requests.failAll(
+      this.requests.failAll(
         new ZooKeeperError("AUTH_FAILED", "ZooKeeper refused the credentials"),
       );
       this.#become("refused");
@@ -271,10 +203,10 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
 
   #onData(socket: Socket, chunk: Buffer): void {
     this.#heardMs = performance.now();
-    const frames = this.#frames;
+    const replies = this.#replies;
     try {
-      frames.add(chunk);
-      for (let frame; !socket.destroyed && (frame = frames.next()) !== null;) this.#onFrame(frame);
+      replies.add(chunk);
+      while (!socket.destroyed && replies.next()) this.#onFrame(replies);
     } catch (error) {
       // The rest of the bytes cannot be understood. An error that is thrown here, in the socket's event
       // handler, would end the process.
@@ -284,18 +216,18 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     }
   }
 
-  #onFrame(frame: Buffer): void {
-    if (this.#connector.isAttempting) return this.#onSessionAnswer(frame);
-    const reply = new Reply(frame);
-    if (reply.xid > 0) {
-      this.#requests.answer(reply);
+  #onFrame(reply: Replies): void {
+    if (this.#connector.isAttempting) return this.#onSessionAnswer(reply.frame);
+    const { xid } = reply;
+    if (xid > 0) {
+      this.requests.answer(reply);
       reply.copyZxid(this.#manager.zxid);
-    } else if (reply.xid === EVENT_XID) {
+    } else if (xid === EVENT_XID) {
       const { path, event } = readEvent(reply);
-      this.#watches.fire(path, event);
+      this.watches.fire(path, event);
     } else {
       // A ping, the credentials, or the end of the session, the package's only request with a number: 0.
-      this.#manager.onSocketData(frame);
+      this.#manager.onSocketData(reply.frame);
     }
   }
 
@@ -313,12 +245,12 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
     if (this.state === "closed") this.#onClosed?.();
     if (this.state !== "connected") return;
     this.state = "suspended";
-    this.#requests.failAll(
+    this.requests.failAll(
       this.#failure("CONNECTION_LOSS", "The connection to ZooKeeper was lost"),
     );
     this.#listener?.onStateChange("suspended");
     // The watches are lost with their connection.
-    this.#watches.drop();
+    this.watches.drop();
   }
 
   #become(state: TransportState): void {
@@ -330,12 +262,11 @@ class NodeZooKeeperTransport implements ZooKeeperTransport, ConnectorListener, R
   #free(): void {
     this.#connector.stop();
     this.#manager.socket?.destroy();
-    this.#requests.failAll(sessionClosed());
-    this.#watches.clear();
+    this.requests.failAll(sessionClosed());
+    this.watches.clear();
     this.#listener?.onStateChange("closed");
   }
 
-  /** Makes an error whose cause is that of the connection. */
   #failure(code: "NOT_CONNECTED" | "CONNECTION_LOSS", message: string): ZooKeeperError {
     const cause = this.connectError;
     return new ZooKeeperError(code, message, cause === undefined ? {} : { cause });

@@ -7,8 +7,8 @@
 import type { Socket } from "node:net";
 import { LinkedSet } from "../../core/lease/linked_set.ts";
 import { refusalOf, type ZooKeeperError } from "./failures.ts";
-import type { TransportState } from "./transport.ts";
-import { ProtocolError, type Reply, type Request, XID_AT } from "./wire.ts";
+import type { TransportOptions, TransportState } from "./transport.ts";
+import { ProtocolError, type Replies, type Request, XID_AT } from "./wire.ts";
 
 /**
  * Maximum number of requests that are sent and not answered yet. A heartbeat is answered after all of
@@ -18,7 +18,7 @@ import { ProtocolError, type Reply, type Request, XID_AT } from "./wire.ts";
 const MAX_SENT_REQUESTS = 256;
 const MAX_XID = 2 ** 31 - 1;
 
-/** A request, and the call that waits for its answer. */
+/** A request, and the call that awaits its answer. */
 interface Pending {
   readonly request: Request<unknown>;
   xid: number;
@@ -43,7 +43,6 @@ export interface RequestsListener {
  * all requests: to set and clear one for each would take as long as all else that is done for it.
  */
 export class Requests {
-  /** The socket of the connection. */
   socket: Socket | undefined;
   /**
    * The number of the last request. Numbers begin at 1: a server before 3.8 treats request 0 as pending
@@ -65,11 +64,8 @@ export class Requests {
   }
 
   /**
-   * Sends a request, as soon as less than {@linkcode MAX_SENT_REQUESTS} are unanswered; without a
-   * connection, rejects.
-   *
-   * @param request The request.
-   * @param isUrgent Whether to send it now, even before others.
+   * Sends a request, if there is a connection, as soon as less than {@linkcode MAX_SENT_REQUESTS} are
+   * unanswered; an urgent one at once.
    */
   send<T>(request: Request<T>, isUrgent = false): Promise<T> {
     if (this.#listener.state !== "connected") return Promise.reject(this.#listener.notConnected());
@@ -83,16 +79,17 @@ export class Requests {
   /**
    * Answers the oldest request.
    *
-   * @throws {ProtocolError} If the reply is another one's, or cannot be read. The request stays unanswered.
+   * @throws {ProtocolError} If the reply is another one's, or cannot be read.
    */
-  answer(reply: Reply): void {
+  answer(reply: Replies): void {
     const pending = this.#sent[0];
-    if (pending?.xid !== reply.xid) {
+    const { xid, code } = reply;
+    if (pending?.xid !== xid) {
       const expected = pending?.xid ?? "none";
-      throw new ProtocolError(`A reply is for request ${reply.xid} instead of ${expected}`);
+      throw new ProtocolError(`A reply is for request ${xid} instead of ${expected}`);
     }
-    if (reply.code === 0) pending.resolve(pending.request.read(reply));
-    else pending.reject(refusalOf(reply.code));
+    if (code === 0) pending.resolve(pending.request.read(reply));
+    else pending.reject(refusalOf(code));
     this.#sent.shift();
     this.#sinceMs = performance.now();
     // Others wait only while so many are sent. None may follow the request that ends the session.
@@ -105,7 +102,7 @@ export class Requests {
   failAll(error: ZooKeeperError): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const unsentError = error.isAmbiguous ? this.#listener.notConnected() : error;
+    const unsentError = error.meaning.isAmbiguous ? this.#listener.notConnected() : error;
     const [sent, waiting] = [this.#sent, this.#waiting];
     this.#sent = [];
     this.#waiting = new LinkedSet();
@@ -113,7 +110,6 @@ export class Requests {
     for (const { reject } of waiting) reject(unsentError);
   }
 
-  /** Restarts the deadline. */
   restartDeadline(): void {
     this.#sinceMs = performance.now();
     if (this.#timer === undefined) this.#wait(this.#listener.limitMs);
@@ -153,4 +149,15 @@ export class Requests {
     if (leftMs > 0) this.#wait(leftMs);
     else this.#listener.onOverdue();
   }
+}
+
+/** How long in ms the server may leave requests without any answer. */
+export function requestLimitMs(
+  { requestTimeoutMs, unavailableAfterMs }: Pick<
+    TransportOptions,
+    "requestTimeoutMs" | "unavailableAfterMs"
+  >,
+  sessionTimeoutMs: number,
+): number {
+  return requestTimeoutMs ?? Math.ceil(Math.min(sessionTimeoutMs / 4, unavailableAfterMs / 2));
 }

@@ -7,39 +7,26 @@
 import { lookup as lookupAddresses, type LookupAddress } from "node:dns";
 import { isIP } from "node:net";
 import { badValue, describe } from "../../core/contract/options.ts";
-import type { ListServers, LookUp, ServerAddress, TransportOptions } from "./transport.ts";
+import { BadServersError, type FailedAttempt } from "./connect_error.ts";
+import type { ServerAddress, TransportOptions } from "./transport.ts";
 import { checkPath } from "./znode_names.ts";
 
-/** Default port of a ZooKeeper server. */
 const DEFAULT_PORT = 2181;
 /** Maximum number of addresses of one host that are tried in a round. */
 export const MAX_ADDRESSES = 8;
 
-/** The parts of a connect string. */
-export interface ConnectString {
-  readonly servers: readonly ServerAddress[];
-  /** The path that is put before every other path; `""` if there is none. */
-  readonly chroot: string;
-}
-
 /** The servers: a connect string, or a function that returns one and is called again at each connect. */
 export type ConnectSource = string | (() => string | Promise<string>);
-
-/** The user's function has returned no usable connect string. */
-export class BadServersError extends Error {
-  /** The name of the class. */
-  override readonly name = "BadServersError";
-}
 
 /**
  * Reads the user's servers. They are shuffled, so that clients spread over them.
  *
- * @param source A connect string, or a function that returns one without a chroot.
- * @returns What lists the servers, and the chroot.
  * @throws {TypeError} If the source is neither a string nor a function.
  * @throws {RangeError} If a connect string is bad.
  */
-export function readServers(source: unknown): { listServers: ListServers; chroot: string } {
+export function readServers(
+  source: unknown,
+): Pick<TransportOptions, "listServers"> & { readonly chroot: string } {
   if (typeof source === "function") return { listServers: () => callList(source), chroot: "" };
   const { servers, chroot } = parseConnectString(source);
   const order = shuffled(servers);
@@ -49,14 +36,10 @@ export function readServers(source: unknown): { listServers: ListServers; chroot
 /** @throws {unknown} As the function does; {@linkcode BadServersError} if its result is bad. */
 async function callList(list: CallableFunction): Promise<readonly ServerAddress[]> {
   const text: unknown = await list();
-  const { servers, chroot } = readList(text);
-  if (chroot === "") return shuffled(servers);
-  throw new BadServersError(`The function returned the path ${chroot}: put it into 'rootPath'`);
-}
-
-function readList(text: unknown): ConnectString {
   try {
-    return parseConnectString(text);
+    const { servers, chroot } = parseConnectString(text);
+    if (chroot === "") return shuffled(servers);
+    throw new RangeError(`The function returned the path ${chroot}: put it into 'rootPath'`);
   } catch (cause) {
     throw new BadServersError((cause as Error).message, { cause });
   }
@@ -73,16 +56,16 @@ function shuffled<T>(items: readonly T[]): T[] {
  * Parses a connect string: `host1:2181,host2:2181/chroot`. The port is optional; an IPv6 address is
  * written in brackets.
  *
- * @param text The connect string.
- * @returns The servers in the given order, and the chroot.
+ * @returns The servers in the given order, and the path that is put before every other path; `""` if
+ * there is none.
  * @throws {TypeError} If the connect string is not a string.
  * @throws {RangeError} If it names no server, or has a bad port or a bad chroot.
  */
-export function parseConnectString(text: unknown): ConnectString {
+export function parseConnectString(
+  text: unknown,
+): { readonly servers: readonly ServerAddress[]; readonly chroot: string } {
   if (typeof text !== "string") {
-    throw new TypeError(
-      badValue("the connect string", "a string", describe(text)),
-    );
+    throw new TypeError(badValue("the connect string", "a string", describe(text)));
   }
   const slash = text.indexOf("/");
   const hosts = slash === -1 ? text : text.slice(0, slash);
@@ -115,27 +98,15 @@ export interface Target {
   readonly address?: string;
 }
 
-/** An attempt that ended before it began: the servers, or the addresses of one, are not known. */
-export interface Unresolved {
-  /** Left out if no server is known. */
-  readonly server?: ServerAddress;
-  readonly error: unknown;
-}
-
-/** The servers, one after the other, in rounds. */
 export class ServerRotation {
-  readonly #listServers: ListServers;
-  readonly #lookUp: LookUp;
+  readonly #listServers: TransportOptions["listServers"];
+  readonly #lookUp: Required<TransportOptions>["lookUp"];
   readonly #lookupMs: number;
   #last: Target | undefined;
   #isByName = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /**
-   * Begins with the first server.
-   *
-   * @param lookupMs How long in ms a list or a lookup may take.
-   */
+  /** @param lookupMs How long in ms a list or a lookup may take. */
   constructor(
     { listServers, lookUp = lookUpAsRuntime }: Pick<TransportOptions, "listServers" | "lookUp">,
     lookupMs: number,
@@ -146,10 +117,11 @@ export class ServerRotation {
   }
 
   /**
-   * One round over all addresses of all servers. They are listed and looked up now. It begins behind the
-   * last target of the round before, so that a reconnect tries another server first.
+   * One round over all addresses of all servers. They are listed and looked up now; where that fails, there
+   * is an attempt that failed. It begins behind the last target of the round before, so that a reconnect
+   * tries another server first.
    */
-  async *round(): AsyncGenerator<Target | Unresolved, void, void> {
+  async *round(): AsyncGenerator<Target | FailedAttempt, void, void> {
     try {
       const servers = await this.#within(this.#listServers());
       const last = this.#last?.server;
@@ -157,7 +129,7 @@ export class ServerRotation {
         yield* this.#targets(server);
       }
     } catch (error) {
-      yield { error };
+      yield { phase: "resolve", error };
     }
   }
 
@@ -171,7 +143,7 @@ export class ServerRotation {
     clearTimeout(this.#timer);
   }
 
-  async *#targets(server: ServerAddress): AsyncGenerator<Target | Unresolved, void, void> {
+  async *#targets(server: ServerAddress): AsyncGenerator<Target | FailedAttempt, void, void> {
     try {
       const addresses = await this.#addresses(server);
       const first = after(addresses, (address) => address === this.#last?.address);
@@ -180,7 +152,7 @@ export class ServerRotation {
       }
       if (addresses.length === 0 || this.#isByName) yield this.#last = { server };
     } catch (error) {
-      yield { server, error };
+      yield { server, phase: "resolve", error };
     }
   }
 
@@ -204,7 +176,6 @@ export class ServerRotation {
   }
 }
 
-/** Looks a host up as the runtime does when it connects. */
 function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     // Deno needs the port, to find out whether the lookup is permitted.
@@ -216,7 +187,7 @@ function lookUpAsRuntime(host: string, port: number): Promise<readonly string[]>
   });
 }
 
-/** Returns the items in an order that begins behind the one that is found; as they are if none is. */
+/** The items in an order that begins behind the one that is found; as they are if none is. */
 function after<T>(items: readonly T[], isFound: (item: T) => boolean): T[] {
   const start = items.findIndex(isFound) + 1;
   return [...items.slice(start), ...items.slice(0, start)];

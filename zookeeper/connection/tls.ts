@@ -58,8 +58,6 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
  * Checks TLS settings. Deno would ignore a certificate or a key that it cannot read, and connect without.
  * The error messages do not show the values, which may be secrets.
  *
- * @param tls The settings of the user.
- * @returns A copy.
  * @throws {TypeError} If there are unknown members, a member has a wrong type, or only one of `cert` and
  * `key` is set.
  * @throws {RangeError} If a member cannot be read, or `key` is not the key of `cert`.
@@ -122,7 +120,6 @@ function readText(member: string, value: unknown): string {
   throw new TypeError(cannotUse(`its '${member}' is neither a string nor a Uint8Array`));
 }
 
-/** Reads one certificate or more. */
 function readCertificates(member: string, text: string): X509Certificate[] {
   const blocks = text.match(CERTIFICATE) ?? [];
   if (blocks.length === 0) throw unreadable(member);

@@ -1,42 +1,13 @@
 /**
- * The port: the few requests and events of a ZooKeeper client that the strategy needs. To use another
- * client, implement this interface. Errors are in `failures.ts`.
+ * The port: what the strategy needs of a ZooKeeper client. To use another client, implement
+ * {@linkcode ZooKeeperTransport}. Errors are in `failures.ts`.
  *
  * @module
  */
+import type { Warnings } from "../../core/contract/warnings.ts";
 import type { TlsSettings } from "./tls.ts";
-
-/** The children of a znode. */
-export interface Children {
-  readonly names: readonly string[];
-  /** The zxid of the last create or delete of a child. */
-  readonly pzxid: bigint;
-}
-
-/** A znode. */
-export interface Znode {
-  readonly data: Uint8Array;
-  /** The zxid of the write that created it. Each write to the ensemble has a greater zxid. */
-  readonly czxid: bigint;
-  /** When it was created, by the servers' clock, in ms since the epoch. */
-  readonly createdAtMs: number;
-  /** How many children it has. */
-  readonly childCount: number;
-  /** How many children it has ever had: the next sequence number. */
-  readonly createCount: number;
-}
-
-/**
- * The event of a watched znode. `"changed"` is also reported when the connection is lost, because the
- * watch is lost with it.
- */
-export type WatchEvent = "changed" | "deleted";
-
-/** Receives one event of the znode that it watches. */
-export interface Watcher {
-  /** Called once for each watch that was set. Must not throw. */
-  onWatchEvent(event: WatchEvent): void;
-}
+import type { Watches } from "./watches.ts";
+import type { Request } from "./wire.ts";
 
 /** The state of a connection and its session. */
 export type TransportState =
@@ -55,18 +26,14 @@ export type TransportState =
   /** Closed from this side. */
   | "closed";
 
-/** Receives the states of a transport. */
+/** Is notified after each change of a transport's state. */
 export interface TransportListener {
-  /** Called after each change of state. */
   onStateChange(state: TransportState): void;
 }
 
 /**
- * One ZooKeeper session. The server executes its requests in the order in which they were issued, even
- * if they are issued before earlier ones are answered. Only a heartbeat (`set`, `createEphemeral`) may
- * be executed before earlier ones, because many of these may wait until the server answers others. Without
- * a connection, a request rejects with `NOT_CONNECTED`. It is never sent twice, and settles within its
- * time limit. A request that fails rejects with a `ZooKeeperError`.
+ * One ZooKeeper session. The server executes its requests in the order of the calls, even if earlier ones
+ * are not answered yet.
  */
 export interface ZooKeeperTransport {
   readonly state: TransportState;
@@ -78,29 +45,23 @@ export interface ZooKeeperTransport {
   readonly silentMs: number;
   /** Why no server could be connected to, or the connection was dropped; `undefined` if unknown. */
   readonly connectError: unknown;
+  readonly requests: {
+    /**
+     * Sends a request, once.
+     *
+     * @param isUrgent Whether to send it before others, many of which may wait until the server answers. Only
+     * for a heartbeat.
+     * @returns The answer, within the time limit of requests.
+     * @throws {ZooKeeperError} If it fails: `NOT_CONNECTED` if it was not sent.
+     */
+    send<T>(request: Request<T>, isUrgent?: boolean): Promise<T>;
+  };
+  /** Who is notified of the events of watches. The transport fires them, and drops them all at a loss. */
+  readonly watches: Watches;
   /** Sets the listener that is notified from now on. It replaces the previous one. */
   setListener(listener: TransportListener): void;
   /** Ends a pause between two attempts to connect: somebody needs the connection now. */
   connectNow(): void;
-  /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
-  createSequential(pathPrefix: string, data: Uint8Array): Promise<string>;
-  /** Creates an ephemeral znode, for the heartbeat. */
-  createEphemeral(path: string): Promise<void>;
-  /** Creates a persistent, empty znode. */
-  createPersistent(path: string): Promise<void>;
-  /** Lists children. */
-  children(path: string): Promise<Children>;
-  /**
-   * Reads a znode. If it exists, the watcher is set on it; setting it again has no effect. Where another
-   * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
-   */
-  get(path: string, watcher?: Watcher): Promise<Znode>;
-  /** Removes a watcher, so that it is not called any more. Sends nothing. */
-  unwatch(path: string, watcher: Watcher): void;
-  /** Writes empty data, for the heartbeat. */
-  set(path: string): Promise<void>;
-  /** Deletes a znode that has no children. */
-  delete(path: string): Promise<void>;
   /**
    * Closes the session at the server if it answers within `timeoutMs`, then frees all resources. Unanswered
    * requests settle by then, whatever their own limit.
@@ -110,48 +71,24 @@ export interface ZooKeeperTransport {
   destroy(): void;
 }
 
-/** The time limit of requests. */
-export interface RequestTimeoutOptions {
-  /**
-   * How long in ms requests may stay without any answer; `undefined` for the default. Answers come in
-   * the order of the requests, so the time counts from the last answer.
-   */
-  readonly requestTimeoutMs: number | undefined;
-  /** How long in ms a call tolerates an outage. By default a request gets at most half of it. */
-  readonly unavailableAfterMs: number;
-}
-
-/** Takes warnings that no call can report. */
-export interface Warner {
-  /** Must not throw. */
-  warn(message: string): void;
-}
-
 /** The address of one server of an ensemble. */
 export interface ServerAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Lists the servers, in the order in which they are tried. */
-export type ListServers = () => Promise<readonly ServerAddress[]>;
-
-/** Looks up all addresses of a host, for a connection to one of its ports. */
-export type LookUp = (host: string, port: number) => Promise<readonly string[]>;
-
-/** The options of a transport. */
-export interface TransportOptions extends RequestTimeoutOptions {
-  /** Called again for each round of attempts to connect. */
-  readonly listServers: ListServers;
-  /** Connections use TLS if this is set. */
+/** The options of a transport. Those without a comment are described in `ZooKeeperLockOptions`. */
+export interface TransportOptions {
+  /** Lists the servers, in the order in which they are tried, for each round of attempts to connect. */
+  readonly listServers: () => Promise<readonly ServerAddress[]>;
+  /** Looks up all addresses of a host, for a connection to one of its ports; as the runtime does unless set. */
+  readonly lookUp?: (host: string, port: number) => Promise<readonly string[]>;
   readonly tls: TlsSettings | undefined;
-  /** Takes warnings that no call can report. */
-  readonly warnings: Warner;
-  /** How hosts are looked up; as the runtime does unless set. */
-  readonly lookUp?: LookUp;
-  /** The session timeout in ms to ask for. */
-  readonly sessionTimeoutMs: number;
   readonly auth: ZooKeeperAuth | undefined;
+  readonly sessionTimeoutMs: number;
+  readonly unavailableAfterMs: number;
+  readonly requestTimeoutMs: number | undefined;
+  readonly warnings: Pick<Warnings, "warn">;
 }
 
 /** Credentials. With them, only their owner has access to the znodes that are created. */
@@ -160,21 +97,4 @@ export interface ZooKeeperAuth {
   scheme: string;
   /** The credentials in the form that the scheme needs: `"user:password"` for `"digest"`. */
   credentials: string;
-}
-
-/** Opens a transport; it connects automatically. */
-export type OpenTransport = (options: TransportOptions) => ZooKeeperTransport;
-
-/**
- * Returns how long the server may leave requests without any answer.
- *
- * @param options The configured limits.
- * @param sessionTimeoutMs The session timeout in ms that the server granted.
- * @returns The limit in ms.
- */
-export function requestLimitMs(
-  { requestTimeoutMs, unavailableAfterMs }: RequestTimeoutOptions,
-  sessionTimeoutMs: number,
-): number {
-  return requestTimeoutMs ?? Math.ceil(Math.min(sessionTimeoutMs / 4, unavailableAfterMs / 2));
 }

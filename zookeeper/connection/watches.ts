@@ -3,20 +3,21 @@
  *
  * @module
  */
-import type { Watcher, WatchEvent, Znode } from "./transport.ts";
+import type { WatchEvent, Znode } from "./wire.ts";
 
-interface Watch {
-  readonly watchers: Set<Watcher>;
-  /**
-   * The znode as it is since the server has set the watch; `null` before. The watch ends with an event or
-   * with the connection.
-   */
-  znode: Znode | null;
+/** Receives one event of the znode that it watches. */
+export interface Watcher {
+  /** Called once for each watch that was set. Must not throw. */
+  onWatchEvent(event: WatchEvent): void;
 }
 
 /** The watchers of one session. */
 export class Watches {
-  readonly #watches = new Map<string, Watch>();
+  /**
+   * By path: the watchers, and the znode as it is since the server has set the watch; `null` before. The
+   * watch ends with an event or with the connection.
+   */
+  readonly #watches = new Map<string, { readonly watchers: Set<Watcher>; znode: Znode | null }>();
 
   /**
    * Adds a watcher.
@@ -30,7 +31,6 @@ export class Watches {
     return watch.znode;
   }
 
-  /** Records that the server has set the watch. */
   confirm(path: string, znode: Znode): void {
     const watch = this.#watches.get(path);
     if (watch !== undefined) watch.znode = znode;
@@ -44,7 +44,7 @@ export class Watches {
     if (watch?.znode === null && watch.watchers.size === 0) this.#watches.delete(path);
   }
 
-  /** The number of znodes that have a watch, including watches without watchers. */
+  /** The znodes that have a watch, including watches without watchers. */
   get size(): number {
     return this.#watches.size;
   }
@@ -69,7 +69,6 @@ export class Watches {
     for (const watcher of notified) watcher.onWatchEvent("changed");
   }
 
-  /** Removes all watchers without notifying them. */
   clear(): void {
     for (const { watchers } of this.#watches.values()) watchers.clear();
     this.#watches.clear();

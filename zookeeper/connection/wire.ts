@@ -6,7 +6,6 @@
  * @see {@link https://github.com/apache/zookeeper/blob/master/zookeeper-jute/src/main/resources/zookeeper.jute}
  */
 import { Buffer } from "node:buffer";
-import type { Children, WatchEvent, Znode } from "./transport.ts";
 
 /**
  * Maximum length, in bytes, of a frame. The longest reply is the list of a lock's queue, at 59 bytes
@@ -25,46 +24,58 @@ const ZXID_AT = 8;
 const CODE_AT = 16;
 /** Where a reply has its first field. */
 const BODY_AT = 20;
+const NOTHING = Buffer.alloc(0);
 
 /** The bytes of a server do not follow the protocol. No request on that connection can be answered. */
 export class ProtocolError extends Error {
-  /** The name of the class. */
   override readonly name = "ProtocolError";
   /** Whether they are bytes of TLS. */
   readonly isTls: boolean;
 
-  /** Creates an error. */
   constructor(message: string, isTls = false) {
     super(message);
     this.isTls = isTls;
   }
 }
 
-/** Splits the bytes of one connection into frames. A frame is one reply or one event, behind its length. */
-export class Frames {
-  /** The bytes that belong to no complete frame yet, in the chunks in which they arrived. */
+/**
+ * What arrives on one connection: frames, each a reply or an event. One frame is read at a time, from its
+ * first field on. To read behind its end throws a {@linkcode ProtocolError}.
+ */
+export class Replies {
+  /** The frame that is read now, with its length before it. */
+  frame: Buffer = NOTHING;
+  /**
+   * The number of the reply's request. Pings, events and the answer to credentials have negative numbers; the
+   * answer to the request for the session has none.
+   */
+  xid = 0;
+  /** 0, or why the server has refused the request. */
+  code = 0;
+  /** The bytes behind that frame, in the chunks in which they arrived. */
   #chunks: Buffer[] = [];
   #byteCount = 0;
+  #at = BODY_AT;
 
   /** Whether a frame has arrived in part. */
   get isPartial(): boolean {
     return this.#byteCount > 0;
   }
 
-  /** Adds a chunk of bytes. */
   add(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#byteCount += chunk.length;
   }
 
   /**
-   * Removes the next frame.
+   * Goes on to the next frame.
    *
-   * @returns The frame, with its length before it; `null` until it is complete.
-   * @throws {ProtocolError} If its length is negative or too great.
+   * @returns Whether it is complete.
+   * @throws {ProtocolError} If its length is negative or too great, or it is too short for a reply.
    */
-  next(): Buffer | null {
-    if (this.#byteCount < LENGTH_BYTES) return null;
+  next(): boolean {
+    this.frame = NOTHING; // its chunk need not stay in memory
+    if (this.#byteCount < LENGTH_BYTES) return false;
     const head = this.#first(LENGTH_BYTES);
     const length = head.readInt32BE();
     if (length < 0 || length > MAX_FRAME_BYTES) {
@@ -73,12 +84,17 @@ export class Frames {
       throw new ProtocolError(message, isTlsRecord(head));
     }
     const end = LENGTH_BYTES + length;
-    if (this.#byteCount < end) return null;
+    if (this.#byteCount < end) return false;
     const bytes = this.#first(end);
     if (bytes.length === end) this.#chunks.shift();
     else this.#chunks[0] = bytes.subarray(end);
     this.#byteCount -= end;
-    return bytes.subarray(0, end);
+    const frame = this.frame = bytes.subarray(0, end);
+    if (end < BODY_AT) throw new ProtocolError(`A reply has only ${length} bytes`);
+    this.xid = frame.readInt32BE(XID_AT);
+    this.code = frame.readInt32BE(CODE_AT);
+    this.#at = BODY_AT;
+    return true;
   }
 
   /** Returns a chunk that begins with the next `count` bytes, which must have arrived. */
@@ -87,56 +103,27 @@ export class Frames {
     if (this.#chunks[0]!.length < count) this.#chunks = [Buffer.concat(this.#chunks)];
     return this.#chunks[0]!;
   }
-}
-
-/** Whether these are the first bytes of an alert, or of a handshake, of any version of TLS. */
-function isTlsRecord([type, version]: Buffer): boolean {
-  return (type === 0x15 || type === 0x16) && version === 3;
-}
-
-/** A reply or an event, read from its first field on. Throws a {@linkcode ProtocolError} behind its end. */
-export class Reply {
-  /** The number of its request. Pings, events and the answer to credentials have negative numbers. */
-  readonly xid: number;
-  /** 0, or why the server has refused the request. */
-  readonly code: number;
-  readonly #frame: Buffer;
-  #at = BODY_AT;
-
-  /**
-   * Takes a frame, with its length before it.
-   *
-   * @throws {ProtocolError} If it is too short for a reply.
-   */
-  constructor(frame: Buffer) {
-    if (frame.length < BODY_AT) {
-      throw new ProtocolError(`A reply has only ${frame.length - LENGTH_BYTES} bytes`);
-    }
-    this.#frame = frame;
-    this.xid = frame.readInt32BE(XID_AT);
-    this.code = frame.readInt32BE(CODE_AT);
-  }
 
   /** Copies the server's last zxid. */
   copyZxid(target: Buffer): void {
-    this.#frame.copy(target, 0, ZXID_AT, CODE_AT);
+    this.frame.copy(target, 0, ZXID_AT, CODE_AT);
   }
 
   int(): number {
-    return this.#frame.readInt32BE(this.#skip(4));
+    return this.frame.readInt32BE(this.#skip(4));
   }
 
   text(): string {
     const length = this.#length();
     const at = this.#skip(length);
-    return this.#frame.toString("utf8", at, at + length);
+    return this.frame.toString("utf8", at, at + length);
   }
 
   /** Returns a copy: the frame is a part of a chunk that would stay in memory. */
   bytes(): Buffer {
     const length = this.#length();
     const at = this.#skip(length);
-    return Buffer.from(this.#frame.subarray(at, at + length));
+    return Buffer.from(this.frame.subarray(at, at + length));
   }
 
   texts(): string[] {
@@ -150,7 +137,7 @@ export class Reply {
   stat(): Omit<Znode, "data"> & { readonly pzxid: bigint } {
     // czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, length of data, children, pzxid
     const at = this.#skip(68);
-    const frame = this.#frame;
+    const { frame } = this;
     const childCount = frame.readInt32BE(at + 56);
     return {
       czxid: frame.readBigInt64BE(at),
@@ -164,39 +151,58 @@ export class Reply {
 
   /** The length of a text, or of a list; one that is missing has -1. */
   #length(): number {
-    return Math.max(0, this.#frame.readInt32BE(this.#skip(4)));
+    return Math.max(0, this.frame.readInt32BE(this.#skip(4)));
   }
 
   /** Returns where the next `count` bytes begin, and goes on behind them. */
   #skip(count: number): number {
     const at = this.#at;
     this.#at += count;
-    if (this.#at > this.#frame.length) {
+    if (this.#at > this.frame.length) {
       throw new ProtocolError("A reply is shorter than its fields");
     }
     return at;
   }
 }
 
-/** A request. */
+/** Whether these are the first bytes of an alert, or of a handshake, of any version of TLS. */
+function isTlsRecord([type, version]: Buffer): boolean {
+  return (type === 0x15 || type === 0x16) && version === 3;
+}
+
+/** The children of a znode. */
+export interface Children {
+  readonly names: readonly string[];
+  /** The zxid of the last create or delete of a child. */
+  readonly pzxid: bigint;
+}
+
+/** What a read of a znode shows. */
+export interface Znode {
+  readonly data: Uint8Array;
+  /** The zxid of the write that created it. Each write to the ensemble has a greater zxid. */
+  readonly czxid: bigint;
+  /** When it was created, by the servers' clock, in ms since the epoch. */
+  readonly createdAtMs: number;
+  /** How many children it has. */
+  readonly childCount: number;
+  /** How many children it has ever had: the next sequence number. */
+  readonly createCount: number;
+}
+
+/**
+ * The event of a watched znode. `"changed"` is also reported when the connection is lost, because the
+ * watch is lost with it.
+ */
+export type WatchEvent = "changed" | "deleted";
+
+/** A request in bytes. */
 export interface Request<T> {
   /** With its length before them, and without its number. */
   readonly bytes: Buffer;
   /** Reads the answer. Throws a {@linkcode ProtocolError} if that is too short. */
-  read(reply: Reply): T;
+  read(reply: Replies): T;
 }
-
-/** Mode of create: the znode stays until it is deleted. */
-export const PERSISTENT = 0;
-/** Mode of create: the znode is deleted with its session. */
-export const EPHEMERAL = 1;
-/** Mode of create: ephemeral, and the server appends a sequence number. */
-export const EPHEMERAL_SEQUENTIAL = 3;
-
-/** Everybody has access. */
-export const OPEN_ACL: Buffer = accessFor("world", "anyone");
-/** Those with the credentials of the creator have access. */
-export const CREATOR_ACL: Buffer = accessFor("auth", "");
 
 const CREATE = 1;
 const DELETE = 2;
@@ -207,52 +213,54 @@ const GET_CHILDREN = 12;
 const NODE_DELETED = 2;
 /** Where a request has its path, behind its own length, number and type, and the length of the path. */
 const PATH_AT = 16;
+/** The modes of a create. The last one is ephemeral, too: the server appends a sequence number. */
+const MODES = { persistent: ints(0), ephemeral: ints(1), sequential: ints(3) };
+const OPEN_ACL = accessFor("world", "anyone");
+const CREATOR_ACL = accessFor("auth", "");
 const ANY_VERSION = ints(-1);
 const EMPTY_ANY_VERSION = ints(0, -1);
 const UNWATCHED = Buffer.from([0]);
 const WATCHED = Buffer.from([1]);
 
-/** Creates a znode; answered with its path. */
+/**
+ * Creates a znode; answered with its path.
+ *
+ * @param isOpen Whether everybody has access; else only those with the credentials of the creator.
+ */
 export function createRequest(
   path: string,
   data: Uint8Array | null,
-  acl: Buffer,
-  mode: number,
+  mode: keyof typeof MODES,
+  isOpen: boolean,
 ): Request<string> {
-  const rest = Buffer.concat([sized(data), acl, ints(mode)]);
+  const rest = Buffer.concat([sized(data), isOpen ? OPEN_ACL : CREATOR_ACL, MODES[mode]]);
   return request(CREATE, path, rest, (reply) => reply.text());
 }
 
-/** Deletes a znode, whatever its version is. */
 export function deleteRequest(path: string): Request<void> {
   return request(DELETE, path, ANY_VERSION, readNothing);
 }
 
-/** Writes empty data, whatever the version is. */
+/** Writes empty data. */
 export function setRequest(path: string): Request<void> {
   return request(SET_DATA, path, EMPTY_ANY_VERSION, readNothing);
-}
-
-/** Reads a znode. */
-export function getRequest(path: string): Request<Znode> {
-  return request(GET_DATA, path, UNWATCHED, readZnode);
 }
 
 /**
  * Reads a znode and, if it exists, watches it.
  *
- * @param path The path of the znode.
- * @param onSet Called when the watch is set, before its event can arrive.
+ * @param onSet Called when the watch is set, before its event can arrive. Without it, there is no watch.
  */
-export function watchRequest(path: string, onSet: (znode: Znode) => void): Request<Znode> {
-  return request(GET_DATA, path, WATCHED, (reply) => {
-    const znode = readZnode(reply);
-    onSet(znode);
+export function getRequest(path: string, onSet?: (znode: Znode) => void): Request<Znode> {
+  return request(GET_DATA, path, onSet === undefined ? UNWATCHED : WATCHED, (reply) => {
+    const data = reply.bytes();
+    const { czxid, createdAtMs, childCount, createCount } = reply.stat();
+    const znode = { data, czxid, createdAtMs, childCount, createCount };
+    onSet?.(znode);
     return znode;
   });
 }
 
-/** Lists the children of a znode. */
 export function childrenRequest(path: string): Request<Children> {
   return request(GET_CHILDREN, path, UNWATCHED, (reply) => {
     const names = reply.texts();
@@ -261,7 +269,7 @@ export function childrenRequest(path: string): Request<Children> {
 }
 
 /** Reads which watch has fired, and why. */
-export function readEvent(reply: Reply): { path: string; event: WatchEvent } {
+export function readEvent(reply: Replies): { path: string; event: WatchEvent } {
   const type = reply.int();
   reply.int(); // the state of the connection
   return { path: reply.text(), event: type === NODE_DELETED ? "deleted" : "changed" };
@@ -272,7 +280,7 @@ function request<T>(
   type: number,
   path: string,
   rest: Buffer,
-  read: (reply: Reply) => T,
+  read: (reply: Replies) => T,
 ): Request<T> {
   const pathLength = Buffer.byteLength(path);
   const bytes = Buffer.allocUnsafe(PATH_AT + pathLength + rest.length);
@@ -285,12 +293,6 @@ function request<T>(
 }
 
 function readNothing(): void {}
-
-function readZnode(reply: Reply): Znode {
-  const data = reply.bytes();
-  const { czxid, createdAtMs, childCount, createCount } = reply.stat();
-  return { data, czxid, createdAtMs, childCount, createCount };
-}
 
 /** An access control list with all rights for one identity. */
 function accessFor(scheme: string, id: string): Buffer {

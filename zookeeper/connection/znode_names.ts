@@ -23,9 +23,6 @@ const ENCODED = /[%/\p{Cc}\u{E000}-\u{F8FF}\u{FFF0}-\u{10FFFF}]/gu;
  * become the "%XX" of their UTF-8 bytes; "." and ".." become "%2E" and "%2E%2E". A result longer than
  * {@linkcode MAX_ZNODE_NAME_LENGTH} becomes "%sha256-" and the hash of the name. Two lock names never
  * share a znode name, unless SHA-256 collides: no other znode name contains "%s".
- *
- * @param name The name of the lock: 1 to 1,000 UTF-16 code units of well-formed Unicode text.
- * @returns The name of the znode.
  */
 export function znodeName(name: string): string {
   if (name === "." || name === "..") return name.replaceAll(".", "%2E");
@@ -37,9 +34,6 @@ export function znodeName(name: string): string {
 /**
  * Returns the name of the znode that a session's heartbeat writes to. No lock has this name: in a
  * lock's znode name, each "%" is followed by two hexadecimal digits or by "sha256-".
- *
- * @param guid A random UUID.
- * @returns The name of the znode, below the root path.
  */
 export function sessionZnodeName(guid: string): string {
   return `%session-${guid}`;
@@ -48,8 +42,6 @@ export function sessionZnodeName(guid: string): string {
 /**
  * Checks the path of a znode.
  *
- * @param option The name of the checked option, for the error message.
- * @param path The path.
  * @throws {TypeError} If the path is not a string.
  * @throws {RangeError} If the path is not absolute, is the root, or contains a character that
  * ZooKeeper refuses.

@@ -8,7 +8,8 @@
 import { LockSetupError } from "../../core/contract/errors.ts";
 import type { ReleaseAnswer } from "../../core/lease/grant.ts";
 import { classifyFailure, hasCode, ZooKeeperError } from "../connection/failures.ts";
-import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
+import type { Watcher } from "../connection/watches.ts";
+import type { WatchEvent, Znode } from "../connection/wire.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
 import type { Sessions } from "../session/sessions.ts";
 import {
@@ -22,61 +23,50 @@ import {
 } from "./queue_order.ts";
 import type { SharedQueue } from "./shared_queue.ts";
 
-/** The states of the watch on our znode. */
-export type OwnWatchState =
-  /** Not set yet, or not any more: its event has arrived, or its connection was lost. */
-  | "unset"
-  /** Requested: the server reports the next change. */
-  | "requested"
-  /** Set, and the server has reported no change since: the znode exists. */
-  | "set"
-  /** Another client has deleted the znode. */
-  | "deleted";
-
-/** One znode of ours. It is ephemeral: the server deletes it at the end of its session. */
+/** Our znode. It is ephemeral: the server deletes it at the end of its session. */
 export class OwnZnode implements Watcher, QueueEntry {
   readonly queue: SharedQueue;
   readonly session: Session;
-  /** Whether the znode is known to have been created. */
+  /** Whether the znode is known to have been created. Until then the path and the name are `""`. */
   isCreated = false;
-  /** The path, the name and the sequence number; `""` and `NaN` until it is known to have been created. */
   path = "";
   name = "";
   sequence = NaN;
   /** Whether the last create was not answered: it may have been executed, or may be executed later. */
   isCreateAmbiguous = false;
-  watchState: OwnWatchState = "unset";
-  #listener: ChangeListener | null = null;
+  /**
+   * The watch on the znode. `"unset"`: not set yet, or its event has arrived, or its connection was lost.
+   * `"set"`: the server has reported no change since, so the znode exists. `"deleted"`: another client has
+   * deleted the znode.
+   */
+  watchState: "unset" | "requested" | "set" | "deleted" = "unset";
+  /** Is notified of the watch's events. */
+  listener: ChangeListener | null = null;
+  /** The znode as it was when the watch was last set. */
+  found: Znode | null = null;
   readonly #data: Uint8Array;
-  /** Identifies the znode if its create is not answered. Used for this znode only. */
-  readonly #guid: string;
+  /** Has a GUID, which finds the znode if its create is not answered. */
+  readonly #prefix: string;
   #creating: Promise<void> = Promise.resolve();
   #isLeaving = false;
-  /** The znode as it was when the watch was last set. */
-  #read: Znode | null = null;
   /** The fencing token, if a listing has shown it. */
   #listedToken: bigint | null = null;
 
-  /**
-   * Sends nothing yet.
-   *
-   * @param data The data of the znode: the label, in UTF-8.
-   * @param isTry Whether `tryAcquire()` makes the znode. Its name shows that to other clients.
-   */
+  /** @param isTry Whether `tryAcquire()` makes the znode. Its name shows that to other clients. */
   constructor(queue: SharedQueue, data: Uint8Array, isTry: boolean) {
     this.queue = queue;
     this.session = queue.session;
     this.#data = data;
-    this.#guid = newGuid(isTry);
+    this.#prefix = entryPrefix(newGuid(isTry));
   }
 
-  /** Sends the create now, and does not repeat it. */
   create(): Promise<void> {
-    const prefix = `${this.queue.path}/${entryPrefix(this.#guid)}`;
+    const prefix = `${this.queue.path}/${this.#prefix}`;
     return this.#creating = this.session.createSequential(prefix, this.#data).then(
       (path) => this.#onCreated(path),
       (error) => {
-        this.isCreateAmbiguous = error instanceof ZooKeeperError && error.isAmbiguous;
+        this.isCreateAmbiguous = error instanceof ZooKeeperError &&
+          error.meaning.isAmbiguous === true;
         throw error;
       },
     );
@@ -99,16 +89,15 @@ export class OwnZnode implements Watcher, QueueEntry {
     this.sequence = sequenceOf(this.name)!;
   }
 
-  /** Returns the paths of all znodes with our GUID, the one with the lowest number first. */
+  /** Returns the paths of all znodes of our create, the one with the lowest number first. */
   async #find(session: Session): Promise<string[]> {
     // The write comes first: our server may lag behind the ensemble, and when it answers a write, it
     // knows all earlier ones. Besides, the requests of this session's earlier connections cannot be
     // executed any more. (If the session is over, the server deletes what this search misses.)
     if (session === this.session) await session.sendHeartbeat();
-    const prefix = entryPrefix(this.#guid);
     try {
       const { names } = await session.children(this.queue.path);
-      const ours = sortedEntries(names.filter((name) => name.startsWith(prefix)));
+      const ours = sortedEntries(names.filter((name) => name.startsWith(this.#prefix)));
       return ours.map(({ name }) => `${this.queue.path}/${name}`);
     } catch (error) {
       if (hasCode(error, "NO_NODE")) return [];
@@ -116,10 +105,7 @@ export class OwnZnode implements Watcher, QueueEntry {
     }
   }
 
-  /**
-   * Returns our position in a listing. Throws if our znode is not listed, or if the sequence numbers do not
-   * show the order.
-   */
+  /** Throws if our znode is not listed, or if the sequence numbers do not show the order. */
   positionIn(view: QueueView): QueuePosition {
     const position = view.positionOf(this.name);
     if (position === null) throw ownZnodeGone();
@@ -130,7 +116,6 @@ export class OwnZnode implements Watcher, QueueEntry {
     return position;
   }
 
-  /** Makes the error for a lock that must not be taken, because the numbers do not show the order. */
   outOfNumbers(): LockSetupError {
     const { name, path } = this.queue;
     const message = `Cannot order the waiters for the lock ${JSON.stringify(name)}: ` +
@@ -140,31 +125,21 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 
   /**
-   * The fencing token: the zxid of our znode's create, which is read when the watch on our znode is set.
-   * Without a wait that watch is not set. Then it is the zxid of a listing that shows our znode alone.
-   * `null` if there is no such listing either: set the watch.
+   * The zxid of our znode's create, which is read when the watch on our znode is set. Without a wait that
+   * watch is not set. Then it is the zxid of a listing that shows our znode alone. `null` if there is no such
+   * listing either: set the watch.
    */
   get fencingToken(): bigint | null {
-    return this.#read?.czxid ?? this.#listedToken;
+    return this.found?.czxid ?? this.#listedToken;
   }
 
-  /** When the znode was created, by the servers' clock; known once the watch was set. */
-  get createdAtMs(): number {
-    return this.#read!.createdAtMs;
-  }
-
-  /** Notifies this listener of the watch's events from now on, instead of the previous one. */
-  setListener(listener: ChangeListener | null): void {
-    this.#listener = listener;
-  }
-
-  /** Sets the watch, unless it is set, by reading the znode. Rejects if another client has deleted it. */
+  /** Sets the watch by reading the znode, unless it is set. */
   async watch(): Promise<void> {
     if (this.watchState === "deleted") throw ownZnodeGone();
     if (this.watchState !== "unset") return;
     this.watchState = "requested"; // an event may follow the answer directly
     try {
-      this.#read = await this.session.get(this.path, this);
+      this.found = await this.session.get(this.path, this);
       if (this.watchState === "requested") this.watchState = "set";
     } catch (error) {
       const isDeleted = hasCode(error, "NO_NODE");
@@ -176,21 +151,18 @@ export class OwnZnode implements Watcher, QueueEntry {
   onWatchEvent(event: WatchEvent): void {
     // ZooKeeper removes a watch when it fires.
     this.watchState = event === "deleted" ? "deleted" : "unset";
-    this.#listener?.onChange();
+    this.listener?.onChange();
   }
 
   /**
    * Makes one attempt to delete the znode, or all znodes that an unanswered create may have made. It leaves
    * the queue at once. If its session is over, the delete is sent in the next one: the server may keep the
    * znode until the session timeout, and that would block the waiters. Never rejects.
-   *
-   * @returns `"released"` if it is deleted, `"gone"` if it was missing, `"refused"` if the server will
-   * refuse again, `"unknown"` if it may still exist: then call this again.
    */
   async delete(sessions: Pick<Sessions, "current">): Promise<ReleaseAnswer> {
     if (!this.#isLeaving) this.queue.remove(this, this.watchState === "set");
     this.#isLeaving = true;
-    this.#listener = null;
+    this.listener = null;
     await this.#creating.catch(() => {});
     if (!this.isCreated && !this.isCreateAmbiguous) return { state: "released" };
     const { session } = this;
@@ -210,7 +182,6 @@ export class OwnZnode implements Watcher, QueueEntry {
   }
 }
 
-/** Makes the error for a missing znode of ours: the caller neither holds the lock nor waits for it. */
 export function ownZnodeGone(): ZooKeeperError {
   return new ZooKeeperError("OWN_ZNODE_GONE", "Our znode in the queue was deleted");
 }

@@ -5,19 +5,18 @@
  * @module
  * @see {@link https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks}
  */
-import type { Children } from "../connection/transport.ts";
+import type { Children } from "../connection/wire.ts";
 
-/** The greatest sequence number that ZooKeeper gives before its counter overflows. */
+/** ZooKeeper's counter overflows behind it. */
 export const MAX_SEQUENCE = 2 ** 31 - 1;
 
-/** Whether ZooKeeper gave a sequence number to one znode only: before the end of their range. */
+/** Whether ZooKeeper gave a sequence number to one znode only. */
 export function isInRange(sequence: number): boolean {
   return sequence >= 0 && sequence < MAX_SEQUENCE;
 }
 
-/** One entry of a lock's queue: the znode of the holder or of a waiter. */
+/** The znode of the holder or of a waiter: its name, and the number that ZooKeeper appended to that. */
 export interface QueueEntry {
-  /** The name of the znode, without its parent, and the number that ZooKeeper appended to it. */
   readonly name: string;
   readonly sequence: number;
 }
@@ -51,7 +50,7 @@ export function newGuid(isTry: boolean): string {
   return isTry ? `${guid.slice(0, 14)}8${guid.slice(15)}` : guid;
 }
 
-/** Returns the number that ZooKeeper appended to a name; `null` if it is not the name of an entry. */
+/** `null` if it is not the name of an entry. */
 export function sequenceOf(name: string): number | null {
   const digits = ENTRY_NAME.exec(name)?.[1];
   return digits === undefined ? null : Number(digits);
@@ -72,20 +71,19 @@ export function sortedEntries(children: readonly string[]): QueueEntry[] {
 
 /** The position of an entry in its queue. */
 export interface QueuePosition {
-  /** The number of entries ahead of ours: the holder's, and those of the earlier waiters. */
+  /** How many entries are ahead of ours. */
   readonly ahead: number;
-  /** The first entry: the holder's. */
+  /** The holder's. */
   readonly first: QueueEntry;
   /** Whether all entries ahead of ours were made by `tryAcquire()`. */
   readonly isBehindTriesOnly: boolean;
-  /** The number of waiters: all entries but the holder's. */
+  /** All entries but the holder's. */
   readonly waiterCount: number;
-  /** Whether our znode is the only child of the lock's znode. */
+  /** Whether our znode is the only child: there may be children that are not entries. */
   readonly isOnlyChild: boolean;
   /**
-   * Whether the sequence numbers still show the order of creation. They do not at the end of their
-   * range: ZooKeeper gives 2³¹ - 1 to several znodes, and negative numbers after it. Then the lock must
-   * not be taken.
+   * Whether the numbers show the order of creation. They do not at the end of their range: ZooKeeper gives
+   * 2³¹ - 1 to several znodes, and negative numbers after it. Then the lock must not be taken.
    *
    * @see {@link https://issues.apache.org/jira/browse/ZOOKEEPER-4706}
    */
@@ -102,7 +100,6 @@ export class QueueView {
   /** How many entries at the front were made by `tryAcquire()`. */
   readonly #tryCount: number;
 
-  /** Sorts the children of the lock's znode. Some may not be entries. */
   constructor(children: Children, epoch: number) {
     this.children = children;
     this.epoch = epoch;
@@ -135,10 +132,8 @@ export class QueueView {
   }
 
   /**
-   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing.
-   *
-   * @param firstName An entry that is known to be, or to have been, the first. Those before it are left
-   * out.
+   * Returns the entries ahead of ours, the nearest one last; `null` if our znode is missing. Those before
+   * `firstName`, which is known to be, or to have been, the first, are left out.
    */
   entriesAhead(ownName: string, firstName: string | undefined): QueueEntry[] | null {
     const index = this.#indexes.get(ownName);

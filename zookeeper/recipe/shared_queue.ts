@@ -4,17 +4,15 @@
  *
  * @module
  */
-import { hasCode } from "../connection/failures.ts";
-import type { Znode } from "../connection/transport.ts";
+import { hasCode, nullIfMissing } from "../connection/failures.ts";
+import type { Children, Znode } from "../connection/wire.ts";
 import type { ChangeListener, Session } from "../session/session.ts";
 import { type QueueEntry, QueueView } from "./queue_order.ts";
 
-/** How many children the lock's znode has, and has ever had: the next sequence number. */
-export type QueueSize = Pick<Znode, "childCount" | "createCount">;
+const NO_CHILDREN: Children = { names: [], pzxid: 0n };
 
-/** A call that waits in a queue. */
+/** A call that waits. */
 export interface QueueWaiter extends ChangeListener {
-  /** The sequence number of its znode. */
   readonly sequence: number;
   /**
    * It is the first waiter of its instance, and a holder of its instance leaves. Must not throw.
@@ -25,40 +23,55 @@ export interface QueueWaiter extends ChangeListener {
 }
 
 /**
- * The entry of the call of an instance that was last granted the lock: none is ahead of it, now or later.
- */
-export interface OwnHolder extends QueueEntry {
-  /** Whether its delete is sent, or about to be: it does not hold the lock any more. */
-  isLeaving: boolean;
-}
-
-/**
  * The queue of one lock, for all calls of an instance that have a znode in it in the same session. None of
  * the waiters can be granted the lock before those ahead of it. So only the first one has to know which
  * znodes of other instances are ahead, and to watch one of them.
  */
 export class SharedQueue {
   readonly session: Session;
-  /** The name of the lock, and the path of its znode. */
   readonly name: string;
   readonly path: string;
-  /** How many znodes of ours are in the queue, or about to be. */
+  /** Our znodes that are in the queue, or about to be. */
   users = 0;
-  /** How many calls have begun to enter the queue, and do not know their positions yet. */
+  /** The calls that have begun to enter the queue, and do not know their positions yet. */
   entering = 0;
-  /** The entry of ours that was last known to be the first. */
-  holder: OwnHolder | null = null;
-  /** The waiters in the order of their znodes. */
+  /**
+   * The entry of ours that was last granted the lock: none is ahead of it, now or later. It is leaving when
+   * its delete is sent, or about to be: then it does not hold the lock any more.
+   */
+  holder: QueueEntry & { isLeaving: boolean } | null = null;
+  /** In the order of their znodes. */
   readonly #waiters: QueueWaiter[] = [];
   #latest: QueueView | null = null;
-  readonly #onUnused: () => void;
+  /** The queues in which the instance has znodes at this time, by path. */
+  readonly #queues: Map<string, SharedQueue>;
 
-  /** `onUnused` is called when the last znode of ours leaves. */
-  constructor(session: Session, name: string, path: string, onUnused: () => void) {
+  private constructor(
+    queues: Map<string, SharedQueue>,
+    session: Session,
+    name: string,
+    path: string,
+  ) {
     this.session = session;
     this.name = name;
     this.path = path;
-    this.#onUnused = onUnused;
+    this.#queues = queues;
+  }
+
+  /** Returns the queue of a lock, for one znode of ours. Its calls share it while there are any. */
+  static use(
+    queues: Map<string, SharedQueue>,
+    session: Session,
+    name: string,
+    path: string,
+  ): SharedQueue {
+    let queue = queues.get(path);
+    if (queue?.session !== session) {
+      queue = new SharedQueue(queues, session, name, path);
+      queues.set(path, queue);
+    }
+    queue.users++;
+    return queue;
   }
 
   /**
@@ -67,7 +80,8 @@ export class SharedQueue {
    * @param isCertain Whether its watch is set: it exists.
    */
   remove({ name }: QueueEntry, isCertain: boolean): void {
-    if (--this.users === 0) this.#onUnused();
+    const isUnused = --this.users === 0;
+    if (isUnused && this.#queues.get(this.path) === this) this.#queues.delete(this.path);
     const { holder } = this;
     if (holder === null || holder.name !== name) return;
     holder.isLeaving = true;
@@ -75,27 +89,22 @@ export class SharedQueue {
     this.#waiters[0]?.onHolderLeaving(holder, isCertain);
   }
 
-  /** Lists the queue, after this call. A lock's znode that is missing has no entries. */
+  /** Lists the queue, after this call. */
   async list(): Promise<QueueView> {
-    const { session: { epoch }, session, path } = this;
+    const { epoch } = this.session;
+    let children = NO_CHILDREN;
     try {
-      const children = await session.children(path);
-      if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
-      return this.#latest;
+      children = await this.session.children(this.path);
     } catch (error) {
       if (!hasCode(error, "NO_NODE")) throw error;
-      return this.#latest = new QueueView({ names: [], pzxid: 0n }, epoch);
     }
+    if (this.#latest?.children !== children) this.#latest = new QueueView(children, epoch);
+    return this.#latest;
   }
 
-  /** Reads how long the queue is, after this call; `null` if the lock's znode is missing. */
-  async size(): Promise<QueueSize | null> {
-    try {
-      return await this.session.size(this.path);
-    } catch (error) {
-      if (hasCode(error, "NO_NODE")) return null;
-      throw error;
-    }
+  /** Reads how long the queue is, after this call. */
+  size(): Promise<Znode | null> {
+    return this.session.size(this.path).catch(nullIfMissing);
   }
 
   /** The latest listing on this connection; `null` if there is none. */
@@ -108,7 +117,6 @@ export class SharedQueue {
     return this.entering > 0 || this.#waiters.length > 0;
   }
 
-  /** Records that an entry of ours is the first one. */
   recordFirst({ name, sequence }: QueueEntry): true {
     this.holder = { name, sequence, isLeaving: false };
     return true;
@@ -125,29 +133,11 @@ export class SharedQueue {
     this.#waiters.splice(index, 0, waiter);
   }
 
-  /** Removes a waiter, which was granted the lock or gave up. Notifies the next one if it is the first. */
+  /** Removes a waiter. Notifies the next one if it is the first now. */
   endWait(waiter: QueueWaiter): void {
     const index = this.#waiters.indexOf(waiter);
     if (index === -1) return;
     this.#waiters.splice(index, 1);
     if (index === 0) this.#waiters[0]?.onChange();
-  }
-}
-
-/** The queues in which an instance has znodes at this time. */
-export class SharedQueues {
-  readonly #queues = new Map<string, SharedQueue>();
-
-  /** Returns the queue of a lock, for one znode of ours. Its calls share it while there are any. */
-  use(session: Session, name: string, path: string): SharedQueue {
-    let queue = this.#queues.get(path);
-    if (queue === undefined || queue.session !== session) {
-      const opened = queue = new SharedQueue(session, name, path, () => {
-        if (this.#queues.get(path) === opened) this.#queues.delete(path);
-      });
-      this.#queues.set(path, queue);
-    }
-    queue.users++;
-    return queue;
   }
 }

@@ -17,27 +17,22 @@
 import { abortable, type Clock, settledWithin } from "../../core/time/clock.ts";
 import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
-import { hasCode } from "../connection/failures.ts";
-import type { Watcher, WatchEvent, Znode } from "../connection/transport.ts";
+import { nullIfMissing } from "../connection/failures.ts";
+import type { Watcher } from "../connection/watches.ts";
+import type { WatchEvent, Znode } from "../connection/wire.ts";
 import type { OwnZnode } from "./own_znode.ts";
 import type { QueueEntry, QueueView } from "./queue_order.ts";
 import type { QueueWaiter } from "./shared_queue.ts";
 
-/**
- * Entries are read one by one where a listing would show at least this many times as many. A read costs
- * the server and the network about as much as 8 entries of a listing.
- */
+/** A read of one entry costs the server and the network about as much as so many entries of a listing. */
 const LISTED_PER_READ = 8;
 
-/**
- * Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. An older one is taken
- * for the holder's.
- */
+/** Maximum age, in ms, of a `tryAcquire()` znode that does not hold the lock. */
 const MAX_TRY_AGE_MS = 100;
 
 /** The entries ahead of ours that may still exist. */
 interface EntriesAhead {
-  /** The nearest one is the last. */
+  /** The last one is the nearest. */
   readonly entries: readonly QueueEntry[];
   /**
    * The listing that shows them, and ours. Without one, the only entry is the holder of our instance, which
@@ -58,17 +53,15 @@ interface Predecessor {
 
 /** One wait, for one znode: call either `untilFirst()` once, or `outlivesTry()`. */
 export class Waiter implements QueueWaiter, Watcher {
-  /** The sequence number of our znode. */
   readonly sequence: number;
   readonly #znode: OwnZnode;
   readonly #clock: Clock;
-  /** Repeats requests during an outage; its signal ends the wait. */
   readonly #budget: OutageBudget;
   #predecessor: Predecessor | null = null;
-  /** Ends the sleep; `null` once it has ended. */
-  #wake: (() => void) | null = null;
+  /** Resolves to end the sleep; `null` once it has. */
+  #sleeping: PromiseWithResolvers<void> | null = null;
 
-  /** Takes our znode, which must have been created. Sends nothing yet. */
+  /** @param znode Our znode, which must have been created. */
   constructor(znode: OwnZnode, clock: Clock, budget: OutageBudget) {
     this.sequence = znode.sequence;
     this.#znode = znode;
@@ -80,13 +73,12 @@ export class Waiter implements QueueWaiter, Watcher {
    * Waits until our znode is the first one. Then the lock is ours.
    *
    * @param report Gets our position whenever the queue is listed.
-   * @throws {ZooKeeperError} If our znode is deleted, the session is over, or ZooKeeper refuses a request.
    */
   async untilFirst(report: (info: WaitInfo) => void): Promise<void> {
     const { queue } = this.#znode;
     queue.startWait(this);
     try {
-      while (!queue.isFirst(this)) await this.#sleep(() => this.#watchOwn());
+      while (!queue.isFirst(this)) await this.#sleep(null);
       for (let ahead = this.#knownAhead(); ahead?.entries.length !== 0;) {
         if (ahead === null) {
           const view = await this.list();
@@ -134,18 +126,17 @@ export class Waiter implements QueueWaiter, Watcher {
   /**
    * Waits until the nearest entry, our own znode or the connection changes.
    *
-   * @param ahead The entries ahead of ours: at least one.
-   * @returns Those of them that still exist; `null` if the queue must be listed again.
+   * @returns Those that still exist; `null` if the queue must be listed again.
    */
   async #waitForNearest(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { name } = ahead.entries.at(-1)!;
     const { holder } = this.#znode.queue;
     if (holder?.isLeaving && holder.name === name) { // a listing has shown both
-      await this.#watchOwn();
+      await this.#watch(null);
       return await this.#existing(ahead);
     }
     const predecessor = { name, isCertain: ahead.view !== null, isDeleted: false };
-    await this.#sleep(async () => void await this.#watchBoth(predecessor));
+    await this.#sleep(predecessor);
     return predecessor.isDeleted ? await this.#existing(ahead) : null;
   }
 
@@ -153,9 +144,7 @@ export class Waiter implements QueueWaiter, Watcher {
    * Returns which entries ahead of ours still exist, except the nearest one, which has left. If there is
    * none, our znode is certainly the first one: new znodes get greater numbers, so none can get ahead of
    * ours. (After an overflow they get negative ones, but then the client that made such a znode does not
-   * take the lock.) This needs our own watch to be still set, on the same connection.
-   *
-   * @returns The entries; `null` if the queue must be listed again.
+   * take the lock.) This needs our own watch to be still set, on the same connection; else the result is `null`.
    */
   async #existing(ahead: EntriesAhead): Promise<EntriesAhead | null> {
     const { view, epoch } = ahead;
@@ -170,104 +159,90 @@ export class Waiter implements QueueWaiter, Watcher {
   async #exists(entry: QueueEntry): Promise<boolean> {
     const { session, queue } = this.#znode;
     const path = `${queue.path}/${entry.name}`;
-    try {
-      await session.ask(this.#budget, () => session.get(path));
-      return true;
-    } catch (error) {
-      if (hasCode(error, "NO_NODE")) return false;
-      throw error;
-    }
+    const found = session.ask(this.#budget, () => session.get(path));
+    return await found.catch(nullIfMissing) !== null;
   }
 
   /**
    * Waits for a change while a `tryAcquire()` znode ahead of ours is so young that it may have failed.
    *
    * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
-   * @returns `false` if it is so old now that it is taken for the holder's; `true` to list the queue again.
+   * @returns Whether to list the queue again; else it is taken for the holder's.
    */
   async outlivesTry({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
-    return await this.#sleep(async () => {
-      const found = await this.#watchBoth({ name, isCertain: true, isDeleted: false });
-      if (found === null) return;
+    return await this.#sleep({ name, isCertain: true, isDeleted: false }, (found) => {
       // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
-      const olderMs = Math.max(0, this.#znode.createdAtMs - found.createdAtMs);
+      const olderMs = Math.max(0, this.#znode.found!.createdAtMs - found.createdAtMs);
       return MAX_TRY_AGE_MS - olderMs - (this.#clock.now() - enteredMs);
     });
   }
 
   /**
-   * Sleeps until a change.
+   * Sleeps until our znode, the predecessor or the connection changes, for as long in ms as `limitOf` returns.
    *
-   * @param watch Sets the watches whose events end the sleep. Returns how long, in ms, to sleep at most.
    * @returns Whether there was a change.
    */
-  async #sleep(watch: () => Promise<number | void>): Promise<boolean> {
+  async #sleep(
+    predecessor: Predecessor | null,
+    limitOf?: (found: Znode) => number,
+  ): Promise<boolean> {
     const { session, queue } = this.#znode;
-    const { promise: woken, resolve } = Promise.withResolvers<void>();
-    this.#wake = () => {
-      this.#wake = null;
-      resolve();
-    };
+    const { promise: woken } = this.#sleeping = Promise.withResolvers<void>();
     session.listen(this);
-    this.#znode.setListener(this);
+    this.#znode.listener = this;
     try {
-      const limitMs = await watch();
-      const change = limitMs === undefined
+      const found = await this.#watch(predecessor);
+      const change = found === null || limitOf === undefined
         ? woken.then(() => true)
-        : settledWithin(this.#clock, woken, limitMs);
+        : settledWithin(this.#clock, woken, limitOf(found));
       return await abortable(change, this.#budget.signal);
     } finally {
       session.unlisten(this);
-      this.#znode.setListener(null);
+      this.#znode.listener = null;
       if (this.#predecessor !== null) {
-        session.unwatch(`${queue.path}/${this.#predecessor.name}`, this);
+        session.watches.remove(`${queue.path}/${this.#predecessor.name}`, this);
       }
       this.#predecessor = null;
-      this.#wake?.(); // ends the timer
+      this.onChange(); // ends the timer
     }
   }
 
-  #watchOwn(): Promise<void> {
-    return this.#znode.session.ask(this.#budget, () => this.#znode.watch());
-  }
-
   /**
-   * Sets the watch on a predecessor, and on ours. (The request `exists` would also set a watch on a missing
-   * znode, which nothing would ever remove.)
+   * Sets the watch on our znode, and before it that on the predecessor. (The request `exists` would also set a
+   * watch on a missing znode, which nothing would ever remove.)
    *
    * @returns The predecessor, or `null` if it was deleted: that ends the sleep.
    */
-  async #watchBoth(predecessor: Predecessor): Promise<Znode | null> {
+  async #watch(predecessor: Predecessor | null): Promise<Znode | null> {
     this.#predecessor = predecessor;
     const { session, queue } = this.#znode;
-    const path = `${queue.path}/${predecessor.name}`;
-    const watching = session.ask(this.#budget, () => session.get(path, this)).then((found) => {
+    const finding = predecessor === null ? null : session.ask(
+      this.#budget,
+      () => session.get(`${queue.path}/${predecessor.name}`, this),
+    ).then((found) => {
       predecessor.isCertain = true; // both exist now
       return found;
-    }, (error) => {
-      if (hasCode(error, "NO_NODE")) return null;
-      throw error;
-    });
-    const [found] = await Promise.all([watching, this.#watchOwn()]);
-    if (found === null && predecessor.isCertain) this.onWatchEvent("deleted");
-    else if (found === null) this.#wake?.();
-    return found;
+    }, nullIfMissing);
+    const watching = session.ask(this.#budget, () => this.#znode.watch());
+    const [found] = await Promise.all([finding, watching]);
+    if (predecessor === null || found !== null) return found;
+    if (predecessor.isCertain) this.onWatchEvent("deleted");
+    else this.onChange();
+    return null;
   }
 
   onWatchEvent(event: WatchEvent): void {
-    if (this.#wake === null) return; // something else has changed before
+    if (this.#sleeping === null) return; // something else has changed before
     this.#predecessor!.isDeleted = event === "deleted";
-    this.#wake();
+    this.onChange();
   }
 
   onChange(): void {
-    this.#wake?.();
+    this.#sleeping?.resolve();
+    this.#sleeping = null;
   }
 
-  /**
-   * The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of
-   * it.
-   */
+  /** The delete of our predecessor need not be awaited: it does not hold the lock, and none is ahead of it. */
   onHolderLeaving({ name }: QueueEntry, isCertain: boolean): void {
     const predecessor = this.#predecessor;
     if (predecessor?.name !== name) return;

@@ -27,13 +27,22 @@ import type { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { OutageBudget } from "../../core/time/outage_budget.ts";
 import { hasCode, ZooKeeperError, type ZooKeeperErrorCode } from "../connection/failures.ts";
 import type {
-  Children,
   TransportListener,
+  TransportOptions,
   TransportState,
-  Watcher,
-  Znode,
   ZooKeeperTransport,
 } from "../connection/transport.ts";
+import type { Watcher, Watches } from "../connection/watches.ts";
+import {
+  type Children,
+  childrenRequest,
+  createRequest,
+  deleteRequest,
+  getRequest,
+  setRequest,
+  type Znode,
+} from "../connection/wire.ts";
+import { sessionZnodeName } from "../connection/znode_names.ts";
 import { SharedReads } from "./shared_reads.ts";
 
 /** How often a create is sent while others, such as Curator's reaper, delete its parents. */
@@ -53,16 +62,14 @@ const PROVING: ReadonlySet<ZooKeeperErrorCode> = new Set([
   "NO_AUTH",
 ]);
 
-/** The options of a session. */
-export interface SessionOptions {
-  readonly clock: Clock;
-  /** The leases of the instance: they are extended and lost together with the session. */
-  readonly leases: Pick<LeaseEngine, "extendAll" | "loseAll">;
+/** The settings of an instance's sessions. */
+export interface SessionSettings extends TransportOptions {
   /** The path that all locks are below. */
   readonly rootPath: string;
-  /** The znode that the heartbeat writes to. It belongs to this session alone. */
-  readonly heartbeatPath: string;
 }
+
+/** The leases of an instance: they are extended and lost together with its session. */
+export type SessionLeases = Pick<LeaseEngine, "clock" | "extendAll" | "loseAll">;
 
 /** Is notified of changes, and looks itself what is different now. */
 export interface ChangeListener {
@@ -70,40 +77,44 @@ export interface ChangeListener {
   onChange(): void;
 }
 
-/**
- * One session. Requests are sent in the order of the calls; one that fails rejects with a
- * `ZooKeeperError`.
- */
+/** Requests are sent in the order of the calls; one that fails rejects with a `ZooKeeperError`. */
 export class Session implements TransportListener {
-  /** The session timeout in ms that the server granted. */
+  /** As the server granted it. */
   readonly timeoutMs: number;
   /** How long in ms the session is valid from the moment an answered write was sent. */
   readonly validMs: number;
-  /** The interval in ms of heartbeats while leases are held. */
+  /** How often it is sent while leases are held. */
   readonly heartbeatEveryMs: number;
   /**
    * The interval in ms at which the server is checked while there are listeners. The client package sends a
    * ping when it has sent nothing for T/3, so these requests stand in for pings.
    */
   readonly checkEveryMs: number;
+  /** When the server last answered a request, in monotonic ms. */
+  lastAnswerMs: number;
+  /** When the last answered write was sent. */
+  lastProvenAt: Instant = NEVER;
+  /** The znode that the heartbeat writes to. It belongs to this session alone. */
+  readonly heartbeatPath: string;
+  /** Where watchers are removed: see {@linkcode Session.get}. */
+  readonly watches: Watches;
   readonly #transport: ZooKeeperTransport;
-  readonly #options: SessionOptions;
+  readonly #requests: ZooKeeperTransport["requests"];
+  readonly #leases: SessionLeases;
   readonly #clock: Clock;
+  readonly #rootPath: string;
+  /** Whether everybody has access to new znodes. */
+  readonly #isOpen: boolean;
   readonly #listeners = new Set<ChangeListener>();
   readonly #listings = new SharedReads<Children>();
   readonly #sizes = new SharedReads<Znode>();
-  /** When the server last answered a request, in monotonic ms. */
-  #lastAnswerMs: number;
-  /** When the last answered write was sent, and the one that last extended the leases. */
-  #lastProvenAt = NEVER;
+  /** When the answered write that last extended the leases was sent. */
   #leasesProvenAt = NEVER;
-  /** The heartbeat that is not answered yet. */
+  /** The one that is not answered yet. */
   #heartbeat: { readonly sent: Instant; readonly answered: Promise<void> } | null = null;
-  /** The create of the heartbeat's znode, until it is answered. */
   #preparing: Promise<void> | null = null;
   #isPrepared = false;
   #isChecking = false;
-  /** Cancels the next check of the server; `null` if there is none. */
   #cancelCheck: (() => void) | null = null;
   /** Settles with the next connection, or the end of the session; `null` if nobody waits for it. */
   #reconnection: PromiseWithResolvers<void> | null = null;
@@ -113,16 +124,25 @@ export class Session implements TransportListener {
   #end: { readonly atMs: number; readonly isExpired: boolean } | null = null;
 
   /** Takes over a transport that has just connected. */
-  constructor(transport: ZooKeeperTransport, options: SessionOptions) {
+  constructor(
+    transport: ZooKeeperTransport,
+    leases: SessionLeases,
+    { rootPath, auth }: Pick<SessionSettings, "rootPath" | "auth">,
+  ) {
     const { timeoutMs } = transport;
+    this.heartbeatPath = `${rootPath}/${sessionZnodeName(crypto.randomUUID())}`;
+    this.watches = transport.watches;
     this.#transport = transport;
-    this.#options = options;
-    this.#clock = options.clock;
+    this.#requests = transport.requests;
+    this.#leases = leases;
+    this.#clock = leases.clock;
+    this.#rootPath = rootPath;
+    this.#isOpen = auth === undefined;
     this.timeoutMs = timeoutMs;
     this.validMs = timeoutMs * 3 / 4;
     this.heartbeatEveryMs = timeoutMs / 6;
     this.checkEveryMs = timeoutMs * 0.3;
-    this.#lastAnswerMs = this.#clock.now();
+    this.lastAnswerMs = this.#clock.now();
     transport.setListener(this);
     this.#limitSilence();
   }
@@ -137,14 +157,9 @@ export class Session implements TransportListener {
     return this.#end === null && this.#transport.state === "connected";
   }
 
-  /** The number of connections so far. A different epoch means a different connection. */
+  /** A different epoch means a different connection. */
   get epoch(): number {
     return this.#transport.epoch;
-  }
-
-  /** When the server last answered a request, in monotonic ms. */
-  get lastAnswerMs(): number {
-    return this.#lastAnswerMs;
   }
 
   // Requests. An answered write proves the session.
@@ -152,24 +167,25 @@ export class Session implements TransportListener {
   /** Creates an ephemeral znode whose name gets a sequence number; resolves with its path. */
   createSequential(pathPrefix: string, data: Uint8Array): Promise<string> {
     const sent = instant(this.#clock);
-    return this.#answered(this.#transport.createSequential(pathPrefix, data), sent);
+    const request = createRequest(pathPrefix, data, "sequential", this.#isOpen);
+    return this.#answered(this.#requests.send(request), sent);
   }
 
   /** Deletes a znode that has no children. */
   delete(path: string): Promise<void> {
     const sent = instant(this.#clock);
-    return this.#answered(this.#transport.delete(path), sent);
+    return this.#answered(this.#requests.send(deleteRequest(path)), sent);
   }
 
-  /** Creates a znode and its parents, where they are missing. */
+  /** Creates a znode and its parents, where they are missing. The heartbeat's is ephemeral. */
   async makePath(path: string, isEphemeral = false): Promise<void> {
     for (let attempt = 1;; attempt++) {
       const sent = instant(this.#clock);
-      const creating = isEphemeral
-        ? this.#transport.createEphemeral(path)
-        : this.#transport.createPersistent(path);
+      const mode = isEphemeral ? "ephemeral" : "persistent";
+      const request = createRequest(path, null, mode, this.#isOpen);
       try {
-        return await this.#answered(creating, sent);
+        await this.#answered(this.#requests.send(request, isEphemeral), sent);
+        return;
       } catch (error) {
         if (hasCode(error, "NODE_EXISTS")) return;
         if (!hasCode(error, "NO_NODE") || attempt >= MAX_CREATE_ATTEMPTS) throw error;
@@ -178,14 +194,22 @@ export class Session implements TransportListener {
     }
   }
 
-  /** Reads a znode. If it exists, the watcher is set on it. */
-  get(path: string, watcher?: Watcher): Promise<Znode> {
-    return this.#answered(this.#transport.get(path, watcher));
-  }
-
-  /** Does not notify a watcher any more. Sends nothing. */
-  unwatch(path: string, watcher: Watcher): void {
-    this.#transport.unwatch(path, watcher);
+  /**
+   * Reads a znode. If it exists, the watcher is set on it; setting it again has no effect. Where another
+   * watcher is set already, nothing is sent: the znode has not changed since. (Only its children may have.)
+   */
+  async get(path: string, watcher?: Watcher): Promise<Znode> {
+    if (watcher === undefined) return await this.#answered(this.#requests.send(getRequest(path)));
+    // Added before the request is sent: an event may arrive directly after the answer.
+    const known = this.watches.add(path, watcher);
+    if (known !== null) return known;
+    try {
+      const confirm = (znode: Znode) => this.watches.confirm(path, znode);
+      return await this.#answered(this.#requests.send(getRequest(path, confirm)));
+    } catch (error) {
+      this.watches.fail(path, watcher);
+      throw error;
+    }
   }
 
   /**
@@ -194,10 +218,10 @@ export class Session implements TransportListener {
    */
   children(path: string): Promise<Children> {
     return this.#listings.join(path, () => this.children(path)) ??
-      this.#listings.add(path, this.#answered(this.#transport.children(path)));
+      this.#listings.add(path, this.#answered(this.#requests.send(childrenRequest(path))));
   }
 
-  /** Reads how many children a znode has and has had, after this call. Calls share the read. */
+  /** Reads a znode for its number of children, after this call. Calls share the read. */
   size(path: string): Promise<Znode> {
     return this.#sizes.join(path, () => this.size(path)) ?? this.#sizes.add(path, this.get(path));
   }
@@ -220,11 +244,13 @@ export class Session implements TransportListener {
   async #answered<T>(request: Promise<T>, sent: Instant | null = null): Promise<T> {
     try {
       const answer = await request;
-      this.#lastAnswerMs = this.#clock.now();
+      this.lastAnswerMs = this.#clock.now();
       if (sent !== null) this.#extend(sent);
       return answer;
     } catch (error) {
-      if (error instanceof ZooKeeperError && error.isAnswer) this.#lastAnswerMs = this.#clock.now();
+      if (error instanceof ZooKeeperError && error.meaning.isAnswer) {
+        this.lastAnswerMs = this.#clock.now();
+      }
       if (sent !== null && isProof(error)) this.#extend(sent);
       throw error;
     }
@@ -232,15 +258,10 @@ export class Session implements TransportListener {
 
   // The proof that the session is alive.
 
-  /** When the last answered write was sent. */
-  get lastProvenAt(): Instant {
-    return this.#lastProvenAt;
-  }
-
   /** Whether the last answered write is recent enough to grant a lease: half of its validity is left. */
   get isProvenRecently(): boolean {
-    return this.#end === null && this.#clock.now() - this.#lastProvenAt.nowMs < this.validMs / 2 &&
-      !wasSuspended(this.#clock, this.#lastProvenAt, this.timeoutMs);
+    return this.#end === null && this.#clock.now() - this.lastProvenAt.nowMs < this.validMs / 2 &&
+      !wasSuspended(this.#clock, this.lastProvenAt, this.timeoutMs);
   }
 
   /** Whether the servers have surely dropped the session and its ephemeral znodes. */
@@ -255,12 +276,12 @@ export class Session implements TransportListener {
    */
   #extend(sent: Instant): void {
     if (this.#end !== null) return;
-    if (sent.nowMs > this.#lastProvenAt.nowMs) this.#lastProvenAt = sent;
+    if (sent.nowMs > this.lastProvenAt.nowMs) this.lastProvenAt = sent;
     const stepMs = this.timeoutMs / 20;
     const { nowMs, wallMs } = this.#leasesProvenAt;
     if (sent.nowMs - nowMs <= stepMs && sent.wallMs - wallMs <= stepMs) return;
     this.#leasesProvenAt = sent;
-    this.#options.leases.extendAll(sent, this.validMs);
+    this.#leases.extendAll(sent, this.validMs);
   }
 
   /**
@@ -272,7 +293,7 @@ export class Session implements TransportListener {
   prepareHeartbeat(): Promise<void> | null {
     if (this.#isPrepared) return null;
     if (this.#preparing !== null) return this.#preparing;
-    this.#preparing = this.makePath(this.#options.heartbeatPath, true)
+    this.#preparing = this.makePath(this.heartbeatPath, true)
       .then(() => void (this.#isPrepared = true))
       .finally(() => this.#preparing = null);
     // A call that ends meanwhile does not await it, and an unhandled rejection would end the process.
@@ -298,15 +319,13 @@ export class Session implements TransportListener {
     return answered;
   }
 
-  /** Writes to the heartbeat's znode, or creates it again if another client has deleted it. */
   async #writeHeartbeat(sent: Instant): Promise<void> {
-    const { heartbeatPath } = this.#options;
     try {
-      await this.#answered(this.#transport.set(heartbeatPath), sent);
+      await this.#answered(this.#requests.send(setRequest(this.heartbeatPath), true), sent);
     } catch (error) {
       if (!isProof(error)) throw error;
       // That has proven the session, whatever becomes of the create.
-      if (hasCode(error, "NO_NODE")) await this.makePath(heartbeatPath, true).catch(() => {});
+      if (hasCode(error, "NO_NODE")) await this.makePath(this.heartbeatPath, true).catch(() => {});
     }
   }
 
@@ -329,7 +348,6 @@ export class Session implements TransportListener {
     for (const listener of this.#listeners) listener.onChange();
   }
 
-  /** Resolves when there is a connection again. */
   #reconnected(): Promise<void> {
     if (this.isConnected) return Promise.resolve();
     if (this.isOver) return Promise.reject(sessionOver());
@@ -339,10 +357,10 @@ export class Session implements TransportListener {
 
   onStateChange(state: TransportState): void {
     if (this.#end !== null) return;
-    if (state === "suspended") this.#setLimit(() => this.giveUp(), this.timeoutMs);
-    else if (state !== "connected") this.#lose(state === "expired");
+    if (state === "suspended") this.#setLimit(() => this.lose(), this.timeoutMs);
+    else if (state !== "connected") this.lose(state === "expired");
     // This server has other limits, and every deadline was computed with the old timeout.
-    else if (this.#transport.timeoutMs !== this.timeoutMs) this.giveUp();
+    else if (this.#transport.timeoutMs !== this.timeoutMs) this.lose();
     else {
       this.#limitSilence();
       this.#reconnection?.resolve();
@@ -363,12 +381,11 @@ export class Session implements TransportListener {
     this.#cancelCheck = cancel;
   }
 
-  /** Asks the server for an answer, unless something has arrived from it recently. */
   #checkServer(): void {
     if (this.#isChecking || this.#transport.silentMs < this.checkEveryMs) return;
     this.#isChecking = true;
     // Without an answer the transport drops the connection, which the listeners notice.
-    this.get(this.#options.rootPath).catch(() => {}).finally(() => this.#isChecking = false);
+    this.get(this.#rootPath).catch(() => {}).finally(() => this.#isChecking = false);
   }
 
   /**
@@ -379,7 +396,7 @@ export class Session implements TransportListener {
     this.#setLimit(() => {
       if (!isSilent()) return this.#limitSilence();
       // One more turn of the event loop: if that was blocked, the socket may hold an answer.
-      this.#setLimit(() => isSilent() ? this.giveUp() : this.#limitSilence(), 0);
+      this.#setLimit(() => isSilent() ? this.lose() : this.#limitSilence(), 0);
     }, this.timeoutMs - this.#transport.silentMs);
   }
 
@@ -392,24 +409,27 @@ export class Session implements TransportListener {
 
   // The end.
 
-  /** Ends the session and all leases at once, without a request to the server. */
-  giveUp(cause: unknown = this.#transport.connectError): void {
-    this.#lose(false, cause);
-  }
-
-  /** Closes the session at the server, within `timeoutMs`. Its leases must have ended. */
+  /** Closes the session at the server. Its leases must have ended. */
   async close(timeoutMs: number): Promise<void> {
     if (this.#end !== null) return;
     this.#finish(false);
     await this.#transport.close(timeoutMs);
   }
 
-  #lose(isExpired: boolean, cause?: unknown): void {
+  /**
+   * Ends the session and all leases at once, without a request to the server.
+   *
+   * @param isExpired Whether the server says that it is over.
+   */
+  lose(
+    isExpired = false,
+    cause: unknown = isExpired ? undefined : this.#transport.connectError,
+  ): void {
     if (this.#end !== null) return;
     this.#finish(isExpired);
     // The client must never reconnect: other clients may have our locks by now.
     this.#transport.destroy();
-    this.#options.leases.loseAll("session-expired", cause);
+    this.#leases.loseAll("session-expired", cause);
     this.#notify();
   }
 
@@ -423,7 +443,6 @@ export class Session implements TransportListener {
   }
 }
 
-/** Whether the failure of a write proves that the session was alive when the write was sent. */
 function isProof(error: unknown): boolean {
   return error instanceof ZooKeeperError && PROVING.has(error.code);
 }

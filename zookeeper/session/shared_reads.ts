@@ -1,10 +1,10 @@
 /**
- * Reads that several calls share.
+ * Reads that several calls share: for each path, at most one is under way, and one queued behind it.
  *
  * @module
  */
 
-/** For each path, at most one read is under way, and at most one is queued behind it. */
+/** The reads of one kind. */
 export class SharedReads<T> {
   readonly #reads = new Map<string, { readonly sent: Promise<T>; next: Promise<T> | null }>();
 

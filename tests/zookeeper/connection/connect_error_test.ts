@@ -1,6 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { ConnectError, type FailedAttempt } from "../../../zookeeper/connection/connect_error.ts";
-import { BadServersError } from "../../../zookeeper/connection/servers.ts";
+import {
+  BadServersError,
+  ConnectError,
+  type FailedAttempt,
+} from "../../../zookeeper/connection/connect_error.ts";
 import { ProtocolError } from "../../../zookeeper/connection/wire.ts";
 
 const SERVER = { host: "zk1", port: 2281 };

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
-import type { Watcher, Znode } from "../../../zookeeper/connection/transport.ts";
+import type { Watcher } from "../../../zookeeper/connection/watches.ts";
+import type { Znode } from "../../../zookeeper/connection/wire.ts";
 import { Watches } from "../../../zookeeper/connection/watches.ts";
 
 const ZNODE: Znode = {

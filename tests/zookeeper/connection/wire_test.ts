@@ -4,26 +4,21 @@
  * @module
  */
 // deno-lint-ignore-file no-import-prefix -- a private part of the package
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
 import zooKeeper from "node-zookeeper-client";
 import jute from "npm:node-zookeeper-client@1.1.3/lib/jute/index.js";
-import { childrenReply, reply } from "../../../testing/zookeeper/scripted_server.ts";
+import { childrenReply, frame, reply } from "../../../testing/zookeeper/scripted_server.ts";
 import {
   childrenRequest,
   createRequest,
-  CREATOR_ACL,
   deleteRequest,
-  EPHEMERAL_SEQUENTIAL,
   getRequest,
-  OPEN_ACL,
-  PERSISTENT,
   ProtocolError,
   readEvent,
-  Reply,
+  Replies,
   type Request,
   setRequest,
-  watchRequest,
   XID_AT,
 } from "../../../zookeeper/connection/wire.ts";
 
@@ -34,6 +29,15 @@ const DATA = Buffer.from("label");
 function packed(type: string, record: string, ...fields: unknown[]): Buffer {
   const header = new jute.protocol.RequestHeader(77, jute.OP_CODES[type]);
   return new jute.Request(header, new jute.protocol[record](...fields)).toBuffer();
+}
+
+/** A frame that was received. */
+function received(bytes: Buffer): Replies {
+  const replies = new Replies();
+  // Its length is that of the bytes, however many the reply should have.
+  replies.add(Buffer.from(frame(bytes.subarray(4))));
+  assert(replies.next());
+  return replies;
 }
 
 function bytesOf({ bytes }: Request<unknown>): Buffer {
@@ -47,12 +51,12 @@ const acls = (list: string) => (zooKeeper as any).ACL[list].map((acl: any) => ac
 const REQUESTS: readonly [string, Request<unknown>, Buffer][] = [
   [
     "create",
-    createRequest(PATH, DATA, OPEN_ACL, EPHEMERAL_SEQUENTIAL),
+    createRequest(PATH, DATA, "sequential", true),
     packed("CREATE", "CreateRequest", PATH, DATA, acls("OPEN_ACL_UNSAFE"), 3),
   ],
   [
     "create without data, for the creator",
-    createRequest(PATH, null, CREATOR_ACL, PERSISTENT),
+    createRequest(PATH, null, "persistent", false),
     packed("CREATE", "CreateRequest", PATH, null, acls("CREATOR_ALL_ACL"), 0),
   ],
   ["delete", deleteRequest(PATH), packed("DELETE", "DeleteRequest", PATH, -1)],
@@ -60,7 +64,7 @@ const REQUESTS: readonly [string, Request<unknown>, Buffer][] = [
   ["get", getRequest(PATH), packed("GET_DATA", "GetDataRequest", PATH, false)],
   [
     "get with a watch",
-    watchRequest(PATH, () => {}),
+    getRequest(PATH, () => {}),
     packed("GET_DATA", "GetDataRequest", PATH, true),
   ],
   ["children", childrenRequest(PATH), packed("GET_CHILDREN2", "GetChildren2Request", PATH, false)],
@@ -103,7 +107,7 @@ const STAT = new jute.data.Stat(
 Deno.test("The znode of a reply is what the server has written", () => {
   const bytes = answered(new jute.protocol.GetDataResponse(DATA, STAT));
   const seen: unknown[] = [];
-  const znode = watchRequest(PATH, (known) => seen.push(known)).read(new Reply(bytes));
+  const znode = getRequest(PATH, (known) => seen.push(known)).read(received(bytes));
   assertEquals(znode, { data: DATA, czxid: 1n, createdAtMs: 3, childCount: 11, createCount: 12 });
   assertEquals(seen, [znode]);
 });
@@ -111,13 +115,13 @@ Deno.test("The znode of a reply is what the server has written", () => {
 Deno.test("The event of a watch has the path and the change", () => {
   for (const [type, event] of [[1, "changed"], [2, "deleted"], [3, "changed"]] as const) {
     const bytes = answered(new jute.protocol.WatcherEvent(type, 3, PATH));
-    assertEquals(readEvent(new Reply(bytes)), { path: PATH, event });
+    assertEquals(readEvent(received(bytes)), { path: PATH, event });
   }
 });
 
 Deno.test("A reply that ends too early is refused, wherever it ends", () => {
   const whole = Buffer.from(childrenReply(1, ["a", PATH]));
-  const read = (bytes: Buffer) => childrenRequest(PATH).read(new Reply(bytes));
+  const read = (bytes: Buffer) => childrenRequest(PATH).read(received(bytes));
   assertEquals(read(whole).names, ["a", PATH]);
   for (let end = 20; end < whole.length; end++) {
     assertThrows(() => read(whole.subarray(0, end)), ProtocolError, "shorter than its fields");

@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import { FakeTransport, FakeTree } from "../../../testing/zookeeper/fake_zookeeper.ts";
+import { FakeTransport, FakeTree, SETTINGS } from "../../../testing/zookeeper/fake_zookeeper.ts";
 import { OwnZnode } from "../../../zookeeper/recipe/own_znode.ts";
-import { type SharedQueue, SharedQueues } from "../../../zookeeper/recipe/shared_queue.ts";
+import { SharedQueue } from "../../../zookeeper/recipe/shared_queue.ts";
 import { Session } from "../../../zookeeper/session/session.ts";
 
 const PARENT = "/locks/n";
@@ -13,17 +13,15 @@ function openQueue() {
   tree.create(PARENT);
   const newSession = () => {
     const transport = new FakeTransport(tree);
-    const session = new Session(transport, {
-      clock: new FakeClock(),
-      leases: { extendAll: () => {}, loseAll: () => {} },
-      rootPath: "/locks",
-      heartbeatPath: "/locks/%session-x",
-    });
+    const leases = { clock: new FakeClock(), extendAll: () => {}, loseAll: () => {} };
+    const session = new Session(transport, leases, SETTINGS);
     return { transport, session };
   };
   const { transport, session } = newSession();
-  const queues = new SharedQueues();
-  return { tree, transport, session, newSession, queues, queue: queues.use(session, "n", PARENT) };
+  const queues = new Map<string, SharedQueue>();
+  const use = (session: Session, name: string, path: string) =>
+    SharedQueue.use(queues, session, name, path);
+  return { tree, transport, session, newSession, use, queue: use(session, "n", PARENT) };
 }
 
 Deno.test("SharedQueue.list() sorts a listing once for all calls that share it", async () => {
@@ -52,25 +50,25 @@ Deno.test("SharedQueue.list() lists no entries when the lock's znode is missing"
   assertEquals(await queue.size(), null);
 });
 
-Deno.test("SharedQueues.use() shares the queue of a lock among the znodes of one session, while there are any", async () => {
-  const { session, newSession, queues, queue } = openQueue();
-  assert(queues.use(session, "n", PARENT) === queue);
-  assert(queues.use(session, "other", "/locks/other") !== queue);
+Deno.test("SharedQueue.use() shares the queue of a lock among the znodes of one session, while there are any", async () => {
+  const { session, newSession, use, queue } = openQueue();
+  assert(use(session, "n", PARENT) === queue);
+  assert(use(session, "other", "/locks/other") !== queue);
   const leave = (znode: OwnZnode) =>
     znode.delete({ current: () => Promise.reject(new Error("no session")) });
   const [first, second] = [1, 2].map(() => new OwnZnode(queue, new Uint8Array(), false));
   await leave(first!);
   await leave(first!); // A delete that is repeated is counted once.
-  assert(queues.use(session, "n", PARENT) === queue);
+  assert(use(session, "n", PARENT) === queue);
   await leave(second!);
   await leave(new OwnZnode(queue, new Uint8Array(), false));
-  const later = queues.use(session, "n", PARENT);
+  const later = use(session, "n", PARENT);
   assert(later !== queue, "the last znode has left");
   const { session: next } = newSession();
-  const inNext = queues.use(next, "n", PARENT);
+  const inNext = use(next, "n", PARENT);
   assert(inNext !== later, "in the next session");
   await leave(new OwnZnode(later, new Uint8Array(), false));
-  assert(queues.use(next, "n", PARENT) === inNext);
+  assert(use(next, "n", PARENT) === inNext);
 });
 
 function entering(queue: SharedQueue, sequence: number, firsts: number[]) {

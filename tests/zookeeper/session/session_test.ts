@@ -1,11 +1,14 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Instant, instant } from "../../../core/time/clock.ts";
-import { Session } from "../../../zookeeper/session/session.ts";
+import { Session, type SessionLeases } from "../../../zookeeper/session/session.ts";
 import { ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
 import { FakeClock } from "../../../testing/core/fake_clock.ts";
-import { FakeTransport, FakeTree, refusal } from "../../../testing/zookeeper/fake_zookeeper.ts";
-
-const HEARTBEAT_PATH = "/locks/%session-x";
+import {
+  FakeTransport,
+  FakeTree,
+  refusal,
+  SETTINGS,
+} from "../../../testing/zookeeper/fake_zookeeper.ts";
 
 function openSession() {
   const clock = new FakeClock();
@@ -13,15 +16,12 @@ function openSession() {
   const transport = new FakeTransport(tree);
   const extensions: { sent: Instant; validMs: number }[] = [];
   const losses: string[] = [];
-  const session = new Session(transport, {
+  const leases: SessionLeases = {
     clock,
-    rootPath: "/locks",
-    heartbeatPath: HEARTBEAT_PATH,
-    leases: {
-      extendAll: (sent, validMs) => void extensions.push({ sent, validMs }),
-      loseAll: (reason) => void losses.push(reason),
-    },
-  });
+    extendAll: (sent, validMs) => void extensions.push({ sent, validMs }),
+    loseAll: (reason) => void losses.push(reason),
+  };
+  const session = new Session(transport, leases, SETTINGS);
   return { clock, tree, transport, session, extensions, losses };
 }
 
@@ -40,7 +40,7 @@ Deno.test("Session is valid for three quarters of the timeout from when an answe
 Deno.test("Session extends all leases at few of many writes, and after a suspension at the next one", async () => {
   const { clock, tree, session, extensions } = openSession();
   tree.create("/locks");
-  tree.create(HEARTBEAT_PATH);
+  tree.create(session.heartbeatPath);
   for (let i = 0; i < 100; i++) {
     await session.sendHeartbeat();
     await clock.pass(10);
@@ -99,7 +99,10 @@ Deno.test("Session.prepareHeartbeat() creates its znode once, and rejects when t
   transport.answers = () => {};
   await Promise.all([session.prepareHeartbeat(), session.prepareHeartbeat()]);
   assertEquals(session.prepareHeartbeat(), null);
-  assertEquals(transport.log, Array.from({ length: 2 }, () => `createEphemeral ${HEARTBEAT_PATH}`));
+  assertEquals(
+    transport.log,
+    Array.from({ length: 2 }, () => `createEphemeral ${session.heartbeatPath}`),
+  );
 });
 
 Deno.test("Session.prepareHeartbeat() sends a create ten times when its parent is deleted each time", async () => {
@@ -134,20 +137,20 @@ Deno.test("Session.sendHeartbeat() creates its znode when it is missing", async 
   await session.sendHeartbeat();
   assertEquals(transport.log, [
     "set",
-    `createEphemeral ${HEARTBEAT_PATH}`,
+    `createEphemeral ${session.heartbeatPath}`,
     "createPersistent /locks",
-    `createEphemeral ${HEARTBEAT_PATH}`,
+    `createEphemeral ${session.heartbeatPath}`,
     "set",
   ]);
-  tree.delete(HEARTBEAT_PATH);
+  tree.delete(session.heartbeatPath);
   await session.sendHeartbeat();
-  assertEquals(transport.log.slice(-2), ["set", `createEphemeral ${HEARTBEAT_PATH}`]);
+  assertEquals(transport.log.slice(-2), ["set", `createEphemeral ${session.heartbeatPath}`]);
 });
 
 Deno.test("Session.sendHeartbeat() shares a pending heartbeat, unless the process was suspended", async () => {
   const { clock, tree, transport, session } = openSession();
   tree.create("/locks");
-  tree.create(HEARTBEAT_PATH);
+  tree.create(session.heartbeatPath);
   const answer = Promise.withResolvers<void>();
   transport.answers = () => answer.promise;
   const beats = [session.sendHeartbeat(), session.sendHeartbeat()];
@@ -202,7 +205,7 @@ Deno.test("Session is over when it expires, and loses its leases once", async ()
   const write = session.makePath("/locks");
   transport.become("expired");
   assert(session.isOver && session.isDroppedByServer && transport.isDestroyed);
-  session.giveUp();
+  session.lose();
   assertEquals(losses, ["session-expired"]);
   assert(changes > 0);
   session.unlisten(listener);

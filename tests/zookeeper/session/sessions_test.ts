@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { SessionLeases } from "../../../zookeeper/session/session.ts";
 import { Sessions } from "../../../zookeeper/session/sessions.ts";
 import { OutageBudget } from "../../../core/time/outage_budget.ts";
 import { classifyFailure, ZooKeeperError } from "../../../zookeeper/connection/failures.ts";
@@ -6,29 +7,27 @@ import { FakeClock } from "../../../testing/core/fake_clock.ts";
 import {
   FakeTransport,
   FakeTree,
+  SETTINGS,
   settle,
-  TRANSPORT_OPTIONS,
 } from "../../../testing/zookeeper/fake_zookeeper.ts";
 
-const CONNECT_TIMEOUT_MS = TRANSPORT_OPTIONS.unavailableAfterMs;
+const CONNECT_TIMEOUT_MS = SETTINGS.unavailableAfterMs;
 
 function newSessions() {
   const clock = new FakeClock();
   const tree = new FakeTree();
   const transports: FakeTransport[] = [];
   const losses: string[] = [];
-  const sessions = new Sessions({
+  const leases: SessionLeases = {
     clock,
-    leases: { extendAll: () => {}, loseAll: (reason) => void losses.push(reason) },
-    open: () => {
-      const transport = new FakeTransport(tree);
-      transport.state = "connecting";
-      transports.push(transport);
-      return transport;
-    },
-    transport: TRANSPORT_OPTIONS,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    rootPath: "/locks",
+    extendAll: () => {},
+    loseAll: (reason) => void losses.push(reason),
+  };
+  const sessions = new Sessions(leases, SETTINGS, () => {
+    const transport = new FakeTransport(tree);
+    transport.state = "connecting";
+    transports.push(transport);
+    return transport;
   });
   return { clock, transports, losses, sessions };
 }
@@ -94,7 +93,7 @@ Deno.test("Sessions.live() opens no session", async () => {
   const { connectNows } = transports[0]!;
   assertEquals(sessions.live(), session);
   assertEquals(transports[0]!.connectNows, connectNows + 1);
-  session.giveUp();
+  session.lose();
   assertEquals([sessions.live(), transports.length], [null, 1]);
 });
 

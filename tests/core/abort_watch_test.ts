@@ -1,5 +1,6 @@
 import { assertEquals, assertLess } from "@std/assert";
-import { AbortWatch } from "../../redis/waiting/abort_watch.ts";
+import { AbortWatch } from "../../core/time/abort_watch.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 import { cpuTimeMs } from "../../testing/core/cpu_time.ts";
 
 Deno.test("AbortWatch notifies the listeners of a signal, once it aborts", () => {
@@ -21,21 +22,12 @@ Deno.test("AbortWatch notifies the listeners of a signal, once it aborts", () =>
 Deno.test("AbortWatch leaves no event listener on a signal without listeners", () => {
   const watch = new AbortWatch();
   const { signal } = new AbortController();
-  let events = 0;
-  const { addEventListener, removeEventListener } = signal;
-  signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
-    events++;
-    addEventListener.apply(signal, args);
-  };
-  signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
-    events--;
-    removeEventListener.apply(signal, args);
-  };
+  const count = countListeners(signal);
   const listeners = Array.from({ length: 3 }, () => ({ onAborted: () => {} }));
   for (const listener of listeners) watch.add(signal, listener);
-  assertEquals(events, 1);
+  assertEquals(count(), 1);
   for (const listener of listeners) watch.delete(signal, listener);
-  assertEquals(events, 0);
+  assertEquals(count(), 0);
 });
 
 Deno.test("AbortWatch takes constant time per listener when 100,000 watch one signal", () => {

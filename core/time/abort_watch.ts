@@ -1,5 +1,5 @@
 /**
- * Many calls that wait for the same abort signal. A wait for one promise is `abortable()` in `core/time/clock.ts`.
+ * Many calls that wait for the same abort signal. A wait for one promise is `abortable()` in `clock.ts`.
  *
  * @module
  */
