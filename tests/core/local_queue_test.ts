@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { LocalQueue } from "../../core/lease/local_queue.ts";
+import { countListeners } from "../../testing/core/count_listeners.ts";
 
 const SIGNAL = new AbortController().signal;
 
@@ -27,26 +28,17 @@ Deno.test("Turn.end() does nothing when a turn has ended and nobody waits", () =
 Deno.test("LocalQueue.enter() leaves no listener at the signal, however the wait ends", async () => {
   const controller = new AbortController();
   const { signal } = controller;
-  let listeners = 0;
-  const [add, remove] = [signal.addEventListener, signal.removeEventListener];
-  signal.addEventListener = (...args: Parameters<typeof add>) => {
-    listeners++;
-    add.apply(signal, args);
-  };
-  signal.removeEventListener = (...args: Parameters<typeof remove>) => {
-    listeners--;
-    remove.apply(signal, args);
-  };
+  const listeners = countListeners(signal);
   const queue = new LocalQueue();
   const first = queue.tryEnter("n")!;
   const waits = [queue.enter("n", { signal }), queue.enter("n", { signal })];
-  assertEquals([listeners, queue.waiterCount("n")], [2, 2]);
+  assertEquals([listeners(), queue.waiterCount("n")], [2, 2]);
   first.end();
   await waits[0];
-  assertEquals([listeners, queue.waiterCount("n")], [1, 1]);
+  assertEquals([listeners(), queue.waiterCount("n")], [1, 1]);
   controller.abort(new Error("enough"));
   await assertRejects(() => waits[1]!, Error, "enough");
-  assertEquals([listeners, queue.waiterCount("n")], [0, 0]);
+  assertEquals([listeners(), queue.waiterCount("n")], [0, 0]);
   await assertRejects(() => queue.enter("n", { signal }), Error, "enough");
-  assertEquals([listeners, queue.waiterCount("n")], [0, 0]);
+  assertEquals([listeners(), queue.waiterCount("n")], [0, 0]);
 });
