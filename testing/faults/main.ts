@@ -33,7 +33,7 @@ Runs worker processes that take locks while faults happen, then checks the recor
   --minutes M                      the length of the run (1 by default)
   --faults a,b                     only these faults, or "none" (all by default)
   --workers N --lanes N --locks N  the numbers of processes, of concurrent calls in each, of locks
-  --habits a=N,b=N                 how many of a thousand calls do something, as in workers.ts
+  --habits a=N,b=N                 how many of a thousand calls do something, as in recording_workers.ts
   --beside OLD                     every second worker runs the code of an older checkout in this folder
   --report FILE                    also writes the report as an HTML page with a time line
   --history FILE                   also writes the record of the run, as JSON
