@@ -2,22 +2,25 @@
  * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and leaves
  * nothing behind. The queue of a lock is the children of the lock's znode, by sequence number.
  *
- * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick.
+ * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick,
+ *    unless other calls of this instance are ahead.
  * 2. **First**: if our znode is the lowest, the lock is ours. No later znode can get ahead of it.
  * 3. **Wait**: else watch our znode and the nearest one ahead, and sleep until one of them is deleted or
  *    the connection changes. Then see which znodes ahead are left; go to 2. Behind other waiters of this
  *    instance only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and
  *    for 100 ms at most.
- * 4. **Token**: the czxid of our znode. Or, if a listing shows it alone, the zxid of the last change to
- *    the children: it is greater than all earlier tokens and less than all later ones.
+ * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
+ *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
+ *    is greater than all earlier tokens and less than all later ones.
  * 5. **Lease**: an answered write proves the session, for ¾ of its timeout T from when it was sent. If
- *    the last proof is older than ⅜ T, a heartbeat goes first. All leases of a session end together.
- * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode that did not
- *    wait is watched from T/10 on. If another client deletes it, the lease is lost as `"stolen"`. If no
+ *    the last proof is older than ⅜ T, a heartbeat goes first.
+ * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
+ *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. If no
  *    write is answered until the deadline, or the server says so, the session is over, and all its
  *    leases are lost as `"session-expired"`.
- * 7. **Release**, loss, or a call that ends without a lease: delete our znode. That is repeated until the
- *    server answers or has dropped the session; in the next session if this one is over.
+ * 7. **Release**, loss, or a call that ends without a lease: delete our znode, again and again until the
+ *    server answers, has dropped the session, or disposal is over; in the next session if this one is
+ *    over. If the server refuses, `release()` or `tryAcquire()` rejects.
  *
  * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
  * the next session if this one is over. A create without an answer may have been executed: after a write
@@ -102,7 +105,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   #reported: number | undefined = 0;
   /** The znode of the lock that is held. */
   #held: OwnZnode | null = null;
-  /** The lease; `null` after its release. */
+  /** The lease; `null` before and after. */
   #lease: ManagedLease | null = null;
   #cancelFirstWatch: (() => void) | null = null;
   /** The delete that is under way or was answered; `null` before it, and after a failure. */
@@ -137,7 +140,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       let znode: OwnZnode | null = null;
       for (;;) {
         try {
-          // Only a new session ends an outage: a live one may have no connection.
+          // A new session ends an outage here; a live one does not: it may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           const queue = SharedQueue.use(queues, session, name, lockPath);
           znode = new OwnZnode(queue, UTF8.encode(label), isTry);
@@ -172,8 +175,8 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
    * znode of its heartbeat.
    *
-   * @returns A listing. Behind other calls of this instance only the position is of interest for now, if the
-   * caller asks for it: then the lock's znode, or `null`.
+   * @returns A listing. Behind other calls of this instance: if there is an `onWait`, the lock's znode, which
+   * tells the position; else `null`.
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
@@ -193,7 +196,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
         reading.catch(() => {}); // If the create fails, only its error counts.
         try {
           await abortable(creating, signal);
-          // In an outage, the heartbeat's znode is created again before a lease is granted.
+          // If this fails in an outage, it is tried again before a lease is granted.
           if (preparing !== null) await abortable(preparing.catch(throwIfRefused), signal);
           const seen = await abortable(reading, signal);
           this.#budget.answered();
@@ -280,7 +283,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     const { session } = znode;
     const budget = this.#budget;
     if (znode.fencingToken === null) await session.ask(budget, () => znode.watch());
-    // It was created together with our znode, unless there was an outage.
+    // The heartbeat's znode was created together with ours, unless there was an outage.
     if (session.prepareHeartbeat() !== null) {
       await budget.ask(async () => void await session.prepareHeartbeat());
     }

@@ -1,10 +1,12 @@
 /**
  * The life of one lease: its deadline, renewal, loss and release. It is _held_ until its deadline, which
- * each answered renewal moves to later; then it is _lost_. At disposal it is _kept_, lost for its holder
- * alone, so that nobody gets the lock while the holder stops. `release()` makes it _releasing_ until the
- * service answers, at most until the deadline, then _released_. After a loss the lock is released in the
- * background. The picture is in `docs/design.md`, section 3, as are the
- * invariants that comments name. Nothing here knows a server: a strategy sends the requests.
+ * each confirmed renewal moves to later; then it is _lost_, and released in the background. While it is
+ * _unproven_, after a suspension of the process, its holder must not rely on it. At disposal it is _kept_,
+ * lost for its holder alone, so that nobody gets the lock while the holder stops; one that outlives
+ * disposal is lost and not released. `release()` makes it _releasing_ until the service answers, at most
+ * until the deadline, then _released_, even if the service refused and the lock stays held. The picture
+ * is in `docs/design.md`, section 3, as are the invariants that comments name. Nothing here knows a
+ * server: a strategy sends the requests.
  *
  * @module
  */
@@ -90,8 +92,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** The renewal under way, until its answer or the end of its attempt. True if the answer was "held". */
   #renewing: Promise<boolean> | null = null;
   /**
-   * Set when a renewal is sent, until an answer extends the lease: its error, or `undefined` while the
-   * answer is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
+   * Set when a renewal is sent, until an answer extends the lease: the last error, `undefined` until a
+   * renewal has failed. Decides whether a lease that runs out is "unreachable" or "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
   #releasing: Promise<boolean> | null = null;
@@ -185,7 +187,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * Ends the lease if its time is over: timers may be late, the clock is not (invariant 2). Returns whether
-   * the lock is ours and renewed, for the holder or at disposal.
+   * it is held or kept.
    */
   #checkLive(): boolean {
     if (this.#state !== "held" && this.#state !== "kept") return false;
