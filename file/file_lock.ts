@@ -109,7 +109,7 @@ export class FileLock implements DistributedLock {
   /** `null` if files are never deleted. */
   readonly #cleaner: Cleaner | null;
   /** For each name, the waiter that has the turn in this instance, and waits for the file. */
-  readonly #waiting = new Map<string, LocalWaiter>();
+  readonly #fileWaiters = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
     tryOnce: this.tryAcquire.bind(this),
@@ -157,7 +157,7 @@ export class FileLock implements DistributedLock {
       signal,
       label,
       onWait: ({ position = 1, waiters = 1 }) => {
-        const ahead = this.#waiting.has(name) ? 1 : 0; // it waits for the file, not in the queue
+        const ahead = this.#fileWaiters.has(name) ? 1 : 0; // it waits for the file, not in the queue
         notify(position + ahead, waiters + ahead);
       },
     });
@@ -188,7 +188,7 @@ export class FileLock implements DistributedLock {
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#waiting.set(name, { sinceMs: performance.now(), label });
+    this.#fileWaiters.set(name, { sinceMs: performance.now(), label });
     try {
       notify(1, 1 + this.#queue.waiterCount(name));
       for (let last = seen;;) {
@@ -201,7 +201,7 @@ export class FileLock implements DistributedLock {
         last = result;
       }
     } finally {
-      this.#waiting.delete(name);
+      this.#fileWaiters.delete(name);
       this.#changes.leave(waiter);
     }
   }
@@ -215,14 +215,14 @@ export class FileLock implements DistributedLock {
     if (turn === null) return null;
     let lease: Lease | null = null;
     try {
-      return lease = await this.#tryForAMoment(name, turn, options);
+      return lease = await this.#tryBriefly(name, turn, options);
     } finally {
       if (lease === null) turn.end();
     }
   }
 
   /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
-  async #tryForAMoment(
+  async #tryBriefly(
     name: string,
     turn: Turn,
     options: AcquireOptions,
@@ -276,7 +276,7 @@ export class FileLock implements DistributedLock {
     const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
     const holder = await this.#holder(name);
-    const waiting = this.#waiting.get(name);
+    const waiting = this.#fileWaiters.get(name);
     const nowMs = performance.now();
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)

@@ -119,19 +119,19 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly #terms: AcquisitionTerms;
   readonly #budget: OutageBudget;
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
-  #worth: "valid" | "outdated" | "void" = "valid";
+  #answerWorth: "valid" | "outdated" | "void" = "valid";
   /** The last grant message, and when it was received, in monotonic ms. */
   #grant: { readonly message: GrantMessage; readonly receivedMs: number } | null = null;
   #lease: ManagedLease | null = null;
   /** Why another call has ended this one. */
-  #end: LockError | null = null;
+  #endedBy: LockError | null = null;
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
-  #reported: WaitInfo = {};
+  #lastReport: WaitInfo = {};
   /** In a row. */
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
-  #isInOutage = false;
+  #joinsOutage = false;
   /** The first ask and the last one; `null` before that. */
   #firstSent: AskSent | null = null;
   #sent: AskSent | null = null;
@@ -196,12 +196,12 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   get isWanted(): boolean {
-    if (this.#phase === "over" || this.#end !== null) return false;
+    if (this.#phase === "over" || this.#endedBy !== null) return false;
     return !this.#terms.signal?.aborted && !this.#context.ended.aborted;
   }
 
   #throwIfEnded(): void {
-    if (this.#end !== null) throw this.#end;
+    if (this.#endedBy !== null) throw this.#endedBy;
     this.#terms.signal?.throwIfAborted();
     this.#context.ended.throwIfAborted();
   }
@@ -225,7 +225,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     }
     this.#throwIfEnded();
     // After a theft a grant in the answer is void. After a grant message the answer decides nothing.
-    if (answer === undefined || this.#phase !== "asking" || this.#worth === "void") return;
+    if (answer === undefined || this.#phase !== "asking" || this.#answerWorth === "void") return;
     if (answer.state === "late") return await this.#onLate();
     this.#onAnswer(answer, this.#sent!);
   }
@@ -248,17 +248,17 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#firstSent ??= sent;
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
-    this.#worth = "valid"; // the answer knows of everything that happened before
+    this.#answerWorth = "valid"; // the answer knows of everything that happened before
     const answered = commands.ask(this, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
-      this.#settle();
+      this.#countAnswer();
       this.#learn(answer);
       return answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
-      this.#settle();
+      this.#countAnswer();
       throw error;
     });
     return this.#budget.settle(answered);
@@ -275,7 +275,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
     if (this.#lease === null && isDenied) {
       held.onDenied(lock, ownerId);
-      this.#keepsLock = this.#end !== null;
+      this.#keepsLock = this.#endedBy !== null;
     }
     if (state !== "granted") return;
     // `onGrant()` ends an earlier lease of this owner id: then a clean-up must not free the lock.
@@ -283,7 +283,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     held.onGrant(lock, this.value, answer.fencingToken);
   }
 
-  #settle(): void {
+  #countAnswer(): void {
     if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
   }
 
@@ -337,20 +337,20 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #enqueue(answer: Queued, sent: AskSent): void {
     const { position, waiters, leftMs, serverMs } = answer;
     const { onWait } = this.#terms;
-    const last = this.#reported;
+    const last = this.#lastReport;
     this.ticket ||= answer.ticket;
     if (position !== last.position || waiters !== last.waiters) {
-      this.#reported = { position, waiters, ...remaining(leftMs) };
-      onWait?.(this.#reported);
+      this.#lastReport = { position, waiters, ...remaining(leftMs) };
+      onWait?.(this.#lastReport);
     }
-    if (this.#phase === "asking" && this.#worth === "valid") this.#enter("queued");
+    if (this.#phase === "asking" && this.#answerWorth === "valid") this.#enter("queued");
     this.#context.waiters.enqueue(this, answer, { sent, serverMs });
   }
 
   async #waitInQueue(): Promise<void> {
     await new Promise<void>((resolve) => this.#wake = resolve);
     this.#budget.answered(); // the next ask has the whole budget
-    if (this.#isInOutage) this.#continueOutage();
+    if (this.#joinsOutage) this.#continueOutage();
   }
 
   /**
@@ -358,7 +358,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
    */
   #continueOutage(): void {
-    this.#isInOutage = false;
+    this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
     const nowMs = clock.now();
     const silentSinceMs = commands.window.silentSinceMs ?? nowMs;
@@ -387,21 +387,23 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       this.#grant = { message, receivedMs: this.#context.engine.clock.now() };
       this.#enter("granted");
     } else { // stolen: its caller never sees an earlier grant
-      this.#worth = "void";
+      this.#answerWorth = "void";
       this.#enter("asking");
     }
   }
 
   onAskDue(): void {
-    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#worth !== "valid")) return;
-    this.#worth = "outdated";
+    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#answerWorth !== "valid")) {
+      return;
+    }
+    this.#answerWorth = "outdated";
     this.#enter("asking");
   }
 
   /** An ask that is under way finds out for itself. */
   onOutage(): void {
     if (this.#phase !== "queued") return;
-    this.#isInOutage = true;
+    this.#joinsOutage = true;
     this.onAskDue();
   }
 
@@ -411,7 +413,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Ends the call in favour of one that takes over what its owner id holds: the clean-up keeps the lock. */
   end(error: LockError): void {
-    this.#end = error;
+    this.#endedBy = error;
     this.#keepsLock = true;
     this.#wake?.();
   }

@@ -65,7 +65,7 @@ const UTF8 = new TextEncoder();
 const NOTHING_READ = Promise.resolve(null);
 
 /** What the calls of a strategy instance share. */
-export interface AcquisitionContext {
+export interface CallContext {
   readonly engine: LeaseEngine;
   readonly sessions: Sessions;
   /** The queues in which the instance has znodes at this time. */
@@ -79,7 +79,7 @@ export interface AcquisitionContext {
 }
 
 /** The terms of one call. */
-export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
+export interface AcquisitionTerms extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
   readonly name: string;
   /** The path of the lock's znode. */
   readonly lockPath: string;
@@ -92,8 +92,8 @@ export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs" | "signal"
 
 /** One call, and the lease that it gets. */
 export class Acquisition implements LeaseActions, ChangeListener, AbortListener {
-  readonly #context: AcquisitionContext;
-  readonly #call: AcquireCall;
+  readonly #context: CallContext;
+  readonly #terms: AcquisitionTerms;
   readonly #clock: Clock;
   /**
    * Ends the call: the caller's signal does, and disposal. A signal of its own, because adding a listener to
@@ -102,23 +102,23 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   readonly #abort = new AbortController();
   readonly #budget: OutageBudget;
   /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
-  #reported: number | undefined = 0;
+  #lastPosition: number | undefined = 0;
   /** The znode of the lock that is held. */
-  #held: OwnZnode | null = null;
+  #heldZnode: OwnZnode | null = null;
   /** The lease; `null` before and after. */
   #lease: ManagedLease | null = null;
   #cancelFirstWatch: (() => void) | null = null;
   /** The delete that is under way or was answered; `null` before it, and after a failure. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
-  constructor(context: AcquisitionContext, call: AcquireCall) {
+  constructor(context: CallContext, terms: AcquisitionTerms) {
     this.#context = context;
-    this.#call = call;
+    this.#terms = terms;
     this.#clock = context.engine.clock;
     const { outage } = context;
     this.#budget = new OutageBudget({
       ...outage,
-      lockName: call.name,
+      lockName: terms.name,
       signal: this.#abort.signal,
     });
   }
@@ -132,7 +132,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    */
   async acquire(): Promise<ManagedLease | null> {
     const { engine: { background }, sessions, queues, aborts, ended } = this.#context;
-    const { name, lockPath, label, isTry, signal } = this.#call;
+    const { name, lockPath, label, isTry, signal } = this.#terms;
     const signals = signal === undefined ? [ended] : [signal, ended];
     for (const each of signals) aborts.add(each, this);
     background.enter(); // disposal waits for this call, which may have to delete its znode
@@ -164,7 +164,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   onAborted(): void {
-    const { signal } = this.#call;
+    const { signal } = this.#terms;
     this.#abort.abort(signal?.aborted ? signal.reason : this.#context.ended.reason);
   }
 
@@ -180,7 +180,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
-    const { isTry, onWait } = this.#call;
+    const { isTry, onWait } = this.#terms;
     const { signal } = this.#budget;
     const isBehindOthers = !isTry && queue.hasOthersAhead;
     const isSilent = isBehindOthers && onWait === undefined;
@@ -265,21 +265,21 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     for (let view = seen;; view = await waiter.list()) {
       const { ahead, first, isBehindTriesOnly, waiterCount } = znode.positionIn(view);
       if (ahead === 0) return znode.queue.recordFirst(znode);
-      if (isBehindTriesOnly && await waiter.outlivesTry(first, enteredMs)) continue;
+      if (isBehindTriesOnly && await waiter.changesInTime(first, enteredMs)) continue;
       this.#report({ waiters: waiterCount - 1 });
       return false;
     }
   }
 
   #report(info: WaitInfo): void {
-    if (info.position !== this.#reported) this.#call.onWait?.(info);
-    this.#reported = info.position;
+    if (info.position !== this.#lastPosition) this.#terms.onWait?.(info);
+    this.#lastPosition = info.position;
   }
 
   // The lease: granted, held, and lost.
 
   async #openLease(znode: OwnZnode): Promise<ManagedLease> {
-    const { name, label, maxHoldMs } = this.#call;
+    const { name, label, maxHoldMs } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
     if (znode.fencingToken === null) await session.ask(budget, () => znode.watch());
@@ -291,7 +291,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     while (!session.isProvenRecently) await budget.ask(() => session.sendHeartbeat());
     budget.signal.throwIfAborted();
     if (znode.watchState === "deleted") throw ownZnodeGone();
-    this.#held = znode;
+    this.#heldZnode = znode;
     const lease = this.#lease = this.#context.engine.open({
       name,
       ownerId: makeOwnerId(label),
@@ -316,7 +316,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   async renew(): Promise<RenewAnswer> {
-    const { session } = this.#held!;
+    const { session } = this.#heldZnode!;
     const askedMs = this.#clock.now();
     this.onChange();
     try {
@@ -329,7 +329,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   lapsed(cause: unknown): LeaseLostReason {
-    this.#held!.session.lose(false, cause);
+    this.#heldZnode!.session.lose(false, cause);
     return "session-expired";
   }
 
@@ -338,7 +338,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * it is set. The lease is lost if the znode is deleted. Never rejects.
    */
   async onChange(): Promise<void> {
-    const znode = this.#held!;
+    const znode = this.#heldZnode!;
     // If this fails, the next heartbeat tries again.
     if (znode.watchState === "unset") await znode.watch().catch(() => {});
     if (znode.watchState === "deleted") this.#lease?.lose("stolen");
@@ -348,10 +348,10 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   release(): Promise<ReleaseAnswer> {
     this.#cancelFirstWatch?.();
-    this.#held!.session.unlisten(this);
+    this.#heldZnode!.session.unlisten(this);
     this.#lease = null;
     // A second attempt waits for the delete of the first one, which may wait behind many requests.
-    return this.#releasing ??= this.#release(this.#held!);
+    return this.#releasing ??= this.#release(this.#heldZnode!);
   }
 
   async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
@@ -364,7 +364,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   /** Leaves the queue without the lock. */
   async #leave(znode: OwnZnode): Promise<null> {
     const answer = await this.#delete(znode);
-    if (answer.state === "refused") throw refusedRelease(this.#call.name, answer);
+    if (answer.state === "refused") throw refusedRelease(this.#terms.name, answer);
     if (answer.state === "unknown") this.#deleteInBackground(znode);
     return null;
   }
@@ -372,7 +372,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   /** Makes one attempt. Never rejects. */
   #delete(znode: OwnZnode): Promise<ReleaseAnswer> {
     const { idleLocks, sessions } = this.#context;
-    idleLocks.recordRelease(this.#call.lockPath);
+    idleLocks.recordRelease(this.#terms.lockPath);
     return znode.delete(sessions);
   }
 

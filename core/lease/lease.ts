@@ -104,7 +104,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Made when `signal` is first read. */
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
-  #whenKept: (() => void) | null = null;
+  #endKeep: (() => void) | null = null;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -126,7 +126,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   get remainingMs(): number {
     if (this.#state !== "held") return 0;
     const leftMs = Math.min(this.#deadlineMs, this.#maxHoldAtMs) - this.#context.clock.now();
-    return leftMs > 0 && this.#isProven() ? leftMs : 0;
+    return leftMs > 0 && this.#checkProven() ? leftMs : 0;
   }
 
   get isHeld(): boolean {
@@ -142,7 +142,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   throwIfLost(): void {
     this.#throwIfOver("use");
-    if (this.#isProven()) return;
+    if (this.#checkProven()) return;
     const cause = new Error("The process was suspended since the service last answered");
     throw new LeaseLostError(this.name, "unreachable", { cause });
   }
@@ -207,7 +207,7 @@ export class ManagedLease implements Lease, ScheduledLease {
    * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
    * renewal, unless one is under way: its answer proves the lease.
    */
-  #isProven(): boolean {
+  #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
       // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
@@ -343,7 +343,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (this.#state !== "held") return Promise.resolve();
     const { outlivesDisposal } = this.#grant;
     this.#state = outlivesDisposal ? "lost" : "kept";
-    const kept = new Promise<void>((resolve) => this.#whenKept = resolve);
+    const kept = new Promise<void>((resolve) => this.#endKeep = resolve);
     if (outlivesDisposal) this.#leaveSchedule();
     this.#endForHolder("disposed");
     return kept;
@@ -359,7 +359,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** The lease is neither renewed nor kept any more. */
   #leaveSchedule(): void {
     this.#context.schedule.remove(this);
-    this.#whenKept?.();
+    this.#endKeep?.();
   }
 
   // Release: behind a renewal under way, and until the deadline at most (invariants 3 and 6).

@@ -1,7 +1,7 @@
 /**
  * The life of one request under a lock, from top to bottom, as all frameworks share it:
  *
- * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none, or is refused.
+ * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none, or why it is refused.
  * 2. `acquireForRequest()` acquires the lock, and waits for it as long as the options allow. If somebody else
  *    holds it until then, the client gets 409 or 423 (`busyStatus`); in an outage 503, or the handler runs
  *    without a lease; for a name that no lock can have 400. A client that disconnects leaves the queue; logs
@@ -60,7 +60,7 @@ export type Acquired =
 
 /** A lease that a request got, and the lock, or the factory of locks, that it is from. */
 export interface RequestLease {
-  readonly from: object;
+  readonly origin: object;
   readonly lease: Lease;
 }
 
@@ -126,13 +126,13 @@ export async function acquireForRequest(
   lock: DistributedLock,
   key: string | null | Failed,
   settings: HoldSettings,
-  { leases, gone, from = lock }: {
+  { leases, abandoned, origin = lock }: {
     /** The leases that the request got from all its locks; some may be over. */
     readonly leases: RequestLease[];
     /** Aborts when nobody awaits a response any more. */
-    readonly gone?: AbortSignal | undefined;
+    readonly abandoned?: AbortSignal | undefined;
     /** The factory that made the lock: a key must not be locked twice by any of its locks. */
-    readonly from?: object;
+    readonly origin?: object;
   },
 ): Promise<Acquired> {
   if (key === null) return UNLOCKED;
@@ -142,29 +142,29 @@ export async function acquireForRequest(
   } catch (cause) {
     return { state: "failed", problem: badKey(), cause };
   }
-  if (gone?.aborted) return GONE;
-  for (const { from: other, lease } of leases) {
-    if (other === from && lease.name === key && lease.remainingMs > 0) throw lockedTwice(key);
+  if (abandoned?.aborted) return GONE;
+  for (const { origin: other, lease } of leases) {
+    if (other === origin && lease.name === key && lease.remainingMs > 0) throw lockedTwice(key);
   }
-  let seen: WaitInfo | undefined;
+  let waitInfo: WaitInfo | undefined;
   const { waitMs, maxHoldMs, autoRenew = true } = settings;
   try {
     const lease = await lock.tryAcquire(key, {
       maxHoldMs,
       autoRenew,
-      onWait: (info) => void (seen = info),
+      onWait: (info) => void (waitInfo = info),
       ...waitMs > 0 && { waitMs },
-      ...gone && { signal: gone },
+      ...abandoned && { signal: abandoned },
     });
-    if (lease === null) return await busyResult(lock, key, settings, seen);
-    if (gone?.aborted) {
+    if (lease === null) return await busyResult(lock, key, settings, waitInfo);
+    if (abandoned?.aborted) {
       await releaseInTime(lease, settings);
       return GONE;
     }
-    leases.push({ from, lease });
+    leases.push({ origin, lease });
     return { state: "held", lease };
   } catch (error) {
-    if (gone?.aborted) return GONE;
+    if (abandoned?.aborted) return GONE;
     // A strategy may allow fewer names than `checkName()`. The options were checked at the start.
     if (error instanceof RangeError) return { state: "failed", problem: badKey(), cause: error };
     if (!isUnavailable(error)) throw error;
@@ -180,9 +180,9 @@ async function busyResult(
   lock: DistributedLock,
   key: string,
   { busyStatus, retryAfterMs }: HoldSettings,
-  seen: WaitInfo | undefined,
+  waitInfo: WaitInfo | undefined,
 ): Promise<Failed> {
-  let leastMs = retryAfterMs ?? seen?.remainingMs;
+  let leastMs = retryAfterMs ?? waitInfo?.remainingMs;
   // Nobody knows when a session will end, so the answer would not be worth its cost.
   if (leastMs === undefined && lock.capabilities.endsBy !== "session") {
     const answer = lock.query(key, { maxWaiters: 0 }).catch(() => null);
