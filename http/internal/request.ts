@@ -183,8 +183,9 @@ async function busyResult(
   waitInfo: WaitInfo | undefined,
 ): Promise<Failed> {
   let leastMs = retryAfterMs ?? waitInfo?.remainingMs;
-  // Nobody knows when a session will end, so the answer would not be worth its cost.
-  if (leastMs === undefined && lock.capabilities.endsBy !== "session") {
+  // Nobody knows when a session or a process will end, so the answer would not be worth its cost.
+  const { endsBy } = lock.capabilities;
+  if (leastMs === undefined && endsBy !== "session" && endsBy !== "process-death") {
     const answer = lock.query(key, { maxWaiters: 0 }).catch(() => null);
     const snapshot = await within(SYSTEM_CLOCK, answer, QUERY_TIMEOUT_MS);
     if (snapshot !== TIMED_OUT) leastMs = snapshot?.holders[0]?.remainingMs;
