@@ -1,10 +1,14 @@
 /**
- * `FileLock`, from top to bottom: an acquire waits for its turn in this process, then tries to lock the
+ * `FileLock`, from top to bottom: an acquire waits for its turn in this instance, then tries to lock the
  * file of the lock by `flock`. If somebody else has locked it, it waits for a change of the directory, or
  * polls, and looks again. If the path still leads to the file that it has locked, the lock is its own, and
- * a new token is written; otherwise it starts over. A release ends the turn and unlocks the
- * file, which is deleted when nobody has used it for a while. While a lease is held, its file is compared
- * with the one at the path: another one there means that the lease is lost.
+ * a new token is written; otherwise it opens the path again. A release ends the turn and unlocks
+ * the file, which is deleted when nobody has used it for a while. While a lease is held, its file is
+ * compared with the one at the path: another one there, or none, means that the lease is lost.
+ *
+ * A waiter looks before it tries, since a try that fails wakes the others. A file that is locked but not
+ * marked as held (`"unmarked"`) is locked for a moment only, or by another program. An instance that got
+ * the lock eight times in a row lets others that want it go first, once (`"yield"`).
  *
  * Below this page: one file in `locked_file.ts`, the directory in `lock_directory.ts`, its watch in
  * `directory_changes.ts`, tokens in `tokens.ts`, deletion in `deletion.ts`.
@@ -105,7 +109,7 @@ export class FileLock implements DistributedLock {
   /** `null` if files are never deleted. */
   readonly #cleaner: Cleaner | null;
   /** For each name, the waiter that has the turn in this instance, and waits for the file. */
-  readonly #waiting = new Map<string, LocalWaiter>();
+  readonly #fileWaiters = new Map<string, LocalWaiter>();
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: this.#wait.bind(this),
     tryOnce: this.tryAcquire.bind(this),
@@ -138,7 +142,7 @@ export class FileLock implements DistributedLock {
     return await this.#wait(name, options);
   }
 
-  /** Waits for a turn in this process, then for the file. Only the turn's caller touches the file. */
+  /** Waits for a turn in this instance, then for the file. Only the call with the turn tries to lock it. */
   async #wait(name: string, options: AcquireOptions): Promise<Lease> {
     options.signal?.throwIfAborted();
     const signal = this.#lifetime.waitSignal(options.signal);
@@ -153,13 +157,13 @@ export class FileLock implements DistributedLock {
       signal,
       label,
       onWait: ({ position = 1, waiters = 1 }) => {
-        const ahead = this.#waiting.has(name) ? 1 : 0; // it waits for the file, not in the queue
+        const ahead = this.#fileWaiters.has(name) ? 1 : 0; // it waits for the file, not in the queue
         notify(position + ahead, waiters + ahead);
       },
     });
     try {
       signal.throwIfAborted();
-      // While the directory is watched, some lock of this instance is waited for.
+      // A watch shows that there are waiters, or were lately: a try that fails would wake them.
       const looksFirst = this.#changes.isWatched;
       const result = this.#directory.tryLock(name, label, { looksFirst, mayYield: true });
       if (typeof result === "object") return this.#open(name, turn, result, options);
@@ -170,7 +174,7 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** Waits until the file is locked. Of all waiters of this instance only the first one does. */
+  /** Waits until it has locked the file. Of all waiters of this instance only the first one does. */
   async #waitForFile(
     { name, turn, seen, options, signal, notify }: {
       name: string;
@@ -184,20 +188,20 @@ export class FileLock implements DistributedLock {
   ): Promise<Lease> {
     const { label = this.#lifetime.label } = options;
     const waiter = this.#changes.enter(lockPath(this.#directory.path, name));
-    this.#waiting.set(name, { sinceMs: performance.now(), label });
+    this.#fileWaiters.set(name, { sinceMs: performance.now(), label });
     try {
       notify(1, 1 + this.#queue.waiterCount(name));
       for (let last = seen;;) {
         await this.#changes.next(waiter, last, signal);
         signal.throwIfAborted();
-        const mayYield = last !== "yield"; // the others have had their chance
+        const mayYield = last !== "yield"; // not twice in a row
         const how = { looksFirst: mayYield, mayYield };
         const result = this.#directory.tryLock(name, label, how);
         if (typeof result === "object") return this.#open(name, turn, result, options);
         last = result;
       }
     } finally {
-      this.#waiting.delete(name);
+      this.#fileWaiters.delete(name);
       this.#changes.leave(waiter);
     }
   }
@@ -211,14 +215,14 @@ export class FileLock implements DistributedLock {
     if (turn === null) return null;
     let lease: Lease | null = null;
     try {
-      return lease = await this.#tryForAMoment(name, turn, options);
+      return lease = await this.#tryBriefly(name, turn, options);
     } finally {
       if (lease === null) turn.end();
     }
   }
 
   /** Locks the file if it is free. A locked file that is not marked as held is tried again. */
-  async #tryForAMoment(
+  async #tryBriefly(
     name: string,
     turn: Turn,
     options: AcquireOptions,
@@ -235,7 +239,7 @@ export class FileLock implements DistributedLock {
     }
   }
 
-  /** Makes a lease of a locked file. Its release ends the turn in this process, too. */
+  /** Makes a lease of a locked file. Its release ends the turn in this instance, too. */
   #open(name: string, turn: Turn, locked: LockedFile, options: AcquireOptions): Lease {
     return this.#engine.open({
       name,
@@ -253,7 +257,7 @@ export class FileLock implements DistributedLock {
         locked.isAtPath()
           ? { state: "held", validMs: Infinity }
           : { state: "lost", reason: "stolen" },
-      // deno-lint-ignore require-await -- a failing write must reject
+      // deno-lint-ignore require-await -- a failing close must reject
       release: async () => {
         turn.end();
         const wasAtPath = locked.release();
@@ -272,7 +276,7 @@ export class FileLock implements DistributedLock {
     const maxWaiters = readMaxWaiters(options);
     this.#check(name, {});
     const holder = await this.#holder(name);
-    const waiting = this.#waiting.get(name);
+    const waiting = this.#fileWaiters.get(name);
     const nowMs = performance.now();
     const waiters = [...waiting ? [waiting] : [], ...this.#queue.waiters(name, maxWaiters)]
       .slice(0, maxWaiters)

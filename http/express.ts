@@ -169,7 +169,7 @@ async function lockRequest<Request>(
   if (key === null) return true;
   const shield = shieldOf(res);
   const locked = new LockedResponse(res, shield.destroy);
-  const requester = { leases: leasesOf(res), gone: locked.gone };
+  const requester = { leases: leasesOf(res), abandoned: locked.abandoned };
   const acquired = await acquireForRequest(lock, key, settings, requester);
   if (acquired.state === "unlocked") return true;
   if (acquired.state === "gone") res.statusCode = CLIENT_GONE;
@@ -206,7 +206,7 @@ function holdUntilEnd(
     if (shield.isReplaced) return;
     if (locked.hasBegun) return locked.breakOff();
     shield.replace(() => {
-      if (locked.gone.aborted) return;
+      if (locked.abandoned.aborted) return;
       response.writeHead = writeHead;
       end.apply(response, [writeProblem(response, leaseLost()) as never]);
     });

@@ -133,7 +133,7 @@ export function koaLock<Context extends KoaContext = KoaContext>(
     const key = await keyOf(settings.key, ctx);
     if (key === null) return void await next();
     const locked = new LockedResponse(ctx.res);
-    const requester = { leases: leasesOf(ctx.res), gone: locked.gone };
+    const requester = { leases: leasesOf(ctx.res), abandoned: locked.abandoned };
     const acquired = await acquireForRequest(lock, key, settings, requester);
     if (acquired.state === "failed") writeProblem(ctx, acquired.problem);
     else if (acquired.state === "gone") ctx.status = CLIENT_GONE;

@@ -156,7 +156,7 @@ export class LockInterceptor {
     const response = responseOf(platform);
     const shield = shieldOf(response);
     const locked = new LockedResponse(response, shield.destroy);
-    const requester = { leases: leasesOf(response), gone: locked.gone };
+    const requester = { leases: leasesOf(response), abandoned: locked.abandoned };
     const acquired = await acquireForRequest(this.#lock, key, settings, requester);
     if (acquired.state === "unlocked") return next.handle();
     if (acquired.state === "gone") throw new HttpException("The client has left", CLIENT_GONE);

@@ -1,21 +1,23 @@
 /**
  * The life of one call, in the words of `docs/redis-protocol.md`. Invariants are those of `docs/design.md`.
  *
- * 1. The call _asks_, as soon as the client has a slot for the ask. One that fails is sent again until the outage
- *    budget is used up. The answer says: granted, queued, held by another owner (the end of all calls that do
- *    not wait), or come too late (the server has done nothing).
+ * 1. The call _asks_, as soon as the client has a slot: to _wait_ or _try_, to _attach_ (to what its owner id
+ *    holds), or to _steal_ (from the holder that was read before). An ask that fails is sent again until the
+ *    outage budget is used up. The answer says: granted; queued; held (a call that does not wait ends without
+ *    a lease); late or searching (the call asks again); or ended (a tombstone refuses it, and it fails).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
  *    its ticket: at intervals, and when the holder's TTL is over. All ask if the server knows fewer of them
  *    than there are, or if one of them has found an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
- *    extends the claim to a whole TTL.
+ *    extends the claim to a whole TTL. If the message is lost, an answer to another waiter makes it ask.
  * 4. The _lease_ counts from when the granted ask was sent; after a message, from the earliest possible moment
- *    of the grant. The lease engine renews it and decides when it is lost. A later grant on the same client,
- *    or a message that it was stolen, ends it at once.
+ *    of the grant. The lease engine renews it and decides when it is lost. What ends it at once: a later grant
+ *    on the same client, the message "stolen", the answer "queued" or "held" to a later call of its owner id.
  * 5. A _release_ is one `leave`: the next waiter becomes the holder (with `handoff: false`, it is notified).
  * 6. A call that ends without a lease _cleans up_: it waits for the answers to its asks, and leaves if the server
- *    knows the call, or may still execute a copy of an ask. In the latter case the leave writes a tombstone.
+ *    knows the call, or may still execute a copy of an ask. Against such a copy this leave, and that of a
+ *    release, writes a tombstone.
  *
  * Below this page: which waiter asks when in `waiting/`, the commands in `protocol/`, leases by lock in
  * `held_leases.ts`. Who may call under which owner id is decided in `owner_calls.ts`.
@@ -79,7 +81,7 @@ export interface AcquisitionTerms extends Omit<Ask, "inbox" | "ticket" | "isWant
   readonly onWait: ((info: WaitInfo) => void) | undefined;
 }
 
-/** The turn of a call among those under an owner id that the caller chose. */
+/** Makes a call wait for the earlier ones under the owner id that its caller chose. */
 export interface OwnerTurn {
   /** Resolves when the earlier calls have their answers, and their clean-ups are over. */
   readonly earlier: Promise<unknown> | undefined;
@@ -87,7 +89,7 @@ export interface OwnerTurn {
 }
 
 /**
- * One call. Its phase changes by these events; in any other phase an event does nothing:
+ * One call. Its phase changes by these events; in any other phase an event does not change it:
  *
  * | event                            | from                    | to                                 |
  * | -------------------------------- | ----------------------- | ---------------------------------- |
@@ -101,7 +103,7 @@ export interface OwnerTurn {
  *
  * In brackets is what the answer to the current ask is worth: _outdated_, it counts, but another ask must
  * follow; _void_, a grant in it was stolen since. A grant message is stronger than the answer under way,
- * which is then not looked at. Errors, an abort and disposal end the call in any phase.
+ * which then decides nothing. Errors, an abort and disposal end the call in any phase.
  */
 export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly keys: LockKeys;
@@ -117,19 +119,19 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   readonly #terms: AcquisitionTerms;
   readonly #budget: OutageBudget;
   #phase: "asking" | "queued" | "granted" | "over" = "asking";
-  #worth: "valid" | "outdated" | "void" = "valid";
+  #answerWorth: "valid" | "outdated" | "void" = "valid";
   /** The last grant message, and when it was received, in monotonic ms. */
   #grant: { readonly message: GrantMessage; readonly receivedMs: number } | null = null;
   #lease: ManagedLease | null = null;
   /** Why another call has ended this one. */
-  #end: LockError | null = null;
+  #endedBy: LockError | null = null;
   /** Ends the current wait of the call, which then acts on its phase. */
   #wake: ((value: void) => void) | null = null;
-  #reported: WaitInfo = {};
+  #lastReport: WaitInfo = {};
   /** In a row. */
   #lateAsks = 0;
   /** Whether the next ask continues an outage that another call has found. */
-  #isInOutage = false;
+  #joinsOutage = false;
   /** The first ask and the last one; `null` before that. */
   #firstSent: AskSent | null = null;
   #sent: AskSent | null = null;
@@ -142,7 +144,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #unanswered = 0;
   /** Resolves when no ask is unanswered; `null` unless somebody waits for it. */
   #whenAnswered: PromiseWithResolvers<void> | null = null;
-  /** Whether a leave that nobody asked for, at a clean-up or after a loss, leaves the lock to the owner id. */
+  /** Whether the leave at a clean-up or after a loss keeps the lock for the owner id. */
   #keepsLock = false;
   /** Whether a release was sent before: then the engine itself takes "gone" for released. */
   #isReleaseRepeated = false;
@@ -194,18 +196,18 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   get isWanted(): boolean {
-    if (this.#phase === "over" || this.#end !== null) return false;
+    if (this.#phase === "over" || this.#endedBy !== null) return false;
     return !this.#terms.signal?.aborted && !this.#context.ended.aborted;
   }
 
   #throwIfEnded(): void {
-    if (this.#end !== null) throw this.#end;
+    if (this.#endedBy !== null) throw this.#endedBy;
     this.#terms.signal?.throwIfAborted();
     this.#context.ended.throwIfAborted();
   }
 
   // Asking: one ask at a time, so that the queue of an offline client cannot grow. There is one exception: a
-  // grant message that arrives too late makes the call ask while an ask is unanswered.
+  // grant message that opens no lease makes the call ask while an ask is unanswered.
 
   async #ask(): Promise<void> {
     const { window } = this.#context.commands;
@@ -222,8 +224,8 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       if (turn !== null) window.withdraw(turn);
     }
     this.#throwIfEnded();
-    // After a theft a grant in the answer is void. After a grant message the answer is not looked at.
-    if (answer === undefined || this.#phase !== "asking" || this.#worth === "void") return;
+    // After a theft a grant in the answer is void. After a grant message the answer decides nothing.
+    if (answer === undefined || this.#phase !== "asking" || this.#answerWorth === "void") return;
     if (answer.state === "late") return await this.#onLate();
     this.#onAnswer(answer, this.#sent!);
   }
@@ -240,23 +242,23 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     const { client } = commands;
     const sent: AskSent = { nowMs: clock.now(), wallMs: clock.wall(), epoch: client.epoch };
     const offsetMs = commands.clocks.offsetMs(this.keys.lock);
-    // In ms of the server's clock: later it does nothing. 0 while its clock is unknown.
+    // In ms of the server's clock: later the ask does nothing. 0 while that clock is unknown.
     const lastMomentMs = offsetMs === null ? 0 : Math.round(sent.nowMs + offsetMs + ASK_LIFE_MS);
     this.#sent = sent;
     this.#firstSent ??= sent;
     if (lastMomentMs === 0) this.#isUndated = true;
     this.#unanswered++;
-    this.#worth = "valid"; // the answer knows of everything that happened before
+    this.#answerWorth = "valid"; // the answer knows of everything that happened before
     const answered = commands.ask(this, sent, lastMomentMs).then((answer) => {
       if (sent.epoch !== client.epoch) this.#isUnclean = true;
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
-      this.#settle();
+      this.#countAnswer();
       this.#learn(answer);
       return answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
-      this.#settle();
+      this.#countAnswer();
       throw error;
     });
     return this.#budget.settle(answered);
@@ -273,15 +275,15 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     if (state === "granted" || state === "queued" || state === "searching") this.#isKnown = true;
     if (this.#lease === null && isDenied) {
       held.onDenied(lock, ownerId);
-      this.#keepsLock = this.#end !== null;
+      this.#keepsLock = this.#endedBy !== null;
     }
     if (state !== "granted") return;
-    // The next line ends an earlier lease of this owner id: then a clean-up must not free the lock.
+    // `onGrant()` ends an earlier lease of this owner id: then a clean-up must not free the lock.
     if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
     held.onGrant(lock, this.value, answer.fencingToken);
   }
 
-  #settle(): void {
+  #countAnswer(): void {
     if (--this.#unanswered === 0) this.#whenAnswered?.resolve();
   }
 
@@ -323,7 +325,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
-  /** Another owner holds the lock, and the call does not wait. */
+  /** The lock is not granted, and the call does not wait. */
   #refuse({ waiters, leftMs }: Refused): void {
     if (this.mode === "try") this.#terms.onWait?.({ waiters, ...remaining(leftMs) });
     this.#enter("over");
@@ -335,20 +337,20 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   #enqueue(answer: Queued, sent: AskSent): void {
     const { position, waiters, leftMs, serverMs } = answer;
     const { onWait } = this.#terms;
-    const last = this.#reported;
+    const last = this.#lastReport;
     this.ticket ||= answer.ticket;
     if (position !== last.position || waiters !== last.waiters) {
-      this.#reported = { position, waiters, ...remaining(leftMs) };
-      onWait?.(this.#reported);
+      this.#lastReport = { position, waiters, ...remaining(leftMs) };
+      onWait?.(this.#lastReport);
     }
-    if (this.#phase === "asking" && this.#worth === "valid") this.#enter("queued");
+    if (this.#phase === "asking" && this.#answerWorth === "valid") this.#enter("queued");
     this.#context.waiters.enqueue(this, answer, { sent, serverMs });
   }
 
   async #waitInQueue(): Promise<void> {
     await new Promise<void>((resolve) => this.#wake = resolve);
     this.#budget.answered(); // the next ask has the whole budget
-    if (this.#isInOutage) this.#continueOutage();
+    if (this.#joinsOutage) this.#continueOutage();
   }
 
   /**
@@ -356,7 +358,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * At least `ASK_LIFE_MS` of the budget is left, so that an answer has the time to arrive.
    */
   #continueOutage(): void {
-    this.#isInOutage = false;
+    this.#joinsOutage = false;
     const { engine: { clock }, commands, unavailableAfterMs } = this.#context;
     const nowMs = clock.now();
     const silentSinceMs = commands.window.silentSinceMs ?? nowMs;
@@ -385,21 +387,23 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       this.#grant = { message, receivedMs: this.#context.engine.clock.now() };
       this.#enter("granted");
     } else { // stolen: its caller never sees an earlier grant
-      this.#worth = "void";
+      this.#answerWorth = "void";
       this.#enter("asking");
     }
   }
 
   onAskDue(): void {
-    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#worth !== "valid")) return;
-    this.#worth = "outdated";
+    if (this.#phase !== "queued" && (this.#phase !== "asking" || this.#answerWorth !== "valid")) {
+      return;
+    }
+    this.#answerWorth = "outdated";
     this.#enter("asking");
   }
 
   /** An ask that is under way finds out for itself. */
   onOutage(): void {
     if (this.#phase !== "queued") return;
-    this.#isInOutage = true;
+    this.#joinsOutage = true;
     this.onAskDue();
   }
 
@@ -409,12 +413,12 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Ends the call in favour of one that takes over what its owner id holds: the clean-up keeps the lock. */
   end(error: LockError): void {
-    this.#end = error;
+    this.#endedBy = error;
     this.#keepsLock = true;
     this.#wake?.();
   }
 
-  /** Changes the phase. A wait of the call ends if it is another one. */
+  /** Changes the phase. A different one ends the wait of the call. */
   #enter(phase: "asking" | "queued" | "granted" | "over"): void {
     const isOther = phase !== this.#phase;
     this.#phase = phase;
@@ -472,7 +476,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   onLaterGrant(value: string): void {
-    // A late copy of an ask may take the lock back from that call, whose caller believes in its lease.
+    // A late copy of our ask may take the lock back from that call. Then our leave must not free it.
     if (hasSameOwnerId(value, this.value)) this.#keepsLock = true;
     this.#lease?.lose("stolen");
   }
@@ -533,12 +537,12 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   async #leaveAtLast(): Promise<void> {
     const { engine: { clock, stopped }, commands, held } = this.#context;
     const { ownerId, outlivesDisposal } = this.#terms;
-    // It tells whether a leave is needed. An offline client would get one more command for its queue.
+    // The answers tell whether to leave. And an offline client would get one more command for its queue.
     await abortable(this.#answered(), stopped);
     if (!this.#isKnown && !this.#isUnclean) return;
     const untilMs = clock.now() + this.ttlMs + TOMBSTONE_MS;
     for (let delayMs = RETRY_MS; !stopped.aborted && clock.now() < untilMs; delayMs *= 2) {
-      // The owner id may have held the lock before: then it may have been taken over from that lease.
+      // The lock may have been taken over from an earlier lease of the owner id.
       const keepsLock = this.#keepsLock || this.mode === "attach" || outlivesDisposal ||
         held.isHeldUnder(this.keys.lock, ownerId);
       const tombstoneMs = this.#tombstoneMs(commands.client.epoch);

@@ -1,7 +1,8 @@
 /**
  * Calls under owner ids that their callers chose. Two owner values of one id on the server would take the
- * lock from one another, so of the calls of one `RedisLock` with the same lock and id only one asks at a
- * time.
+ * lock from one another, so of the calls of one `RedisLock` with the same lock and id only one may ask.
+ * Others are rejected, except an attach, which ends that call. After its end the next one waits for its
+ * clean-up.
  *
  * @module
  */

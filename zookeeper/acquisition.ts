@@ -2,22 +2,25 @@
  * One call of `acquire()` or `tryAcquire()`, from top to bottom: how it gets a lock, holds it, and leaves
  * nothing behind. The queue of a lock is the children of the lock's znode, by sequence number.
  *
- * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick.
+ * 1. **Enter**: create our znode, an ephemeral sequential child, and list the children in the same tick,
+ *    unless other calls of this instance are ahead.
  * 2. **First**: if our znode is the lowest, the lock is ours. No later znode can get ahead of it.
  * 3. **Wait**: else watch our znode and the nearest one ahead, and sleep until one of them is deleted or
  *    the connection changes. Then see which znodes ahead are left; go to 2. Behind other waiters of this
  *    instance only our own znode is watched. A `tryAcquire` waits for other `tryAcquire` calls only, and
  *    for 100 ms at most.
- * 4. **Token**: the czxid of our znode. Or, if a listing shows it alone, the zxid of the last change to
- *    the children: it is greater than all earlier tokens and less than all later ones.
+ * 4. **Token**: the czxid of our znode, which is read when its watch is set. Without a wait, if a listing
+ *    shows our znode alone, the zxid of the last change to the children will do, and nothing is read: it
+ *    is greater than all earlier tokens and less than all later ones.
  * 5. **Lease**: an answered write proves the session, for ¾ of its timeout T from when it was sent. If
- *    the last proof is older than ⅜ T, a heartbeat goes first. All leases of a session end together.
- * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode that did not
- *    wait is watched from T/10 on. If another client deletes it, the lease is lost as `"stolen"`. If no
+ *    the last proof is older than ⅜ T, a heartbeat goes first.
+ * 6. **Held**: a heartbeat is written every T/6, unless another write was answered. A znode without a
+ *    watch gets one after T/10. If another client deletes it, the lease is lost as `"stolen"`. If no
  *    write is answered until the deadline, or the server says so, the session is over, and all its
  *    leases are lost as `"session-expired"`.
- * 7. **Release**, loss, or a call that ends without a lease: delete our znode. That is repeated until the
- *    server answers or has dropped the session; in the next session if this one is over.
+ * 7. **Release**, loss, or a call that ends without a lease: delete our znode, again and again until the
+ *    server answers, has dropped the session, or disposal is over; in the next session if this one is
+ *    over. If the server refuses, `release()` or `tryAcquire()` rejects.
  *
  * If our znode is deleted or the session ends during 1 to 5, the call starts over with a new znode, in
  * the next session if this one is over. A create without an answer may have been executed: after a write
@@ -62,7 +65,7 @@ const UTF8 = new TextEncoder();
 const NOTHING_READ = Promise.resolve(null);
 
 /** What the calls of a strategy instance share. */
-export interface AcquisitionContext {
+export interface CallContext {
   readonly engine: LeaseEngine;
   readonly sessions: Sessions;
   /** The queues in which the instance has znodes at this time. */
@@ -76,7 +79,7 @@ export interface AcquisitionContext {
 }
 
 /** The terms of one call. */
-export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
+export interface AcquisitionTerms extends Pick<AcquireOptions, "maxHoldMs" | "signal"> {
   readonly name: string;
   /** The path of the lock's znode. */
   readonly lockPath: string;
@@ -89,8 +92,8 @@ export interface AcquireCall extends Pick<AcquireOptions, "maxHoldMs" | "signal"
 
 /** One call, and the lease that it gets. */
 export class Acquisition implements LeaseActions, ChangeListener, AbortListener {
-  readonly #context: AcquisitionContext;
-  readonly #call: AcquireCall;
+  readonly #context: CallContext;
+  readonly #terms: AcquisitionTerms;
   readonly #clock: Clock;
   /**
    * Ends the call: the caller's signal does, and disposal. A signal of its own, because adding a listener to
@@ -99,23 +102,23 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   readonly #abort = new AbortController();
   readonly #budget: OutageBudget;
   /** The last position that the caller was notified of: 0 for none yet. A `tryAcquire` has none. */
-  #reported: number | undefined = 0;
+  #lastPosition: number | undefined = 0;
   /** The znode of the lock that is held. */
-  #held: OwnZnode | null = null;
-  /** The lease; `null` after its release. */
+  #heldZnode: OwnZnode | null = null;
+  /** The lease; `null` before and after. */
   #lease: ManagedLease | null = null;
   #cancelFirstWatch: (() => void) | null = null;
   /** The delete that is under way or was answered; `null` before it, and after a failure. */
   #releasing: Promise<ReleaseAnswer> | null = null;
 
-  constructor(context: AcquisitionContext, call: AcquireCall) {
+  constructor(context: CallContext, terms: AcquisitionTerms) {
     this.#context = context;
-    this.#call = call;
+    this.#terms = terms;
     this.#clock = context.engine.clock;
     const { outage } = context;
     this.#budget = new OutageBudget({
       ...outage,
-      lockName: call.name,
+      lockName: terms.name,
       signal: this.#abort.signal,
     });
   }
@@ -129,7 +132,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    */
   async acquire(): Promise<ManagedLease | null> {
     const { engine: { background }, sessions, queues, aborts, ended } = this.#context;
-    const { name, lockPath, label, isTry, signal } = this.#call;
+    const { name, lockPath, label, isTry, signal } = this.#terms;
     const signals = signal === undefined ? [ended] : [signal, ended];
     for (const each of signals) aborts.add(each, this);
     background.enter(); // disposal waits for this call, which may have to delete its znode
@@ -137,7 +140,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
       let znode: OwnZnode | null = null;
       for (;;) {
         try {
-          // Only a new session ends an outage: a live one may have no connection.
+          // A new session ends an outage here; a live one does not: it may have no connection.
           const session = sessions.live() ?? await sessions.within(this.#budget);
           const queue = SharedQueue.use(queues, session, name, lockPath);
           znode = new OwnZnode(queue, UTF8.encode(label), isTry);
@@ -161,7 +164,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   onAborted(): void {
-    const { signal } = this.#call;
+    const { signal } = this.#terms;
     this.#abort.abort(signal?.aborted ? signal.reason : this.#context.ended.reason);
   }
 
@@ -172,12 +175,12 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * the answer takes account of our znode and of all ahead of it. The first call of a session also creates the
    * znode of its heartbeat.
    *
-   * @returns A listing. Behind other calls of this instance only the position is of interest for now, if the
-   * caller asks for it: then the lock's znode, or `null`.
+   * @returns A listing. Behind other calls of this instance: if there is an `onWait`, the lock's znode, which
+   * tells the position; else `null`.
    */
   async #enter(znode: OwnZnode): Promise<QueueView | Znode | null> {
     const { session, queue } = znode;
-    const { isTry, onWait } = this.#call;
+    const { isTry, onWait } = this.#terms;
     const { signal } = this.#budget;
     const isBehindOthers = !isTry && queue.hasOthersAhead;
     const isSilent = isBehindOthers && onWait === undefined;
@@ -193,7 +196,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
         reading.catch(() => {}); // If the create fails, only its error counts.
         try {
           await abortable(creating, signal);
-          // In an outage, the heartbeat's znode is created again before a lease is granted.
+          // If this fails in an outage, it is tried again before a lease is granted.
           if (preparing !== null) await abortable(preparing.catch(throwIfRefused), signal);
           const seen = await abortable(reading, signal);
           this.#budget.answered();
@@ -262,25 +265,25 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     for (let view = seen;; view = await waiter.list()) {
       const { ahead, first, isBehindTriesOnly, waiterCount } = znode.positionIn(view);
       if (ahead === 0) return znode.queue.recordFirst(znode);
-      if (isBehindTriesOnly && await waiter.outlivesTry(first, enteredMs)) continue;
+      if (isBehindTriesOnly && await waiter.changesInTime(first, enteredMs)) continue;
       this.#report({ waiters: waiterCount - 1 });
       return false;
     }
   }
 
   #report(info: WaitInfo): void {
-    if (info.position !== this.#reported) this.#call.onWait?.(info);
-    this.#reported = info.position;
+    if (info.position !== this.#lastPosition) this.#terms.onWait?.(info);
+    this.#lastPosition = info.position;
   }
 
   // The lease: granted, held, and lost.
 
   async #openLease(znode: OwnZnode): Promise<ManagedLease> {
-    const { name, label, maxHoldMs } = this.#call;
+    const { name, label, maxHoldMs } = this.#terms;
     const { session } = znode;
     const budget = this.#budget;
     if (znode.fencingToken === null) await session.ask(budget, () => znode.watch());
-    // It was created together with our znode, unless there was an outage.
+    // The heartbeat's znode was created together with ours, unless there was an outage.
     if (session.prepareHeartbeat() !== null) {
       await budget.ask(async () => void await session.prepareHeartbeat());
     }
@@ -288,7 +291,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
     while (!session.isProvenRecently) await budget.ask(() => session.sendHeartbeat());
     budget.signal.throwIfAborted();
     if (znode.watchState === "deleted") throw ownZnodeGone();
-    this.#held = znode;
+    this.#heldZnode = znode;
     const lease = this.#lease = this.#context.engine.open({
       name,
       ownerId: makeOwnerId(label),
@@ -313,7 +316,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   async renew(): Promise<RenewAnswer> {
-    const { session } = this.#held!;
+    const { session } = this.#heldZnode!;
     const askedMs = this.#clock.now();
     this.onChange();
     try {
@@ -326,7 +329,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   }
 
   lapsed(cause: unknown): LeaseLostReason {
-    this.#held!.session.lose(false, cause);
+    this.#heldZnode!.session.lose(false, cause);
     return "session-expired";
   }
 
@@ -335,7 +338,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
    * it is set. The lease is lost if the znode is deleted. Never rejects.
    */
   async onChange(): Promise<void> {
-    const znode = this.#held!;
+    const znode = this.#heldZnode!;
     // If this fails, the next heartbeat tries again.
     if (znode.watchState === "unset") await znode.watch().catch(() => {});
     if (znode.watchState === "deleted") this.#lease?.lose("stolen");
@@ -345,10 +348,10 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
 
   release(): Promise<ReleaseAnswer> {
     this.#cancelFirstWatch?.();
-    this.#held!.session.unlisten(this);
+    this.#heldZnode!.session.unlisten(this);
     this.#lease = null;
     // A second attempt waits for the delete of the first one, which may wait behind many requests.
-    return this.#releasing ??= this.#release(this.#held!);
+    return this.#releasing ??= this.#release(this.#heldZnode!);
   }
 
   async #release(znode: OwnZnode): Promise<ReleaseAnswer> {
@@ -361,7 +364,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   /** Leaves the queue without the lock. */
   async #leave(znode: OwnZnode): Promise<null> {
     const answer = await this.#delete(znode);
-    if (answer.state === "refused") throw refusedRelease(this.#call.name, answer);
+    if (answer.state === "refused") throw refusedRelease(this.#terms.name, answer);
     if (answer.state === "unknown") this.#deleteInBackground(znode);
     return null;
   }
@@ -369,7 +372,7 @@ export class Acquisition implements LeaseActions, ChangeListener, AbortListener 
   /** Makes one attempt. Never rejects. */
   #delete(znode: OwnZnode): Promise<ReleaseAnswer> {
     const { idleLocks, sessions } = this.#context;
-    idleLocks.recordRelease(this.#call.lockPath);
+    idleLocks.recordRelease(this.#terms.lockPath);
     return znode.delete(sessions);
   }
 

@@ -26,7 +26,7 @@ import { Lifetime } from "../core/lease/lifetime.ts";
 import { Nesting } from "../core/contract/nesting.ts";
 import { requestOn } from "../core/contract/request.ts";
 import { checkName, readTable } from "../core/contract/options.ts";
-import { Acquisition, type AcquisitionContext } from "./acquisition.ts";
+import { Acquisition, type CallContext } from "./acquisition.ts";
 import { readSettings, ZOOKEEPER_LOCK_OPTIONS, type ZooKeeperLockOptions } from "./options.ts";
 import { loadClient } from "./connection/client_module.ts";
 import { OutageBudget } from "../core/time/outage_budget.ts";
@@ -92,7 +92,7 @@ export class ZooKeeperLock implements DistributedLock {
   });
   readonly #rootPath: string;
   readonly #lifetime: Lifetime;
-  readonly #context: AcquisitionContext;
+  readonly #context: CallContext;
   readonly #bounded: BoundedWaits<AcquireOptions> = new BoundedWaits({
     wait: async (name, options) => (await this.#begin(name, options, false).acquire())!,
     tryOnce: (name, options) => this.#begin(name, options, true).acquire(),

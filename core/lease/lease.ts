@@ -1,10 +1,12 @@
 /**
  * The life of one lease: its deadline, renewal, loss and release. It is _held_ until its deadline, which
- * each answered renewal moves to later; then it is _lost_. At disposal it is _kept_, lost for its holder
- * alone, so that nobody gets the lock while the holder stops. `release()` makes it _releasing_ until the
- * service answers, at most until the deadline, then _released_. After a loss the lock is released in the
- * background. The picture is in `docs/design.md`, section 3, as are the
- * invariants that comments name. Nothing here knows a server: a strategy sends the requests.
+ * each confirmed renewal moves to later; then it is _lost_, and released in the background. While it is
+ * _unproven_, after a suspension of the process, its holder must not rely on it. At disposal it is _kept_,
+ * lost for its holder alone, so that nobody gets the lock while the holder stops; one that outlives
+ * disposal is lost and not released. `release()` makes it _releasing_ until the service answers, at most
+ * until the deadline, then _released_, even if the service refused and the lock stays held. The picture
+ * is in `docs/design.md`, section 3, as are the invariants that comments name. Nothing here knows a
+ * server: a strategy sends the requests.
  *
  * @module
  */
@@ -90,8 +92,8 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** The renewal under way, until its answer or the end of its attempt. True if the answer was "held". */
   #renewing: Promise<boolean> | null = null;
   /**
-   * Set when a renewal is sent, until an answer extends the lease: its error, or `undefined` while the
-   * answer is awaited. Decides whether a lease that runs out is "unreachable" or "expired".
+   * Set when a renewal is sent, until an answer extends the lease: the last error, `undefined` until a
+   * renewal has failed. Decides whether a lease that runs out is "unreachable" or "expired".
    */
   #unanswered: { readonly cause: unknown } | null = null;
   #releasing: Promise<boolean> | null = null;
@@ -102,7 +104,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** Made when `signal` is first read. */
   #controller: AbortController | null = null;
   /** Called when the lease is no longer kept. */
-  #whenKept: (() => void) | null = null;
+  #endKeep: (() => void) | null = null;
 
   /** @param deadlineMs The deadline of the grant, in monotonic ms, until an answer moves it. */
   constructor(context: LeaseContext, actions: LeaseActions, grant: Grant, deadlineMs: number) {
@@ -124,7 +126,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   get remainingMs(): number {
     if (this.#state !== "held") return 0;
     const leftMs = Math.min(this.#deadlineMs, this.#maxHoldAtMs) - this.#context.clock.now();
-    return leftMs > 0 && this.#isProven() ? leftMs : 0;
+    return leftMs > 0 && this.#checkProven() ? leftMs : 0;
   }
 
   get isHeld(): boolean {
@@ -140,7 +142,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   throwIfLost(): void {
     this.#throwIfOver("use");
-    if (this.#isProven()) return;
+    if (this.#checkProven()) return;
     const cause = new Error("The process was suspended since the service last answered");
     throw new LeaseLostError(this.name, "unreachable", { cause });
   }
@@ -185,7 +187,7 @@ export class ManagedLease implements Lease, ScheduledLease {
 
   /**
    * Ends the lease if its time is over: timers may be late, the clock is not (invariant 2). Returns whether
-   * the lock is ours and renewed, for the holder or at disposal.
+   * it is held or kept.
    */
   #checkLive(): boolean {
     if (this.#state !== "held" && this.#state !== "kept") return false;
@@ -205,7 +207,7 @@ export class ManagedLease implements Lease, ScheduledLease {
    * monotonic clock stood still, the TTL on the server went on (invariant 7). Then this also sends a
    * renewal, unless one is under way: its answer proves the lease.
    */
-  #isProven(): boolean {
+  #checkProven(): boolean {
     if (!wasSuspended(this.#context.clock, this.#sent, this.#validMs)) return true;
     if (this.#renewing === null && this.#actions.renew !== undefined) {
       // Without automatic renewal the lease must be proven but not prolonged. The server never shortens a
@@ -341,7 +343,7 @@ export class ManagedLease implements Lease, ScheduledLease {
     if (this.#state !== "held") return Promise.resolve();
     const { outlivesDisposal } = this.#grant;
     this.#state = outlivesDisposal ? "lost" : "kept";
-    const kept = new Promise<void>((resolve) => this.#whenKept = resolve);
+    const kept = new Promise<void>((resolve) => this.#endKeep = resolve);
     if (outlivesDisposal) this.#leaveSchedule();
     this.#endForHolder("disposed");
     return kept;
@@ -357,7 +359,7 @@ export class ManagedLease implements Lease, ScheduledLease {
   /** The lease is neither renewed nor kept any more. */
   #leaveSchedule(): void {
     this.#context.schedule.remove(this);
-    this.#whenKept?.();
+    this.#endKeep?.();
   }
 
   // Release: behind a renewal under way, and until the deadline at most (invariants 3 and 6).

@@ -26,7 +26,7 @@ interface Line {
   readonly waiters: LinkedSet<QueuedWaiter>;
 }
 
-/** Exclusive use of a name within this process. */
+/** Exclusive use of a name within its queue. */
 export interface Turn {
   /** Whether this is still the turn of its name: false after its end, or after a seizure. */
   readonly isCurrent: boolean;

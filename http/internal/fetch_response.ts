@@ -34,8 +34,8 @@ export async function acquireForFetch(
 ): Promise<Lease | Response | null> {
   // Reading the signal costs as much as all the rest, so this is done only if the request may wait.
   // Not after an `await`: over HTTP/2, Deno's signal does not abort for a client that left before.
-  const gone = settings.waitMs > 0 ? request.signal : undefined;
-  const requester = { leases: leasesOf(known), gone };
+  const abandoned = settings.waitMs > 0 ? request.signal : undefined;
+  const requester = { leases: leasesOf(known), abandoned };
   const acquired = await acquireForRequest(lock, await key, settings, requester);
   if (acquired.state === "failed") return problemResponse(acquired.problem);
   if (acquired.state === "gone") return new Response(null, { status: CLIENT_GONE });

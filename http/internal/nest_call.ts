@@ -114,7 +114,7 @@ export class LockedCall implements LossListener {
     if (state !== "ended") return;
     // The framework may be about to send the result, or the handler to write the response by hand.
     this.#shield.replace(() => {
-      if (this.#locked.gone.aborted) return;
+      if (this.#locked.abandoned.aborted) return;
       this.#response.end(writeProblem(this.#response, leaseLost()) as never);
     });
   }

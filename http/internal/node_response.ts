@@ -44,9 +44,9 @@ const END_TURNS = 10;
 export class LockedResponse {
   readonly #response: NodeResponse;
   readonly #closeConnection: () => unknown;
-  readonly #gone = new AbortController();
+  readonly #abandoned = new AbortController();
   /** Aborts if the client disconnects before the response ends. */
-  readonly gone: AbortSignal = this.#gone.signal;
+  readonly abandoned: AbortSignal = this.#abandoned.signal;
   /**
    * - `"open"`: the response has not ended, and the client is connected;
    * - `"ending"`: `end()` was called, and the lock is being looked at: `breakOff()` still works;
@@ -157,7 +157,7 @@ export class LockedResponse {
     const isOver = this.#state !== "open";
     if (isOver && this.#state !== "ending") return;
     this.#state = "gone";
-    this.#gone.abort(new DOMException("The client has disconnected", "AbortError"));
+    this.#abandoned.abort(new DOMException("The client has disconnected", "AbortError"));
     if (!isOver && this.#held !== null && !this.#isHandlerRunning) this.#release();
   };
 
@@ -171,7 +171,7 @@ export class LockedResponse {
   /** Breaks off the response, or has the listener answer. Does not release: the lease is lost anyway. */
   readonly #onLost = (): void => {
     if (this.#released !== null) return;
-    const isEnding = this.#state !== "open" && !this.gone.aborted;
+    const isEnding = this.#state !== "open" && !this.abandoned.aborted;
     if (isEnding || this.hasBegun) this.breakOff();
     else this.#held!.listener.onLeaseLost(this.#isHandlerRunning);
   };

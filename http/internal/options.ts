@@ -113,7 +113,7 @@ export interface HoldOptions {
 
 /**
  * The option of middleware, which sees all requests of its routes, also those that have nothing to do with
- * the lock. Wrapped handlers (`fetchLock`, `lambdaLock`) always have their lease.
+ * the lock. Wrapped handlers (`fetchLock`, `lambdaLock`) take the lock whatever the method.
  */
 export interface MethodOptions {
   /**

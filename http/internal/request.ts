@@ -1,20 +1,23 @@
 /**
  * The life of one request under a lock, from top to bottom, as all frameworks share it:
  *
- * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none.
+ * 1. `keyOf()` determines the key: the name of the lock, or that the request needs none, or why it is refused.
  * 2. `acquireForRequest()` acquires the lock, and waits for it as long as the options allow. If somebody else
- *    holds it until then, the client gets 409; in an outage 503, or the handler runs without a lease; for a
- *    name that no lock can have 400. A client that disconnects leaves the queue.
- * 3. `runUnderLease()` runs the handler until it ends or the lease is lost, whichever comes first. Express,
- *    Fastify and NestJS call the handler themselves: there `express.ts`, `fastify/route.ts` and
- *    `nest_call.ts` notice its end, and ask `lossOf()`, too.
+ *    holds it until then, the client gets 409 or 423 (`busyStatus`); in an outage 503, or the handler runs
+ *    without a lease; for a name that no lock can have 400. A client that disconnects leaves the queue; logs
+ *    show 499.
+ * 3. `runUnderLease()` runs the handler, and waits for its end or the loss of the lease. Express, Fastify and
+ *    NestJS call the handler themselves: there `express.ts`, `fastify/reply.ts` and `nest_call.ts` notice
+ *    its end, and `lossOf()` is asked, too.
  * 4. After a loss the client gets 503, whatever the handler does. A response that has begun is broken off,
  *    so that no client takes a part for the whole.
  * 5. When the handler has ended *and* the response is complete, but for its last bytes, `releaseInTime()`
- *    releases the lock, once. Then the last bytes are sent: a client that has them all finds the lock free.
+ *    releases the lock, once. If the handler ended first, the last bytes wait for that, 1 s at most: a client
+ *    that has them all finds the lock free.
  *
  * The end of a response is noticed in `fetch_response.ts` (fetch, Hono) and `node_response.ts` (Express,
- * Koa, Fastify, NestJS). `node_shield.ts` makes a handler harmless that writes after its loss was answered.
+ * Koa, Fastify, NestJS). On Lambda, `lambda/invocation.ts` releases the lock in the time that is left, and
+ * answers 503 when it is over. `node_shield.ts` makes a handler harmless that writes after its loss was answered.
  *
  * @module
  */
@@ -52,12 +55,12 @@ export type Acquired =
   /** The request runs without a lease: it has no key, or the service is down and it may proceed. */
   | { readonly state: "unlocked" }
   | Failed
-  /** The client has disconnected: nobody reads a response. */
+  /** Nobody awaits a response any more. */
   | { readonly state: "gone" };
 
 /** A lease that a request got, and the lock, or the factory of locks, that it is from. */
 export interface RequestLease {
-  readonly from: object;
+  readonly origin: object;
   readonly lease: Lease;
 }
 
@@ -113,8 +116,8 @@ export function leasesOf(request: object): RequestLease[] {
 }
 
 /**
- * Acquires the lock, and waits for it as long as the settings allow. A lease that is granted at the very
- * moment in which the client disconnects is released.
+ * Acquires the lock, and waits for it as long as the settings allow. A lease that is granted when nobody
+ * awaits a response any more is released.
  *
  * @throws {LockSetupError} If the lock cannot work as it is set up, or the request holds it already.
  * This is not an outage: the request never proceeds without a lease.
@@ -123,13 +126,13 @@ export async function acquireForRequest(
   lock: DistributedLock,
   key: string | null | Failed,
   settings: HoldSettings,
-  { leases, gone, from = lock }: {
+  { leases, abandoned, origin = lock }: {
     /** The leases that the request got from all its locks; some may be over. */
     readonly leases: RequestLease[];
-    /** Aborts when the client disconnects. */
-    readonly gone?: AbortSignal | undefined;
+    /** Aborts when nobody awaits a response any more. */
+    readonly abandoned?: AbortSignal | undefined;
     /** The factory that made the lock: a key must not be locked twice by any of its locks. */
-    readonly from?: object;
+    readonly origin?: object;
   },
 ): Promise<Acquired> {
   if (key === null) return UNLOCKED;
@@ -139,29 +142,29 @@ export async function acquireForRequest(
   } catch (cause) {
     return { state: "failed", problem: badKey(), cause };
   }
-  if (gone?.aborted) return GONE;
-  for (const { from: other, lease } of leases) {
-    if (other === from && lease.name === key && lease.remainingMs > 0) throw lockedTwice(key);
+  if (abandoned?.aborted) return GONE;
+  for (const { origin: other, lease } of leases) {
+    if (other === origin && lease.name === key && lease.remainingMs > 0) throw lockedTwice(key);
   }
-  let seen: WaitInfo | undefined;
+  let waitInfo: WaitInfo | undefined;
   const { waitMs, maxHoldMs, autoRenew = true } = settings;
   try {
     const lease = await lock.tryAcquire(key, {
       maxHoldMs,
       autoRenew,
-      onWait: (info) => void (seen = info),
+      onWait: (info) => void (waitInfo = info),
       ...waitMs > 0 && { waitMs },
-      ...gone && { signal: gone },
+      ...abandoned && { signal: abandoned },
     });
-    if (lease === null) return await busyResult(lock, key, settings, seen);
-    if (gone?.aborted) {
+    if (lease === null) return await busyResult(lock, key, settings, waitInfo);
+    if (abandoned?.aborted) {
       await releaseInTime(lease, settings);
       return GONE;
     }
-    leases.push({ from, lease });
+    leases.push({ origin, lease });
     return { state: "held", lease };
   } catch (error) {
-    if (gone?.aborted) return GONE;
+    if (abandoned?.aborted) return GONE;
     // A strategy may allow fewer names than `checkName()`. The options were checked at the start.
     if (error instanceof RangeError) return { state: "failed", problem: badKey(), cause: error };
     if (!isUnavailable(error)) throw error;
@@ -177,11 +180,12 @@ async function busyResult(
   lock: DistributedLock,
   key: string,
   { busyStatus, retryAfterMs }: HoldSettings,
-  seen: WaitInfo | undefined,
+  waitInfo: WaitInfo | undefined,
 ): Promise<Failed> {
-  let leastMs = retryAfterMs ?? seen?.remainingMs;
-  // Nobody knows when a session will end, so the answer would not be worth its cost.
-  if (leastMs === undefined && lock.capabilities.endsBy !== "session") {
+  let leastMs = retryAfterMs ?? waitInfo?.remainingMs;
+  // Nobody knows when a session or a process will end, so the answer would not be worth its cost.
+  const { endsBy } = lock.capabilities;
+  if (leastMs === undefined && endsBy !== "session" && endsBy !== "process-death") {
     const answer = lock.query(key, { maxWaiters: 0 }).catch(() => null);
     const snapshot = await within(SYSTEM_CLOCK, answer, QUERY_TIMEOUT_MS);
     if (snapshot !== TIMED_OUT) leastMs = snapshot?.holders[0]?.remainingMs;
@@ -199,7 +203,7 @@ function lockedTwice(key: string): LockSetupError {
 
 /**
  * Runs the handler until it ends or the lease is lost: then one that ignores `lease.signal` runs on, but
- * nothing waits for it. If the lease is already lost at the start, the handler is not run.
+ * no response waits for it. If the lease is already lost at the start, the handler is not run.
  *
  * @param onLate Called after a loss, with what the handler has returned or thrown; not called if that is
  * the loss itself, or an error with the loss as its cause. What it throws is ignored.
@@ -237,7 +241,7 @@ export function stemsFrom(error: unknown, reason: unknown): boolean {
 
 /**
  * Returns the error if the lease is lost, even if no timer has fired yet; `null` if it is not, or if the
- * handler has released it. If it is only unproven, as the process was suspended, one renewal asks the
+ * handler has released it. If it is only unproven, as the process was suspended, a renewal asks the
  * service.
  */
 export async function lossOf(lease: Lease): Promise<unknown> {
@@ -259,7 +263,7 @@ export async function lossOf(lease: Lease): Promise<unknown> {
 
 /**
  * Ends the stream of an answer that is not sent: it may have a file open. NestJS wraps some streams. Never
- * throws: what the stream throws is reported.
+ * throws: what a Node stream throws is reported.
  */
 export function discard(answer: unknown, settings: HoldSettings): void {
   const body = answer instanceof Response ? answer.body : answer;

@@ -1,6 +1,6 @@
 /**
  * Classifies the error of a Redis command: did the server refuse, may a retry help, and the words for
- * it in an error message. Replies are in `replies.ts`.
+ * it in an error message. Replies are in `wire.ts`.
  *
  * @module
  */

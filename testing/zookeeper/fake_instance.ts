@@ -7,7 +7,7 @@ import type { WaitInfo } from "../../core/contract/distributed_lock.ts";
 import { LeaseEngine } from "../../core/lease/lease_engine.ts";
 import type { ManagedLease } from "../../core/lease/lease.ts";
 import { AbortWatch } from "../../core/time/abort_watch.ts";
-import { Acquisition, type AcquisitionContext } from "../../zookeeper/acquisition.ts";
+import { Acquisition, type CallContext } from "../../zookeeper/acquisition.ts";
 import { classifyFailure } from "../../zookeeper/connection/failures.ts";
 import { IdleLocks } from "../../zookeeper/idle_locks.ts";
 import { Sessions } from "../../zookeeper/session/sessions.ts";
@@ -83,7 +83,7 @@ export class FakeInstance {
   /** The transport of the current session. */
   transport!: FakeTransport;
   readonly sessions: Sessions;
-  readonly context: AcquisitionContext;
+  readonly context: CallContext;
 
   private constructor(tree: FakeTree) {
     const { clock, engine } = this;

@@ -143,14 +143,14 @@ Deno.test("LockedResponse releases once, even when a handler starts and ends aft
   assertEquals([response.log, losses], [["end"], []]);
 });
 
-Deno.test("LockedResponse sends the end once, and aborts gone only when the client disconnects before", async () => {
+Deno.test("LockedResponse sends the end once, and aborts abandoned only when the client disconnects before", async () => {
   await using locks = new MemoryLock();
   const { response, locked } = await open(locks, false);
   response.end();
   response.end();
   response.close();
   locked.breakOff();
-  assertEquals([response.log, locked.gone.aborted], [[], false]);
+  assertEquals([response.log, locked.abandoned.aborted], [[], false]);
   await turns();
   assertEquals(response.log, ["end"]);
 });
@@ -160,7 +160,7 @@ Deno.test("LockedResponse releases at once when the client has disconnected befo
   const response = new FakeResponse();
   const locked = new LockedResponse(response);
   response.close();
-  assert(locked.gone.aborted);
+  assert(locked.abandoned.aborted);
   const settings = readOptions("a test", "key", HANDLER_OPTIONS);
   locked.hold(await locks.acquire("key"), settings, false, { onLeaseLost() {} });
   await turns();

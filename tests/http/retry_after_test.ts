@@ -1,7 +1,9 @@
 /** `Retry-After`: jittered, so that refused clients do not all return at once, and set where holds are short. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { FileLock } from "../../file/mod.ts";
 import { fetchLock, type FetchLockOptions } from "../../http/mod.ts";
 import { type DistributedLock, MemoryLock } from "../../mod.ts";
+import { temporary } from "../../testing/file/lock_directories.ts";
 
 const REQUESTS = 60;
 
@@ -57,6 +59,23 @@ Deno.test("fetchLock() takes Retry-After from retryAfterMs, and asks no lock for
   const later = await refusals({ retryAfterMs: 1_000 }, unasked);
   assertSpread(later.map(({ ms }) => ms), 1_000, 1_500);
   assertSpread(later.map(({ seconds }) => seconds), 1, 2);
+});
+
+Deno.test("fetchLock() does not ask for the holder of a file's lock, whose end nobody knows", async () => {
+  let queries = 0;
+  class CountingLock extends FileLock {
+    override query(...args: Parameters<FileLock["query"]>): ReturnType<FileLock["query"]> {
+      queries++;
+      return super.query(...args);
+    }
+  }
+  await using directory = await temporary();
+  await using locks = new CountingLock({ dir: directory.dir });
+  await using _lease = await locks.acquire("key");
+  const response = await fetchLock(locks, { key: "key" })(() => new Response())(
+    new Request("http://localhost/"),
+  );
+  assertEquals([response.status, queries], [409, 0]);
 });
 
 Deno.test("fetchLock() throws on a bad retryAfterMs", async () => {

@@ -51,7 +51,7 @@ interface Predecessor {
   isDeleted: boolean;
 }
 
-/** One wait, for one znode: call either `untilFirst()` once, or `outlivesTry()`. */
+/** One wait, for one znode: call either `untilFirst()` once, or `changesInTime()`. */
 export class Waiter implements QueueWaiter, Watcher {
   readonly sequence: number;
   readonly #znode: OwnZnode;
@@ -169,7 +169,7 @@ export class Waiter implements QueueWaiter, Watcher {
    * @param enteredMs A moment, in monotonic ms, at which our own znode existed already.
    * @returns Whether to list the queue again; else it is taken for the holder's.
    */
-  async outlivesTry({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
+  async changesInTime({ name }: QueueEntry, enteredMs: number): Promise<boolean> {
     return await this.#sleep({ name, isCertain: true, isDeleted: false }, (found) => {
       // Its age: how much older than ours it is, by the servers' clock, and the time since we entered.
       const olderMs = Math.max(0, this.#znode.found!.createdAtMs - found.createdAtMs);

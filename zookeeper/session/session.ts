@@ -11,8 +11,8 @@
  *
  * The session is over for good when a lease ends because no write was answered, when the server says that
  * it has expired, when it had no connection for its whole timeout, when nothing has arrived on the
- * connection for so long, or when it is closed. Then the transport is destroyed and, unless it was
- * closed, all leases are lost. See `docs/zookeeper-protocol.md`.
+ * connection for so long, when a server grants another timeout, or when it is closed. Then the transport
+ * is destroyed and, unless it was closed, all leases are lost. See `docs/zookeeper-protocol.md`.
  *
  * @module
  */

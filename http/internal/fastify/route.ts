@@ -108,7 +108,7 @@ async function lockRequest(
   const key = await keyOf(settings.key, request);
   if (key === null) return undefined;
   const locked = new LockedResponse(reply.raw);
-  const requester = { leases: leasesOf(request), gone: locked.gone };
+  const requester = { leases: leasesOf(request), abandoned: locked.abandoned };
   const acquired = await acquireForRequest(lock, key, settings, requester);
   if (acquired.state === "unlocked") return undefined;
   if (acquired.state === "gone") {

@@ -46,24 +46,24 @@ export class Invocation implements InvocationLimits {
   /**
    * Runs the handler under the lock, and releases the lock before it returns.
    *
-   * @param from The lock; or its factory, whose lock is disposed at the end.
+   * @param origin The lock; or its factory, whose lock is disposed at the end.
    * @param leases The leases that the invocation has already.
    * @returns The handler's result, or what {@linkcode endWithProblem} returns.
    */
   async run<T>(
-    from: DistributedLock | ((ttlMs: number) => DistributedLock),
+    origin: DistributedLock | ((ttlMs: number) => DistributedLock),
     leases: RequestLease[],
     handler: (lease: Lease | undefined) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
     const leftMs = Math.floor(this.leftMs());
     const waitMs = Math.min(this.#settings.waitMs, leftMs);
-    const requester = { leases, from };
-    if (typeof from !== "function") return await this.#run(from, waitMs, requester, handler);
+    const requester = { leases, origin };
+    if (typeof origin !== "function") return await this.#run(origin, waitMs, requester, handler);
     // The lock may be granted at the end of the wait: its TTL must fit into the time after that.
     const fitMs = Math.max(leftMs - this.#settings.waitMs, Math.floor(leftMs / 2));
     const ttlMs = Math.min(this.#settings.ttlMs, fitMs);
     if (ttlMs < MIN_TTL_MS) return this.#endForTime();
-    const lock = from(ttlMs);
+    const lock = origin(ttlMs);
     try {
       return await this.#run(lock, Math.min(waitMs, this.leftMs() - ttlMs), requester, handler);
     } finally {
@@ -74,7 +74,7 @@ export class Invocation implements InvocationLimits {
   async #run<T>(
     lock: DistributedLock,
     waitMs: number,
-    requester: { readonly leases: RequestLease[]; readonly from: object },
+    requester: { readonly leases: RequestLease[]; readonly origin: object },
     handler: (lease: Lease | undefined) => T | Promise<T>,
   ): Promise<T | LambdaResponse> {
     if (this.leftMs() < MIN_TTL_MS) return this.#endForTime();
@@ -132,12 +132,12 @@ export class Invocation implements InvocationLimits {
   async #acquire(
     lock: DistributedLock,
     waitMs: number,
-    requester: { readonly leases: RequestLease[]; readonly from: object },
+    requester: { readonly leases: RequestLease[]; readonly origin: object },
   ): Promise<Acquired> {
     const late = new AbortController();
     const settings = { ...this.#settings, waitMs, autoRenew: false };
     const timeoutMs = this.leftMs() + this.#settings.marginMs / 4;
-    const waiting = { ...requester, gone: late.signal };
+    const waiting = { ...requester, abandoned: late.signal };
     const acquiring = acquireForRequest(lock, this.#name, settings, waiting);
     const result = await within(SYSTEM_CLOCK, acquiring, timeoutMs);
     if (result !== TIMED_OUT) return result;
