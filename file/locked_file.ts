@@ -210,7 +210,7 @@ export function observe(fs: FileSystem, path: string): Record | "free" | "unmark
     const file = openRegular(fs, path);
     if (file === null) return "free";
     try {
-      const isFree = file.tryLock(true);
+      const isFree = file.tryLock(false); // Others can observe it at the same time.
       const info = file.stat();
       if (!isAt(fs, info, path)) continue;
       checkSingle(info, path);
