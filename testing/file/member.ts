@@ -7,6 +7,7 @@
 // Paces a workload: each round holds for another time.
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { deleteUnused } from "../../file/deletion.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
@@ -48,10 +49,16 @@ async function hold({ dir }: MemberTask & { do: "hold" }): Promise<void> {
   await inputEnd();
 }
 
-/** Waits for the lock and releases it, again and again, a line for each step. No timer helps it. */
-async function takeTurns({ dir }: MemberTask & { do: "take turns" }): Promise<void> {
+/** A lock whose waiters only an event wakes, where there are events. */
+function openWithoutLooks(dir: string): FileLock {
+  if (process.platform !== "linux") return new FileLock({ dir });
   withoutSlowLooks();
-  const locks = new FileLock({ dir, pollIntervalMs: 3_600_000 });
+  return new FileLock({ dir, pollIntervalMs: 3_600_000 });
+}
+
+/** Waits for the lock and releases it, again and again, a line for each step. */
+async function takeTurns({ dir }: MemberTask & { do: "take turns" }): Promise<void> {
+  const locks = openWithoutLooks(dir);
   const lines = linesOf(scriptInput());
   while (await lines.next() !== null) {
     const lease = await locks.acquire(NAME, { onWait: () => say("waits") });
@@ -64,8 +71,15 @@ async function takeTurns({ dir }: MemberTask & { do: "take turns" }): Promise<vo
 
 /** Waits for the lock once. The process must end without a disposal. */
 async function acquire({ dir }: MemberTask & { do: "acquire" }): Promise<void> {
-  const lease = await new FileLock({ dir }).acquire(NAME, { onWait: () => say("waits") });
+  const lease = await openWithoutLooks(dir).acquire(NAME, { onWait: () => say("waits") });
   say(await lease.release());
+}
+
+/** Waits for the lock as programs do, and keeps it. */
+async function keep({ dir }: MemberTask & { do: "keep" }): Promise<void> {
+  await new FileLock({ dir }).acquire(NAME, { onWait: () => say("waits") });
+  say({ grantedMs: performance.timeOrigin + performance.now() });
+  await inputEnd();
 }
 
 /** Locks a file that is closed. */
@@ -89,5 +103,6 @@ if (task.do === "count") await count(task);
 else if (task.do === "hold") await hold(task);
 else if (task.do === "take turns") await takeTurns(task);
 else if (task.do === "acquire") await acquire(task);
+else if (task.do === "keep") await keep(task);
 else if (task.do === "lock closed") lockClosed(task);
 else sayResult(() => new FileLock({ dir: task.dir }));

@@ -3,6 +3,7 @@
  * there is none.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
+import type { Clock } from "../../core/time/clock.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { FileLock } from "../../file/mod.ts";
@@ -11,16 +12,19 @@ import type { FileSystem } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
 import { temporary, type TemporaryDirectory } from "../../testing/file/lock_directories.ts";
 import {
   changesReported,
   countOpens,
   watchable,
   watchesOf,
+  withClock,
   withoutSlowLooks,
   withoutWatches,
 } from "../../testing/file/watching.ts";
 import { startChild } from "../../testing/processes/child.ts";
+import { say } from "../../testing/processes/figures.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 /** Longer than any test takes. */
@@ -211,7 +215,7 @@ Deno.test("FileLock.acquire() polls when the directory cannot be watched", async
   const held = await holder.acquire("n");
   using opens = countOpens(lockPath(temp.dir, "n"));
   const { lease } = await startWait(locks, "n");
-  await waitUntil("the waiter looks again and again", () => opens.count > 30);
+  await waitUntil("the waiter looks again and again", () => opens.count > 10);
   assertLess(attempts.count, 2);
   await held.release();
   await within("the waiter is granted the lock", lease);
@@ -222,7 +226,7 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   const watch: FileSystem["watch"] = (_dir, listener) => {
     starts++;
     queueMicrotask(() => listener.onEnd());
-    return { seesKills: true, close: () => {} };
+    return { close: () => {} };
   };
   const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
   const waiter = changes.enter("/locks/n.lock");
@@ -231,17 +235,44 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   changes.leave(waiter);
 });
 
-Deno.test("DirectoryChanges polls for killed holders when the watch does not report them", async () => {
-  const watch: FileSystem["watch"] = () => ({ seesKills: false, close: () => {} });
-  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
-  const waiter = changes.enter("/locks/n.lock");
-  const { signal } = new AbortController();
-  const looks = async () => {
-    for (let i = 0; i < 30; i++) await changes.next(waiter, "held", signal);
+/** Looks of processes that poll, in each of ten seconds of a clock that runs at once. */
+async function pollsPerSecond(
+  processes: number,
+  changedMs: (clock: Clock) => number,
+): Promise<number[]> {
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  const mtimeOf = () => new Date(changedMs(clock));
+  const fs = chooseFileSystem();
+  const port = { watch: () => null, stat: () => ({ ...fs.stat("."), mtime: mtimeOf() }) };
+  const abort = new AbortController();
+  const counts = Array.from({ length: 10 }, () => 0);
+  const startMs = clock.now();
+  const poll = async () => {
+    const changes = new DirectoryChanges(port, 10);
+    const waiter = changes.enter("/locks/n.lock");
+    while (!abort.signal.aborted) {
+      await changes.next(waiter, "held", abort.signal);
+      counts[Math.floor((clock.now() - startMs) / 1_000)]! += 1;
+    }
   };
-  await within("30 looks, which take 30 s at one in a second", looks());
-  changes.leave(waiter);
-  changes.close();
+  const polls = Array.from({ length: processes }, poll);
+  await clock.pass(9_999);
+  abort.abort();
+  await Promise.all(polls);
+  return counts;
+}
+
+Deno.test("DirectoryChanges polls rarely for a lock that is held for long, as all processes together", async () => {
+  const counts = await pollsPerSecond(80, () => 0);
+  say(`looks of 80 processes in each second: ${counts.join(", ")}`);
+  assertLess(counts[0]!, 80 * 30);
+  assertLess(counts.slice(5).reduce((sum, count) => sum + count), 5 * 100);
+});
+
+Deno.test("DirectoryChanges polls at each interval for a lock that changes hands", async () => {
+  const counts = await pollsPerSecond(1, (clock) => clock.wall());
+  for (const count of counts) assert(count > 60, String(counts));
 });
 
 Deno.test("FileLock does not keep a process alive that has waited for a lock", async () => {
