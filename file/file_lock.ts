@@ -130,7 +130,7 @@ export class FileLock implements DistributedLock {
     this.#lifetime = new Lifetime(read);
     const fs = chooseFileSystem();
     this.#changes = new DirectoryChanges(fs, read.pollIntervalMs);
-    this.#directory = new LockDirectory(fs, read.dir, read.sharedDir);
+    this.#directory = new LockDirectory(fs, read);
     this.#cleaner = read.keepFiles ? null : new Cleaner(fs);
   }
 
