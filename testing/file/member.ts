@@ -6,15 +6,26 @@
  */
 // Paces a workload: each round holds for another time.
 import { spawn } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import process from "node:process";
 import { deleteUnused } from "../../file/deletion.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
+import type { DirectoryListener } from "../../file/system/port.ts";
 import { TokenFile } from "../../file/tokens.ts";
 import { linesOf } from "../runtime/lines.ts";
 import { inputEnd, print, scriptArgument, scriptInput } from "../runtime/processes.ts";
+import { waitUntil } from "../servers/wait.ts";
 import type { MemberTask } from "./members.ts";
 import { withoutSlowLooks } from "./watching.ts";
 
@@ -82,6 +93,61 @@ async function keep({ dir }: MemberTask & { do: "keep" }): Promise<void> {
   await inputEnd();
 }
 
+/** Changes a directory and reports what is seen of it, also when there is too much to report. */
+async function watch({ dir }: MemberTask & { do: "watch" }): Promise<void> {
+  const fs = chooseFileSystem();
+  const notes = { list: [] as string[] };
+  const running = fs.watch(dir, listenerOf(notes))!;
+  const [a, b] = [`${dir}/a`, `${dir}/b`];
+  let marks = 0;
+  /** The system reports in order: what it has not reported before a mark, it does not report. */
+  const after = async (change: () => void) => {
+    notes.list = [];
+    change();
+    const mark = `mark-${marks++}`;
+    closeSync(openSync(`${dir}/${mark}`, "w"));
+    await waitUntil("the mark is reported", () => notes.list.includes(mark));
+    return [...new Set(notes.list)].filter((name) => name !== mark).sort();
+  };
+  const fd = openSync(a, "w");
+  const changes = {
+    written: await after(() => writeFileSync(fd, "text")),
+    closed: await after(() => closeSync(fd)),
+    read: await after(() => readFileSync(a)),
+    renamed: await after(() => renameSync(a, b)),
+    removed: await after(() => unlinkSync(b)),
+  };
+  for (let i = 0; i < 20_000; i++) closeSync(openSync(`${dir}/${i % 64}`, "w"));
+  await waitUntil("it reports that there was too much", () => notes.list.includes("any"));
+  const others = { list: [] as string[] };
+  fs.watch(dir, listenerOf(others));
+  running.close();
+  running.close();
+  notes.list = [];
+  closeSync(openSync(a, "w"));
+  await waitUntil("another watch reports it", () => others.list.includes("a"));
+  const links = readdirSync("/proc/self/fd").map((name) => linkOf(`/proc/self/fd/${name}`));
+  const descriptors = links.filter((link) => link === "anon_inode:inotify").length;
+  say({ changes: { ...changes, ...notes.list.length > 0 && { late: notes.list } }, descriptors });
+}
+
+function listenerOf(notes: { list: string[] }): DirectoryListener {
+  return {
+    onChange: (name) => void notes.list.push(name),
+    onAnyChange: () => void notes.list.push("any"),
+    onEnd: () => void notes.list.push("end"),
+  };
+}
+
+/** A descriptor may be closed by now. */
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
+  }
+}
+
 /** Locks a file that is closed. */
 function lockClosed({ path }: MemberTask & { do: "lock closed" }): void {
   const file = chooseFileSystem().create(path, 0o600);
@@ -104,5 +170,6 @@ else if (task.do === "hold") await hold(task);
 else if (task.do === "take turns") await takeTurns(task);
 else if (task.do === "acquire") await acquire(task);
 else if (task.do === "keep") await keep(task);
+else if (task.do === "watch") await watch(task);
 else if (task.do === "lock closed") lockClosed(task);
 else sayResult(() => new FileLock({ dir: task.dir }));

@@ -23,10 +23,20 @@ export type MemberTask =
   | { readonly do: "acquire"; readonly dir: string }
   /** Waits for the lock and keeps it; reports both. */
   | { readonly do: "keep"; readonly dir: string }
+  /** Watches the directory; sends a {@linkcode WatchReport} and ends while another watch is open. */
+  | { readonly do: "watch"; readonly dir: string }
   /** Locks a closed file; reports the error. */
   | { readonly do: "lock closed"; readonly path: string }
   /** Creates a `FileLock`; reports the error. */
   | { readonly do: "create"; readonly dir: string };
+
+/** What a process has seen of a directory. */
+export interface WatchReport {
+  /** The names of the changed files after each kind of change. */
+  readonly changes: Readonly<Record<string, readonly string[]>>;
+  /** How many descriptors of inotify the process has after the end of the watch. */
+  readonly descriptors: number;
+}
 
 /** A running process. Disposal kills it. */
 export interface Member extends Omit<ChildProcess, "line"> {

@@ -5,13 +5,12 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { lockPath } from "../../file/lock_directory.ts";
-import { FileLock } from "../../file/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { asRoot, attempt } from "../../testing/file/attempts.ts";
-import { startMember } from "../../testing/file/members.ts";
+import { startMember, type WatchReport } from "../../testing/file/members.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { race } from "../../testing/file/race.ts";
-import { bundle, type Runtime, runtimes } from "../../testing/file/file_runtimes.ts";
+import { bundle, runtimes } from "../../testing/file/file_runtimes.ts";
 import { say } from "../../testing/processes/figures.ts";
 import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
@@ -122,6 +121,22 @@ for (const runtime of all) {
 }
 
 for (const runtime of others) {
+  Deno.test({
+    name:
+      `FileSystem.watch() in ${runtime.name} reports changes, and does not keep it alive${note}`,
+    ignore: !isLinux,
+    async fn() {
+      await using temp = await temporary();
+      await using member = startMember(runtime, { do: "watch", dir: temp.dir });
+      const report = await within("it reports", member.report()) as WatchReport;
+      assertEquals(report.changes, {
+        ...{ written: [], closed: ["a"], read: [], renamed: ["a", "b"], removed: ["b"] },
+      });
+      assertEquals(report.descriptors, 1, "that of the second watch");
+      assertEquals(await within("the process ends with a watch", member.ended), 0);
+    },
+  });
+
   Deno.test(`OpenFile.tryLock() in ${runtime.name} throws any error but EWOULDBLOCK`, async () => {
     await using temp = await temporary();
     const path = `${temp.dir}/file`;
