@@ -235,44 +235,68 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   changes.leave(waiter);
 });
 
-/** Looks of processes that poll, in each of ten seconds of a clock that runs at once. */
-async function pollsPerSecond(
-  processes: number,
-  changedMs: (clock: Clock) => number,
+/** How processes wait, on a clock that runs at once. */
+interface Wait {
+  readonly processes: number;
+  readonly isWatched: boolean;
+  /** When somebody wrote to the file. */
+  readonly changedMs: (clock: Clock) => number;
+  readonly seconds: number;
+}
+
+/** Counts the looks of all processes in each second. */
+async function looksPerSecond(
+  { processes, isWatched, changedMs, seconds }: Wait,
 ): Promise<number[]> {
   const clock = new FakeClock();
   using _clock = withClock(clock);
-  const mtimeOf = () => new Date(changedMs(clock));
-  const fs = chooseFileSystem();
-  const port = { watch: () => null, stat: () => ({ ...fs.stat("."), mtime: mtimeOf() }) };
+  const info = chooseFileSystem().stat(".");
+  const port = {
+    watch: () => isWatched ? { close: () => {} } : null,
+    stat: () => ({ ...info, mtime: new Date(changedMs(clock)) }),
+  };
   const abort = new AbortController();
-  const counts = Array.from({ length: 10 }, () => 0);
+  const counts = Array.from({ length: seconds }, () => 0);
   const startMs = clock.now();
-  const poll = async () => {
+  const wait = async () => {
     const changes = new DirectoryChanges(port, 10);
     const waiter = changes.enter("/locks/n.lock");
     while (!abort.signal.aborted) {
       await changes.next(waiter, "held", abort.signal);
       counts[Math.floor((clock.now() - startMs) / 1_000)]! += 1;
     }
+    changes.close();
   };
-  const polls = Array.from({ length: processes }, poll);
-  await clock.pass(9_999);
+  const waits = Array.from({ length: processes }, wait);
+  await clock.pass(seconds * 1_000 - 1);
   abort.abort();
-  await Promise.all(polls);
+  await Promise.all(waits);
   return counts;
 }
 
+function sum(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
 Deno.test("DirectoryChanges polls rarely for a lock that is held for long, as all processes together", async () => {
-  const counts = await pollsPerSecond(80, () => 0);
+  const wait = { processes: 80, isWatched: false, changedMs: () => 0 };
+  const counts = await looksPerSecond({ ...wait, seconds: 10 });
   say(`looks of 80 processes in each second: ${counts.join(", ")}`);
   assertLess(counts[0]!, 80 * 30);
-  assertLess(counts.slice(5).reduce((sum, count) => sum + count), 5 * 100);
+  assertLess(sum(counts.slice(5)), 5 * 100);
 });
 
 Deno.test("DirectoryChanges polls at each interval for a lock that changes hands", async () => {
-  const counts = await pollsPerSecond(1, (clock) => clock.wall());
+  const wait = { processes: 1, isWatched: false, changedMs: (clock: Clock) => clock.wall() };
+  const counts = await looksPerSecond({ ...wait, seconds: 10 });
   for (const count of counts) assert(count > 60, String(counts));
+});
+
+Deno.test("DirectoryChanges looks ever more rarely besides a watch, as each look is an event for others", async () => {
+  const wait = { processes: 80, isWatched: true, changedMs: () => 0 };
+  const counts = await looksPerSecond({ ...wait, seconds: 100 });
+  assert(sum(counts.slice(1, 4)) > 80, String(counts));
+  assertLess(sum(counts.slice(50)), 80 * 6);
 });
 
 Deno.test("FileLock does not keep a process alive that has waited for a lock", async () => {
