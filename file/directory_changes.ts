@@ -9,11 +9,11 @@ import { BACKGROUND_CLOCK, type Cancel, pause, SYSTEM_CLOCK } from "../core/time
 import type { NotLocked } from "./locked_file.ts";
 import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
 
-/** How often, in ms, a waiter looks at first, and later, in case that a change was not reported. */
-const BACKSTOP_MS = [1_000, 10_000] as const;
-/** How rarely, in ms, a waiter polls at most. */
+/** The pauses in ms, at first and at last, between looks besides a watch: it may have missed a change. */
+const BACKSTOP_MS = [1_000, 5_000] as const;
+/** The longest pause in ms between two polls, if the first one is not longer. */
 const POLL_AT_MOST_MS = 1_000;
-/** The pause before a look, as a part of the time for which nobody has written to the file. */
+/** A pause, as a part of the time for which nobody has written to the file. */
 const PAUSE_PART = 1 / 4;
 /** How long, in ms, others go first at most. They are notified within about 2 ms. */
 const YIELD_MS = 10;
@@ -160,14 +160,12 @@ export class DirectoryChanges implements DirectoryListener {
   }
 
   #delayMs(waiter: Waiter, seen: NotLocked): number {
-    if (seen === "yield") {
-      return this.#watch === null ? this.#pollIntervalMs : Math.min(this.#pollIntervalMs, YIELD_MS);
-    }
-    const pollMs = this.#pauseMs(waiter, this.#pollIntervalMs, POLL_AT_MOST_MS);
-    if (this.#watch === null) return pollMs;
-    const backstopMs = this.#pauseMs(waiter, ...BACKSTOP_MS);
+    const pollMs = this.#pollIntervalMs;
+    if (seen === "yield") return this.#watch === null ? pollMs : Math.min(pollMs, YIELD_MS);
+    if (this.#watch === null) return this.#pauseMs(waiter, pollMs, POLL_AT_MOST_MS);
+    if (seen === "held") return this.#pauseMs(waiter, ...BACKSTOP_MS);
     // Another program may have the file open for reading only. Its end is not reported.
-    return seen === "unmarked" ? Math.min(pollMs, backstopMs) : backstopMs;
+    return this.#pauseMs(waiter, Math.min(pollMs, POLL_AT_MOST_MS), POLL_AT_MOST_MS);
   }
 
   /**

@@ -31,9 +31,10 @@ export const CLOSE_ON_EXEC = 0o2000000;
 
 /** After these a lock may be free. To read a file gives none of them, nor does a new holder's write. */
 const [CLOSE_WRITE, MOVED_FROM, MOVED_TO, DELETE] = [0x8, 0x40, 0x80, 0x200];
-const MASK = CLOSE_WRITE | MOVED_FROM | MOVED_TO | DELETE;
-/** Events are missing; and the watch is over, as the directory was removed. */
-const [OVERFLOW, IGNORED] = [0x4000, 0x8000];
+/** The directory was renamed; events are missing; the directory was removed. */
+const [MOVE_SELF, OVERFLOW, IGNORED] = [0x800, 0x4000, 0x8000];
+const MASK = CLOSE_WRITE | MOVED_FROM | MOVED_TO | DELETE | MOVE_SELF;
+const ANY = MOVE_SELF | OVERFLOW | IGNORED;
 /** An event: four numbers of 32 bits, of which the last is the length of the name that follows. */
 const HEADER_BYTES = 16;
 const TEXT = new TextDecoder();
@@ -49,7 +50,7 @@ export function watchBy(
     onEvents(bytes) {
       for (const { mask, name } of eventsIn(bytes)) {
         if (!isOpen) return;
-        if ((mask & (OVERFLOW | IGNORED)) !== 0) listener.onAnyChange();
+        if ((mask & ANY) !== 0) listener.onAnyChange();
         else listener.onChange(name);
       }
     },
@@ -60,13 +61,13 @@ export function watchBy(
   };
   try {
     const { fd, close } = inotify.open(reports);
-    if (inotify.addWatch(fd, dir, MASK) === -1) return close(), null;
-    return {
-      close() {
-        if (isOpen) close();
-        isOpen = false;
-      },
+    const end = () => {
+      if (isOpen) close();
+      isOpen = false;
     };
+    if (inotify.addWatch(fd, dir, MASK) !== -1) return { close: end };
+    end();
+    return null;
   } catch {
     return null;
   }

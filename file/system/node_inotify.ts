@@ -32,7 +32,7 @@ export function nodeInotify(define: Define): Inotify {
         const socket = new Socket({ fd, readable: true, writable: false });
         dup3(inotify, fd, CLOSE_ON_EXEC);
         close(writingEnd);
-        socket.on("data", (bytes) => listener.onEvents(bytes));
+        socket.on("data", (bytes) => listener.onEvents(bytes as Uint8Array)); // text needs an encoding
         socket.on("error", () => listener.onEnd());
         socket.unref();
         return { fd, close: () => void socket.destroy() };

@@ -8,11 +8,13 @@
 import { spawn } from "node:child_process";
 import {
   closeSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
   renameSync,
+  rmdirSync,
   unlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -117,6 +119,12 @@ async function watch({ dir }: MemberTask & { do: "watch" }): Promise<void> {
     renamed: await after(() => renameSync(a, b)),
     removed: await after(() => unlinkSync(b)),
   };
+  const renamed = { list: [] as string[] };
+  mkdirSync(a);
+  fs.watch(a, listenerOf(renamed));
+  renameSync(a, b);
+  await waitUntil("it reports that the directory was renamed", () => renamed.list.includes("any"));
+  rmdirSync(b);
   for (let i = 0; i < 20_000; i++) closeSync(openSync(`${dir}/${i % 64}`, "w"));
   await waitUntil("it reports that there was too much", () => notes.list.includes("any"));
   const others = { list: [] as string[] };

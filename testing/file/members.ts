@@ -23,7 +23,7 @@ export type MemberTask =
   | { readonly do: "acquire"; readonly dir: string }
   /** Waits for the lock and keeps it; reports both. */
   | { readonly do: "keep"; readonly dir: string }
-  /** Watches the directory; sends a {@linkcode WatchReport} and ends while another watch is open. */
+  /** Watches the directory; sends a {@linkcode WatchReport} and ends while two other watches are open. */
   | { readonly do: "watch"; readonly dir: string }
   /** Locks a closed file; reports the error. */
   | { readonly do: "lock closed"; readonly path: string }
@@ -34,7 +34,7 @@ export type MemberTask =
 export interface WatchReport {
   /** The names of the changed files after each kind of change. */
   readonly changes: Readonly<Record<string, readonly string[]>>;
-  /** How many descriptors of inotify the process has after the end of the watch. */
+  /** How many descriptors of inotify the process has at its end. */
   readonly descriptors: number;
 }
 

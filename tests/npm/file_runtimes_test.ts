@@ -132,7 +132,7 @@ for (const runtime of others) {
       assertEquals(report.changes, {
         ...{ written: [], closed: ["a"], read: [], renamed: ["a", "b"], removed: ["b"] },
       });
-      assertEquals(report.descriptors, 1, "that of the second watch");
+      assertEquals(report.descriptors, 2, "those of the other watches");
       assertEquals(await within("the process ends with a watch", member.ended), 0);
     },
   });
