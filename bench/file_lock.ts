@@ -11,6 +11,7 @@ import { makeTempDirectory } from "../testing/runtime/temporary_files.ts";
 import { type Reporter, startReporter } from "../testing/processes/child.ts";
 import { pause, waitUntil } from "../testing/servers/wait.ts";
 import type { ContenderOptions, Hold, IdleCost, Task } from "./file/contender.ts";
+import { measureCrowds } from "./file/crowd.ts";
 import { judged } from "./compare.ts";
 
 const SCRIPT = new URL("./file/contender.ts", import.meta.url);
@@ -179,6 +180,9 @@ const PARTS: Readonly<Record<string, (version: Version) => Promise<boolean>>> = 
   idle: measureIdle,
 };
 
+/** The part that compares runtimes, not versions. */
+const CROWD = "crowd";
+
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -193,9 +197,10 @@ async function main(): Promise<number> {
     const tree = pathToFileURL(`${values.old}/`).href;
     versions.push({ title: values.old, tree, isPolling: false, isJudged: false });
   }
-  const parts = positionals.length > 0 ? positionals : Object.keys(PARTS);
+  const parts = positionals.length > 0 ? positionals : [...Object.keys(PARTS), CROWD];
   let isWithinLimits = true;
-  for (const part of parts) {
+  if (parts.includes(CROWD)) isWithinLimits = await measureCrowds();
+  for (const part of parts.filter((part) => part !== CROWD)) {
     for (const version of versions) {
       console.log(version.title);
       if (!await PARTS[part]!(version)) isWithinLimits = false;

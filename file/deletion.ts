@@ -9,8 +9,8 @@ import { dirname } from "node:path";
 import { BACKGROUND_CLOCK, pause, settledWithin, SYSTEM_CLOCK } from "../core/time/clock.ts";
 import { someLockFiles } from "./lock_directory.ts";
 import { EMPTY_RECORD, type LockFile, readRecord, type Record } from "./locked_file.ts";
-import { isAt, openRegular } from "./regular_file.ts";
-import type { FileInfo, FileSystem } from "./system/port.ts";
+import { hasExactId, isAt, openRegular } from "./regular_file.ts";
+import type { FileSystem } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
 
 /** How long, in ms, a released file stays. A name that is used often is not created each time. */
@@ -188,16 +188,4 @@ function deleteOne(
   } finally {
     file.close();
   }
-}
-
-/**
- * Whether two files cannot seem to be the same one. A `number` is exact up to 2^53 only, and some file
- * systems have larger ones.
- */
-export function hasExactId({ ino, dev }: Pick<FileInfo, "ino" | "dev">): boolean {
-  return isExact(ino) && Number(ino) !== 0 && isExact(dev);
-}
-
-function isExact(number: number | bigint | null): boolean {
-  return typeof number === "bigint" || Number.isSafeInteger(number);
 }

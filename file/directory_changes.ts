@@ -9,13 +9,12 @@ import { BACKGROUND_CLOCK, type Cancel, pause, SYSTEM_CLOCK } from "../core/time
 import type { NotLocked } from "./locked_file.ts";
 import type { DirectoryListener, DirectoryWatch, FileSystem } from "./system/port.ts";
 
-/** How often, in ms, a waiter looks while nothing changes, in case that a change was not reported. */
-const BACKSTOP_MS = 1_000;
-/**
- * How often, in ms, all waiters together look for a killed holder, where the watch does not report one:
- * so one waiter of many looks rarely.
- */
-const LOOK_EVERY_MS = 1;
+/** The pauses in ms, at first and at last, between looks besides a watch: it may have missed a change. */
+const BACKSTOP_MS = [1_000, 5_000] as const;
+/** The longest pause in ms between two polls, if the first one is not longer. */
+const POLL_AT_MOST_MS = 1_000;
+/** A pause, as a part of the time for which nobody has written to the file. */
+const PAUSE_PART = 1 / 4;
 /** How long, in ms, others go first at most. They are notified within about 2 ms. */
 const YIELD_MS = 10;
 /** How often, in ms, the watch is checked. */
@@ -30,8 +29,8 @@ const RETRY_MS = 10_000;
 /** One waiter of a lock file, which sleeps until the file has changed. Its timer keeps the process alive. */
 export class Waiter {
   readonly path: string;
-  /** How many looks in a row have found the file locked, but not marked as held. */
-  unmarkedLooks = 0;
+  /** When the wait began, in monotonic ms. */
+  readonly sinceMs: number = SYSTEM_CLOCK.now();
   /** Since the last sleep. True at first: the file may have changed before it was watched. */
   #hasChanged = true;
   #end: (() => void) | null = null;
@@ -74,7 +73,7 @@ export class DirectoryChanges implements DirectoryListener {
   #retryAtMs = -Infinity;
   #cancelLinger: Cancel | null = null;
 
-  /** @param pollIntervalMs How often, in ms, a waiter looks for what no watch of the directory reports. */
+  /** @param pollIntervalMs How often, in ms, a waiter looks at first for what no watch reports. */
   constructor(fs: Pick<FileSystem, "watch" | "stat">, pollIntervalMs: number) {
     this.#fs = fs;
     this.#pollIntervalMs = pollIntervalMs;
@@ -107,7 +106,6 @@ export class DirectoryChanges implements DirectoryListener {
    * @param seen What the last look or try has found.
    */
   async next(waiter: Waiter, seen: NotLocked, signal: AbortSignal): Promise<void> {
-    waiter.unmarkedLooks = seen === "unmarked" ? waiter.unmarkedLooks + 1 : 0;
     const dir = dirname(waiter.path);
     if (this.#endReplaced(dir)) await pause(SYSTEM_CLOCK, RESTART_MS, signal);
     if (signal.aborted) return;
@@ -161,21 +159,24 @@ export class DirectoryChanges implements DirectoryListener {
     return true;
   }
 
-  /** Jitter keeps two processes from looking in step. */
   #delayMs(waiter: Waiter, seen: NotLocked): number {
-    const pollMs = this.#pollIntervalMs * (0.75 + Math.random() / 2);
-    if (this.#watch === null) return pollMs;
-    if (seen === "yield") return Math.min(pollMs, YIELD_MS);
+    const pollMs = this.#pollIntervalMs;
+    if (seen === "yield") return this.#watch === null ? pollMs : Math.min(pollMs, YIELD_MS);
+    if (this.#watch === null) return this.#pauseMs(waiter, pollMs, POLL_AT_MOST_MS);
+    if (seen === "held") return this.#pauseMs(waiter, ...BACKSTOP_MS);
     // Another program may have the file open for reading only. Its end is not reported.
-    if (seen === "unmarked") return Math.min(pollMs, this.#unmarkedMs(waiter));
-    const backstopMs = BACKSTOP_MS * (1 + Math.random() / 4);
-    if (this.#watch.seesKills) return backstopMs;
-    return Math.min(backstopMs, Math.max(pollMs, this.#waiters.size * LOOK_EVERY_MS));
+    return this.#pauseMs(waiter, Math.min(pollMs, POLL_AT_MOST_MS), POLL_AT_MOST_MS);
   }
 
-  /** A release is a write, then the unlock. A watch of writes may wake the waiter between the two. */
-  #unmarkedMs(waiter: Waiter): number {
-    return this.#watch?.seesKills ? BACKSTOP_MS : Math.min(2 ** waiter.unmarkedLooks, BACKSTOP_MS);
+  /**
+   * The pause before the next look. It grows while nobody writes to the file: a hundred processes may wait
+   * for it, and together look a hundred times a second at most. Chance keeps two of them out of step.
+   */
+  #pauseMs({ path, sinceMs }: Waiter, leastMs: number, mostMs: number): number {
+    const waitedMs = SYSTEM_CLOCK.now() - sinceMs;
+    const unchangedMs = Math.min(waitedMs, SYSTEM_CLOCK.wall() - changedMs(this.#fs, path));
+    const pauseMs = Math.max(leastMs, Math.min(unchangedMs * PAUSE_PART, mostMs));
+    return pauseMs * (1 + Math.random() / 2);
   }
 }
 
@@ -189,5 +190,14 @@ function directoryId(fs: Pick<FileSystem, "stat">, path: string): string {
     return `${dev} ${ino} ${birthtime?.getTime()}`; // The next directory may get the same number.
   } catch {
     return "";
+  }
+}
+
+/** When somebody wrote to a file, in ms since the epoch; 0 if that is unknown. */
+function changedMs(fs: Pick<FileSystem, "stat">, path: string): number {
+  try {
+    return Number(fs.stat(path).mtime);
+  } catch {
+    return 0;
   }
 }

@@ -57,7 +57,7 @@ const BRIEF_LOCK_TRIES = 20;
  * The kernel frees its lock on a file (`flock`, or `LockFileEx` on Windows) when the process ends,
  * however it ends. So there is no TTL, and `remainingMs` is `Infinity`. Waiters of one instance are
  * served first in, first out. On Linux a watch of the directory notifies waiting instances when the
- * lock is free, in Deno also if its holder was killed; elsewhere they poll. Between instances there is no order,
+ * lock is free, also if its holder was killed; elsewhere they poll. Between instances there is no order,
  * but one that was granted the lock eight times in a row lets others go first. So `onWait` and `query()`
  * know the waiters of this instance only.
  *
@@ -130,7 +130,7 @@ export class FileLock implements DistributedLock {
     this.#lifetime = new Lifetime(read);
     const fs = chooseFileSystem();
     this.#changes = new DirectoryChanges(fs, read.pollIntervalMs);
-    this.#directory = new LockDirectory(fs, read.dir, read.sharedDir);
+    this.#directory = new LockDirectory(fs, read);
     this.#cleaner = read.keepFiles ? null : new Cleaner(fs);
   }
 

@@ -40,15 +40,25 @@ export class LockDirectory {
   readonly #failure: SetupFailure | null = null;
   /** Whether other users may write to it. */
   readonly #isShared: boolean;
+  /** Whether files stay when nobody uses them. */
+  readonly #keepsFiles: boolean;
   /** Identifies the instance in the files. */
   readonly #lockerId: string = crypto.randomUUID().slice(0, 8);
   /** The tokens of deleted files; `null` until the directory exists and was checked. */
   #tokens: TokenFile | null = null;
 
   /** Fixes the path. Touches no file but those that the default depends on. */
-  constructor(fs: FileSystem, dir: string | undefined, isShared: boolean) {
+  constructor(
+    fs: FileSystem,
+    { dir, sharedDir, keepFiles }: {
+      readonly dir?: string | undefined;
+      readonly sharedDir: boolean;
+      readonly keepFiles: boolean;
+    },
+  ) {
     this.#fs = fs;
-    this.#isShared = isShared;
+    this.#isShared = sharedDir;
+    this.#keepsFiles = keepFiles;
     let path = "";
     try {
       path = resolve(dir ?? defaultDir(fs));
@@ -78,7 +88,8 @@ export class LockDirectory {
         path = lockPath(this.path, name);
         const seen = looksFirst ? look(this.#fs, path) : "free";
         if (seen !== "free") return seen;
-        const file = { fs: this.#fs, path, name, mode: tokens.mode, tokens };
+        const { mode } = tokens;
+        const file = { fs: this.#fs, path, name, mode, isKept: this.#keepsFiles, tokens };
         return tryLock(file, { lockerId: this.#lockerId, label }, mayYield);
       } catch (error) {
         this.#tokens = null; // Looks at the directory anew: it may have been removed.
@@ -101,8 +112,18 @@ export class LockDirectory {
     const found = this.#find();
     if (found !== null) return found;
     if (this.#isShared) throw missing(this.path);
-    this.#fs.makeDirectory(this.path, 0o700);
+    this.#create();
     return this.#check();
+  }
+
+  #create(): void {
+    try {
+      this.#fs.makeDirectory(this.path, 0o700);
+    } catch (cause) {
+      if (codeOf(cause) !== "ENOENT") throw cause;
+      const dir = JSON.stringify(this.path);
+      throw new SetupFailure(`${dir} cannot be created: choose another 'dir'`, { cause });
+    }
   }
 
   #find(): TokenFile | null {
@@ -143,7 +164,9 @@ export async function someLockFiles(dir: string, most: number): Promise<string[]
 /** Files in a shared directory have its own mode: its users can lock them, and nobody else can. */
 function sharedMode(fs: FileSystem, dir: string): number {
   const { isDirectory, mode } = fs.stat(dir);
-  if (!isDirectory) throw new SetupFailure(`${JSON.stringify(dir)} is not a directory`);
+  if (!isDirectory) {
+    throw new SetupFailure(`${JSON.stringify(dir)} is not a directory: choose another 'dir'`);
+  }
   return (mode ?? 0) & 0o666 | PRIVATE_MODE;
 }
 

@@ -4,7 +4,15 @@
  *
  * @module
  */
-import { checkSingle, isAt, openOrCreate, openRegular, readAt, writeAt } from "./regular_file.ts";
+import {
+  checkSingle,
+  hasExactId,
+  isAt,
+  openOrCreate,
+  openRegular,
+  readAt,
+  writeAt,
+} from "./regular_file.ts";
 import type { FileInfo, FileSystem, OpenFile } from "./system/port.ts";
 import type { TokenFile } from "./tokens.ts";
 
@@ -21,6 +29,8 @@ export interface LockFile {
   readonly name: string;
   /** The mode of a new file. */
   readonly mode: number;
+  /** Whether it stays when nobody uses it. */
+  readonly isKept: boolean;
   /** The tokens of deleted files in the same directory. */
   readonly tokens: TokenFile;
 }
@@ -162,17 +172,32 @@ export function tryLock(
       }
       const isSameLocker = last.lockerId === locker.lockerId;
       if (mayYield && isSameLocker && last.wanted && last.streak >= FAIR_STREAK) return "yield";
-      // An earlier file of this name may have been deleted.
-      const token = tokens.next(last === EMPTY_RECORD ? tokens.read() : last.token);
       const streak = isSameLocker && last.streak < FAIR_STREAK ? last.streak + 1 : 1;
-      const record = { ...locker, token, held: true, wanted: last.wanted && streak > 1, streak };
-      writeAt(opened, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
-      return locked = new LockedFile(file, token, opened, info);
+      try {
+        // An earlier file of this name may have been deleted.
+        const token = tokens.next(last === EMPTY_RECORD ? tokens.read() : last.token);
+        const record = { ...locker, token, held: true, wanted: last.wanted && streak > 1, streak };
+        writeAt(opened, 0, encodeRecord(record, last === EMPTY_RECORD ? name : undefined));
+        return locked = new LockedFile(file, token, opened, info);
+      } catch (error) {
+        if (info.size === 0) discard(file, info);
+        throw error;
+      }
     } finally {
       if (locked === null) opened.close();
     }
   }
   throw changing();
+}
+
+/** Removes a locked file without a record: on a full disk each name would leave one. */
+function discard({ fs, path, isKept }: LockFile, info: FileInfo): void {
+  if (isKept || !hasExactId(info)) return;
+  try {
+    fs.unlink(path);
+  } catch {
+    // The first error is the one to report.
+  }
 }
 
 /**
@@ -210,7 +235,7 @@ export function observe(fs: FileSystem, path: string): Record | "free" | "unmark
     const file = openRegular(fs, path);
     if (file === null) return "free";
     try {
-      const isFree = file.tryLock(true);
+      const isFree = file.tryLock(false); // Others can observe it at the same time.
       const info = file.stat();
       if (!isAt(fs, info, path)) continue;
       checkSingle(info, path);

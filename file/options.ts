@@ -53,16 +53,14 @@ export interface FileLockOptions extends StrategyOptions {
    */
   keepFiles?: boolean | undefined;
   /**
-   * How often, in ms, a waiter looks for what no watch reports: on Node and Bun a killed holder, without a
-   * watch a release too.
+   * How often, in ms, a waiter looks at first for what no watch reports. While nobody writes to the file it
+   * looks ever more rarely, in the end once a second, or at this interval if it is longer.
    *
-   * - **On Node and Bun** the watch of the directory reports releases only. A process that waits for more names
-   *   than this number of ms looks at each less often, but about once a second at least.
-   * - **There is no watch** in Deno 2.8, on other systems than Linux, and if the system refuses it, for
-   *   instance because its limit of watches is reached.
-   * - **While another program has locked the file**, such as `flock(1)`, its release is not reported either.
+   * - **There is no watch** in Deno 2.8, in worker threads of Bun, on other systems than Linux, and if the
+   *   system refuses it, for instance because its limit of watches is reached.
+   * - **While another program has locked the file**, such as `flock(1)`, its release is not reported.
    *
-   * In Deno 2.9 the watch also reports a killed holder: a waiter looks about once a second besides.
+   * Otherwise the watch reports releases and killed holders. A waiter looks every few seconds besides.
    *
    * @default {10}
    */

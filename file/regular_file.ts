@@ -94,6 +94,18 @@ export function isAt(fs: FileSystem, { ino, dev }: FileInfo, path: string): bool
 }
 
 /**
+ * Whether two files cannot seem to be the same one. A `number` is exact up to 2^53 only, and some file
+ * systems have larger ones.
+ */
+export function hasExactId({ ino, dev }: Pick<FileInfo, "ino" | "dev">): boolean {
+  return isExact(ino) && Number(ino) !== 0 && isExact(dev);
+}
+
+function isExact(number: number | bigint | null): boolean {
+  return typeof number === "bigint" || Number.isSafeInteger(number);
+}
+
+/**
  * Checks that a file may be written: it has no other name, which could be that of any file.
  *
  * @throws {SetupFailure} If it has one.

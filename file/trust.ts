@@ -27,7 +27,9 @@ const REMEDY = "choose another 'dir', or pass 'sharedDir: true' if everybody who
 export function checkTrusted(fs: FileSystem, dir: string): void {
   const info = fs.lstat(dir);
   if (info.isSymlink) throw new SetupFailure(`the directory ${quote(dir)} is a link: ${REMEDY}`);
-  if (!info.isDirectory) throw new SetupFailure(`${quote(dir)} is not a directory: ${REMEDY}`);
+  if (!info.isDirectory) {
+    throw new SetupFailure(`${quote(dir)} is not a directory: choose another 'dir'`);
+  }
   if (!fs.hasModes) return; // As on Windows, which has no numbers of owners either.
   const isOurs = ownership(fs, dir);
   if (!isOurs(info)) refuseOwner(dir, info);

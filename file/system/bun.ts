@@ -5,17 +5,30 @@
  */
 import process from "node:process";
 import { SetupFailure } from "../failures.ts";
-import { firstOf, type Flock, load } from "./flock.ts";
-import { nodeFileSystem } from "./node_fs.ts";
+import { BunInotify, type InotifyFunctions } from "./bun_inotify.ts";
+import { firstOf, load } from "./flock.ts";
+import { nodeFileSystem, type SystemCalls } from "./node_fs.ts";
 import type { FileSystem } from "./port.ts";
+
+/** The types of a function of the C library. */
+interface Prototype {
+  readonly args: readonly string[];
+  readonly returns: string;
+}
 
 /** Part of `bun:ffi`. */
 interface BunFfi {
-  dlopen(library: string, symbols: Record<string, { args: string[]; returns: string }>): {
-    symbols: Record<string, (...args: number[]) => number>;
-  };
+  dlopen(library: string, symbols: Readonly<Record<string, Prototype>>): { symbols: unknown };
   read: { i32(pointer: number, offset: number): number };
 }
+
+const INOTIFY: Readonly<Record<keyof InotifyFunctions, Prototype>> = {
+  inotify_init1: { args: ["i32"], returns: "i32" },
+  inotify_add_watch: { args: ["i32", "ptr", "u32"], returns: "i32" },
+  fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
+  read: { args: ["i32", "ptr", "u32"], returns: "i32" },
+  close: { args: ["i32"], returns: "i32" },
+};
 
 /** The C library of Linux, and its function that returns where the `errno` of a thread is. */
 const LINUX = {
@@ -25,8 +38,9 @@ const LINUX = {
     `libc.musl-${{ x64: "x86_64", arm64: "aarch64" }[process.arch as string]}.so.1`,
   ],
   errnoLocation: "__errno_location",
+  watch: INOTIFY,
 };
-const MACOS = { names: ["libSystem.B.dylib"], errnoLocation: "__error" };
+const MACOS = { names: ["libSystem.B.dylib"], errnoLocation: "__error", watch: null };
 
 /**
  * Returns the file system of Bun.
@@ -34,12 +48,12 @@ const MACOS = { names: ["libSystem.B.dylib"], errnoLocation: "__error" };
  * @throws {SetupFailure} If `bun:ffi` cannot call `flock` here.
  */
 export function bunWithFfi(): FileSystem {
-  return nodeFileSystem(loaded ??= loadFlock());
+  return nodeFileSystem(loaded ??= loadCalls());
 }
 
-let loaded: Flock | null = null;
+let loaded: SystemCalls | null = null;
 
-function loadFlock(): Flock {
+function loadCalls(): SystemCalls {
   try {
     return open(load<BunFfi>("bun:ffi"), process.platform === "darwin" ? MACOS : LINUX);
   } catch (cause) {
@@ -51,14 +65,24 @@ function loadFlock(): Flock {
   }
 }
 
-function open({ dlopen, read }: BunFfi, { names, errnoLocation }: typeof LINUX): Flock {
-  const symbols = firstOf(names, (name) =>
-    dlopen(name, {
-      flock: { args: ["i32", "i32"], returns: "i32" },
-      [errnoLocation]: { args: [], returns: "ptr" },
-    }).symbols);
-  const flock = symbols["flock"]!;
-  const errno = symbols[errnoLocation]!(); // It stays where it is as long as the thread lives.
-  // Read at once: the next call of the system may change it.
-  return (fd, operation) => flock(fd, operation) === 0 ? 0 : read.i32(errno, 0);
+/** Functions of the C library. */
+type Functions = Record<string, (...args: number[]) => number> & InotifyFunctions;
+
+function open(
+  { dlopen, read }: BunFfi,
+  { names, errnoLocation, watch }: typeof LINUX | typeof MACOS,
+): SystemCalls {
+  const prototypes = {
+    flock: { args: ["i32", "i32"], returns: "i32" },
+    [errnoLocation]: { args: [], returns: "ptr" },
+    ...watch,
+  };
+  const functions = firstOf(names, (name) => dlopen(name, prototypes).symbols) as Functions;
+  const flock = functions["flock"]!;
+  const errno = functions[errnoLocation]!(); // It stays where it is as long as the thread lives.
+  return {
+    // Read at once: the next call of the system may change it.
+    flock: (fd, operation) => flock(fd, operation) === 0 ? 0 : read.i32(errno, 0),
+    inotify: watch === null ? null : new BunInotify(functions),
+  };
 }

@@ -78,7 +78,6 @@ const KINDS: ReadonlySet<string> = new Set(["access", "remove", "rename"]);
 const HAS_CLOSE_EVENTS: ReadonlySet<string> = new Set(["linux", "android"]);
 
 class DenoWatch implements DirectoryWatch {
-  readonly seesKills: boolean = true;
   readonly #watcher: Watcher;
   #listener: DirectoryListener | null;
 

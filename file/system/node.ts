@@ -3,15 +3,17 @@
  *
  * @module
  */
+import process from "node:process";
 import { SetupFailure } from "../failures.ts";
-import { type Flock, load } from "./flock.ts";
-import { nodeFileSystem } from "./node_fs.ts";
+import { load } from "./flock.ts";
+import { nodeFileSystem, type SystemCalls } from "./node_fs.ts";
+import { type Define, nodeInotify } from "./node_inotify.ts";
 import type { FileSystem } from "./port.ts";
 
 /** Part of the package koffi. */
 interface Koffi {
   /** `null` is the process: it has the C library of Node itself, glibc, musl or that of macOS. */
-  load(path: null): { func(prototype: string): (fd: number, operation: number) => number };
+  load(path: null): { func: Define };
   /** The `errno` of the last call in this thread. */
   errno(): number;
 }
@@ -22,17 +24,23 @@ interface Koffi {
  * @throws {SetupFailure} If koffi is not installed or does not work here.
  */
 export function nodeWithKoffi(): FileSystem {
-  return nodeFileSystem(loaded ??= loadFlock());
+  return nodeFileSystem(loaded ??= loadCalls());
 }
 
 /** Loaded once: each definition of a function stays in memory. */
-let loaded: Flock | null = null;
+let loaded: SystemCalls | null = null;
 
-function loadFlock(): Flock {
+function loadCalls(): SystemCalls {
   try {
     const koffi = load<Koffi>("koffi");
-    const flock = koffi.load(null).func("int flock(int fd, int operation)");
-    return (fd, operation) => flock(fd, operation) === 0 ? 0 : koffi.errno();
+    const library = koffi.load(null);
+    const flock = library.func("int flock(int fd, int operation)");
+    return {
+      flock: (fd, operation) => flock(fd, operation) === 0 ? 0 : koffi.errno(),
+      inotify: process.platform === "linux"
+        ? nodeInotify((prototype) => library.func(prototype))
+        : null,
+    };
   } catch (cause) {
     const why = (cause as { code?: string } | null)?.code === "MODULE_NOT_FOUND"
       ? "is not installed"

@@ -1,5 +1,5 @@
 /**
- * The file system by `node:fs`, for Node and Bun. Its watch reports writes, but no close of a file.
+ * The file system by `node:fs`, for Node and Bun.
  *
  * @module
  */
@@ -7,6 +7,7 @@ import {
   type BigIntStats,
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -15,12 +16,14 @@ import {
   realpathSync,
   statSync,
   unlinkSync,
-  watch,
   writeSync,
 } from "node:fs";
+import { dirname } from "node:path";
 import process from "node:process";
+import { codeOf } from "../failures.ts";
 import { type Flock, tryLockBy, unlockBy } from "./flock.ts";
-import type { DirectoryListener, DirectoryWatch, FileInfo, FileSystem, OpenFile } from "./port.ts";
+import { type Inotify, watchBy } from "./inotify.ts";
+import type { FileInfo, FileSystem, OpenFile } from "./port.ts";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR } = constants;
 /** Node always sets it, and does not export it. Bun 1.3 does not: a child would keep the lock. */
@@ -30,8 +33,15 @@ const ACCESS = { read: O_RDONLY | SAFE, write: O_RDWR | SAFE } as const;
 /** The numbers of files and devices can be above 2^53. */
 const EXACT = { bigint: true } as const;
 
-/** Returns the file system of `node:fs`, with locks by a function of the runtime. */
-export function nodeFileSystem(flock: Flock): FileSystem {
+/** What `node:fs` lacks, by functions of the C library that the runtime calls. */
+export interface SystemCalls {
+  readonly flock: Flock;
+  /** `null` on other systems than Linux. */
+  readonly inotify: Inotify | null;
+}
+
+/** Returns the file system of `node:fs` with the rest of the calls. */
+export function nodeFileSystem({ flock, inotify }: SystemCalls): FileSystem {
   return {
     hasModes: true,
     open: (path, access) => new NodeFile(flock, openSync(path, ACCESS[access])),
@@ -41,12 +51,12 @@ export function nodeFileSystem(flock: Flock): FileSystem {
     stat: (path) => infoOf(statSync(path, EXACT)),
     lstat: (path) => infoOf(lstatSync(path, EXACT)),
     realPath: (path) => realpathSync(path),
-    makeDirectory: (path, mode) => void mkdirSync(path, { recursive: true, mode }),
+    makeDirectory,
     unlink: (path) => unlinkSync(path),
     uid: () => process.getuid?.() ?? null,
     env: (name) => process.env[name],
     wallUs: wallClock(),
-    watch: watchDirectory,
+    watch: (dir, listener) => inotify === null ? null : watchBy(inotify, dir, listener),
   };
 }
 
@@ -102,29 +112,17 @@ function infoOf(stats: BigIntStats): FileInfo {
   };
 }
 
-/** Needs Linux. A release writes to the file, so it is reported. */
-function watchDirectory(dir: string, listener: DirectoryListener): DirectoryWatch | null {
-  if (process.platform !== "linux") return null;
-  let isOpen = true;
+/**
+ * Creates a directory, and those above it. Not by Node's option for that: with it the call never returns in
+ * `/proc`, where nothing can be created.
+ */
+function makeDirectory(path: string, mode: number): void {
+  const above = dirname(path);
+  if (!existsSync(above)) makeDirectory(above, mode);
   try {
-    const watcher = watch(dir, { persistent: false });
-    const close = () => {
-      isOpen = false;
-      watcher.close();
-    };
-    watcher.on("change", (_kind, fileName) => {
-      if (!isOpen) return;
-      if (typeof fileName === "string") listener.onChange(fileName);
-      else listener.onAnyChange();
-    });
-    watcher.on("error", () => {
-      const wasOpen = isOpen;
-      close();
-      if (wasOpen) listener.onEnd();
-    });
-    return { seesKills: false, close };
-  } catch {
-    return null; // For instance at the system's limit of watches.
+    mkdirSync(path, mode);
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
   }
 }
 

@@ -41,8 +41,8 @@ export interface OpenFile {
 /** Is notified of changes. Its methods must not throw. */
 export interface DirectoryListener {
   /**
-   * A process has released or locked a file of this name, or has removed or renamed the file. If
-   * {@linkcode DirectoryWatch.seesKills}, also a process was killed while the file was open.
+   * A process has closed a file of this name that it could write, also because it was killed. Or it has
+   * removed or renamed the file.
    */
   onChange(fileName: string): void;
   /** Any file may have changed: some changes were not reported. */
@@ -53,8 +53,6 @@ export interface DirectoryListener {
 
 /** A running watch. */
 export interface DirectoryWatch {
-  /** Whether it reports each close of a file that could be written, also when a process was killed. */
-  readonly seesKills: boolean;
   /** Ends the watch. It then calls its listener no more. */
   close(): void;
 }

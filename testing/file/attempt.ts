@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { openSync } from "node:fs";
+import { openSync, readdirSync } from "node:fs";
 import process from "node:process";
 import type { LockError } from "../../core/contract/errors.ts";
 import { FileLock } from "../../file/mod.ts";
@@ -25,8 +25,9 @@ async function outcome(): Promise<Outcome> {
   // As on a runtime that has no such API.
   if (without === "Deno") Reflect.deleteProperty(globalThis, "Deno");
   const startMs = performance.now();
+  let locks: FileLock | undefined;
   try {
-    const locks = new FileLock(options);
+    locks = new FileLock(options);
     openUpTo(openFiles);
     if (call === "query") return { result: JSON.stringify((await locks.query(name)).holders) };
     const lease = await locks[call](name);
@@ -35,7 +36,17 @@ async function outcome(): Promise<Outcome> {
   } catch (error) {
     const { code } = error as LockError;
     const { message, name: errorName } = error as Error;
-    return { result: errorName, code, message, afterMs: performance.now() - startMs };
+    const afterMs = performance.now() - startMs;
+    await locks?.[Symbol.asyncDispose]();
+    return { result: errorName, code, message, afterMs, files: filesIn(options.dir) };
+  }
+}
+
+function filesIn(dir = ""): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
   }
 }
 

@@ -52,6 +52,8 @@ export interface Outcome {
   readonly message?: string;
   /** When the call rejected, in ms. */
   readonly afterMs?: number;
+  /** The files that are in the directory after that. */
+  readonly files?: readonly string[];
 }
 
 /** The command that starts another one as `nobody`. */

@@ -17,14 +17,26 @@ export type MemberTask =
   }
   /** Holds the lock and has started another process; reports its number. */
   | { readonly do: "hold"; readonly dir: string }
-  /** For each line it waits for the lock, for the next line it releases it. It looks at no interval. */
+  /** For each line it waits for the lock, for the next line it releases it. Only events wake it. */
   | { readonly do: "take turns"; readonly dir: string }
-  /** Waits for the lock, releases it and ends. */
+  /** Waits for the lock, releases it and ends. Only events wake it. */
   | { readonly do: "acquire"; readonly dir: string }
+  /** Waits for the lock and keeps it; reports both. */
+  | { readonly do: "keep"; readonly dir: string }
+  /** Watches the directory; sends a {@linkcode WatchReport} and ends while two other watches are open. */
+  | { readonly do: "watch"; readonly dir: string }
   /** Locks a closed file; reports the error. */
   | { readonly do: "lock closed"; readonly path: string }
   /** Creates a `FileLock`; reports the error. */
   | { readonly do: "create"; readonly dir: string };
+
+/** What a process has seen of a directory. */
+export interface WatchReport {
+  /** The names of the changed files after each kind of change. */
+  readonly changes: Readonly<Record<string, readonly string[]>>;
+  /** How many descriptors of inotify the process has at its end. */
+  readonly descriptors: number;
+}
 
 /** A running process. Disposal kills it. */
 export interface Member extends Omit<ChildProcess, "line"> {

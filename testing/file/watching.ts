@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { SYSTEM_CLOCK } from "../../core/time/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../core/time/clock.ts";
 import { waitUntil } from "../servers/wait.ts";
 
 /** Timers of this length, in ms, or longer are slow looks. */
@@ -37,6 +37,15 @@ export function withoutSlowLooks(): Disposable {
   SYSTEM_CLOCK.schedule = (callback, delayMs) =>
     schedule(callback, delayMs < SLOW_MS ? delayMs : 3_600_000);
   return { [Symbol.dispose]: () => void (SYSTEM_CLOCK.schedule = schedule) };
+}
+
+/** Waiters take the time from another clock, until disposal. */
+export function withClock(clock: Clock): Disposable {
+  const { now, wall, schedule } = SYSTEM_CLOCK;
+  SYSTEM_CLOCK.now = () => clock.now();
+  SYSTEM_CLOCK.wall = () => clock.wall();
+  SYSTEM_CLOCK.schedule = (callback, delayMs) => clock.schedule(callback, delayMs);
+  return { [Symbol.dispose]: () => void Object.assign(SYSTEM_CLOCK, { now, wall, schedule }) };
 }
 
 /** Counts how often this process opens a file, which each look does. */

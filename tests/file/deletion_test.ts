@@ -2,7 +2,8 @@
  * When lock files are deleted, which ones stay, and what is left of their tokens.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { deleteUnused, hasExactId } from "../../file/deletion.ts";
+import { deleteUnused } from "../../file/deletion.ts";
+import { hasExactId } from "../../file/regular_file.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { FileLock } from "../../file/mod.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";

@@ -61,7 +61,9 @@ Deno.test("LockDirectory.tryLock() tries again once, and only when the directory
       throw Object.assign(new Error("refused"), { code });
     };
     const fs = { ...chooseFileSystem(), create };
-    const directory = new LockDirectory(fs, `${temp.dir}/locks`, false);
+    const directory = new LockDirectory(fs, {
+      ...{ dir: `${temp.dir}/locks`, sharedDir: false, keepFiles: false },
+    });
     const how = { looksFirst: false, mayYield: true };
     assertThrows(() => directory.tryLock("n", "", how), LockUnavailableError, "refused");
     assertEquals(tries, expected, code);
@@ -156,7 +158,9 @@ asRoot("FileLock needs no permission to know its user", async () => {
 Deno.test("FileLock refuses a 'dir' that is a file", async () => {
   await using temp = await temporary();
   await Deno.writeTextFile(`${temp.dir}/file`, "");
-  await assertRefused({ dir: `${temp.dir}/file` }, /is not a directory/);
+  const dir = `${temp.dir}/file`;
+  const why = /is not a directory: choose another 'dir'$/;
+  for (const sharedDir of [false, true]) await assertRefused({ dir, sharedDir }, why);
 });
 
 Deno.test("FileLock follows no link at the path of a lock file, and writes to no special file", async () => {

@@ -18,7 +18,7 @@ const OTHER = { lockerId: "0000000b", label: "other" };
 function fileIn(dir: string, fs: FileSystem = chooseFileSystem()) {
   const path = lockPath(dir, "n");
   const tokens = new TokenFile(fs, `${dir}/holdfast.tokens`, 0o600);
-  const file = { fs, path, name: "n", mode: 0o600, tokens };
+  const file = { fs, path, name: "n", mode: 0o600, isKept: false, tokens };
   return {
     tryLock: (locker: typeof GREEDY) => tryLock(file, locker, true),
     look: () => look(fs, path),

@@ -105,6 +105,7 @@ asRoot("FileLock rejects with a LockUnavailableError when the disk is full", asy
     assertEquals(outcome.result, "LockUnavailableError", JSON.stringify(outcome));
     assertMatch(outcome.message!, /lock "n".*No space left/);
     assert(outcome.message!.includes(lockPath(dir, "n")), outcome.message);
+    assertEquals(outcome.files!.filter((name) => name !== "x"), [], "it leaves no file");
   }
 });
 

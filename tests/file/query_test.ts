@@ -7,7 +7,6 @@ import { FileLock } from "../../file/mod.ts";
 import type { WaitInfo } from "../../mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
-import { withoutSlowLooks } from "../../testing/file/watching.ts";
 import { startChild } from "../../testing/processes/child.ts";
 import { linesOf } from "../../testing/runtime/lines.ts";
 import { spawnProcess } from "../../testing/runtime/processes.ts";
@@ -70,7 +69,6 @@ Deno.test({
   async fn() {
     await using temp = await temporary();
     await using locks = new FileLock({ dir: temp.dir, keepFiles: true });
-    using _no = withoutSlowLooks();
     const holder = await foreignHolder(lockPath(temp.dir, "n"));
     let isWaiting = false;
     const lease = locks.acquire("n", { onWait: () => isWaiting = true });
@@ -89,6 +87,15 @@ Deno.test("FileLock.query() reports no holder when several look at a free lock a
     assertEquals(seen.flatMap(({ holders }) => holders), []);
   }
   for (const locks of instances) await locks[Symbol.asyncDispose]();
+});
+
+Deno.test("FileLock.query() reports no holder while another process looks at a free lock", async () => {
+  await using temp = await temporary();
+  await using locks = new FileLock({ dir: temp.dir });
+  await (await locks.acquire("n")).release();
+  using other = Deno.openSync(lockPath(temp.dir, "n"));
+  other.lockSync(false);
+  assertEquals((await locks.query("n")).holders, []);
 });
 
 Deno.test("FileLock.acquire() tells onWait its position in this process, and only when it changes", async () => {

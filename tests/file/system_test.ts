@@ -3,14 +3,10 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { constants } from "node:os";
-import { SYSTEM_CLOCK } from "../../core/time/clock.ts";
-import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { chooseFileSystem } from "../../file/system/choose.ts";
 import { firstOf, tryLockBy, unlockBy } from "../../file/system/flock.ts";
 import { wallClock } from "../../file/system/node_fs.ts";
 import { LockSetupError } from "../../mod.ts";
-import { within } from "../../testing/conformance/bounds.ts";
-import { withoutSlowLooks } from "../../testing/file/watching.ts";
 
 for (const runtime of ["node", "bun"]) {
   Deno.test(`chooseFileSystem() throws a LockSetupError in ${runtime} on Windows`, () => {
@@ -90,61 +86,4 @@ Deno.test("wallClock() has fractions of a millisecond", () => {
   const nowUs = wallClock();
   const seen = new Set<bigint>();
   while (seen.size < 10) seen.add(nowUs() % 1_000n);
-});
-
-Deno.test("DirectoryChanges looks rarely for killed holders when many wait and no watch reports them", async () => {
-  const watch = () => ({ seesKills: false, close: () => {} });
-  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
-  const { signal } = new AbortController();
-  const timeOf = async (count: number) => {
-    const waiters = Array.from({ length: count }, (_, i) => changes.enter(`/locks/${i}.lock`));
-    for (let i = 0; i < 2; i++) await changes.next(waiters[0]!, "held", signal); // It was just woken.
-    const startMs = performance.now();
-    await changes.next(waiters[0]!, "held", signal);
-    const durationMs = performance.now() - startMs;
-    for (const waiter of waiters) changes.leave(waiter);
-    return durationMs;
-  };
-  assert(await timeOf(300) >= 299);
-  const short = [await timeOf(1), await timeOf(1), await timeOf(1)];
-  assert(Math.min(...short) < 299, "a single waiter must look at each poll interval");
-  changes.close();
-});
-
-Deno.test("DirectoryChanges looks again soon when it was woken between the write and the unlock of a release", async () => {
-  const watch = () => ({ seesKills: false, close: () => {} });
-  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 3_600_000);
-  using _no = withoutSlowLooks();
-  const waiter = changes.enter("/locks/n.lock");
-  const { signal } = new AbortController();
-  for (let i = 0; i < 4; i++) await within("a look", changes.next(waiter, "unmarked", signal));
-  changes.leave(waiter);
-  changes.close();
-});
-
-Deno.test("DirectoryChanges looks ever more rarely while a file stays locked without a mark", async () => {
-  const watch = () => ({ seesKills: false, close: () => {} });
-  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 3_600_000);
-  const waiter = changes.enter("/locks/n.lock");
-  const { signal } = new AbortController();
-  const { schedule } = SYSTEM_CLOCK;
-  const delays: number[] = [];
-  SYSTEM_CLOCK.schedule = (callback, delayMs) => {
-    delays.push(delayMs);
-    return schedule(callback, 0);
-  };
-  try {
-    await changes.next(waiter, "held", signal); // It was just woken.
-    for (let i = 0; i < 8; i++) await changes.next(waiter, "unmarked", signal);
-    for (const seen of ["held", "unmarked"] as const) await changes.next(waiter, seen, signal);
-  } finally {
-    SYSTEM_CLOCK.schedule = schedule;
-  }
-  const again = delays.pop()!;
-  delays.pop(); // that of "held"
-  assertEquals(delays.length, 8);
-  assert(delays.every((delay, i) => i === 0 || delay > delays[i - 1]!), delays.join(", "));
-  assertEquals(again, delays[0], "another holder in between");
-  changes.leave(waiter);
-  changes.close();
 });

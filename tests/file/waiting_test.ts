@@ -3,6 +3,7 @@
  * there is none.
  */
 import { assert, assertEquals, assertLess } from "@std/assert";
+import type { Clock } from "../../core/time/clock.ts";
 import { lockPath } from "../../file/lock_directory.ts";
 import { DirectoryChanges } from "../../file/directory_changes.ts";
 import { FileLock } from "../../file/mod.ts";
@@ -11,16 +12,19 @@ import type { FileSystem } from "../../file/system/port.ts";
 import type { Lease } from "../../mod.ts";
 import { startContender } from "../../testing/conformance/process.ts";
 import { within } from "../../testing/conformance/bounds.ts";
+import { FakeClock } from "../../testing/core/fake_clock.ts";
 import { temporary, type TemporaryDirectory } from "../../testing/file/lock_directories.ts";
 import {
   changesReported,
   countOpens,
   watchable,
   watchesOf,
+  withClock,
   withoutSlowLooks,
   withoutWatches,
 } from "../../testing/file/watching.ts";
 import { startChild } from "../../testing/processes/child.ts";
+import { say } from "../../testing/processes/figures.ts";
 import { pause, waitUntil } from "../../testing/servers/wait.ts";
 
 /** Longer than any test takes. */
@@ -211,7 +215,7 @@ Deno.test("FileLock.acquire() polls when the directory cannot be watched", async
   const held = await holder.acquire("n");
   using opens = countOpens(lockPath(temp.dir, "n"));
   const { lease } = await startWait(locks, "n");
-  await waitUntil("the waiter looks again and again", () => opens.count > 30);
+  await waitUntil("the waiter looks again and again", () => opens.count > 10);
   assertLess(attempts.count, 2);
   await held.release();
   await within("the waiter is granted the lock", lease);
@@ -222,7 +226,7 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   const watch: FileSystem["watch"] = (_dir, listener) => {
     starts++;
     queueMicrotask(() => listener.onEnd());
-    return { seesKills: true, close: () => {} };
+    return { close: () => {} };
   };
   const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
   const waiter = changes.enter("/locks/n.lock");
@@ -231,17 +235,68 @@ Deno.test("DirectoryChanges polls when the runtime gives up each watch", async (
   changes.leave(waiter);
 });
 
-Deno.test("DirectoryChanges polls for killed holders when the watch does not report them", async () => {
-  const watch: FileSystem["watch"] = () => ({ seesKills: false, close: () => {} });
-  const changes = new DirectoryChanges({ ...chooseFileSystem(), watch }, 1);
-  const waiter = changes.enter("/locks/n.lock");
-  const { signal } = new AbortController();
-  const looks = async () => {
-    for (let i = 0; i < 30; i++) await changes.next(waiter, "held", signal);
+/** How processes wait, on a clock that runs at once. */
+interface Wait {
+  readonly processes: number;
+  readonly isWatched: boolean;
+  /** When somebody wrote to the file. */
+  readonly changedMs: (clock: Clock) => number;
+  readonly seconds: number;
+}
+
+/** Counts the looks of all processes in each second. */
+async function looksPerSecond(
+  { processes, isWatched, changedMs, seconds }: Wait,
+): Promise<number[]> {
+  const clock = new FakeClock();
+  using _clock = withClock(clock);
+  const info = chooseFileSystem().stat(".");
+  const port = {
+    watch: () => isWatched ? { close: () => {} } : null,
+    stat: () => ({ ...info, mtime: new Date(changedMs(clock)) }),
   };
-  await within("30 looks, which take 30 s at one in a second", looks());
-  changes.leave(waiter);
-  changes.close();
+  const abort = new AbortController();
+  const counts = Array.from({ length: seconds }, () => 0);
+  const startMs = clock.now();
+  const wait = async () => {
+    const changes = new DirectoryChanges(port, 10);
+    const waiter = changes.enter("/locks/n.lock");
+    while (!abort.signal.aborted) {
+      await changes.next(waiter, "held", abort.signal);
+      counts[Math.floor((clock.now() - startMs) / 1_000)]! += 1;
+    }
+    changes.close();
+  };
+  const waits = Array.from({ length: processes }, wait);
+  await clock.pass(seconds * 1_000 - 1);
+  abort.abort();
+  await Promise.all(waits);
+  return counts;
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+Deno.test("DirectoryChanges polls rarely for a lock that is held for long, as all processes together", async () => {
+  const wait = { processes: 80, isWatched: false, changedMs: () => 0 };
+  const counts = await looksPerSecond({ ...wait, seconds: 10 });
+  say(`looks of 80 processes in each second: ${counts.join(", ")}`);
+  assertLess(counts[0]!, 80 * 30);
+  assertLess(sum(counts.slice(5)), 5 * 100);
+});
+
+Deno.test("DirectoryChanges polls at each interval for a lock that changes hands", async () => {
+  const wait = { processes: 1, isWatched: false, changedMs: (clock: Clock) => clock.wall() };
+  const counts = await looksPerSecond({ ...wait, seconds: 10 });
+  for (const count of counts) assert(count > 60, String(counts));
+});
+
+Deno.test("DirectoryChanges looks ever more rarely besides a watch, as each look is an event for others", async () => {
+  const wait = { processes: 80, isWatched: true, changedMs: () => 0 };
+  const counts = await looksPerSecond({ ...wait, seconds: 100 });
+  assert(sum(counts.slice(1, 4)) > 80, String(counts));
+  assertLess(sum(counts.slice(50)), 80 * 11);
 });
 
 Deno.test("FileLock does not keep a process alive that has waited for a lock", async () => {

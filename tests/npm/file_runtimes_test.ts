@@ -5,15 +5,14 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { lockPath } from "../../file/lock_directory.ts";
-import { FileLock } from "../../file/mod.ts";
 import { within } from "../../testing/conformance/bounds.ts";
 import { asRoot, attempt } from "../../testing/file/attempts.ts";
-import { startMember } from "../../testing/file/members.ts";
+import { startMember, type WatchReport } from "../../testing/file/members.ts";
 import { temporary } from "../../testing/file/lock_directories.ts";
 import { race } from "../../testing/file/race.ts";
-import { bundle, type Runtime, runtimes } from "../../testing/file/file_runtimes.ts";
+import { bundle, runtimes } from "../../testing/file/file_runtimes.ts";
 import { say } from "../../testing/processes/figures.ts";
-import { seedOf } from "../../testing/processes/random.ts";
+import { randomOf, seedOf } from "../../testing/processes/random.ts";
 import { makeTempDirectory } from "../../testing/runtime/temporary_files.ts";
 import { runCommand } from "../../testing/servers/command.ts";
 import { LONG_BOUND_MS, scaled } from "../../testing/time.ts";
@@ -21,7 +20,7 @@ import { LONG_BOUND_MS, scaled } from "../../testing/time.ts";
 const SOAK = Boolean(Deno.env.get("HOLDFAST_SOAK"));
 const ROUNDS = SOAK ? 2_000 : 40;
 const RACE_MS = SOAK ? 300_000 : 4_000;
-const TURNS = 20;
+const HANDOFFS = SOAK ? 10_000 : 60;
 const COUNT_BOUND_MS = scaled(600_000);
 const ENTRY = fileURLToPath(new URL("../../file/mod.ts", import.meta.url));
 const COMMAND_BOUND_MS = LONG_BOUND_MS;
@@ -67,7 +66,7 @@ Deno.test({
 for (const [i, holder] of all.entries()) {
   const waiter = all[(i + 1) % all.length]!;
   Deno.test(
-    `FileLock.acquire() in ${waiter.name} gets the lock after its holder in ${holder.name} was killed, also if a child of that one lives`,
+    `FileLock.acquire() in ${waiter.name} is notified when its holder in ${holder.name} was killed, also if a child of that one lives`,
     async () => {
       await using temp = await temporary();
       await using held = startMember(holder, { do: "hold", dir: temp.dir });
@@ -82,11 +81,60 @@ for (const [i, holder] of all.entries()) {
   );
 }
 
+Deno.test("FileLock.acquire() is notified of each release by a process of another runtime", async () => {
+  await using temp = await temporary();
+  const seed = seedOf();
+  say(`seed ${seed}`);
+  const random = randomOf(seed);
+  await using stack = new AsyncDisposableStack();
+  const task = { do: "take turns", dir: temp.dir } as const;
+  const members = all.map((runtime) => stack.use(startMember(runtime, task)));
+  let holder = members[0]!;
+  await holder.send("acquire");
+  assertEquals(await within("it gets the lock", holder.report()), "holds");
+  for (let handoff = 0; handoff < HANDOFFS; handoff++) {
+    const idle = members.filter((member) => member !== holder);
+    const waiter = idle[Math.floor(random() * idle.length)]!;
+    await waiter.send("acquire");
+    assertEquals(await within("the next process waits", waiter.report()), "waits");
+    await holder.send("release");
+    assertEquals(await within("the next process is notified", waiter.report()), "holds");
+    holder = waiter;
+  }
+  await holder.send("release");
+  for (const member of members) assertEquals(await within("it ends", member.end()), 0);
+});
+
+for (const runtime of all) {
+  Deno.test({
+    name: `FileLock in ${runtime.name} rejects with a LockSetupError in /proc${note}`,
+    ignore: !isLinux,
+    async fn() {
+      const guard = ["timeout", "--signal=KILL", "60"];
+      const outcome = await attempt({ options: { dir: "/proc/holdfast/locks" } }, {
+        ...{ runtime, through: guard },
+      });
+      assertEquals(outcome.result, "LockSetupError", outcome.message);
+      assertMatch(outcome.message!, /"\/proc\/holdfast\/locks" cannot be created: choose another/);
+    },
+  });
+}
+
 for (const runtime of others) {
   Deno.test({
-    name: `FileLock.acquire() in ${runtime.name} is notified of each release${note}`,
+    name:
+      `FileSystem.watch() in ${runtime.name} reports changes, and does not keep it alive${note}`,
     ignore: !isLinux,
-    fn: () => takesTurns(runtime),
+    async fn() {
+      await using temp = await temporary();
+      await using member = startMember(runtime, { do: "watch", dir: temp.dir });
+      const report = await within("it reports", member.report()) as WatchReport;
+      assertEquals(report.changes, {
+        ...{ written: [], closed: ["a"], read: [], renamed: ["a", "b"], removed: ["b"] },
+      });
+      assertEquals(report.descriptors, 2, "those of the other watches");
+      assertEquals(await within("the process ends with a watch", member.ended), 0);
+    },
   });
 
   Deno.test(`OpenFile.tryLock() in ${runtime.name} throws any error but EWOULDBLOCK`, async () => {
@@ -123,23 +171,8 @@ for (const runtime of others) {
     const results = Object.values({ ...outcomes, linked, open }).map(({ result }) => result);
     const [setup, outage] = ["LockSetupError", "LockUnavailableError"];
     assertEquals(results, ["granted", setup, outage, outage, setup, setup]);
+    assertEquals(outcomes.full.files, ["x"], "on a full disk it leaves no file");
   });
-}
-
-/** Each handoff in both directions. The other process does not look without an event. */
-async function takesTurns(runtime: Runtime): Promise<void> {
-  await using temp = await temporary();
-  await using locks = new FileLock({ dir: temp.dir });
-  await using member = startMember(runtime, { do: "take turns", dir: temp.dir });
-  for (let turn = 0; turn < TURNS; turn++) {
-    const lease = await within("this process gets the lock", locks.acquire("n"));
-    await member.send("acquire");
-    assertEquals(await within("the other process waits", member.report()), "waits");
-    await lease.release();
-    assertEquals(await within("the other process is notified", member.report()), "holds");
-    await member.send("release");
-  }
-  assertEquals(await within("the other process ends", member.end()), 0);
 }
 
 Deno.test("new FileLock() throws a LockSetupError in Node without koffi, which says what to install", async () => {
