@@ -5,8 +5,8 @@
  *    budget is used up. The answer says: granted, queued, held by another owner (the end of all calls that do
  *    not wait), or come too late (the server has done nothing).
  * 2. _Queued_, the call waits for a grant message. The foremost waiter of the process asks again for all, with
- *    its ticket: at intervals, and when the holder's TTL is over. All ask if the server knows fewer of them
- *    than there are, or if one of them has found an outage.
+ *    its ticket: at intervals, and when the holder's TTL is over. All ask if an answer, "queued" or "granted",
+ *    says that the server knows fewer of them than there are, or if one of them has found an outage.
  * 3. _Granted_ by a message, it holds the lock for a claim. If more than half of that is left and the lease is
  *    renewed automatically, it opens the lease without a round trip. Otherwise it asks once more: the answer
  *    extends the claim to a whole TTL.
@@ -264,7 +264,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
 
   /** Notes what an answer says about the call, and about earlier leases, even if the call has ended. */
   #learn(answer: AskAnswer): void {
-    const { held } = this.#context;
+    const { held, waiters } = this.#context;
     const { ownerId } = this.#terms;
     const { lock } = this.keys;
     const { state } = answer;
@@ -279,6 +279,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     // The next line ends an earlier lease of this owner id: then a clean-up must not free the lock.
     if (this.#lease === null && held.isHeldUnder(lock, ownerId)) this.#keepsLock = true;
     held.onGrant(lock, this.value, answer.fencingToken);
+    if (this.mode !== "steal") waiters.onAnsweredGrant(this, answer.otherWaiters);
   }
 
   #settle(): void {

@@ -89,6 +89,15 @@ export class Waiters implements InboxListener {
   }
 
   /**
+   * A call was granted the lock by an answer. If the server knows fewer of the others that wait here, it has
+   * lost its queue: all of them ask, to be back before new callers.
+   */
+  onAnsweredGrant(waiter: Waiter, otherWaiters: number): void {
+    const room = this.#rooms.get(waiter.keys.lock);
+    room?.compare(otherWaiters + (room.waiters.has(waiter) ? 1 : 0));
+  }
+
+  /**
    * Maps the server's clock to ours, by the last answer for this lock. `null` if the connection has
    * changed since, and in a cluster: the lock may have moved to a node with another clock.
    */

@@ -23,7 +23,7 @@ export const SPREAD_MS = 1_000;
 /** In how many steps they ask. */
 const STEPS = 20;
 /** How many waiters ask in one step, at least. */
-const MIN_STEP = 64;
+const MIN_STEP = 256;
 
 /** A call that asks for a lock or waits for it. Its event methods send nothing themselves. */
 export interface Waiter {
