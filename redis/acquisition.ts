@@ -224,8 +224,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     this.#throwIfEnded();
     // After a theft a grant in the answer is void. After a grant message the answer is not looked at.
     if (answer === undefined || this.#phase !== "asking" || this.#worth === "void") return;
-    if (answer.state === "late") return await this.#onLate();
-    this.#onAnswer(answer, this.#sent!);
+    if (answer.state !== "late") return this.#onAnswer(answer, this.#sent!);
+    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) throw this.#tooLate();
+    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
   }
 
   /** Sends an ask when its slot comes, unless the call must do something else by then. */
@@ -252,7 +253,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
       else if (lastMomentMs === 0 && !this.#isUnclean) this.#isUndated = this.#unanswered > 1;
       this.#settle();
       this.#learn(answer);
-      return answer;
+      return answer.state === "late" ? this.#onLate(answer) : answer;
     }, (error) => {
       // Only a refusal proves that the ask was not executed.
       if (refusalOf(error) === null || sent.epoch !== client.epoch) this.#isUnclean = true;
@@ -308,20 +309,21 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * The server got the ask too late and did nothing. It answers, so this is no outage. But an ask that
-   * follows at once would not help a server or a process that is behind.
+   * The server got the ask too late and did nothing. It answers, so this is no outage. The first time the call
+   * asks again at once: it has kept its slot, so that no later call comes before it. After that it pauses, as
+   * another ask would not help a server or a process that is behind.
    */
-  async #onLate(): Promise<void> {
+  #onLate(answer: AskAnswer): AskAnswer | Promise<AskAnswer> {
     this.#budget.answered();
     this.#lateAsks++;
-    if (this.ticket === 0 && this.#lateAsks >= MAX_LATE_ASKS) {
-      throw this.#budget.unavailable(
-        new Error(
-          `Each of the last ${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`,
-        ),
-      );
-    }
-    await this.#pause(Math.min(RETRY_MS * 2 ** (this.#lateAsks - 1), MAX_RETRY_MS));
+    if (this.#lateAsks === 1 && this.isWanted && this.#phase === "asking") return this.#send();
+    this.#context.commands.window.free(true);
+    return answer;
+  }
+
+  #tooLate(): LockError {
+    const late = `${MAX_LATE_ASKS} requests took over ${ASK_LIFE_MS} ms to reach the server`;
+    return this.#budget.unavailable(new Error(`Each of the last ${late}`));
   }
 
   /** Another owner holds the lock, and the call does not wait. */

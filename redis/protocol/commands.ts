@@ -16,6 +16,7 @@ import {
   decodeLeave,
   decodeQuery,
   decodeRenew,
+  isLate,
   type LeaveAnswer,
   leaveArguments,
   type QueryAnswer,
@@ -41,8 +42,10 @@ export interface RedisCommandsOptions {
   readonly warnings: Warnings;
 }
 
-/** The slot of a script that is wanted whatever happens. */
-const WANTED = { isWanted: true } as const;
+/** What has a slot: an ask, or a script that is wanted whatever happens. */
+type Slot = Pick<Ask, "isWanted">;
+
+const WANTED: Slot = { isWanted: true };
 
 /** Sends scripts, and learns the server's clock. Each run is one command, two after a NOSCRIPT. */
 export class RedisCommands {
@@ -62,7 +65,7 @@ export class RedisCommands {
   }
 
   /**
-   * Sends an ask, or a steal. The caller has taken a slot in the window.
+   * Sends an ask, or a steal. The caller has taken a slot in the window, and keeps it if the answer is "late".
    *
    * @param lastMomentMs The server time in ms after which the ask does nothing; 0 for no limit.
    */
@@ -139,7 +142,7 @@ export class RedisCommands {
     keys: LockKeys,
     args: string[],
     decode: (reply: unknown) => T | Promise<T>,
-    slot?: { readonly isWanted: boolean },
+    slot?: Slot,
   ): Promise<T> {
     if (slot === undefined && !this.window.take()) {
       return this.#sendInTurn(script, keys, args, decode);
@@ -147,7 +150,7 @@ export class RedisCommands {
     const { lock, queue, waiters, token } = keys;
     const all = [script.sha1, "4", lock, queue, waiters, token].concat(args);
     const onReply = (reply: unknown) => {
-      this.window.free(true);
+      this.#onReply(reply, slot);
       return decode(reply);
     };
     let reply: Promise<unknown>;
@@ -159,7 +162,7 @@ export class RedisCommands {
     }
     return reply.then(onReply, (error) => {
       if (!isNoScript(error) || slot?.isWanted === false) throw this.#onFailure(error);
-      return this.#sendCommand("EVAL", all.with(0, script.source), lock).then(decode);
+      return this.#sendCommand("EVAL", all.with(0, script.source), lock, slot).then(decode);
     });
   }
 
@@ -189,7 +192,12 @@ export class RedisCommands {
   }
 
   /** Sends a command that has a slot, and frees the slot when it is answered. */
-  async #sendCommand(command: string, args: string[], key: string): Promise<unknown> {
+  async #sendCommand(
+    command: string,
+    args: string[],
+    key: string,
+    slot?: Slot,
+  ): Promise<unknown> {
     let reply: unknown;
     try {
       const replied = this.client.send(command, args, key);
@@ -198,8 +206,14 @@ export class RedisCommands {
     } catch (error) {
       throw this.#onFailure(error);
     }
-    this.window.free(true);
+    this.#onReply(reply, slot);
     return reply;
+  }
+
+  /** Frees the slot, unless it is of an ask that came too late: that one is sent again before later ones. */
+  #onReply(reply: unknown, slot: Slot | undefined): void {
+    const isAsk = slot !== undefined && slot !== WANTED;
+    if (!isAsk || !isLate(reply)) this.window.free(true);
   }
 
   /** Frees the slot. Returns the error without the command's arguments, or why no command can be sent. */

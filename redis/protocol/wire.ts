@@ -185,6 +185,11 @@ function reasonOf(reply: unknown): "expired" | "stolen" {
   throw unexpected(reply);
 }
 
+/** Whether an ask or a steal came too late. */
+export function isLate(reply: unknown): boolean {
+  return Array.isArray(reply) && reply[0] !== null && Number(reply[0]) === TOO_LATE;
+}
+
 export function decodeAsk(reply: unknown): AskAnswer {
   const list = coded(reply);
   const serverMs = Number(list[1] ?? 0);
