@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ANSWER_WITHIN_MS, BoundedWaits } from "../core/time/bounded_wait.ts";
+import { ANSWER_WITHIN_MS, BoundedWaits, notSentInTime } from "../core/time/bounded_wait.ts";
 import {
   ATTACHABLE_OPTIONS,
   checkAttachableOptions,
@@ -31,7 +31,7 @@ import { checkName, OWNER_ID, type ReadOptions, readTable } from "../core/contra
 import { makeOwnerId } from "../core/contract/owner_id.ts";
 import { promiseTry } from "../core/contract/promise_try.ts";
 import { requestOn } from "../core/contract/request.ts";
-import { OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
+import { NoAnswerError, OutageBudget, RETRY_MS } from "../core/time/outage_budget.ts";
 import { Acquisition, type AcquisitionTerms, type CallContext } from "./acquisition.ts";
 import type { RedisClient } from "./client.ts";
 import { HeldLeases } from "./held_leases.ts";
@@ -275,7 +275,15 @@ export class RedisLock implements AttachableLock {
     const keys = this.#check(name, {});
     const limitMs = Math.min(ANSWER_WITHIN_MS, this.#options.unavailableAfterMs);
     const budget = this.#budget(name, this.#lifetime.ended, limitMs);
-    return snapshotOf(name, await this.#read(budget, keys, 0));
+    const startMs = this.#timer.now();
+    try {
+      return snapshotOf(name, await this.#read(budget, keys, 0));
+    } catch (error) {
+      const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
+      throw isUnanswered && this.#context.commands.answersSince(startMs)
+        ? notSentInTime(name)
+        : error;
+    }
   }
 
   /** Reads until there is an answer, or the budget or its signal ends that. */

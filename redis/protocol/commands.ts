@@ -82,6 +82,11 @@ export class RedisCommands {
       : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
   }
 
+  /** Whether the server has answered a command since then. Unknown in a cluster, where another node may have. */
+  answersSince(sinceMs: number): boolean {
+    return !this.client.cluster && (this.window.silentSinceMs ?? Infinity) > sinceMs;
+  }
+
   /** Extends the lock if the owner value still holds it, and confirms a claim. */
   renew(keys: LockKeys, value: string, ttlMs: number): Promise<RenewAnswer> {
     return this.#send(RENEW, keys, [value, String(ttlMs)], decodeRenew);
