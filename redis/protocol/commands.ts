@@ -24,7 +24,7 @@ import {
 } from "./wire.ts";
 import { CommandWindow } from "./command_window.ts";
 import { hideCommand, isNoScript, refusalOf, UnusableClientError } from "./failures.ts";
-import { INBOX_CHANNEL_PREFIX, type LockKeys } from "./keys.ts";
+import { INBOX_CHANNEL_PREFIX, isOurs, type LockKeys } from "./keys.ts";
 import { ASK, LEAVE, QUERY, RENEW, type Script, STEAL } from "./scripts.ts";
 import { type AskSent, ServerClocks } from "./server_clocks.ts";
 
@@ -41,6 +41,12 @@ export interface RedisCommandsOptions {
   readonly handoff: boolean;
   readonly warnings: Warnings;
 }
+
+/** What `PTTL` says of a key without a TTL. */
+const NO_TTL = -1;
+
+/** A token as other libraries write it, redis-py without a TTL, too. */
+const FOREIGN_TOKEN = /^[0-9a-f-]{20,}$/i;
 
 /** What has a slot: an ask, or a script that is wanted whatever happens. */
 type Slot = Pick<Ask, "isWanted">;
@@ -75,6 +81,7 @@ export class RedisCommands {
       const answer = decodeAsk(reply);
       this.clocks.learn(keys.lock, answer.serverMs, sent, this.#options.clock.now());
       if (!this.#isMemoryChecked) this.#checkMemory();
+      if (ask.ticket === 0 && isHeldForever(answer)) this.#checkHolder(keys);
       return answer;
     };
     return ask.mode === "steal"
@@ -236,6 +243,23 @@ export class RedisCommands {
     replied.then(cancel, cancel);
   }
 
+  /** Warns if the lock key looks like data: then nobody ever gets the lock. */
+  async #checkHolder(keys: LockKeys): Promise<void> {
+    try {
+      const { value, leftMs } = await this.query(keys, 0);
+      if (value === null || leftMs !== NO_TTL || isOurs(value) || FOREIGN_TOKEN.test(value)) return;
+    } catch {
+      return; // the next call looks again
+    }
+    this.#options.warnings.warn(
+      `The key of a lock, ${
+        JSON.stringify(keys.lock)
+      }, is a string without a TTL that no known lock ` +
+        "library has written. Nobody gets the lock before it is deleted: if it is data, use another " +
+        "'keyPrefix'",
+    );
+  }
+
   async #checkMemory(): Promise<void> {
     this.#isMemoryChecked = true;
     if (!this.window.take()) await this.window.urgentTurn();
@@ -247,6 +271,12 @@ export class RedisCommands {
       // The user may lack the right to INFO. Locks work without this check.
     }
   }
+}
+
+/** Whether the key of a lock that is held has no TTL, and no holder of this library is known. */
+function isHeldForever(answer: AskAnswer): boolean {
+  if (answer.state === "queued") return answer.leftMs === NO_TTL && !answer.holderIsOurs;
+  return answer.state === "held" && answer.leftMs === NO_TTL;
 }
 
 /**
