@@ -145,6 +145,7 @@ export class RedisLock implements AttachableLock {
     const held = new HeldLeases(client);
     const waiters = new Waiters(commands, engine, held, warnings, ttlMs);
     this.#context = { engine, commands, waiters, held, ended, unavailableAfterMs };
+    if (client.warning !== undefined) warnings.warn(client.warning);
   }
 
   /** Acquires the lock; waits in the queue for it. See {@linkcode AttachableLock.acquire}. */
