@@ -444,12 +444,11 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    */
   #accept(): void {
     const { message: { serverMs, claimMs, fencingToken }, receivedMs } = this.#grant!;
-    const { waiters, engine, held } = this.#context;
+    const { waiters, engine } = this.#context;
     this.#enter("asking");
     this.#isKnown = true;
     const firstSent = this.#firstSent;
     if (firstSent === null) return; // nobody can grant what nobody has asked for
-    if (held.hasLater(this.keys.lock, fencingToken)) return; // it was taken over since
     const mapping = waiters.clockMapping(this.keys);
     const startMs = claimStartMs(mapping, firstSent.nowMs, serverMs, receivedMs);
     const sent = mapping?.sent ?? firstSent;
@@ -459,18 +458,20 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
   }
 
   /**
-   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, the call asks
-   * again as the same owner.
+   * Opens a lease for a grant whose `validMs` count from `startMs`. If the grant is over already, or was stolen
+   * or taken over since, the call asks again as the same owner.
    */
   #open(sent: Instant, startMs: number, validMs: number, fencingToken: bigint): void {
+    const { engine, held } = this.#context;
+    if (held.hasLater(this.keys.lock, fencingToken)) return;
     // A lease that was taken over (`outlivesDisposal`) keeps the longer TTL of the earlier call.
     const ttlMs = this.#terms.outlivesDisposal ? Math.max(this.ttlMs, validMs) : this.ttlMs;
     const grant: Grant = { ...this.#terms, fencingToken, sent, startMs, ttlMs, validMs };
-    const lease = this.#context.engine.open(grant, this);
+    const lease = engine.open(grant, this);
     if (lease === null) return this.#budget.check();
     this.#lease = lease;
     this.#keepsLock = false;
-    this.#context.held.add(this.keys.lock, this, lease);
+    held.add(this.keys.lock, this, lease);
     this.#enter("over");
   }
 
