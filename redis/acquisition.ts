@@ -491,7 +491,7 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
    * reported as unknown: the client may have sent it twice.
    */
   release(isLost: boolean): Promise<ReleaseAnswer> {
-    const { commands, engine: { clock }, held } = this.#context;
+    const { commands, engine: { clock }, held, waiters } = this.#context;
     const { lock } = this.keys;
     const { epoch } = commands.client;
     const isRepeated = this.#isReleaseRepeated;
@@ -506,7 +506,9 @@ export class Acquisition implements Waiter, Holder, Ask, LeaseActions {
     return commands.leave(this.keys, this.value, tombstoneMs, keepsLock).then((leave) => {
       // Not before: until then an answer may name this holder, and would be taken for a lost grant.
       held.remove(lock, this.value);
-      if (leave.answer.state !== "gone" || isRepeated) return leave.answer;
+      if (leave.answer.state !== "gone") return leave.answer;
+      waiters.askNow(lock); // the queue may be lost, too
+      if (isRepeated) return leave.answer;
       // The tombstone of an earlier copy tells that it was executed, as long as it lasts.
       const isUncertain = tombstoneMs === 0
         ? commands.client.epoch !== epoch

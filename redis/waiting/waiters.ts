@@ -88,6 +88,11 @@ export class Waiters implements InboxListener {
     room.compare(inboxWaiters + (isWaiting ? 1 : 0));
   }
 
+  /** The foremost waiter of a lock asks: its holder here has found the lock gone. */
+  askNow(lockKey: string): void {
+    this.#rooms.get(lockKey)?.askNow();
+  }
+
   /**
    * A call was granted the lock by an answer. If the server knows fewer of the others that wait here, it has
    * lost its queue: all of them ask, to be back before new callers.
