@@ -94,13 +94,9 @@ export class BoundedWaits<Options extends AcquireOptions> {
 
 /** The error of a call that was not answered although the service answers: the fault is on this side. */
 export function notSentInTime(name: string): LockUnavailableError {
-  return new LockUnavailableError(
-    `Cannot acquire lock ${
-      JSON.stringify(name)
-    }: the service answers, but this process could not send ` +
-      "the call in time. It makes too many calls at once, or is too busy",
-    name,
-  );
+  const why = "the service answers, but this process could not send the call in time. " +
+    "It makes too many calls at once, or is too busy";
+  return new LockUnavailableError(`Cannot acquire lock ${JSON.stringify(name)}: ${why}`, name);
 }
 
 /** One unbounded wait of a strategy, which can be ended. */

@@ -251,13 +251,9 @@ export class RedisCommands {
     } catch {
       return; // the next call looks again
     }
-    this.#options.warnings.warn(
-      `The key of a lock, ${
-        JSON.stringify(keys.lock)
-      }, is a string without a TTL that no known lock ` +
-        "library has written. Nobody gets the lock before it is deleted: if it is data, use another " +
-        "'keyPrefix'",
-    );
+    const what = "is a string without a TTL that no known lock library has written. Nobody gets " +
+      "the lock before it is deleted: if it is data, use another 'keyPrefix'";
+    this.#options.warnings.warn(`The key of a lock, ${JSON.stringify(keys.lock)}, ${what}`);
   }
 
   async #checkMemory(): Promise<void> {

@@ -72,7 +72,7 @@ const NETWORK_FAILURES = new Map([
  * The script was executed in part; sent again, it is executed as soon as the slot has moved.
  */
 const EXECUTED_IN_PART =
-  /cript attempted to access a non local key in a cluster node|undeclared keys were accessed during rehashing of the slot/;
+  /cript attempted to access a non local key|undeclared keys were accessed during rehashing/;
 
 const CLOSED = "the client is closed, or has given up reconnecting";
 const OFFLINE = "the client is not connected. Is the server running?";

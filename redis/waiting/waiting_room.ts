@@ -16,7 +16,7 @@ import type { ClockMapping } from "../protocol/server_clocks.ts";
 const HEARTBEAT_MS = 2_000;
 /** How often in ms the process of the first waiter in the queue asks. */
 const HEAD_POLL_MS = 500;
-/** The same in ms while no message can tell it of a release: the inbox is mute, or the holder uses another library. */
+/** The same in ms if no message tells it of a release: of another library, or as its inbox is mute. */
 const UNTOLD_POLL_MS = 20;
 /** How long in ms it takes until the last waiter asks, if all of them do. */
 export const SPREAD_MS = 1_000;
