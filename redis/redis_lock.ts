@@ -281,9 +281,9 @@ export class RedisLock implements AttachableLock {
       return snapshotOf(name, await this.#read(budget, keys, 0));
     } catch (error) {
       const isUnanswered = error instanceof LockError && error.cause instanceof NoAnswerError;
-      throw isUnanswered && this.#context.commands.answersSince(startMs)
-        ? notSentInTime(name)
-        : error;
+      const { commands } = this.#context;
+      if (isUnanswered && commands.answersOthersSince(startMs)) throw notSentInTime(name);
+      throw error;
     }
   }
 

@@ -230,7 +230,12 @@ async function subscribe(
     retryStrategy: giveUp,
     sentinelRetryStrategy: giveUp,
   });
-  const ended = new Promise<void>((resolve) => subscriber.on("end", resolve));
+  const ended = new Promise<void>((resolve) => {
+    subscriber.on("end", () => {
+      subscriber.disconnect(); // its failover detector has connections of its own
+      resolve();
+    });
+  });
   subscriber.on("error", () => {}); // "end" follows
   subscriber.on("message", (_channel, message) => onMessage(message));
   await subscriber.connect();

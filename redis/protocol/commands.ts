@@ -89,9 +89,9 @@ export class RedisCommands {
       : this.#send(ASK, keys, askArguments(ask, lastMomentMs), decode, ask);
   }
 
-  /** Whether the server has answered a command since then. Unknown in a cluster, where another node may have. */
-  answersSince(sinceMs: number): boolean {
-    return !this.client.cluster && (this.window.silentSinceMs ?? Infinity) > sinceMs;
+  /** Whether the server has answered others since then. Unknown in a cluster, where another node may have. */
+  answersOthersSince(sinceMs: number): boolean {
+    return !this.client.cluster && this.window.answeredAtMs > sinceMs;
   }
 
   /** Extends the lock if the owner value still holds it, and confirms a claim. */

@@ -78,6 +78,17 @@ Deno.test("RedisLock.tryAcquire() with waitMs gets a free lock although the firs
     assertEquals(await lease.release(), true);
   }));
 
+Deno.test("RedisLock.acquire() with waitMs blames Redis if its ask is not answered, and nothing else", () =>
+  play(async ({ lock, gates }) => {
+    await (await lock.acquire("n")).release();
+    const open = Promise.withResolvers<void>();
+    gates.onRequest = () => open.promise;
+    const error = await lock.acquire("n", { waitMs: 1 }).catch((error) => error);
+    open.resolve();
+    assertInstanceOf(error, LockUnavailableError);
+    assertMatch(error.message, /^Cannot reach Redis for lock "n": it has not answered in time/);
+  }));
+
 Deno.test("RedisLock.acquire() with waitMs blames this process if its ask is not answered although Redis answers", () =>
   play(async ({ lock, other, gates }) => {
     const outcome = async () => {
