@@ -33,7 +33,7 @@ export const DONE = 1;
  * await fenced.run("orders:42", 7n, ["SET", "orders:42:state", "shipped"]);
  * const late = () => fenced.run("orders:42", 6n, ["SET", "orders:42:state", "lost"]);
  * await assertRejects(late, StaleTokenError);
- * assertEquals(await client.get("orders:42"), "shipped");
+ * assertEquals(await client.get("orders:42:state"), "shipped");
  * await client.quit();
  * ```
  */
@@ -165,7 +165,7 @@ const FENCED_REDIS_OPTIONS = {
  *     await fenced.run("orders:42", lease.fencingToken, ["SET", "orders:42:state", "shipped"]);
  *   });
  * }
- * assertEquals(await client.get("orders:42"), "shipped");
+ * assertEquals(await client.get("orders:42:state"), "shipped");
  * await client.close();
  * ```
  */

@@ -115,7 +115,7 @@ const adapters = new WeakMap<IoredisClient | IoredisCluster, RedisClient>();
  *   await using lease = await locks.acquire("orders:42");
  *   lease.throwIfLost();
  * }
- * await client.quit();
+ * client.disconnect(); // also from the sentinels, which quit() does not do
  * ```
  *
  * @example Redis Cluster
